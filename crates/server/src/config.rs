@@ -215,6 +215,7 @@ impl ClusterConfig {
         StoreSettings {
             sharing: Decided { value: sharing_names(sharing), stamp },
             allocator: Decided { value: self.layout.allocator.to_string(), stamp },
+            ..StoreSettings::default()
         }
     }
 

@@ -1,5 +1,6 @@
 //! Settings of a whole store that can change while it runs. Of two decisions, the later one counts on every server.
 
+use crate::QuotaTable;
 use serde::{Deserialize, Serialize};
 
 /// The place of a decision among all decisions about one setting.
@@ -36,6 +37,9 @@ pub struct StoreSettings {
     pub sharing: Decided<SharingNames>,
     /// Name of the algorithm that chooses the targets of new files.
     pub allocator: Decided<String>,
+    /// The limits of users and groups. A report has them only while another server has others.
+    #[serde(default)]
+    pub quotas: QuotaTable,
 }
 
 impl<T: Clone> Decided<T> {

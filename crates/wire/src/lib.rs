@@ -16,6 +16,7 @@ mod message;
 mod metadata;
 mod parameters;
 mod peer;
+pub mod quota;
 mod reply;
 
 pub use agreement::{Decided, SharingNames, Stamp, StoreSettings};
@@ -35,5 +36,6 @@ pub use parameters::{
 pub use peer::{
     DeviceUse, JobReport, MachineLoad, PeerReply, PeerRequest, PlacedReport, ServerReport, TargetReport,
 };
+pub use quota::{QuotaLimits, QuotaOwner, QuotaReport, QuotaTable, QuotaUse};
 pub use reply::Reply;
 pub use weir_fairshare::JobId;

@@ -1,6 +1,6 @@
 //! Messages between servers.
 
-use crate::{Capability, Identity, Ino, JobId, Moment, StoreSettings};
+use crate::{Capability, Identity, Ino, JobId, Moment, QuotaReport, StoreSettings};
 use serde::{Deserialize, Serialize};
 use weir_placement::{ServerId, TargetId};
 
@@ -159,6 +159,8 @@ pub struct ServerReport {
     pub placed: Vec<PlacedReport>,
     /// The shared settings, as far as it knows of decisions.
     pub settings: StoreSettings,
+    /// The use of its inodes by owner.
+    pub quotas: QuotaReport,
 }
 
 /// The use of a machine: parts from 0 to 1 of the last seconds, absent where not known.

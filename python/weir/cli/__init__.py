@@ -43,6 +43,7 @@ _COMMANDS = {
     "layout": "weir.cli.layout:layout",
     "targets": "weir.cli.targets:targets",
     "df": "weir.cli.df:df",
+    "quota": "weir.cli.quota:quota",
     "find": "weir.cli.find:find",
     "stats": "weir.cli.stats:stats",
     "trace": "weir.cli.trace:trace",

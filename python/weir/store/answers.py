@@ -326,6 +326,56 @@ class Allocator:
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """The use of one owner on one server, and the limits of the owner on the whole store."""
+
+    kind: str
+    """`user` or `group`."""
+    id: int | None
+    """Number of the user or group; null for the limits of all owners of the kind that have none of their own."""
+    bytes: int
+    """Bytes of its files on this server, in whole pages."""
+    inodes: int
+    """Its inodes on this server, of every kind."""
+    bytes_max: int | None
+    """The most bytes on all servers; null without a limit."""
+    inodes_max: int | None
+    """The most inodes on all servers; null without a limit."""
+    is_set: bool
+    """Whether these limits were set for this owner itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """The quotas, as one server knows them."""
+
+    owners: tuple[Quota, ...]
+    """Every owner with inodes on the server or with limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLimits:
+    """Limits of one owner."""
+
+    bytes_max: int | None = None
+    """The most bytes; without this key there is no limit."""
+    inodes_max: int | None = None
+    """The most inodes; without this key there is no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedQuota:
+    """Limits that are to be in force."""
+
+    kind: str
+    """`user` or `group`."""
+    id: int | None = None
+    """Number of the user or group; without this key, all owners of the kind that have no limits of their own."""
+    limits: QuotaLimits | None = None
+    """The limits; without this key the owner is left to the limits of all."""
+
+
+@dataclass(frozen=True, slots=True)
 class WantedSpeed:
     """A speed that is to be emulated; an empty object is none."""
 

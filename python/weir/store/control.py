@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from weir.store.answers import Allocator, Changed, Job, Jobs, Sharing, Status, WantedSharing, WantedSpeed
+from weir.store.answers import (
+    Allocator,
+    Changed,
+    Job,
+    Jobs,
+    Quota,
+    QuotaLimits,
+    Quotas,
+    Sharing,
+    Status,
+    WantedQuota,
+    WantedSharing,
+    WantedSpeed,
+)
 from weir.store.decoding import DecodingError, decode, encode
 from weir.store.errors import AnswerError, SilentServerError, StoreError
 
@@ -34,6 +47,8 @@ class Request(Generic[Answer]):
     meaning: str
     body: type | None = None
     """Type of the body; a request that has one needs the token."""
+    is_private: bool = False
+    """Whether a request without a body needs the token, too."""
 
 
 STATUS = Request("GET", "/v1/status", Status, "Shows the server, its targets and its peers.")
@@ -53,7 +68,19 @@ SET_SPEED = Request(
     "Emulates a speed on a target of the server, until the server is started again.",
     WantedSpeed,
 )
-REQUESTS: tuple[Request[Any], ...] = (STATUS, JOBS, POLICY, SET_POLICY, ALLOCATOR, SET_ALLOCATOR, SET_SPEED)
+QUOTAS = Request("GET", "/v1/quotas", Quotas, "Shows the use and the limits of users and groups.", is_private=True)
+SET_QUOTA = Request("PUT", "/v1/quotas", WantedQuota, "Sets the limits of a user or a group.", WantedQuota)
+REQUESTS: tuple[Request[Any], ...] = (
+    STATUS,
+    JOBS,
+    POLICY,
+    SET_POLICY,
+    ALLOCATOR,
+    SET_ALLOCATOR,
+    QUOTAS,
+    SET_QUOTA,
+    SET_SPEED,
+)
 """All requests."""
 
 
@@ -132,6 +159,28 @@ class Server:
             Name of the algorithm in force now.
         """
         return self.ask(SET_ALLOCATOR, body=Allocator(name), token=token).allocator
+
+    def quotas(self, token: str) -> tuple[Quota, ...]:
+        """Ask for the use and the limits of users and groups.
+
+        Args:
+            token: Token of the site's key.
+
+        Returns:
+            Every owner with inodes on the server or with limits.
+        """
+        return self.ask(QUOTAS, token=token).owners
+
+    def set_quota(self, kind: str, number: int | None, limits: QuotaLimits | None, token: str) -> None:
+        """Set the limits of a user or a group.
+
+        Args:
+            kind: `user` or `group`.
+            number: Number of the user or group; None is every owner of the kind without limits of its own.
+            limits: The limits; None leaves the owner to the limits of every owner of the kind.
+            token: Token of the site's key.
+        """
+        self.ask(SET_QUOTA, body=WantedQuota(kind, number, limits), token=token)
 
     def set_speed(self, target: str, speed: WantedSpeed, token: str) -> None:
         """Emulate a speed on a target, until the server is started again.

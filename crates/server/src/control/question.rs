@@ -1,8 +1,11 @@
 //! Questions of the control API to the event loop.
 
+use super::quotas::Quotas;
 use std::sync::mpsc::SyncSender;
 use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
 use weir_placement::{AllocatorName, TargetId};
+use weir_wire::quota::TooManyLimits;
+use weir_wire::{QuotaLimits, QuotaOwner};
 
 /// The snapshot that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,9 @@ pub(crate) enum NotDecided {
     /// The scheduler cannot enforce the policy.
     #[error(transparent)]
     Sharing(#[from] SharingError),
+    /// There are as many limits as a store may have.
+    #[error("the store has {} limits already, and takes no more", weir_wire::quota::LIMITS_MAX)]
+    Quota(TooManyLimits),
     /// The decision cannot be kept on stable storage.
     #[error("the decision cannot be kept: {0}")]
     Storage(#[from] std::io::Error),
@@ -32,6 +38,10 @@ pub(crate) enum Question {
     SetPolicy(Policy, Option<Algorithm>, SyncSender<Result<Sharing, NotDecided>>),
     /// Another allocator from now on.
     SetAllocator(AllocatorName, SyncSender<Result<(), NotDecided>>),
+    /// The owners here, and the limits.
+    Quotas(SyncSender<Quotas>),
+    /// Other limits of an owner; absent ones leave it to those of its kind.
+    SetQuota(QuotaOwner, Option<QuotaLimits>, SyncSender<Result<(), NotDecided>>),
     /// Another emulated speed of a target, or none; false where there is no such target.
     SetSpeed(TargetId, Option<DeviceSpeed>, SyncSender<bool>),
 }

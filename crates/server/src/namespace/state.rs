@@ -4,6 +4,7 @@ use super::change::Change;
 use super::inode::{Birth, BirthNode, InoMap, Inode};
 use super::inode::{Directory, RegularFile};
 use super::intent::{Bytes, Intent, IntentId, MoveRecord};
+use super::quota::Usage;
 use super::replies::Replies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_placement::{LayoutRequest, ServerId};
@@ -44,6 +45,8 @@ pub(super) struct State {
     pub(super) making: HashMap<(Ino, Bytes), IntentId>,
     /// Inodes without a name.
     pub(super) orphans: BTreeSet<Ino>,
+    /// The use of each owner, derived from `inodes` and `cuts`.
+    pub(super) usage: Usage,
 }
 
 impl State {
@@ -65,6 +68,7 @@ impl State {
             unsettled: BTreeSet::new(),
             making: HashMap::new(),
             orphans: BTreeSet::new(),
+            usage: Usage::default(),
         }
     }
 

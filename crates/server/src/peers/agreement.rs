@@ -3,12 +3,13 @@
 //! The configuration file says when its values were decided. A decision that the control API or another server told
 //! later counts, also after a restart, until a still later file comes.
 
+use crate::control::question::NotDecided;
 use crate::notices::notice;
 use rustix::fs::fsync;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use weir_wire::{SharingNames, StoreSettings};
+use weir_wire::{QuotaLimits, QuotaOwner, SharingNames, StoreSettings};
 
 const FILE: &str = "settings.json";
 
@@ -27,6 +28,7 @@ impl Agreement {
             Ok(Some(kept)) => {
                 settings.sharing.follow(&kept.sharing);
                 settings.allocator.follow(&kept.allocator);
+                settings.quotas.follow(&kept.quotas);
             }
             Ok(None) => {}
             Err(error) => {
@@ -64,15 +66,37 @@ impl Agreement {
         self.keep(wanted)
     }
 
+    /// Decides the limits of one owner anew, and keeps the decision on stable storage.
+    ///
+    /// # Errors
+    /// The file cannot be written, or there are too many limits; nothing is decided then.
+    pub(crate) fn decide_quota(
+        &mut self,
+        owner: QuotaOwner,
+        limits: Option<QuotaLimits>,
+        milliseconds: u64,
+    ) -> Result<(), NotDecided> {
+        let mut wanted = self.settings.clone();
+        let decided = wanted.quotas.decide(owner, limits, milliseconds, self.server);
+        decided.map_err(NotDecided::Quota)?;
+        Ok(self.keep(wanted)?)
+    }
+
     /// Takes over what another server knows of later decisions; answers whether there are any.
     pub(crate) fn follow(&mut self, others: &StoreSettings) -> bool {
         let own = &self.settings;
-        if others.sharing.stamp <= own.sharing.stamp && others.allocator.stamp <= own.allocator.stamp {
+        let are_older =
+            others.sharing.stamp <= own.sharing.stamp && others.allocator.stamp <= own.allocator.stamp;
+        if are_older && others.quotas.is_empty() {
             return false;
         }
         let mut wanted = own.clone();
-        wanted.sharing.follow(&others.sharing);
-        wanted.allocator.follow(&others.allocator);
+        let has_followed = wanted.sharing.follow(&others.sharing)
+            | wanted.allocator.follow(&others.allocator)
+            | wanted.quotas.follow(&others.quotas);
+        if !has_followed {
+            return false;
+        }
         if let Err(error) = self.keep(wanted.clone()) {
             notice!(
                 "{} cannot be written ({error}); a restart may forget the settings",
@@ -116,6 +140,7 @@ mod tests {
         StoreSettings {
             sharing: Decided { value: names, stamp },
             allocator: Decided { value: "balanced".into(), stamp },
+            ..StoreSettings::default()
         }
     }
 

@@ -178,6 +178,10 @@ impl Server {
             Question::SetAllocator(name, answer) => {
                 let _ = answer.try_send(self.decide_allocator(name));
             }
+            Question::Quotas(answer) => _ = answer.try_send(self.quotas()),
+            Question::SetQuota(owner, limits, answer) => {
+                let _ = answer.try_send(self.decide_quota(owner, limits));
+            }
             Question::SetSpeed(target, speed, answer) => {
                 let _ = answer.try_send(self.set_speed(target, speed));
             }

@@ -240,6 +240,7 @@ fn report(server: ServerId, sequence: u64, processors: f32) -> ServerReport {
         targets: (0..2).map(target).collect(),
         placed: Vec::new(),
         settings: StoreSettings::default(),
+        quotas: Default::default(),
     }
 }
 

@@ -18,7 +18,7 @@ fn create(cluster: &mut Cluster, name: &str) -> (Ino, HandleId, Capability) {
 }
 
 fn publish(cluster: &mut Cluster, capability: Capability, end: u64, epoch: u64) -> Result<Reply, Errno> {
-    let publication = Publication { end, written_bytes: 100, epoch };
+    let publication = Publication { end, written_bytes: 100, epoch, reserved_end: 0 };
     cluster.send(0, &root(), &Request::Publish { capability, publication })
 }
 
@@ -136,7 +136,7 @@ fn appends_take_turns() {
     assert!(matches!(second, InlineAppend::Elsewhere), "{second:?}");
     assert_eq!(space.append_begin(&caller(&who, 2, 901), &capability), Ok(TurnReply::Later));
     assert_eq!(space.append_begin(&caller(&who, 3, 901), &capability), Ok(TurnReply::Later));
-    let publication = Publication { end: 100, written_bytes: 100, epoch: 0 };
+    let publication = Publication { end: 100, written_bytes: 100, epoch: 0, reserved_end: 0 };
     let written = space.append_written(&caller(&who, 1, 900), &capability, turn, &publication, now).unwrap();
     let Verdict::Done(decision) = written else { panic!("{written:?}") };
     space.commit(&decision);
@@ -157,7 +157,7 @@ fn appends_take_turns() {
     assert_eq!(departure.grants.len(), 1);
     assert_eq!(departure.grants[0].appender.client, ClientId(3));
     let Reply::Turn { turn: last, offset: 100, .. } = departure.grants[0].reply else { panic!() };
-    let publication = Publication { end: 9000, written_bytes: 8900, epoch: 0 };
+    let publication = Publication { end: 9000, written_bytes: 8900, epoch: 0, reserved_end: 0 };
     let ended = space.append_end(&caller(&who, 3, 903), &capability, last, Some(&publication), now).unwrap();
     let Verdict::Done(decision) = ended else { panic!("{ended:?}") };
     space.commit(&decision);

@@ -62,6 +62,7 @@ fn report(server: u16, boot: u64, sequence: u64, have_come: bool) -> ServerRepor
         targets: Vec::new(),
         placed: Vec::new(),
         settings: StoreSettings::default(),
+        quotas: Default::default(),
     }
 }
 
