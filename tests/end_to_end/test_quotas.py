@@ -102,8 +102,10 @@ def test_a_striped_write_that_is_refused_gives_its_room_back(store: Store, name:
     def used() -> int:
         return int(store.json("df", "--output", "json")["used_bytes"])
 
-    wait_until("the refused bytes are gone", lambda: used() <= 3 * MIB + 65536)
-    assert own(alice)["bytes"] == 3 * MIB
+    # The kernel hands a mount one MiB after the other, and the last write of dd is cut short.
+    kept = 4 * MIB if name == MOUNT else 3 * MIB
+    assert own(alice)["bytes"] == kept
+    wait_until("the refused bytes are gone", lambda: used() <= kept + 65536)
 
 
 def test_owners_see_their_own_and_the_holder_of_the_key_sets_and_sees_all(open_store: Store) -> None:
@@ -116,7 +118,9 @@ def test_owners_see_their_own_and_the_holder_of_the_key_sets_and_sees_all(open_s
     # The file is too large for the team already, so it stays with its owner's own group.
     assert "Disk quota exceeded" in alice.run("chgrp", str(TEAM), alice.folder, code=1).stderr
     alice.run("chown", str(BOB), alice.folder, code=1)
-    refused = open_store.weir("quota", "set", "--every-user", "--bytes", "1TiB", uid=ALICE, environment=alice.environment, code=None)
+    refused = open_store.weir(
+        "quota", "set", "--every-user", "--bytes", "1TiB", uid=ALICE, environment=alice.environment, code=None
+    )
     assert refused.returncode != 0 and "permission denied" in refused.stderr
 
     def lines() -> dict[tuple[str, int | None], dict[str, object]]:

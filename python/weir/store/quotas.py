@@ -80,9 +80,7 @@ def merge(answers: Iterable[Iterable[Quota]]) -> list[OwnerQuota]:
                 line.is_set,
             )
     order = {"user": 0, "group": 1}
-    return sorted(
-        merged.values(), key=lambda quota: (quota.id is not None, order.get(quota.kind, 2), quota.id or 0)
-    )
+    return sorted(merged.values(), key=lambda quota: (quota.id is not None, order.get(quota.kind, 2), quota.id or 0))
 
 
 def own(place: Path) -> list[OwnerQuota]:

@@ -3,6 +3,7 @@
 pub(crate) mod board;
 pub(crate) mod callers;
 pub(crate) mod http;
+pub(crate) mod inventory;
 pub(crate) mod question;
 pub(crate) mod quotas;
 pub(crate) mod showing;
@@ -102,6 +103,8 @@ fn respond(request: &Request, desk: &Desk) -> Response {
         ("PUT", "/v1/allocator") => set_allocator(request, desk),
         ("GET", "/v1/quotas") => quotas::show(request, desk),
         ("PUT", "/v1/quotas") => quotas::set(request, desk),
+        ("GET", path) if path.starts_with(inventory::PATH) => inventory::show(request, desk),
+        ("GET", path) if path.starts_with(inventory::PLACES_PATH) => inventory::show_places(request, desk),
         ("PUT", path) if path.starts_with(SPEED_PATH) => set_speed(request, desk),
         _ => json(
             404,

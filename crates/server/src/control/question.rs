@@ -1,11 +1,14 @@
 //! Questions of the control API to the event loop.
 
+use super::inventory::Objects;
 use super::quotas::Quotas;
+use crate::namespace::{FileEntry, PlaceEntry};
+use std::collections::HashSet;
 use std::sync::mpsc::SyncSender;
 use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
 use weir_placement::{AllocatorName, TargetId};
 use weir_wire::quota::TooManyLimits;
-use weir_wire::{QuotaLimits, QuotaOwner};
+use weir_wire::{Ino, QuotaLimits, QuotaOwner};
 
 /// The snapshot that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,14 @@ pub(crate) enum Question {
     SetPolicy(Policy, Option<Algorithm>, SyncSender<Result<Sharing, NotDecided>>),
     /// Another allocator from now on.
     SetAllocator(AllocatorName, SyncSender<Result<(), NotDecided>>),
+    /// The objects of every target here.
+    Objects(SyncSender<Vec<(String, Objects)>>),
+    /// The numbers of all files here.
+    Inos(SyncSender<Vec<Ino>>),
+    /// The entries of these files.
+    Files(Vec<Ino>, SyncSender<Vec<FileEntry>>),
+    /// The places of these inodes.
+    Places(HashSet<Ino>, SyncSender<Vec<PlaceEntry>>),
     /// The owners here, and the limits.
     Quotas(SyncSender<Quotas>),
     /// Other limits of an owner; absent ones leave it to those of its kind.

@@ -15,6 +15,7 @@ impl State {
             Change::Counted { .. }
             | Change::Kept { .. }
             | Change::EntryKept { .. }
+            | Change::HolesKept { .. }
             | Change::MadeKept { .. } => self.apply_kept(change),
             Change::Created { .. }
             | Change::CreatedUnnamed { .. }
@@ -69,6 +70,7 @@ impl State {
                 }
                 self.hold(holder, *ino);
             }
+            Change::HolesKept { ino } => _ = self.holed.insert(*ino),
             Change::MadeKept { from, intent, ino } => _ = self.made.insert((*from, *intent), *ino),
             _ => {}
         }

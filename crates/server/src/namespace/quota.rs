@@ -139,8 +139,9 @@ impl State {
     /// Carries out a change, and accounts the inode that costs more or less afterwards.
     pub(super) fn apply_accounted(&mut self, change: &Change) {
         let Some(ino) = self.accounted(change) else { return self.apply(change) };
-        let before = self.charge(ino);
+        let (before, extent) = (self.charge(ino), self.extent(ino));
         self.apply(change);
+        self.note_holes(ino, extent);
         let after = self.charge(ino);
         self.usage.adjust(before, after);
     }

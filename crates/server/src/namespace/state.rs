@@ -45,6 +45,8 @@ pub(super) struct State {
     pub(super) making: HashMap<(Ino, Bytes), IntentId>,
     /// Inodes without a name.
     pub(super) orphans: BTreeSet<Ino>,
+    /// Files that may have holes, derived from the growth of `inodes`.
+    pub(super) holed: BTreeSet<Ino>,
     /// The use of each owner, derived from `inodes` and `cuts`.
     pub(super) usage: Usage,
 }
@@ -68,6 +70,7 @@ impl State {
             unsettled: BTreeSet::new(),
             making: HashMap::new(),
             orphans: BTreeSet::new(),
+            holed: BTreeSet::new(),
             usage: Usage::default(),
         }
     }
@@ -104,7 +107,7 @@ impl State {
             Some(Change::Kept { ino, inode: Box::new(inode.without_entries()) })
         });
         // An entry tells its file the place of a name, so the files come first.
-        let inodes = inodes.chain(entries);
+        let inodes = inodes.chain(entries).chain(self.kept_holes());
         let intents =
             self.intents.iter().map(|(&id, intent)| Change::Intended { id, intent: intent.clone() });
         let made = self.made.iter().map(|(&(from, intent), &ino)| Change::MadeKept { from, intent, ino });

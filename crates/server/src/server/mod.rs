@@ -85,7 +85,7 @@ use weir_placement::{ServerId, TargetId};
 use weir_wire::{ServerAddress, SiteKey};
 
 /// Inodes of one server: about half a kilobyte each in memory.
-const INODES_MAX: u64 = 32 << 20;
+pub(crate) const INODES_MAX: u64 = 32 << 20;
 
 /// One server of a store.
 pub(crate) struct Server {

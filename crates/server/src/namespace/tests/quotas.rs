@@ -154,9 +154,9 @@ fn a_change_of_owners_moves_the_cost_and_needs_room() {
     let ino = capability.ino;
     publish(&mut cluster, &alice, capability, 2 * PAGE).unwrap();
     let to_group = AttributeChange { gid: Some(2000), ..Default::default() };
-    assert_eq!(change(&mut cluster, &alice, ino, to_group.clone()), Err(EDQUOT));
+    assert_eq!(change(&mut cluster, &alice, ino, to_group), Err(EDQUOT));
     let away = AttributeChange { uid: Some(ALICE + 1), ..Default::default() };
-    assert_eq!(change(&mut cluster, &alice, ino, away.clone()), Err(EPERM), "only root gives files away");
+    assert_eq!(change(&mut cluster, &alice, ino, away), Err(EPERM), "only root gives files away");
     resize(&mut cluster, &alice, ino, PAGE).unwrap();
     change(&mut cluster, &alice, ino, to_group).unwrap();
     assert_eq!(used(&cluster, QuotaOwner::Group(2000)), QuotaUse { bytes: PAGE, inodes: 1 });
