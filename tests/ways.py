@@ -173,3 +173,10 @@ def make_way(name: str, store: Store, folder: str, **options: Any) -> Way:
 def has_fuse() -> bool:
     """Whether stores can be mounted here."""
     return os.access("/dev/fuse", os.R_OK | os.W_OK)
+
+
+def user_way(name: str, store: Store, folder: str, uid: int, *groups: int) -> Way:
+    """A way for a user who holds a grant and nothing else of the store."""
+    environment = store.grant(uid, "--groups", ",".join(map(str, groups)))
+    root = store.mount if name != PREFIX else Path(PREFIX_PATH)
+    return Way(name, store, root / folder, environment=environment, uid=uid, groups=groups)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from store import Store
 from waits import PATIENCE_SECONDS
-from ways import MOUNT, PREFIX, PRELOAD, Way, make_way
+from ways import MOUNT, PREFIX, PRELOAD, Way, make_way, user_way
 
 ALICE, BOB = 54321, 54322
 TEAM = 54400
@@ -76,13 +76,6 @@ def open_folder(prefix: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     folder.chmod(0o777)
     return folder
-
-
-def user_way(name: str, store: Store, folder: str, uid: int, *groups: int) -> Way:
-    """A way for a user who holds a grant and nothing else of the store."""
-    environment = store.grant(uid, "--groups", ",".join(map(str, groups)))
-    root = store.mount if name != PREFIX else Path("/weir")
-    return Way(name, store, root / folder, environment=environment, uid=uid, groups=groups)
 
 
 @pytest.fixture

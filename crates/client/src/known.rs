@@ -130,7 +130,7 @@ impl Pending {
             return None;
         }
         self.published.store(now, Ordering::SeqCst);
-        Some(Publication { end: 0, written_bytes, epoch: self.epoch.load(Ordering::SeqCst) })
+        Some(Publication { end: 0, written_bytes, epoch: self.epoch.load(Ordering::SeqCst), reserved_end: 0 })
     }
 
     /// Notes that another request has just told the home of a modification.
@@ -164,7 +164,8 @@ mod tests {
     #[test]
     fn the_first_overwrite_is_published_at_once_and_later_ones_together() {
         let pending = Pending::default();
-        let publication = |written_bytes| Some(Publication { end: 0, written_bytes, epoch: 1 });
+        let publication =
+            |written_bytes| Some(Publication { end: 0, written_bytes, epoch: 1, reserved_end: 0 });
         assert!(pending.note(10, 1, 1));
         assert_eq!(pending.take(1), publication(10));
         assert!(!pending.note(10, 1, 50));

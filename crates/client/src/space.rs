@@ -64,15 +64,21 @@ impl File {
         'again: loop {
             let size = self.known_or_fresh(environment, caller)?;
             let mut is_current = true;
+            let (size_end, reserved_end) = if keep_size { (0, end) } else { (end, 0) };
+            let reserved_end = if steps.contains(&false) { reserved_end } else { 0 };
             let publication =
-                Publication { end: if keep_size { 0 } else { end }, written_bytes: 0, epoch: size.epoch };
+                Publication { end: size_end, written_bytes: 0, epoch: size.epoch, reserved_end };
             for punch in steps {
                 match self.change_objects(environment, caller, offset, length, size, *punch) {
                     Ok(is_done) => is_current &= is_done,
                     Err(failure) => {
                         // A home that knows of no data leaves the objects alone when the file goes. A failure of this
                         // request is ignored: the caller hears of the first failure.
-                        let _ = self.publish(environment, caller, Publication { end: 0, ..publication });
+                        let _ = self.publish(
+                            environment,
+                            caller,
+                            Publication { end: 0, reserved_end: 0, ..publication },
+                        );
                         detours.take(self, environment, caller, failure)?;
                         attempts.again()?;
                         continue 'again;

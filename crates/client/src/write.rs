@@ -183,8 +183,12 @@ impl File {
         if written.is_published || written.bytes == 0 {
             return Ok(Attempt::Done(written));
         }
-        let publication =
-            Publication { end: offset + written.bytes, written_bytes: written.bytes, epoch: size.epoch };
+        let publication = Publication {
+            end: offset + written.bytes,
+            written_bytes: written.bytes,
+            epoch: size.epoch,
+            reserved_end: 0,
+        };
         let is_told = if publication.end > size.bytes {
             self.publish(environment, caller, publication)?
         } else {
@@ -235,6 +239,7 @@ impl File {
             end: part.file_offset + part.length,
             written_bytes: part.length,
             epoch: size.epoch,
+            reserved_end: 0,
         });
         let total = buffers.iter().map(|buffer| buffer.len() as u64).sum::<u64>();
         let clipped;
@@ -313,7 +318,7 @@ impl File {
         };
         if !arrived.is_empty() {
             // A home that knows of no data leaves the objects alone when the file goes.
-            let nothing = Publication { end: 0, written_bytes: 0, epoch: size.epoch };
+            let nothing = Publication { end: 0, written_bytes: 0, epoch: size.epoch, reserved_end: 0 };
             let _ = self.publish(environment, caller, nothing);
             let covered = |part: &Part| layout.object_bytes(part.object, size.bytes.max(offset + bytes));
             let is_beyond = |part: &Part| covered(part) < part.object_offset + part.length;
@@ -426,8 +431,12 @@ impl File {
             Ok(Attempt::Done(written)) => written.bytes,
             Ok(Attempt::Stale) | Err(_) => 0,
         };
-        let publication =
-            (bytes > 0).then_some(Publication { end: offset + bytes, written_bytes: bytes, epoch });
+        let publication = (bytes > 0).then_some(Publication {
+            end: offset + bytes,
+            written_bytes: bytes,
+            epoch,
+            reserved_end: 0,
+        });
         let end = Request::AppendEnd { capability, turn, publication };
         let ended = self.ask_home(environment, caller, Lane::Small, &end);
         let written = match written? {

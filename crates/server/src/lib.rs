@@ -15,6 +15,7 @@ mod errands;
 mod error;
 mod event_loop;
 mod events;
+pub mod inventory;
 pub mod journal;
 mod links;
 pub mod locks;

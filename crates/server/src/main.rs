@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_placement::ServerId;
 use weir_server::journal::Losses;
-use weir_server::{run, ClusterConfig};
+use weir_server::{inventory, run, ClusterConfig};
 
 const USAGE: &str =
     "usage: weir-server --config CLUSTER.toml --home DIR --server N [--log FILE] [--accept-journal-loss]
+       weir-server --config CLUSTER.toml --home DIR --server N --inventory [--accept-journal-loss]
        weir-server --config CLUSTER.toml --check
        weir-server --version
 
@@ -18,6 +19,7 @@ Runs one server of a store in the foreground until SIGTERM; `weir up` starts all
   --log FILE     file of the log, which begins anew at 1 MiB; else standard error, or the journal of systemd
   --accept-journal-loss
                  start also where the journal lost changes that were on stable storage; says what is lost
+  --inventory    only print the files and objects of a server that is not running, as JSON; changes nothing
   --check        only check the configuration and print it as JSON
   --version      only print the version
 ";
@@ -26,6 +28,7 @@ enum Task {
     Help,
     Version,
     Check(PathBuf),
+    Inventory { config: PathBuf, home: PathBuf, server: u16, losses: Losses },
     Run { config: PathBuf, home: PathBuf, server: u16, log: Option<PathBuf>, losses: Losses },
 }
 
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Task::Check(path) => check(&path),
+        Task::Inventory { config, home, server, losses } => take_inventory(&config, &home, server, losses),
         Task::Run { config, home, server, log, losses } => match weir_log::begin(log.as_deref()) {
             Ok(()) => start(&config, &home, server, losses),
             Err(error) => {
@@ -59,7 +63,8 @@ fn main() -> ExitCode {
 
 fn parse() -> Result<Task, lexopt::Error> {
     use lexopt::prelude::*;
-    let (mut config, mut home, mut server, mut log, mut only_check) = (None, None, None, None, false);
+    let (mut config, mut home, mut server, mut log) = (None, None, None, None);
+    let (mut only_check, mut only_look) = (false, false);
     let mut losses = Losses::Refused;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
@@ -70,6 +75,7 @@ fn parse() -> Result<Task, lexopt::Error> {
             Long("log") => log = Some(PathBuf::from(parser.value()?)),
             Long("accept-journal-loss") => losses = Losses::Accepted,
             Long("check") => only_check = true,
+            Long("inventory") => only_look = true,
             Long("help") | Short('h') => return Ok(Task::Help),
             Long("version") => return Ok(Task::Version),
             other => return Err(other.unexpected()),
@@ -80,7 +86,11 @@ fn parse() -> Result<Task, lexopt::Error> {
         return Ok(Task::Check(config));
     }
     let home = home.ok_or("--home is missing")?;
-    Ok(Task::Run { config, home, server: server.ok_or("--server is missing")?, log, losses })
+    let server = server.ok_or("--server is missing")?;
+    Ok(match only_look {
+        true => Task::Inventory { config, home, server, losses },
+        false => Task::Run { config, home, server, log, losses },
+    })
 }
 
 fn check(path: &std::path::Path) -> ExitCode {
@@ -99,20 +109,7 @@ fn check(path: &std::path::Path) -> ExitCode {
 fn start(config: &std::path::Path, home: &std::path::Path, server: u16, losses: Losses) -> ExitCode {
     // Nothing that a server makes is for other users, but the socket, which it opens to them.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-    let config = match ClusterConfig::read(config) {
-        Ok(config) if usize::from(server) < config.servers.len() => config,
-        Ok(config) => {
-            complain(&format!(
-                "--server {server}: the configuration has servers 0 to {}",
-                config.servers.len() - 1
-            ));
-            return ExitCode::from(2);
-        }
-        Err(error) => {
-            complain(&error.to_string());
-            return ExitCode::from(2);
-        }
-    };
+    let Some(config) = read(config, server) else { return ExitCode::from(2) };
     match run(config, ServerId(server), home, losses) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -120,6 +117,41 @@ fn start(config: &std::path::Path, home: &std::path::Path, server: u16, losses: 
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints the inventory of a server that is not running.
+fn take_inventory(config: &std::path::Path, home: &std::path::Path, server: u16, losses: Losses) -> ExitCode {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let Some(config) = read(config, server) else { return ExitCode::from(2) };
+    let taken = match inventory::take(&config, ServerId(server), home, losses) {
+        Ok(taken) => taken,
+        Err(error) => {
+            complain(&error.to_string());
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let printed = serde_json::to_writer(&mut out, &taken).map_err(std::io::Error::from);
+    match printed.and_then(|()| std::io::Write::flush(&mut out)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("the inventory cannot be printed: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The configuration, if it is right and has this server.
+fn read(config: &std::path::Path, server: u16) -> Option<ClusterConfig> {
+    match ClusterConfig::read(config) {
+        Ok(config) if usize::from(server) < config.servers.len() => return Some(config),
+        Ok(config) => complain(&format!(
+            "--server {server}: the configuration has servers 0 to {}",
+            config.servers.len() - 1
+        )),
+        Err(error) => complain(&error.to_string()),
+    }
+    None
 }
 
 fn complain(words: &str) {

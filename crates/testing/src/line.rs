@@ -210,7 +210,8 @@ impl Line {
         let piece_request = |piece: weir_placement::Piece| {
             let target = file.layout.targets()[piece.object];
             let end = piece.file_offset + piece.length;
-            let publication = Publication { end, written_bytes: piece.length, epoch: file.epoch };
+            let publication =
+                Publication { end, written_bytes: piece.length, epoch: file.epoch, reserved_end: 0 };
             let first = (piece.file_offset - offset) as usize;
             let request = Request::Write {
                 capability: file.capability,

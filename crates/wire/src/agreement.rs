@@ -1,5 +1,6 @@
 //! Settings of a whole store that can change while it runs. Of two decisions, the later one counts on every server.
 
+use crate::QuotaTable;
 use serde::{Deserialize, Serialize};
 use weir_placement::TargetId;
 
@@ -40,6 +41,9 @@ pub struct StoreSettings {
     /// The targets that joined, retire or have retired since the store was made, in ascending order.
     #[serde(default)]
     pub targets: Vec<TargetRecord>,
+    /// The limits of users and groups. A report has them only while another server has others.
+    #[serde(default)]
+    pub quotas: QuotaTable,
 }
 
 /// One target that joined or leaves a store. Its server decides; the others follow.

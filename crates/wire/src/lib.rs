@@ -16,6 +16,7 @@ mod message;
 mod metadata;
 mod parameters;
 mod peer;
+pub mod quota;
 mod reply;
 
 pub use agreement::{Decided, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState};
@@ -36,5 +37,6 @@ pub use peer::{
     DeviceUse, JobReport, LeavingReport, MachineLoad, PeerReply, PeerRequest, PlacedReport, ServerReport,
     TargetReport,
 };
+pub use quota::{QuotaLimits, QuotaOwner, QuotaReport, QuotaTable, QuotaUse};
 pub use reply::Reply;
 pub use weir_fairshare::JobId;

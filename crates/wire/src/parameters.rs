@@ -117,6 +117,8 @@ pub struct Publication {
     pub written_bytes: u64,
     /// The epoch under which the bytes were written.
     pub epoch: u64,
+    /// One past the last file byte for which room was reserved; the size does not grow to it. 0 without a reservation.
+    pub reserved_end: u64,
 }
 
 /// The lock calls.

@@ -1,6 +1,6 @@
 //! Messages between servers.
 
-use crate::{Capability, Identity, Ino, JobId, Moment, StoreSettings};
+use crate::{Capability, Identity, Ino, JobId, Moment, QuotaReport, StoreSettings};
 use serde::{Deserialize, Serialize};
 use weir_placement::{ServerId, TargetId};
 
@@ -161,6 +161,8 @@ pub struct ServerReport {
     pub settings: StoreSettings,
     /// For each target that it knows to retire, its files there. It gives none of its files to these targets any more.
     pub leaving: Vec<LeavingReport>,
+    /// The use of its inodes by owner.
+    pub quotas: QuotaReport,
 }
 
 /// The files of one server on a target that retires.

@@ -13,8 +13,9 @@ use weir_wire::{
     decode_body, encode_body, limits, AccountNames, At, Attributes, Capability, Claims, ClientId, Credential,
     DelegatedJob, Description, DeviceUse, DirectoryEntry, Extent, FileKind, HandleId, Header, Identity,
     IdentityId, Ino, JobId, JobReport, MachineLoad, Moment, NodeKind, ObjectMove, OpenFlags, PeerReply,
-    PeerRequest, PlacedReport, Publication, RenameMode, Reply, Request, Rights, Role, Sequence, ServerReport,
-    SiteKey, StoreSettings, TargetReport, XattrMode, HEADER_BYTES, VERSION,
+    PeerRequest, PlacedReport, Publication, QuotaOwner, QuotaReport, QuotaUse, RenameMode, Reply, Request,
+    Rights, Role, Sequence, ServerReport, SiteKey, StoreSettings, TargetReport, XattrMode, HEADER_BYTES,
+    VERSION,
 };
 
 const CASES: u32 = 20_000;
@@ -103,6 +104,11 @@ fn almost_a_report() -> impl Strategy<Value = Vec<u8>> {
                 placed: (0..count).map(|index| PlacedReport { target: target(index), bytes: 1e6 }).collect(),
                 settings: StoreSettings::default(),
                 leaving: Vec::new(),
+                quotas: QuotaReport {
+                    is_whole: false,
+                    owners: vec![(QuotaOwner::User(7), QuotaUse { bytes: 1 << 40, inodes: 3 })],
+                    limits_digest: 9,
+                },
             };
             let mut bytes = Vec::new();
             encode_body(&report, &mut bytes);
@@ -285,7 +291,8 @@ fn the_largest_request_of_each_kind_fits_its_frame() {
     let target = named(0);
     let who = Identity { uid: u32::MAX, gid: u32::MAX, groups: vec![u32::MAX; limits::GROUPS] };
     let extents = vec![Extent { offset: u64::MAX, length: u32::MAX }; limits::EXTENTS];
-    let publication = Some(Publication { end: u64::MAX, written_bytes: u64::MAX, epoch: u64::MAX });
+    let publication =
+        Some(Publication { end: u64::MAX, written_bytes: u64::MAX, epoch: u64::MAX, reserved_end: 0 });
     let epoch = u64::MAX;
     let name = vec![b'x'; limits::XATTR_NAME_BYTES];
     let job = Some(DelegatedJob { claims: claims(), proof: [9; 32] });

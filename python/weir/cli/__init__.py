@@ -44,6 +44,8 @@ _COMMANDS = {
     "targets": "weir.cli.targets:targets",
     "target": "weir.cli.target:target",
     "df": "weir.cli.df:df",
+    "quota": "weir.cli.quota:quota",
+    "fsck": "weir.cli.fsck:fsck",
     "find": "weir.cli.find:find",
     "stats": "weir.cli.stats:stats",
     "trace": "weir.cli.trace:trace",

@@ -342,6 +342,142 @@ class Allocator:
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """The use of one owner on one server, and the limits of the owner on the whole store."""
+
+    kind: str
+    """`user` or `group`."""
+    id: int | None
+    """Number of the user or group; null for the limits of all owners of the kind that have none of their own."""
+    bytes: int
+    """Bytes of its files on this server, in whole pages."""
+    inodes: int
+    """Its inodes on this server, of every kind."""
+    bytes_max: int | None
+    """The most bytes on all servers; null without a limit."""
+    inodes_max: int | None
+    """The most inodes on all servers; null without a limit."""
+    is_set: bool
+    """Whether these limits were set for this owner itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """The quotas, as one server knows them."""
+
+    owners: tuple[Quota, ...]
+    """Every owner with inodes on the server or with limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLimits:
+    """Limits of one owner."""
+
+    bytes_max: int | None = None
+    """The most bytes; without this key there is no limit."""
+    inodes_max: int | None = None
+    """The most inodes; without this key there is no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedQuota:
+    """Limits that are to be in force."""
+
+    kind: str
+    """`user` or `group`."""
+    id: int | None = None
+    """Number of the user or group; without this key, all owners of the kind that have no limits of their own."""
+    limits: QuotaLimits | None = None
+    """The limits; without this key the owner is left to the limits of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEntry:
+    """An object on a target of the server."""
+
+    target: str
+    """Name of the target."""
+    ino: int
+    """Number of the file's inode; the upper 16 bits are the number of its home server."""
+    bytes: int
+    """Length of the object; on a `ram` target in whole pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedObject:
+    """An object that a file may have."""
+
+    target: str
+    """Name of the target."""
+    bytes_min: int | None
+    """Bytes that the object must have at least; null for an object that need not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file of the server, or one that is gone while its objects are being removed."""
+
+    ino: int
+    """Number of the inode."""
+    size_bytes: int
+    """Size of the file."""
+    objects: tuple[WantedObject, ...]
+    """The objects of its layout."""
+    former: tuple[str, ...]
+    """More targets that may have an object of the file."""
+    is_changing: bool
+    """Whether the file is being cut, moved or removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """A part of the objects and files of one server."""
+
+    objects: tuple[ObjectEntry, ...]
+    """The objects on its targets."""
+    files: tuple[FileEntry, ...]
+    """The files with this home. They were looked at after the objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of an inode in the tree, by one of its names."""
+
+    ino: int
+    """Number of the inode."""
+    path: str
+    """Path below the directory `above`."""
+    above: int
+    """Number of the root directory, or of a directory of this server whose name another server has."""
+    server: int
+    """The server that has the name of `above`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Places of inodes."""
+
+    places: tuple[Place, ...]
+    """The places of those that have names on the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedInventory:
+    """The inventory of a server that is not running, as `weir-server --inventory` prints it."""
+
+    objects: tuple[ObjectEntry, ...]
+    """The objects on its targets."""
+    files: tuple[FileEntry, ...]
+    """The files with this home."""
+    places: tuple[Place, ...]
+    """Places of all files, and of directories of other servers with names here."""
+    folders: tuple[str, ...]
+    """Directories of the targets."""
+    notices: tuple[str, ...]
+    """Words about records of the journal that a start cuts off."""
+
+
+@dataclass(frozen=True, slots=True)
 class WantedSpeed:
     """A speed that is to be emulated; an empty object is none."""
 

@@ -3,17 +3,24 @@
 import contextlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from weir.store.answers import (
     Allocator,
     Changed,
+    Inventory,
     Job,
     Jobs,
+    Place,
+    Places,
+    Quota,
+    QuotaLimits,
+    Quotas,
     Sharing,
     Status,
+    WantedQuota,
     WantedSharing,
     WantedSpeed,
     WantedState,
@@ -26,6 +33,8 @@ TIMEOUT_SECONDS = 5.0
 """Longest time until a server answers: its control API answers beside the data path."""
 _ANSWER_BYTES_MAX = 1 << 28
 """Longest answer that is read: the table of a hundred thousand jobs has half as much."""
+_INVENTORY_SECONDS = 60.0
+"""Longest time until a server has read the directories of its targets."""
 _ASKED_AT_ONCE = 64
 """Servers asked at the same time: servers that do not answer are waited for together, not one after the other."""
 
@@ -47,6 +56,8 @@ class Request(Generic[Answer]):
     meaning: str
     body: type | None = None
     """Type of the body; a request that has one needs the token."""
+    is_private: bool = False
+    """Whether a request without a body needs the token, too."""
 
 
 STATUS = Request("GET", "/v1/status", Status, "Shows the server, its targets and its peers.")
@@ -80,6 +91,18 @@ SET_STATE = Request(
     "Lets a target of the server retire, or leave once no home has an object there.",
     WantedState,
 )
+QUOTAS = Request("GET", "/v1/quotas", Quotas, "Shows the use and the limits of users and groups.", is_private=True)
+SET_QUOTA = Request("PUT", "/v1/quotas", WantedQuota, "Sets the limits of a user or a group.", WantedQuota)
+INVENTORY = Request(
+    "GET",
+    "/v1/inventory/{target}",
+    Inventory,
+    "Shows the objects and files of one part of the inodes, as `PART/PARTS`.",
+    is_private=True,
+)
+PLACES = Request(
+    "GET", "/v1/places/{target}", Places, "Shows the paths of inodes, given as `INO,...`.", is_private=True
+)
 REQUESTS: tuple[Request[Any], ...] = (
     STATUS,
     JOBS,
@@ -87,6 +110,10 @@ REQUESTS: tuple[Request[Any], ...] = (
     SET_POLICY,
     ALLOCATOR,
     SET_ALLOCATOR,
+    QUOTAS,
+    SET_QUOTA,
+    INVENTORY,
+    PLACES,
     SET_SPEED,
     ADD_TARGET,
     SET_STATE,
@@ -169,6 +196,54 @@ class Server:
             Name of the algorithm in force now.
         """
         return self.ask(SET_ALLOCATOR, body=Allocator(name), token=token).allocator
+
+    def quotas(self, token: str) -> tuple[Quota, ...]:
+        """Ask for the use and the limits of users and groups.
+
+        Args:
+            token: Token of the site's key.
+
+        Returns:
+            Every owner with inodes on the server or with limits.
+        """
+        return self.ask(QUOTAS, token=token).owners
+
+    def set_quota(self, kind: str, number: int | None, limits: QuotaLimits | None, token: str) -> None:
+        """Set the limits of a user or a group.
+
+        Args:
+            kind: `user` or `group`.
+            number: Number of the user or group; None is every owner of the kind without limits of its own.
+            limits: The limits; None leaves the owner to the limits of every owner of the kind.
+            token: Token of the site's key.
+        """
+        self.ask(SET_QUOTA, body=WantedQuota(kind, number, limits), token=token)
+
+    def inventory(self, part: int, parts: int, token: str) -> Inventory:
+        """Ask for the objects and files of the inodes whose number leaves a remainder.
+
+        Args:
+            part: The remainder.
+            parts: The divisor.
+            token: Token of the site's key.
+
+        Returns:
+            The objects on the server's targets, then the files with this home.
+        """
+        patient = replace(self, timeout_seconds=max(self.timeout_seconds, _INVENTORY_SECONDS))
+        return patient.ask(INVENTORY, target=f"{part}/{parts}", token=token)
+
+    def places(self, inos: Sequence[int], token: str) -> tuple[Place, ...]:
+        """Ask for the paths of inodes.
+
+        Args:
+            inos: Numbers of the inodes, at most 512.
+            token: Token of the site's key.
+
+        Returns:
+            The places of those that have names on the server.
+        """
+        return self.ask(PLACES, target=",".join(map(str, inos)), token=token).places
 
     def set_speed(self, target: str, speed: WantedSpeed, token: str) -> None:
         """Emulate a speed on a target, until the server is started again.

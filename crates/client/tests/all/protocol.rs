@@ -43,7 +43,7 @@ fn a_stale_write_is_repeated_under_the_new_epoch() {
     assert_eq!((file.state().size_bytes, file.state().epoch), (111, 2));
     let last = fake.log.lock().expect("whole").last().cloned().expect("a write");
     assert_eq!(last.payload, b"hello world");
-    let expected = Publication { end: 111, written_bytes: 11, epoch: 2 };
+    let expected = Publication { end: 111, written_bytes: 11, epoch: 2, reserved_end: 0 };
     assert!(matches!(last.request, Request::Write { publication: Some(found), .. } if found == expected));
 }
 
@@ -156,7 +156,7 @@ fn an_append_that_does_not_fit_takes_a_turn_and_ends_it() {
         Request::AppendBegin { .. } => Reply::Turn { turn: Sequence(4), offset: 4000, epoch: 3 }.into(),
         Request::Write { epoch: 3, publication: None, .. } => Reply::Written { size: None }.into(),
         Request::AppendEnd { turn: Sequence(4), publication: Some(found), .. } => {
-            assert_eq!(*found, Publication { end: 4200, written_bytes: 200, epoch: 3 });
+            assert_eq!(*found, Publication { end: 4200, written_bytes: 200, epoch: 3, reserved_end: 0 });
             Reply::Written { size: Some((4200, 3)) }.into()
         }
         other => panic!("unexpected {other:?}"),
@@ -188,7 +188,8 @@ fn an_append_to_a_silent_target_leaves_its_turn_to_the_lease() {
     });
     let store = store(folder.path(), &[&home, &silent], SILENCE);
     let file = File::from_state(&store, state(Ino(7), two_targets(), 4000, 3));
-    let error = file.append(&CALLER, &[IoSlice::new(&[5; 200])]).expect_err("its end is on the silent target");
+    let error =
+        file.append(&CALLER, &[IoSlice::new(&[5; 200])]).expect_err("its end is on the silent target");
     assert_eq!(error.errno(), libc::EIO);
 }
 

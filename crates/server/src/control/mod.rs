@@ -3,7 +3,9 @@
 pub(crate) mod board;
 pub(crate) mod callers;
 pub(crate) mod http;
+pub(crate) mod inventory;
 pub(crate) mod question;
+pub(crate) mod quotas;
 pub(crate) mod showing;
 pub(crate) mod snapshot;
 pub(crate) mod status;
@@ -107,9 +109,16 @@ fn respond(request: &Request, desk: &Desk) -> Response {
         }
         ("PUT", "/v1/allocator") => set_allocator(request, desk),
         ("PUT", path) if path.starts_with(TARGET_PATH) => change_target(request, desk),
+        ("GET", "/v1/quotas") => quotas::show(request, desk),
+        ("PUT", "/v1/quotas") => quotas::set(request, desk),
+        ("GET", path) if path.starts_with(inventory::PATH) => inventory::show(request, desk),
+        ("GET", path) if path.starts_with(inventory::PLACES_PATH) => inventory::show_places(request, desk),
         _ => json(
             404,
-            &failure("no such resource", "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator or /metrics"),
+            &failure(
+                "no such resource",
+                "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator, /v1/quotas or /metrics",
+            ),
         ),
     };
     Response { status, content_type, body }
@@ -135,7 +144,7 @@ impl Desk {
 
     /// Refuses a caller that does not know the token.
     fn refusal(&self, request: &Request) -> Option<Answer> {
-        let hint = "changing this needs the site key: run as the user who ran `weir up`";
+        let hint = "this needs the site key: run as the user who ran `weir up`";
         let is_allowed = request.authorization.as_deref() == Some(&format!("Bearer {}", self.token));
         (!is_allowed).then(|| json(401, &failure("not authorised", hint)))
     }
@@ -257,7 +266,7 @@ fn set_policy(request: &Request, desk: &Desk) -> Answer {
             let (policy, scheduler) = (sharing.policy().to_string(), sharing.algorithm().to_string());
             json(200, &PolicyBody { policy, scheduler: Some(scheduler) })
         }
-        Ok(Err(error @ NotDecided::Sharing(_))) => refused(error.to_string()),
+        Ok(Err(error @ (NotDecided::Sharing(_) | NotDecided::Quota(_)))) => refused(error.to_string()),
         Ok(Err(error @ NotDecided::Storage(_))) => {
             json(503, &failure(&error.to_string(), "make room in the server's folder"))
         }

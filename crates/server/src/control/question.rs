@@ -1,10 +1,15 @@
 //! Questions of the control API to the event loop.
 
+use super::inventory::Objects;
+use super::quotas::Quotas;
 use crate::config::TargetConfig;
+use crate::namespace::{FileEntry, PlaceEntry};
+use std::collections::HashSet;
 use std::sync::mpsc::SyncSender;
 use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
 use weir_placement::{AllocatorName, TargetId};
-use weir_wire::TargetState;
+use weir_wire::quota::TooManyLimits;
+use weir_wire::{Ino, QuotaLimits, QuotaOwner, TargetState};
 
 /// The snapshot that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +26,9 @@ pub(crate) enum NotDecided {
     /// The scheduler cannot enforce the policy.
     #[error(transparent)]
     Sharing(#[from] SharingError),
+    /// There are as many limits as a store may have.
+    #[error("the store has {} limits already, and takes no more", weir_wire::quota::LIMITS_MAX)]
+    Quota(TooManyLimits),
     /// The decision cannot be kept on stable storage.
     #[error("the decision cannot be kept: {0}")]
     Storage(#[from] std::io::Error),
@@ -62,6 +70,18 @@ pub(crate) enum Question {
     SetPolicy(Policy, Option<Algorithm>, SyncSender<Result<Sharing, NotDecided>>),
     /// Another allocator from now on.
     SetAllocator(AllocatorName, SyncSender<Result<(), NotDecided>>),
+    /// The objects of every target here.
+    Objects(SyncSender<Vec<(String, Objects)>>),
+    /// The numbers of all files here.
+    Inos(SyncSender<Vec<Ino>>),
+    /// The entries of these files.
+    Files(Vec<Ino>, SyncSender<Vec<FileEntry>>),
+    /// The places of these inodes.
+    Places(HashSet<Ino>, SyncSender<Vec<PlaceEntry>>),
+    /// The owners here, and the limits.
+    Quotas(SyncSender<Quotas>),
+    /// Other limits of an owner; absent ones leave it to those of its kind.
+    SetQuota(QuotaOwner, Option<QuotaLimits>, SyncSender<Result<(), NotDecided>>),
     /// Another emulated speed of a target, or none; false where there is no such target.
     SetSpeed(TargetId, Option<DeviceSpeed>, SyncSender<bool>),
     /// One more target.

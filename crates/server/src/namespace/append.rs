@@ -83,12 +83,13 @@ impl Namespace {
     /// Asks for the append turn of a file.
     ///
     /// # Errors
-    /// EACCES, EBADF, ESTALE for the capability; EAGAIN if too many appenders wait.
+    /// EACCES, EBADF, ESTALE for the capability; EDQUOT; EAGAIN if too many appenders wait.
     pub fn append_begin(&mut self, caller: &Caller<'_>, capability: &Capability) -> Result<TurnReply, Errno> {
-        self.writable(caller, capability)?;
+        let (_, file) = self.writable(caller, capability)?;
         if let Some(&id) = self.state.cuts.get(&capability.ino) {
             return Ok(TurnReply::Wait(id));
         }
+        self.may_grow(capability, file.size_bytes.saturating_add(1))?;
         let appender = Appender { client: caller.client, request: caller.request };
         match self.turns.ask(capability.ino, appender) {
             Asked::Granted(turn) => Ok(TurnReply::Now(self.turn_reply(capability.ino, turn))),
@@ -129,7 +130,7 @@ impl Namespace {
     /// file.
     ///
     /// # Errors
-    /// EACCES, EBADF, ESTALE for the capability; EFBIG.
+    /// EACCES, EBADF, ESTALE for the capability; EFBIG; EDQUOT.
     pub fn append_inline(
         &mut self,
         caller: &Caller<'_>,
@@ -147,6 +148,7 @@ impl Namespace {
         if offset.saturating_add(length) > limits::FILE_BYTES {
             return Err(EFBIG);
         }
+        self.may_grow(capability, offset + length)?;
         let Some((target, object_offset)) = only_object(&file.layout, offset, length) else {
             return Ok(InlineAppend::Elsewhere);
         };
@@ -202,11 +204,14 @@ impl Namespace {
         if let Some(&id) = self.state.cuts.get(&capability.ino) {
             return Ok(Verdict::Wait(id));
         }
-        if publication.end > limits::FILE_BYTES {
+        if publication.end.max(publication.reserved_end) > limits::FILE_BYTES {
             return Err(EFBIG);
         }
         if publication.epoch != file.epoch {
             return Ok(Verdict::Done(draft.reply(Reply::StaleEpoch { epoch: file.epoch })));
+        }
+        if !self.admits(capability, publication)? {
+            return Ok(Verdict::Done(self.refuse_growth(draft, capability.ino)?));
         }
         self.published(&mut draft, capability.ino, publication)?;
         Ok(Verdict::Done(draft.done(outcome)))

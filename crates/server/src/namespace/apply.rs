@@ -27,6 +27,7 @@ impl State {
             Change::Counted { .. }
             | Change::Kept { .. }
             | Change::EntryKept { .. }
+            | Change::HolesKept { .. }
             | Change::MadeKept { .. } => self.apply_kept(change),
             Change::Created { .. }
             | Change::CreatedUnnamed { .. }
@@ -81,6 +82,7 @@ impl State {
                 }
                 self.hold(holder, *ino);
             }
+            Change::HolesKept { ino } => _ = self.holed.insert(*ino),
             Change::MadeKept { from, intent, ino } => _ = self.made.insert((*from, *intent), *ino),
             _ => {}
         }

@@ -56,6 +56,7 @@ impl Namespace {
             self.check_size(draft.caller, (ino, inode), size_bytes, change.capability.as_ref())?;
         }
         let permissions = new_permissions(who, ino, inode, change)?;
+        self.admit_owners(who, inode, change)?;
         if let Some(size_bytes) = change.size_bytes {
             self.resize(&mut draft, ino, size_bytes)?;
         }
@@ -73,6 +74,7 @@ impl Namespace {
     pub(super) fn resize(&self, draft: &mut Draft<'_>, ino: Ino, size_bytes: u64) -> Step<()> {
         let inode = self.inode(ino)?;
         let file = inode.regular().ok_or(EINVAL)?;
+        self.admit_growth(draft.who().uid, inode, size_bytes, 0)?;
         let untouched = !self.is_touched(ino) && !self.open.has_writers(ino);
         let cut = if untouched || (size_bytes == file.size_bytes && size_bytes > 0) {
             None

@@ -334,6 +334,11 @@ pub enum Change {
         /// The moment of the change.
         at: Moment,
     },
+    /// A file may have holes (written when the journal is compacted).
+    HolesKept {
+        /// The file.
+        ino: Ino,
+    },
 }
 
 /// The answer to a resend of a request. Attributes are those at the moment of the resend.

@@ -8,6 +8,7 @@ use super::intent::IntentId;
 use super::open::OpenFiles;
 use super::outstanding::Effects;
 use super::passes::Passes;
+use super::quota::Quotas;
 use super::replies::Replies;
 use super::state::State;
 use super::turns::AppendTurns;
@@ -46,6 +47,7 @@ pub struct Namespace {
     /// Replies that need not outlive the server.
     pub(super) recent: Replies,
     pub(super) passes: Passes,
+    pub(super) quotas: Quotas,
     /// Whether descriptions of earlier starts can still be reclaimed.
     pub(super) in_grace: bool,
 }
@@ -66,6 +68,7 @@ impl Namespace {
             effects: Effects::default(),
             recent: Replies::default(),
             passes: Passes::default(),
+            quotas: Quotas::default(),
             in_grace: false,
             settings,
         }
@@ -81,7 +84,7 @@ impl Namespace {
         // A start that is not the first may have left descriptions that clients will reclaim.
         let restarted = matches!(change, Change::Started { .. }) && self.state.starts > 0;
         self.in_grace |= restarted;
-        self.state.apply(change);
+        self.state.apply_accounted(change);
         if let Change::Started { number, .. } = change {
             self.open.begin(*number);
         }

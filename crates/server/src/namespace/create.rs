@@ -209,6 +209,7 @@ impl Namespace {
         let ino = draft.ino()?;
         let (node, why) = self.regular(parent, layout)?;
         let birth = birth(who, parent, node, permissions);
+        self.admit_inode(who.uid, birth.uid, birth.gid)?;
         let (linkable, at) = (!flags.exclusive, draft.now);
         draft.push(Change::CreatedUnnamed { ino, birth, linkable, at });
         draft.push(layout::placement(ino, &why, at));
@@ -252,6 +253,7 @@ impl Namespace {
             BirthNode::Directory { .. } => self.directory_birth(draft.who(), parent, permissions),
             other => birth(draft.who(), parent, other, permissions),
         };
+        self.admit_inode(draft.who().uid, birth.uid, birth.gid)?;
         let ino = draft.ino()?;
         let (parent, name, at) = (place.parent, Bytes::from(place.name.as_slice()), draft.now);
         draft.push(Change::Created { parent, name, ino, birth, at });

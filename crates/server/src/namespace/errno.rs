@@ -32,6 +32,7 @@ numbers! {
     ENFILE = NFILE,
     EFBIG = FBIG,
     ENOSPC = NOSPC,
+    EDQUOT = DQUOT,
     EROFS = ROFS,
     EMLINK = MLINK,
     ERANGE = RANGE,

@@ -42,6 +42,7 @@ impl Namespace {
             | Change::XattrSet { .. }
             | Change::LayoutRequested { .. }
             | Change::MadeForPeer { .. }
+            | Change::HolesKept { .. }
             | Change::MadeKept { .. }
             | Change::Reparented { .. }
             | Change::ClientForgotten { .. }

@@ -100,6 +100,7 @@ impl Namespace {
         if let Some(&ino) = self.state.made.get(&(from, intent)) {
             return Ok(PeerDecision { changes: Vec::new(), reply: PeerReply::Made { ino } });
         }
+        self.admit_inode(*uid, *uid, *gid)?;
         let ino = self.next_ino().ok_or(ENOSPC)?;
         let node = BirthNode::Directory { request: layout.clone() };
         let birth = Birth { node, permissions: *permissions, uid: *uid, gid: *gid };

@@ -21,13 +21,16 @@ impl Namespace {
     ) -> Step<Decision> {
         let (_, file) = self.writable(draft.caller, capability)?;
         self.await_cut(capability.ino)?;
-        if publication.end > limits::FILE_BYTES {
+        if publication.end.max(publication.reserved_end) > limits::FILE_BYTES {
             return Err(EFBIG.into());
         }
         if publication.epoch != file.epoch {
             return Ok(draft.reply(Reply::StaleEpoch { epoch: file.epoch }));
         }
         let (size_bytes, epoch) = (file.size_bytes.max(publication.end), file.epoch);
+        if !self.admits(capability, publication)? {
+            return Ok(self.refuse_growth(draft, capability.ino)?);
+        }
         self.published(&mut draft, capability.ino, publication)?;
         Ok(draft.reply(Reply::Written { size: Some((size_bytes, epoch)) }))
     }
@@ -52,6 +55,14 @@ impl Namespace {
         (!self.state.cuts.contains_key(&ino)).then_some((file.size_bytes, file.epoch))
     }
 
+    /// Whether the quotas of the file's owners have room for a publication.
+    pub(super) fn admits(&self, capability: &Capability, publication: &Publication) -> Result<bool, Errno> {
+        let inode = self.inode(capability.ino)?;
+        let size_bytes = inode.regular().ok_or(EINVAL)?.size_bytes.max(publication.end);
+        let reserved_end = publication.reserved_end;
+        Ok(self.admit_growth(capability.uid, inode, size_bytes, reserved_end).is_ok())
+    }
+
     /// Adds the change of a write that was made under the epoch of the file.
     pub(super) fn published(
         &self,
@@ -63,8 +74,11 @@ impl Namespace {
         let file = inode.regular().ok_or(EINVAL)?;
         let size_bytes = file.size_bytes.max(publication.end);
         // Overwritten bytes are counted twice, but no file allocates more than its whole pages.
+        let reserved_bytes = file.allocated_bytes.max(allocation_of(publication.reserved_end));
+        let written_bytes = file.allocated_bytes.saturating_add(publication.written_bytes);
         let most = allocation_of(size_bytes);
-        let allocated_bytes = file.allocated_bytes.saturating_add(publication.written_bytes).min(most);
+        let beyond_end = Some(reserved_bytes).filter(|bytes| *bytes > most).unwrap_or(0);
+        let allocated_bytes = written_bytes.min(most).max(beyond_end);
         let permissions = permission::after_write(draft.who(), inode);
         draft.push(Change::Published { ino, size_bytes, allocated_bytes, permissions, at: draft.now });
         Ok(())

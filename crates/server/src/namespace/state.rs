@@ -5,6 +5,7 @@ use super::inode::{Birth, BirthNode, InoMap, Inode};
 use super::inode::{Directory, RegularFile};
 use super::intent::{Bytes, Intent, IntentId, MoveRecord};
 use super::object_counts::ObjectCounts;
+use super::quota::Usage;
 use super::replies::Replies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_placement::{LayoutRequest, ServerId};
@@ -47,6 +48,10 @@ pub(super) struct State {
     pub(super) orphans: BTreeSet<Ino>,
     /// The number of objects on each target, by layouts and by moves under way.
     pub(super) objects: ObjectCounts,
+    /// Files that may have holes, derived from the growth of `inodes`.
+    pub(super) holed: BTreeSet<Ino>,
+    /// The use of each owner, derived from `inodes` and `cuts`.
+    pub(super) usage: Usage,
 }
 
 impl State {
@@ -69,6 +74,8 @@ impl State {
             making: HashMap::new(),
             orphans: BTreeSet::new(),
             objects: ObjectCounts::default(),
+            holed: BTreeSet::new(),
+            usage: Usage::default(),
         }
     }
 
@@ -104,7 +111,7 @@ impl State {
             Some(Change::Kept { ino, inode: Box::new(inode.without_entries()) })
         });
         // An entry tells its file the place of a name, so the files come first.
-        let inodes = inodes.chain(entries);
+        let inodes = inodes.chain(entries).chain(self.kept_holes());
         let intents =
             self.intents.iter().map(|(&id, intent)| Change::Intended { id, intent: intent.clone() });
         let made = self.made.iter().map(|(&(from, intent), &ino)| Change::MadeKept { from, intent, ino });

@@ -15,6 +15,8 @@ use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, Reply, XattrMode};
 
 /// The attribute with the layout of a file, or with the request of a directory for the layouts of its files.
 const LAYOUT: &[u8] = b"weir.layout";
+/// The attribute of every inode with the reader's own quotas.
+const QUOTA: &[u8] = b"weir.quota";
 /// The most bytes of all names and values of one inode: four values of the largest size. The limit bounds memory and journal.
 const INODE_BYTES: usize = 4 * limits::XATTR_VALUE_BYTES;
 /// The most bytes of all names of one inode with their zero bytes (XATTR_LIST_MAX of Linux).
@@ -33,6 +35,8 @@ enum Class {
     Layout,
     /// [`PLACEMENT`].
     Placement,
+    /// [`QUOTA`].
+    Quota,
     /// Any other name: the namespace has no such attribute.
     Unknown,
 }
@@ -46,6 +50,7 @@ impl Namespace {
         let value = match class {
             Class::Layout => self.layout_text(inode)?,
             Class::Placement => placement_text(inode)?,
+            Class::Quota => self.quota_text(draft.who()),
             _ => inode.xattrs.as_ref().and_then(|xattrs| xattrs.get(name)).ok_or(ENODATA)?.clone(),
         };
         Ok(draft.reply_with(Reply::Value, value))
@@ -165,6 +170,7 @@ fn classify(name: &[u8]) -> Result<Class, Errno> {
     match name {
         LAYOUT => return Ok(Class::Layout),
         PLACEMENT => return Ok(Class::Placement),
+        QUOTA => return Ok(Class::Quota),
         _ => {}
     }
     let found = CLASSES.into_iter().find(|(prefix, _)| name.starts_with(prefix));
@@ -202,8 +208,8 @@ fn check_access(who: &Identity, inode: &Inode, class: Class, access: u8) -> Resu
         Class::Unknown => permission::check(who, inode, access),
         // Everyone who sees a file may see its layout. A change of the layout asks for the owner later.
         Class::Layout => Ok(()),
-        Class::Placement if access == WRITE => Err(EPERM),
-        Class::Placement => Ok(()),
+        Class::Placement | Class::Quota if access == WRITE => Err(EPERM),
+        Class::Placement | Class::Quota => Ok(()),
     }
 }
 

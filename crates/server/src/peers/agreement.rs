@@ -3,13 +3,16 @@
 //! The configuration file says when its values were decided. A decision that the control API or another server told
 //! later counts, also after a restart, until a still later file comes.
 
+use crate::control::question::NotDecided;
 use crate::notices::warning;
 use rustix::fs::fsync;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use weir_placement::TargetId;
-use weir_wire::{Decided, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState};
+use weir_wire::{
+    Decided, QuotaLimits, QuotaOwner, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState,
+};
 
 const FILE: &str = "settings.json";
 
@@ -31,6 +34,7 @@ impl Agreement {
                 for record in &kept.targets {
                     settings.follow_target(record);
                 }
+                settings.quotas.follow(&kept.quotas);
             }
             Ok(None) => {}
             Err(error) => {
@@ -87,11 +91,34 @@ impl Agreement {
         self.keep(wanted)
     }
 
+    /// Decides the limits of one owner anew, and keeps the decision on stable storage.
+    ///
+    /// # Errors
+    /// The file cannot be written, or there are too many limits; nothing is decided then.
+    pub(crate) fn decide_quota(
+        &mut self,
+        owner: QuotaOwner,
+        limits: Option<QuotaLimits>,
+        milliseconds: u64,
+    ) -> Result<(), NotDecided> {
+        let mut wanted = self.settings.clone();
+        let decided = wanted.quotas.decide(owner, limits, milliseconds, self.server);
+        decided.map_err(NotDecided::Quota)?;
+        Ok(self.keep(wanted)?)
+    }
+
     /// Takes over what another server knows of later decisions; answers whether there are any.
     pub(crate) fn follow(&mut self, others: &StoreSettings) -> bool {
-        let mut wanted = self.settings.clone();
+        let own = &self.settings;
+        let are_older =
+            others.sharing.stamp <= own.sharing.stamp && others.allocator.stamp <= own.allocator.stamp;
+        if are_older && others.targets == own.targets && others.quotas.is_empty() {
+            return false;
+        }
+        let mut wanted = own.clone();
         let mut is_news = wanted.sharing.follow(&others.sharing);
         is_news |= wanted.allocator.follow(&others.allocator);
+        is_news |= wanted.quotas.follow(&others.quotas);
         for record in &others.targets {
             is_news |= wanted.follow_target(record);
         }
@@ -141,7 +168,7 @@ mod tests {
         StoreSettings {
             sharing: Decided { value: names, stamp },
             allocator: Decided { value: "balanced".into(), stamp },
-            targets: Vec::new(),
+            ..StoreSettings::default()
         }
     }
 

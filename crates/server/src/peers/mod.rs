@@ -23,7 +23,7 @@ use weir_fairshare::{division_pause, Nanos, Portions, Sharing};
 use weir_placement::ServerId;
 use weir_wire::{
     encode_body, Capability, Ino, JobReport, LeavingReport, MachineLoad, PeerRequest, PlacedReport,
-    ServerAddress, ServerReport, TargetReport,
+    QuotaReport, QuotaTable, ServerAddress, ServerReport, TargetReport,
 };
 
 /// A full target is told of once in this time: writes are refused meanwhile too, and go elsewhere.
@@ -50,6 +50,8 @@ pub(crate) struct Peers {
     next_division: Nanos,
     /// The last moment at which the other servers were told at once that a target here is full.
     told_full: Nanos,
+    /// Whether another server has other limits of users and groups than this one, or may have.
+    tells_limits: bool,
 }
 
 /// A question to a peer, by the purpose of its answer.
@@ -95,7 +97,9 @@ impl Peers {
                 placed: Vec::new(),
                 settings: agreement.settings().clone(),
                 leaving: Vec::new(),
+                quotas: QuotaReport::default(),
             },
+            tells_limits: true,
             agreement,
             exchanging: HashSet::new(),
             asked: Slab::new(),
@@ -253,6 +257,15 @@ impl Peers {
         &self.report.leaving
     }
 
+    /// Sets the part of this server's report about the use of its inodes. The limits go along while a server that was heard of
+    /// lately has others.
+    pub(crate) fn report_quotas(&mut self, quotas: QuotaReport, now: Nanos) {
+        let limits_digest = self.agreement.settings().quotas.digest();
+        let has_others = self.fresh(now).any(|other| other.quotas.limits_digest != limits_digest);
+        self.tells_limits = has_others;
+        self.report.quotas = QuotaReport { limits_digest, ..quotas };
+    }
+
     /// The settings that all servers share.
     pub(crate) fn agreement(&mut self) -> &mut Agreement {
         &mut self.agreement
@@ -262,6 +275,9 @@ impl Peers {
     pub(crate) fn renew_report(&mut self) {
         self.report.sequence += 1;
         self.report.settings.clone_from(self.agreement.settings());
+        if !self.tells_limits {
+            self.report.settings.quotas = QuotaTable::default();
+        }
     }
 
     /// The division of this server's devices by the last reports of all servers; none where the last one is too new.

@@ -3,10 +3,11 @@
 use super::Server;
 use crate::config::sharing_names;
 use crate::control::question::NotDecided;
+use crate::control::quotas::Quotas;
 use crate::notices::{notice, warning};
 use weir_fairshare::{Algorithm, Policy, Sharing, SharingError};
 use weir_placement::AllocatorName;
-use weir_wire::{SharingNames, StoreSettings};
+use weir_wire::{QuotaLimits, QuotaOwner, SharingNames, StoreSettings};
 
 impl Server {
     /// Decides the policy, and the scheduler where one is named, for the whole store.
@@ -36,6 +37,31 @@ impl Server {
         Ok(())
     }
 
+    /// Decides the limits of a user or a group for the whole store.
+    ///
+    /// # Errors
+    /// [`NotDecided`]; nothing changes then.
+    pub(super) fn decide_quota(
+        &mut self,
+        owner: QuotaOwner,
+        limits: Option<QuotaLimits>,
+    ) -> Result<(), NotDecided> {
+        let milliseconds = self.clock.wall_milliseconds();
+        self.peers.agreement().decide_quota(owner, limits, milliseconds)?;
+        self.put_quotas_in_force();
+        Ok(())
+    }
+
+    /// The use of every owner here, and the limits, for the control API.
+    pub(super) fn quotas(&mut self) -> Quotas {
+        let table = self.peers.agreement().settings().quotas.clone();
+        Quotas { lines: self.namespace.quota_lines(), table }
+    }
+
+    fn put_quotas_in_force(&mut self) {
+        self.namespace.set_quotas(&self.peers.agreement().settings().quotas);
+    }
+
     /// Follows later decisions that another server tells.
     pub(super) fn follow_settings(&mut self, told: &StoreSettings) {
         if self.peers.agreement().follow(told) {
@@ -45,6 +71,7 @@ impl Server {
 
     /// Puts the agreed settings into force where they differ from those that are.
     pub(super) fn put_settings_in_force(&mut self) {
+        self.put_quotas_in_force();
         let StoreSettings { sharing, allocator, .. } = self.peers.agreement().settings().clone();
         if sharing.value != sharing_names(self.devices.sharing()) {
             let SharingNames { policy, scheduler } = sharing.value;

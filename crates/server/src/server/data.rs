@@ -163,7 +163,8 @@ impl Server {
         let step = match written {
             None => Step::Done(token, Outcome::of(Reply::AppendElsewhere)),
             Some(Ok(())) => {
-                let publication = Publication { end: offset + length, written_bytes: length, epoch };
+                let publication =
+                    Publication { end: offset + length, written_bytes: length, epoch, reserved_end: 0 };
                 let moment = self.clock.moment();
                 let verdict = self.namespace.append_written(&caller, capability, turn, &publication, moment);
                 let drops = self.pages.watches().changed(caller.client, capability.ino);

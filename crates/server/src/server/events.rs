@@ -182,6 +182,14 @@ impl Server {
             Question::SetTargetState(target, state, answer) => {
                 let _ = answer.try_send(self.set_target_state(target, state));
             }
+            Question::Objects(answer) => _ = answer.try_send(self.listed_objects()),
+            Question::Inos(answer) => _ = answer.try_send(self.namespace.inventoried()),
+            Question::Files(inos, answer) => _ = answer.try_send(self.namespace.file_entries(&inos)),
+            Question::Places(inos, answer) => _ = answer.try_send(self.namespace.places(&inos)),
+            Question::Quotas(answer) => _ = answer.try_send(self.quotas()),
+            Question::SetQuota(owner, limits, answer) => {
+                let _ = answer.try_send(self.decide_quota(owner, limits));
+            }
             Question::SetSpeed(target, speed, answer) => {
                 let _ = answer.try_send(self.set_speed(target, speed));
             }

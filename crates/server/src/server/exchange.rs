@@ -82,6 +82,7 @@ impl Server {
         let Ok(report) = decode_body::<ServerReport>(payload, "report") else { return };
         if report.server != self.site.id {
             self.follow_settings(&report.settings);
+            self.namespace.note_use_elsewhere(report.server, report.boot, &report.quotas);
             self.peers.take_report(report, self.clock.now());
             self.divide_devices();
         }
@@ -117,6 +118,7 @@ impl Server {
         self.report_leaving();
         let jobs = self.accounts.jobs().reports(uses);
         self.peers.report_jobs(jobs, self.accounts.machine_load());
+        self.peers.report_quotas(self.namespace.take_quota_news(), now);
         self.peers.renew_report();
     }
 }

@@ -88,7 +88,7 @@ use weir_placement::{ServerId, TargetId};
 use weir_wire::{ServerAddress, SiteKey};
 
 /// Inodes of one server: about half a kilobyte each in memory.
-const INODES_MAX: u64 = 32 << 20;
+pub(crate) const INODES_MAX: u64 = 32 << 20;
 
 /// Object files that a target keeps open at least, where it joins a server that planned for none.
 const OBJECTS_OPEN_MIN: usize = 16;

@@ -87,10 +87,13 @@ impl Server {
                 self.check_data(request, *target, extents, false)?,
                 work(Direction::Read, total_bytes(extents)),
             ),
-            Request::Write { target, extents, .. } => (
-                self.check_data(request, *target, extents, true)?,
-                work(Direction::Write, total_bytes(extents)),
-            ),
+            Request::Write { target, extents, capability, publication, .. } => {
+                let device = self.check_data(request, *target, extents, true)?;
+                if let Some(publication) = publication.filter(|_| capability.ino.home() == self.site.id) {
+                    self.namespace.may_grow(capability, publication.end)?;
+                }
+                (device, work(Direction::Write, total_bytes(extents)))
+            }
             Request::Reserve { target, .. } => {
                 (self.check_data(request, *target, &[], true)?, work(Direction::Write, 0))
             }

@@ -3,10 +3,12 @@
 use super::Server;
 use crate::accounts::jobs::Accounted;
 use crate::clock::seconds;
+use crate::control::inventory::Objects;
 use crate::control::snapshot::Snapshot;
 use crate::control::status::{
     CostStatus, DeviceStatus, DirectionCost, LeavingStatus, SpeedStatus, Status, TargetStatus,
 };
+use std::sync::Arc;
 use weir_fairshare::TransferSpeed;
 
 impl Server {
@@ -96,6 +98,20 @@ impl Server {
             peers: self.peers.status(now),
             reports_ignored: self.peers.reports_ignored(),
         }
+    }
+
+    /// The objects of each target, or the directory that holds them.
+    pub(super) fn listed_objects(&mut self) -> Vec<(String, Objects)> {
+        let names: Vec<String> =
+            (0..self.targets.len()).map(|index| self.site.target(index).to_string()).collect();
+        let listed = self.targets.iter_mut().zip(names).filter_map(|(target, name)| {
+            let objects = match target.directory() {
+                Some(dir) => Objects::In(Arc::clone(dir)),
+                None => Objects::Here(target.memory()?.listed()),
+            };
+            Some((name, objects))
+        });
+        listed.collect()
     }
 
     fn device_status(&self, index: usize) -> DeviceStatus {

@@ -90,6 +90,22 @@ impl Dir {
         })
     }
 
+    /// The objects and their lengths, as the file system has them now.
+    ///
+    /// # Errors
+    /// The file system's errors.
+    pub(crate) fn listed(&self) -> io::Result<Vec<(Ino, u64)>> {
+        inventory::listed(&self.paths)
+    }
+
+    /// As [`Dir::listed`], of a target at `root` that no server has open.
+    ///
+    /// # Errors
+    /// The file system's errors.
+    pub(crate) fn listed_at(root: &Path) -> io::Result<Vec<(Ino, u64)>> {
+        inventory::listed(&Paths::new(root))
+    }
+
     /// The capacity, or less if the file system below has less room left than the capacity promises.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         match free_bytes(self.paths.root()) {

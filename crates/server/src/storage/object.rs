@@ -31,6 +31,11 @@ pub(crate) struct Object {
 }
 
 impl Object {
+    /// One past the last mapped page.
+    pub(crate) fn end_page(&self) -> u64 {
+        self.extents.last_key_value().map_or(0, |(first, extent)| first + extent.pages)
+    }
+
     /// The page range `[first, end)` as alternating extents and holes.
     pub(crate) fn stretches(&self, first: u64, end: u64) -> Vec<Stretch> {
         let mut stretches = Vec::new();

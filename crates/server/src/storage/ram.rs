@@ -72,6 +72,11 @@ pub(crate) struct Ram {
 }
 
 impl Ram {
+    /// The objects and their lengths, in whole pages.
+    pub(crate) fn listed(&self) -> Vec<(Ino, u64)> {
+        self.objects.iter().map(|(&ino, object)| (ino, object.end_page() * PAGE_BYTES)).collect()
+    }
+
     /// A target of `capacity_bytes`.
     ///
     /// # Errors

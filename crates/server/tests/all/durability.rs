@@ -316,7 +316,7 @@ fn a_server_in_memory_forgets_and_says_so() {
     let stale = Reply::Failed(Errno(116));
     assert_eq!(line.reply(&Request::Reclaim { handles: vec![file.capability] }), stale);
     assert_eq!(line.attributes("file"), Err(Errno(2)));
-    let publication = weir_wire::Publication { end: 9, written_bytes: 1, epoch: 0 };
+    let publication = weir_wire::Publication { end: 9, written_bytes: 1, epoch: 0, reserved_end: 0 };
     assert_eq!(line.reply(&Request::Publish { capability: file.capability, publication }), stale);
 }
 

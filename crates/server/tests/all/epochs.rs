@@ -25,7 +25,7 @@ fn read_extents(file: &File, extents: Vec<Extent>) -> Request {
 }
 
 fn publication(file: &File, end: u64, written: usize) -> Publication {
-    Publication { end, written_bytes: written as u64, epoch: file.epoch }
+    Publication { end, written_bytes: written as u64, epoch: file.epoch, reserved_end: 0 }
 }
 
 fn reserve(file: &File, offset: u64, length: u64, punch: bool) -> Request {
@@ -258,7 +258,8 @@ fn a_turn_that_is_not_renewed_is_taken_and_its_late_bytes_go_nowhere() {
         let stale = Reply::StaleEpoch { epoch: 1 };
         assert_eq!(payload.receive().1, stale, "{backend}: the rest of a payload");
         assert_eq!(late.call(&write, &[9; MIB]).0, stale, "{backend}: a whole one");
-        let publication = Some(Publication { end: 100 + MIB as u64, written_bytes: MIB as u64, epoch: 0 });
+        let publication =
+            Some(Publication { end: 100 + MIB as u64, written_bytes: MIB as u64, epoch: 0, reserved_end: 0 });
         let end = Request::AppendEnd { capability, turn: taken, publication };
         assert_eq!(late.reply(&end), Reply::Failed(EBADF));
         assert_eq!(late.reply(&Request::AppendRenew { capability, turn: taken }), Reply::Failed(EBADF));

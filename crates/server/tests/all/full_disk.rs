@@ -90,7 +90,7 @@ fn calls(round: usize, file: &File) -> Vec<(&'static str, Request, Vec<u8>)> {
     let name = |what: &str| at(&format!("{what}-{round}"));
     let capability = file.capability;
     let target = file.layout.targets()[0];
-    let publication = Publication { end: 1 << 40, written_bytes: 1, epoch: file.epoch };
+    let publication = Publication { end: 1 << 40, written_bytes: 1, epoch: file.epoch, reserved_end: 0 };
     let node = |kind| Request::Make {
         at: name(&format!("{kind:?}").replace(['(', ')'], "")),
         kind,

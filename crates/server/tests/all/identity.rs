@@ -195,7 +195,7 @@ fn a_capability_is_good_for_what_it_says_and_nothing_else() {
     let target = file.layout.targets()[0];
     let extents = vec![Extent { offset: 0, length: 6 }];
     let read = |capability| Request::Read { capability, target, epoch: 0, extents: extents.clone() };
-    let publication = Publication { end: 6, written_bytes: 6, epoch: 0 };
+    let publication = Publication { end: 6, written_bytes: 6, epoch: 0, reserved_end: 0 };
     let write = |capability| {
         let (extents, publication) = (extents.clone(), Some(publication));
         Request::Write { capability, target, epoch: 0, extents, publication }

@@ -217,8 +217,12 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
     let epoch = *choices.one_of(&[0, 0, 1, u64::MAX]);
     let handle = *choices.one_of(&[file.handle, HandleId(0), HandleId(u64::MAX)]);
     let ino = *choices.one_of(&[file.ino, Ino(0), Ino(u64::MAX)]);
-    let publication =
-        Publication { end: edge(choices), written_bytes: edge(choices), epoch: choices.below(2) };
+    let publication = Publication {
+        end: edge(choices),
+        written_bytes: edge(choices),
+        epoch: choices.below(2),
+        reserved_end: 0,
+    };
     let (offset, length) = (edge(choices), edge(choices));
     let at = any_at(choices, file);
     let range = LockRange { first: edge(choices), last: edge(choices) };
@@ -457,7 +461,12 @@ fn an_empty_extent_before_a_large_payload_does_not_stop_it() {
     let length = 200_000;
     let empty = |offset| Extent { offset, length: 0 };
     let extents = vec![empty(5), Extent { offset: 10, length: length as u32 }, empty(9_000_000)];
-    let publication = Some(Publication { end: 10 + length as u64, written_bytes: length as u64, epoch: 0 });
+    let publication = Some(Publication {
+        end: 10 + length as u64,
+        written_bytes: length as u64,
+        epoch: 0,
+        reserved_end: 0,
+    });
     let capability = scene.file.capability;
     let target = scene.file.layout.targets()[0];
     let write = Request::Write { capability, target, epoch: 0, extents, publication };

@@ -241,6 +241,7 @@ fn report(server: ServerId, sequence: u64, processors: f32) -> ServerReport {
         placed: Vec::new(),
         settings: StoreSettings::default(),
         leaving: Vec::new(),
+        quotas: Default::default(),
     }
 }
 

@@ -77,7 +77,8 @@ fn a_job_that_fills_the_memory_for_payloads_delays_nobody_else() {
 fn begin_write(line: &mut Line, file: &File, length: usize, sent: &[u8]) {
     let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
     let extents = vec![Extent { offset: 0, length: length as u32 }];
-    let publication = Some(Publication { end: length as u64, written_bytes: length as u64, epoch });
+    let publication =
+        Some(Publication { end: length as u64, written_bytes: length as u64, epoch, reserved_end: 0 });
     let write = Request::Write { capability, target, epoch, extents, publication };
     line.connection.send_bytes(&head(RequestId(900), IdentityId(0), &write, length));
     line.connection.send_bytes(sent);

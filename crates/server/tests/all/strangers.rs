@@ -316,7 +316,7 @@ fn attacks(scene: &Scene, closed: &Capability) -> Vec<(Request, Vec<u8>)> {
 fn with_capabilities(scene: &Scene, closed: &Capability) -> Vec<(Request, Vec<u8>)> {
     let mut all: Vec<(Request, Vec<u8>)> = Vec::new();
     let (target, epoch) = (target_of(0), scene.secret.epoch);
-    let publication = Publication { end: 1 << 20, written_bytes: 1, epoch };
+    let publication = Publication { end: 1 << 20, written_bytes: 1, epoch, reserved_end: 0 };
     let extents = vec![Extent { offset: 0, length: 8 }];
     for capability in capabilities(scene, closed) {
         for punch in [false, true] {

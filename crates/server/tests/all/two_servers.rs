@@ -138,7 +138,8 @@ impl Client {
             assert!(matches!(reply, Reply::Written { .. } | Reply::StaleEpoch { .. }), "{reply:?}");
         }
         let home = usize::from(ino.home().0);
-        let publication = Publication { end: 1, written_bytes: layout.targets().len() as u64, epoch };
+        let publication =
+            Publication { end: 1, written_bytes: layout.targets().len() as u64, epoch, reserved_end: 0 };
         self.call(home, &Request::Publish { capability, publication }, &[]);
         self.call(home, &Request::Close { ino, handle }, &[]);
         Ok(ino)

@@ -89,6 +89,7 @@ impl Cluster {
         for change in &self.journals[server] {
             fresh.apply(change);
         }
+        self.check_use(&fresh);
         self.servers[server] = fresh;
         self.now.seconds += 10;
         self.undone.retain(|effect| self.servers[server].is_settled(effect.intent));
@@ -125,6 +126,10 @@ impl Cluster {
     pub(super) fn commit(&mut self, server: usize, decision: &Decision) {
         self.journal(server, &decision.changes);
         let effects = self.servers[server].commit(decision);
+        // A count of many inodes after each step would take most of a test's time.
+        if self.servers[server].state.inodes.len() < 64 {
+            self.check_use(&self.servers[server]);
+        }
         self.carry_out_all(server, effects);
     }
 
@@ -339,7 +344,15 @@ impl Cluster {
             let mut restored = Namespace::new(settings(server as u16, self.servers.len() as u16));
             live.iter().for_each(|change| restored.apply(change));
             assert!(live.iter().eq(restored.snapshot().collect::<Vec<_>>().iter()), "restore differs");
+            for each in [namespace, &replayed, &restored] {
+                self.check_use(each);
+            }
         }
+    }
+
+    /// The accounted use of every owner is the use that a count of the inodes finds.
+    fn check_use(&self, namespace: &Namespace) {
+        assert_eq!(namespace.state.accounted_use(), namespace.state.recounted());
     }
 
     /// Inodes of all servers.

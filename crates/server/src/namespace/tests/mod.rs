@@ -4,5 +4,6 @@ mod cluster;
 mod kernel;
 mod model;
 mod peers;
+mod quotas;
 mod restarts;
 mod semantics;

@@ -365,6 +365,7 @@ fn write(cluster: &mut Cluster, who: &Identity, at: At, offset: u64, length: u32
         end: offset + u64::from(length),
         written_bytes: u64::from(length),
         epoch: attributes.epoch,
+        reserved_end: 0,
     };
     let published = Request::Publish { capability, publication };
     let reply = cluster.send(usize::from(ino.home().0), who, &published)?;

@@ -25,7 +25,7 @@ fn resend(cluster: &mut Cluster, id: u64, request: &Request) -> Reply {
 fn nameless(cluster: &mut Cluster) -> (Ino, HandleId, Capability) {
     let opened = cluster.send(0, &root(), &create("gone")).unwrap();
     let Reply::Opened { attributes, handle, capability, .. } = opened else { panic!("{opened:?}") };
-    let publication = Publication { end: 10, written_bytes: 10, epoch: 0 };
+    let publication = Publication { end: 10, written_bytes: 10, epoch: 0, reserved_end: 0 };
     cluster.send(0, &root(), &Request::Publish { capability, publication }).unwrap();
     let unlink = Request::Unlink { at: At::new(Ino::ROOT, "gone"), directory: false };
     cluster.send(0, &root(), &unlink).unwrap();
@@ -173,7 +173,7 @@ fn a_truncation_that_was_cut_short_is_finished_by_the_next_start() {
     let mut cluster = Cluster::new(2);
     let opened = cluster.send(0, &root(), &create("file")).unwrap();
     let Reply::Opened { attributes, capability, .. } = opened else { panic!("{opened:?}") };
-    let publication = Publication { end: 100_000, written_bytes: 100_000, epoch: 0 };
+    let publication = Publication { end: 100_000, written_bytes: 100_000, epoch: 0, reserved_end: 0 };
     cluster.send(0, &root(), &Request::Publish { capability, publication }).unwrap();
     cluster.holds_effects = true;
     let change = AttributeChange { size_bytes: Some(5000), ..Default::default() };
@@ -197,7 +197,7 @@ fn a_file_removed_while_it_is_cut_goes_when_the_cut_is_done() {
     let inodes = cluster.inodes();
     let opened = cluster.send(0, &root(), &create("file")).unwrap();
     let Reply::Opened { attributes, capability, handle, .. } = opened else { panic!("{opened:?}") };
-    let publication = Publication { end: 100_000, written_bytes: 100_000, epoch: 0 };
+    let publication = Publication { end: 100_000, written_bytes: 100_000, epoch: 0, reserved_end: 0 };
     cluster.send(0, &root(), &Request::Publish { capability, publication }).unwrap();
     cluster.holds_effects = true;
     let change = AttributeChange { size_bytes: Some(0), ..Default::default() };

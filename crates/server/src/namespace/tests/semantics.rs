@@ -18,7 +18,7 @@ fn create(cluster: &mut Cluster, name: &str) -> (Ino, HandleId, Capability) {
 }
 
 fn publish(cluster: &mut Cluster, capability: Capability, end: u64, epoch: u64) -> Result<Reply, Errno> {
-    let publication = Publication { end, written_bytes: 100, epoch };
+    let publication = Publication { end, written_bytes: 100, epoch, reserved_end: 0 };
     cluster.send(0, &root(), &Request::Publish { capability, publication })
 }
 
@@ -136,7 +136,7 @@ fn appends_take_turns() {
     assert!(matches!(second, InlineAppend::Elsewhere), "{second:?}");
     assert_eq!(space.append_begin(&caller(&who, 2, 901), &capability), Ok(TurnReply::Later));
     assert_eq!(space.append_begin(&caller(&who, 3, 901), &capability), Ok(TurnReply::Later));
-    let publication = Publication { end: 100, written_bytes: 100, epoch: 0 };
+    let publication = Publication { end: 100, written_bytes: 100, epoch: 0, reserved_end: 0 };
     let written = space.append_written(&caller(&who, 1, 900), &capability, turn, &publication, now).unwrap();
     let Verdict::Done(decision) = written else { panic!("{written:?}") };
     space.commit(&decision);
@@ -159,7 +159,7 @@ fn appends_take_turns() {
     let [NextTurn::Granted(grant)] = &departure.turns[..] else { panic!("{:?}", departure.turns) };
     assert_eq!(grant.appender.client, ClientId(3));
     let Reply::Turn { turn: last, offset: 100, .. } = grant.reply else { panic!() };
-    let publication = Publication { end: 9000, written_bytes: 8900, epoch: 0 };
+    let publication = Publication { end: 9000, written_bytes: 8900, epoch: 0, reserved_end: 0 };
     let ended = space.append_end(&caller(&who, 3, 903), &capability, last, Some(&publication), now).unwrap();
     let Verdict::Done(decision) = ended else { panic!("{ended:?}") };
     space.commit(&decision);
@@ -214,7 +214,9 @@ fn bytes_behind_a_failed_write_are_cut_off_by_the_home_which_knows_the_size() {
     publish(&mut cluster, capability, 9000, 0).unwrap();
     let cut_off = Request::Detour { capability, layout_epoch: 0, full: Vec::new() };
     let reply = cluster.send(0, &root(), &cut_off).unwrap();
-    let Reply::Layout { size_bytes: 9000, epoch: 1, layout_epoch: 0, .. } = reply else { panic!("{reply:?}") };
+    let Reply::Layout { size_bytes: 9000, epoch: 1, layout_epoch: 0, .. } = reply else {
+        panic!("{reply:?}")
+    };
     assert_eq!(publish(&mut cluster, capability, 20_000, 0), Ok(Reply::StaleEpoch { epoch: 1 }));
     let file = cluster.servers[0].state.regular(ino).unwrap();
     let lengths: Vec<u64> = (0..3).map(|object| file.layout.object_bytes(object, 9000)).collect();

@@ -63,6 +63,7 @@ fn report(server: u16, boot: u64, sequence: u64, have_come: bool) -> ServerRepor
         placed: Vec::new(),
         settings: StoreSettings::default(),
         leaving: Vec::new(),
+        quotas: Default::default(),
     }
 }
 

@@ -66,3 +66,26 @@ fn close_to_others(entry: &DirEntry) -> io::Result<Metadata> {
     }
     Ok(metadata)
 }
+
+/// The objects below a target with their lengths, by a look that changes nothing. Objects that come and go meanwhile may be missed.
+pub(super) fn listed(paths: &Paths) -> io::Result<Vec<(Ino, u64)>> {
+    let mut objects = Vec::new();
+    for number in 0..SUBDIRECTORIES as usize {
+        let entries = match fs::read_dir(paths.subdirectory(number)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(Name::Object(ino)) = name.to_str().map(Name::of) else { continue };
+            match entry.metadata() {
+                Ok(metadata) => objects.push((ino, metadata.len())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(objects)
+}

@@ -1,0 +1,112 @@
+//! The inventory in the control API: the objects and files of this server, in parts, for a check of the store.
+//!
+//! A part has the inodes of one residue, so parts of different servers fit together and none is large. Threads of the control API
+//! read the directories of targets; the loop copies numbers at once, and entries in small batches.
+
+use super::question::Question;
+use super::{failure, json, Answer, Desk};
+use crate::control::http::Request;
+use crate::namespace::{FileEntry, PlaceEntry};
+use crate::storage::Dir;
+use serde::Serialize;
+use std::collections::HashSet;
+use std::sync::Arc;
+use weir_wire::Ino;
+
+/// `GET /v1/inventory/PART/PARTS`.
+pub(super) const PATH: &str = "/v1/inventory/";
+/// `GET /v1/places/INO,...`.
+pub(super) const PLACES_PATH: &str = "/v1/places/";
+/// Files whose entries the loop writes in one turn: some hundred microseconds.
+const BATCH: usize = 256;
+/// The most parts: one for every file of the largest server.
+const PARTS_MAX: u64 = 1 << 20;
+/// The most inodes in one question for places: they fit into the head of a request.
+const PLACES_MAX: usize = 512;
+
+/// The objects of one target, or the directory that holds them.
+pub(crate) enum Objects {
+    Here(Vec<(Ino, u64)>),
+    In(Arc<Dir>),
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Inventory {
+    pub(crate) objects: Vec<ObjectEntry>,
+    pub(crate) files: Vec<FileEntry>,
+}
+
+/// An object on a target of this server.
+#[derive(Debug, Serialize)]
+pub(crate) struct ObjectEntry {
+    pub(crate) target: String,
+    pub(crate) ino: u64,
+    /// The length; on a `ram` target in whole pages.
+    pub(crate) bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Places {
+    places: Vec<PlaceEntry>,
+}
+
+/// Shows one part of the inventory.
+pub(super) fn show(request: &Request, desk: &Desk) -> Answer {
+    if let Some(refusal) = desk.refusal(request) {
+        return refusal;
+    }
+    let numbers = request.path.trim_start_matches(PATH).split_once('/');
+    let numbers =
+        numbers.and_then(|(part, parts)| Some((part.parse::<u64>().ok()?, parts.parse::<u64>().ok()?)));
+    let Some((part, parts)) = numbers.filter(|(part, parts)| part < parts && *parts <= PARTS_MAX) else {
+        return json(400, &failure("the path is not /v1/inventory/PART/PARTS", "parts count from 0"));
+    };
+    match inventory(desk, |ino| ino.0 % parts == part) {
+        Ok(inventory) => json(200, &inventory),
+        Err(failure) => json(503, &failure),
+    }
+}
+
+/// Shows the places of inodes.
+pub(super) fn show_places(request: &Request, desk: &Desk) -> Answer {
+    if let Some(refusal) = desk.refusal(request) {
+        return refusal;
+    }
+    let inos: Result<HashSet<Ino>, _> =
+        request.path.trim_start_matches(PLACES_PATH).split(',').map(|ino| ino.parse().map(Ino)).collect();
+    match inos {
+        Ok(inos) if inos.len() <= PLACES_MAX => match desk.ask(|answer| Question::Places(inos, answer)) {
+            Ok(places) => json(200, &Places { places }),
+            Err(failure) => json(503, &failure),
+        },
+        _ => json(400, &failure("the path is not /v1/places/INO,...", "name at most 512 inodes by number")),
+    }
+}
+
+/// The objects first, then the files: an object whose file was made before the look at files is known by then.
+fn inventory(desk: &Desk, is_wanted: impl Fn(Ino) -> bool) -> Result<Inventory, super::Failure> {
+    let mut inventory = Inventory::default();
+    for (target, objects) in desk.ask(Question::Objects)? {
+        let objects = match objects {
+            Objects::Here(objects) => objects,
+            Objects::In(dir) => dir.listed().map_err(|error| {
+                failure(&format!("target {target} cannot be read: {error}"), "see the server's log")
+            })?,
+        };
+        let objects = objects.into_iter().filter(|(ino, _)| is_wanted(*ino));
+        inventory.objects.extend(objects.map(|(ino, bytes)| ObjectEntry {
+            target: target.clone(),
+            ino: ino.0,
+            bytes,
+        }));
+    }
+    let mut inos = desk.ask(Question::Inos)?;
+    inos.retain(|ino| is_wanted(*ino));
+    inos.sort_unstable();
+    inos.dedup();
+    for batch in inos.chunks(BATCH) {
+        let files = desk.ask(|answer| Question::Files(batch.to_vec(), answer))?;
+        inventory.files.extend(files);
+    }
+    Ok(inventory)
+}

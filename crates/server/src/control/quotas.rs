@@ -1,0 +1,125 @@
+//! Quotas in the control API: the use and the limits of every owner, and decisions about limits.
+
+use super::question::{NotDecided, Question};
+use super::{failure, json, Answer, Desk};
+use crate::control::http::Request;
+use crate::namespace::QuotaLine;
+use serde::{Deserialize, Serialize};
+use weir_wire::{QuotaLimits, QuotaOwner, QuotaTable};
+
+/// The owners of this server, and the limits of the store.
+#[derive(Debug)]
+pub(crate) struct Quotas {
+    pub(crate) lines: Vec<QuotaLine>,
+    pub(crate) table: QuotaTable,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    User,
+    Group,
+}
+
+/// One owner in `/v1/quotas`; without a number, all owners of the kind that have no limits of their own.
+#[derive(Serialize)]
+struct Line {
+    kind: Kind,
+    id: Option<u32>,
+    /// The use of this server.
+    bytes: u64,
+    inodes: u64,
+    /// The limits in force.
+    bytes_max: Option<u64>,
+    inodes_max: Option<u64>,
+    /// Whether these limits were set for this owner.
+    is_set: bool,
+}
+
+#[derive(Serialize)]
+struct Lines {
+    owners: Vec<Line>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct LimitsBody {
+    #[serde(default)]
+    bytes_max: Option<u64>,
+    #[serde(default)]
+    inodes_max: Option<u64>,
+}
+
+/// Absent limits leave the owner to the limits of its kind.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct QuotaBody {
+    kind: Kind,
+    #[serde(default)]
+    id: Option<u32>,
+    #[serde(default)]
+    limits: Option<LimitsBody>,
+}
+
+/// Shows the owners. The use of a user is nobody else's business, so the caller must know the token.
+pub(super) fn show(request: &Request, desk: &Desk) -> Answer {
+    if let Some(refusal) = desk.refusal(request) {
+        return refusal;
+    }
+    match desk.ask(Question::Quotas) {
+        Ok(Quotas { lines, table }) => {
+            let owners = lines.iter().map(|line| shown(line, &table)).collect();
+            json(200, &Lines { owners })
+        }
+        Err(failure) => json(503, &failure),
+    }
+}
+
+/// Sets the limits of one owner.
+pub(super) fn set(request: &Request, desk: &Desk) -> Answer {
+    if let Some(refusal) = desk.refusal(request) {
+        return refusal;
+    }
+    let body: QuotaBody = match serde_json::from_slice(&request.body) {
+        Ok(body) => body,
+        Err(error) => {
+            return json(400, &failure(&format!("not a quota: {error}"), "see `weir quota set --help`"))
+        }
+    };
+    let owner = match (body.kind, body.id) {
+        (Kind::User, Some(id)) => QuotaOwner::User(id),
+        (Kind::User, None) => QuotaOwner::AnyUser,
+        (Kind::Group, Some(id)) => QuotaOwner::Group(id),
+        (Kind::Group, None) => QuotaOwner::AnyGroup,
+    };
+    let limits = body.limits.as_ref();
+    let limits = limits.map(|limits| QuotaLimits { bytes: limits.bytes_max, inodes: limits.inodes_max });
+    match desk.ask(|answer| Question::SetQuota(owner, limits, answer)) {
+        Ok(Ok(())) => json(200, &body),
+        Ok(Err(error @ NotDecided::Quota(_))) => json(
+            400,
+            &failure(&error.to_string(), "set limits of all users, or of groups, in place of single ones"),
+        ),
+        Ok(Err(error)) => json(503, &failure(&error.to_string(), "make room in the server's folder")),
+        Err(failure) => json(503, &failure),
+    }
+}
+
+fn shown(line: &QuotaLine, table: &QuotaTable) -> Line {
+    let (kind, id) = match line.owner {
+        QuotaOwner::User(id) => (Kind::User, Some(id)),
+        QuotaOwner::AnyUser => (Kind::User, None),
+        QuotaOwner::Group(id) => (Kind::Group, Some(id)),
+        QuotaOwner::AnyGroup => (Kind::Group, None),
+    };
+    let limits = table.of(line.owner);
+    Line {
+        kind,
+        id,
+        bytes: line.here.bytes,
+        inodes: line.here.inodes,
+        bytes_max: limits.bytes,
+        inodes_max: limits.inodes,
+        is_set: table.set_for(line.owner).is_some(),
+    }
+}

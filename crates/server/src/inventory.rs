@@ -1,0 +1,125 @@
+//! The inventory of a stopped server: its journal is replayed from a copy, and its targets are listed. Nothing changes.
+
+use crate::config::{BackendKind, ClusterConfig};
+use crate::control::inventory::{Inventory, ObjectEntry};
+use crate::durability::JOURNAL_SCHEMA;
+use crate::error::ServerError;
+use crate::journal::{DirectoryStorage, Journal, Losses};
+use crate::namespace::{Change, Namespace, PlaceEntry, Settings};
+use crate::server::INODES_MAX;
+use crate::storage::Dir;
+use serde::Serialize;
+use std::collections::HashSet;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use weir_placement::ServerId;
+use weir_wire::SiteKey;
+
+/// The lock of a journal, which a copy has of its own.
+const LOCK_FILE: &str = "lock";
+/// Capabilities are of no use to a server that serves nobody, so its key is none.
+const NO_KEY: [u8; 32] = [0; 32];
+
+/// The inventory, and the directories of the targets.
+#[derive(Serialize)]
+pub struct StoppedInventory {
+    #[serde(flatten)]
+    inventory: Inventory,
+    places: Vec<PlaceEntry>,
+    /// The directories of the targets, by number.
+    folders: Vec<PathBuf>,
+    /// Words of the journal about what it cut off.
+    notices: Vec<String>,
+}
+
+/// A copy of a journal's files, removed at the end.
+struct Copy {
+    folder: PathBuf,
+}
+
+/// Takes the inventory of server `id`, which is not running.
+///
+/// # Errors
+/// [`ServerError`]: the server runs, its journal is damaged beyond what a start accepts, or a file cannot be read.
+pub fn take(
+    config: &ClusterConfig,
+    id: ServerId,
+    home: &Path,
+    losses: Losses,
+) -> Result<StoppedInventory, ServerError> {
+    let folder = home.join(format!("servers/{id}"));
+    let io = |what: &'static str, path: &Path| {
+        let path = path.to_path_buf();
+        move |source| ServerError::Io { what, path, source }
+    };
+    let journal = folder.join("journal");
+    std::fs::metadata(&journal).map_err(io("find the journal", &journal))?;
+    // Held until the end, so that no server starts meanwhile.
+    let _lock = DirectoryStorage::open(&journal)?;
+    let copy = Copy::of(&journal).map_err(io("copy", &journal))?;
+    let mut namespace = Namespace::new(Settings {
+        server: id,
+        servers: (0..config.servers.len() as u16).map(ServerId).collect(),
+        targets: config.targets(),
+        layout: config.layout_defaults(),
+        inodes_max: INODES_MAX,
+        key: SiteKey::new(NO_KEY),
+    });
+    let storage = DirectoryStorage::open(&copy.folder)?;
+    let (_journal, recovered) = Journal::<Change, DirectoryStorage>::open_accepting(
+        storage,
+        JOURNAL_SCHEMA,
+        losses,
+        |change: Change| {
+            namespace.apply(&change);
+        },
+    )?;
+    namespace.index();
+    let mut inventory = Inventory::default();
+    let mut folders = Vec::new();
+    for (index, target) in config.servers[usize::from(id.0)].targets.iter().enumerate() {
+        if target.backend != BackendKind::Dir {
+            continue;
+        }
+        let path = target.path.clone().unwrap_or_else(|| folder.join(format!("target-{index}")));
+        let objects = Dir::listed_at(&path).map_err(io("list the target", &path))?;
+        let name = format!("{id}.{index}");
+        let entry =
+            |(ino, bytes): (weir_wire::Ino, u64)| ObjectEntry { target: name.clone(), ino: ino.0, bytes };
+        inventory.objects.extend(objects.into_iter().map(entry));
+        folders.push(path);
+    }
+    let mut inos = namespace.inventoried();
+    inos.sort_unstable();
+    inos.dedup();
+    inventory.files = namespace.file_entries(&inos);
+    let places =
+        namespace.places(&inos.into_iter().chain(namespace.directories_elsewhere()).collect::<HashSet<_>>());
+    Ok(StoppedInventory { inventory, places, folders, notices: recovered.notices })
+}
+
+impl Copy {
+    fn of(journal: &Path) -> io::Result<Copy> {
+        let mut salt = [0; 8];
+        rustix::rand::getrandom(&mut salt, rustix::rand::GetRandomFlags::empty())?;
+        let folder = std::env::temp_dir().join(format!("weir-fsck-{:016x}", u64::from_le_bytes(salt)));
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        let copy = Copy { folder };
+        for entry in std::fs::read_dir(journal)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() && entry.file_name() != LOCK_FILE {
+                std::fs::copy(entry.path(), copy.folder.join(entry.file_name()))?;
+            }
+        }
+        Ok(copy)
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // A copy that stays takes room in the folder for temporary files, and harms nothing.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}

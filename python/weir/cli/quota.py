@@ -1,0 +1,221 @@
+"""`weir quota`: the bytes and inodes that users and groups may have."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.cli.errors import FAILED, CommandError
+from weir.cli.output import output_option
+from weir.store.errors import StoreError
+from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir.store.answers import QuotaLimits
+    from weir.store.control import Server
+    from weir.store.quotas import OwnerQuota
+
+_HEADER = ("KIND", "NAME", "BYTES", "OF AT MOST", "INODES", "OF AT MOST")
+_NONE = "none"
+"""Spelling of a limit that is none."""
+
+
+@click.group()
+def quota() -> None:
+    """Show or set the bytes and inodes that users and groups may have."""
+
+
+@quota.command()
+@click.argument("place", required=False, metavar="[PATH]", type=click.Path(path_type=Path))
+@output_option
+@click.pass_obj
+def show(home: Home, place: Path | None, output: str) -> int:
+    """Show the use and the limits of users and groups.
+
+    The holder of the site's key sees everybody, and everybody else the own user and groups. With PATH, a directory of a
+    mounted store, everybody sees the own ones.  [default: $WEIR_MOUNT]
+
+    The exit code is 1 where a server does not answer; its files are not counted then.
+    """
+    from weir.cli.asking import ask_store
+    from weir.store.quotas import merge, own
+
+    token = None if place is not None else _token(home)
+    if token is None:
+        _print(output, own(place or Path(os.environ.get("WEIR_MOUNT") or home.mount_point)))
+        return 0
+    asked = ask_store(home, lambda server: server.quotas(token))
+    _print(output, merge(owners for _, owners in asked if owners is not None))
+    return FAILED if any(owners is None for _, owners in asked) else 0
+
+
+@quota.command(name="set")
+@click.option("--user", "user", metavar="NAME|UID", help="The user.")
+@click.option("--group", "group", metavar="NAME|GID", help="The group.")
+@click.option("--every-user", "kind", flag_value="user", help="Every user without limits of its own, each for itself.")
+@click.option("--every-group", "kind", flag_value="group", help="Every group without limits of its own.")
+@click.option("--bytes", "most_bytes", metavar="SIZE|none", help="The most bytes, such as 10GiB.  [default: as it is]")
+@click.option("--inodes", "most_inodes", metavar="N|none", help="The most files and directories.  [default: as it is]")
+@click.option("--unset", is_flag=True, help="Leave the owner to the limits of every user, or group.")
+@output_option
+@click.pass_obj
+def set_quota(
+    home: Home,
+    user: str | None,
+    group: str | None,
+    kind: str | None,
+    most_bytes: str | None,
+    most_inodes: str | None,
+    unset: bool,
+    output: str,
+) -> None:
+    """Set the limits of a user or a group, as the holder of the site's key.
+
+    They hold at once, on every server, and stay over restarts. Who is above a limit keeps its files, and gets no more
+    until it is below. A server that is down follows when it is back.
+    """
+    from weir.store.answers import QuotaLimits
+
+    owner = _owner(user, group, kind)
+    if unset == (most_bytes is not None or most_inodes is not None):
+        raise click.UsageError("give --bytes, --inodes or both, or --unset alone")
+    wanted_bytes, wanted_inodes = _size(most_bytes), _count(most_inodes)
+    token = _token(home)
+    if token is None:
+        raise CommandError(
+            "permission denied: only a user who can read the site's key may set quotas",
+            hint="ask the owner of the store, or set --home to it",
+        )
+    limits = None
+    if not unset:
+        now = _set_now(home, owner, token)
+        limits = QuotaLimits(
+            bytes_max=now.bytes_max if most_bytes is None else wanted_bytes,
+            inodes_max=now.inodes_max if most_inodes is None else wanted_inodes,
+        )
+    server = _tell(home, owner, limits, token)
+    _print(output, [_line(server, owner, token)])
+
+
+def _token(home: Home) -> str | None:
+    """The token of the site; None where this user cannot read the key of the store that is up."""
+    from weir import _core
+    from weir.store.home import find_cluster
+
+    site_key = home.read_site_key() if home.owns(find_cluster(home)) else None
+    return None if site_key is None else _core.control_token(site_key)
+
+
+def _owner(user: str | None, group: str | None, kind: str | None) -> tuple[str, int | None]:
+    """The owner that the options name."""
+    if [user, group, kind].count(None) != 2:
+        raise click.UsageError("give one of --user, --group, --every-user and --every-group")
+    if kind is not None:
+        return kind, None
+    return ("user", _number(user, "user")) if user is not None else ("group", _number(str(group), "group"))
+
+
+def _number(name: str, kind: str) -> int:
+    """The number of a user or a group of this host."""
+    import grp
+    import pwd
+
+    if name.isascii() and name.isdecimal():
+        if int(name) >= 2**32 - 1:
+            raise click.UsageError(f"{name} is no number of a {kind}: they are below 4294967295")
+        return int(name)
+    try:
+        return pwd.getpwnam(name).pw_uid if kind == "user" else grp.getgrnam(name).gr_gid
+    except KeyError as error:
+        raise click.UsageError(f"this host knows no {kind} {name!r}; give its number") from error
+
+
+def _size(text: str | None) -> int | None:
+    from weir import _core
+
+    if text is None or text == _NONE:
+        return None
+    try:
+        return _core.parse_size(text)
+    except ValueError as error:
+        raise click.UsageError(f"--bytes: {error}") from error
+
+
+def _count(text: str | None) -> int | None:
+    if text is None or text == _NONE:
+        return None
+    if not text.isascii() or not text.isdecimal() or int(text) >= 2**63:
+        raise click.UsageError(f"--inodes: {text!r} is no number of inodes, and not `{_NONE}`")
+    return int(text)
+
+
+def _set_now(home: Home, owner: tuple[str, int | None], token: str) -> "OwnerQuota | QuotaLimits":
+    """The limits that were set for the owner; none where it has none of its own."""
+    from weir.store.answers import QuotaLimits
+    from weir.store.control import ask_all
+
+    for answer in ask_all(_servers(home), lambda server: server.quotas(token)):
+        if not isinstance(answer, StoreError):
+            for line in answer:
+                if (line.kind, line.id) == owner and line.is_set:
+                    return QuotaLimits(line.bytes_max, line.inodes_max)
+            break
+    return QuotaLimits(None, None)
+
+
+def _tell(home: Home, owner: tuple[str, int | None], limits: "QuotaLimits | None", token: str) -> "Server":
+    """Tell every server, as the limits are to hold at once; answers one that took them."""
+    from weir.cli.asking import warn_of_silence
+    from weir.store.control import ask_all
+    from weir.store.errors import SilentServerError
+
+    servers = _servers(home)
+    told = None
+    answers = ask_all(servers, lambda server: server.set_quota(*owner, limits, token))
+    for server, answer in zip(servers, answers, strict=True):
+        if isinstance(answer, SilentServerError):
+            warn_of_silence(server, answer.message, then=", with these limits")
+        elif isinstance(answer, StoreError):
+            raise answer
+        else:
+            told = told or server
+    if told is None:
+        raise CommandError("no server answers, so no limit was changed", hint="`weir up` starts the servers again")
+    return told
+
+
+def _line(server: "Server", owner: tuple[str, int | None], token: str) -> "OwnerQuota":
+    from weir.store.quotas import OwnerQuota, merge
+
+    for line in merge([server.quotas(token)]):
+        if (line.kind, line.id) == owner:
+            return line
+    return OwnerQuota(*owner, 0, 0, None, None)
+
+
+def _servers(home: Home) -> "list[Server]":
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
+
+    return servers_of(find_cluster(home))
+
+
+def _print(output: str, quotas: "Sequence[OwnerQuota]") -> None:
+    from weir.cli.output import Quantity, size
+    from weir.cli.output import show as show_result
+
+    def row(line: "OwnerQuota") -> tuple[object, ...]:
+        is_limit_alone = line.id is None
+        return (
+            line.kind,
+            line.name,
+            Quantity("-") if is_limit_alone else size(line.bytes),
+            Quantity(_NONE) if line.bytes_max is None else size(line.bytes_max),
+            Quantity("-") if is_limit_alone else Quantity(line.inodes),
+            Quantity(_NONE) if line.inodes_max is None else Quantity(line.inodes_max),
+        )
+
+    show_result(output, {"owners": [line.document() for line in quotas]}, _HEADER, [row(line) for line in quotas])

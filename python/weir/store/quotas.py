@@ -1,0 +1,117 @@
+"""The quotas of a store: the use of each user and group over all servers, beside its limits."""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weir.store.answers import Quota
+from weir.store.errors import StoreError
+
+ATTRIBUTE = "weir.quota"
+"""Extended attribute of every file of a mounted store, with the quotas of the process that reads it."""
+
+
+@dataclass(frozen=True)
+class OwnerQuota:
+    """The use of one owner over all servers that answered, and its limits.
+
+    Attributes:
+        kind: `user` or `group`.
+        id: Number of the owner; None for the limits of all owners of the kind without limits of their own.
+        bytes: Bytes of its files, in whole pages.
+        inodes: Its files, directories and other inodes.
+        bytes_max: The most bytes; None without a limit.
+        inodes_max: The most inodes; None without a limit.
+        is_set: Whether the limits were set for this owner itself.
+    """
+
+    kind: str
+    id: int | None
+    bytes: int
+    inodes: int
+    bytes_max: int | None
+    inodes_max: int | None
+    is_set: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the owner on this host; its number where it has none here."""
+        from weir.store.identity import group_name, user_name
+
+        if self.id is None:
+            return f"every {self.kind}"
+        return user_name(self.id) if self.kind == "user" else group_name(self.id)
+
+    def document(self) -> dict[str, Any]:
+        """Give the quota as values for JSON.
+
+        Returns:
+            The fields and the name.
+        """
+        name = None if self.id is None else self.name
+        return {"kind": self.kind, "id": self.id, "name": name, **_figures(self), "is_set": self.is_set}
+
+
+def merge(answers: Iterable[Iterable[Quota]]) -> list[OwnerQuota]:
+    """Add up the use of each owner over servers.
+
+    Args:
+        answers: The owners of each server.
+
+    Returns:
+        The owners: first the limits of all, then users by number, then groups.
+    """
+    merged: dict[tuple[str, int | None], OwnerQuota] = {}
+    for answer in answers:
+        for line in answer:
+            key = (line.kind, line.id)
+            before = merged.get(key)
+            used = (0, 0) if before is None else (before.bytes, before.inodes)
+            merged[key] = OwnerQuota(
+                line.kind,
+                line.id,
+                used[0] + line.bytes,
+                used[1] + line.inodes,
+                line.bytes_max,
+                line.inodes_max,
+                line.is_set,
+            )
+    order = {"user": 0, "group": 1}
+    return sorted(merged.values(), key=lambda quota: (quota.id is not None, order.get(quota.kind, 2), quota.id or 0))
+
+
+def own(place: Path) -> list[OwnerQuota]:
+    """Read the quotas of this process's user and groups from a mounted store.
+
+    Args:
+        place: The mount point, or any file below it.
+
+    Returns:
+        The user, then the groups by number.
+
+    Raises:
+        StoreError: The place is not on a mounted store.
+    """
+    try:
+        document = json.loads(os.getxattr(place, ATTRIBUTE))
+        lines = [("user", document["user"]), *(("group", line) for line in document["groups"])]
+        return [
+            OwnerQuota(kind, line["id"], line["bytes"], line["inodes"], line["bytes_max"], line["inodes_max"])
+            for kind, line in lines
+        ]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StoreError(
+            f"{place} does not tell your quota: {error}", hint="name a directory of a mounted store; see `weir status`"
+        ) from error
+
+
+def _figures(quota: OwnerQuota) -> dict[str, Any]:
+    return {
+        "bytes": quota.bytes,
+        "inodes": quota.inodes,
+        "bytes_max": quota.bytes_max,
+        "inodes_max": quota.inodes_max,
+    }

@@ -1,0 +1,149 @@
+"""`weir fsck` finds real damage, and none in a store that works."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from store import Store, kill
+from waits import wait_until
+from ways import PREFIX, Way
+
+SIZE = 512 * 1024
+"""Size of each file: one stripe on each of its targets, or several."""
+
+MADE = """
+import os, sys
+os.chdir(sys.argv[1])
+for name in sys.argv[3:]:
+    os.makedirs(name)
+    os.setxattr(name, "weir.layout", b"-c 4 -S 64k")
+    for number in range(4):
+        with open(f"{name}/file {number}", "wb") as file:
+            file.write(os.urandom(int(sys.argv[2])))
+with open(sys.argv[3] + "/sparse", "wb") as file:
+    file.seek(1 << 20)
+    file.write(b"end")
+with open(sys.argv[3] + "/lengthened", "wb") as file:
+    file.truncate(1 << 20)
+open(sys.argv[3] + "/empty", "wb").close()
+"""
+"""Makes directories on several homes, with files over all targets, and files that need not have all objects."""
+
+CHURN = """
+cd "$1"
+while :; do
+    dd if=/dev/zero of=growing bs=64k count=1 oflag=append conv=notrunc status=none
+    head -c 300000 /dev/zero > new && mv new replaced && rm -f gone && cp replaced gone
+done
+"""
+
+
+@pytest.fixture
+def kept(store: Store) -> Store:
+    """A store of two servers that keeps files, with some in it."""
+    store.up(servers=2, targets=2, backend="dir", mount=False)
+    way = Way(PREFIX, store, Path("/weir"))
+    way.run("python3", "-c", MADE, "/weir", str(SIZE), "one", "other", "third", "fourth")
+    return store
+
+
+def fsck(store: Store, *options: str, code: int) -> Any:
+    return store.json("fsck", *options, code=code)
+
+
+def stop(store: Store) -> None:
+    store.weir("down")
+
+
+def object_of(store: Store, target: str, ino: int) -> Path:
+    server, _, index = target.partition(".")
+    return store.home / "servers" / server / f"target-{index}" / f"{ino % 256:02x}" / f"{ino:016x}"
+
+
+def objects(store: Store, target: str) -> list[Path]:
+    server, _, index = target.partition(".")
+    folder = store.home / "servers" / server / f"target-{index}"
+    return sorted(path for path in folder.glob("??/*") if path.is_file() and not path.suffix and path.stat().st_size)
+
+
+def kinds(document: Any) -> list[tuple[str, str, int]]:
+    return sorted((finding["kind"], finding["target"], finding["ino"]) for finding in document["findings"])
+
+
+@contextmanager
+def churn(store: Store) -> Iterator[None]:
+    """Files that grow, are replaced and go all the time."""
+    way = Way(PREFIX, store, Path("/weir"))
+    with way.start("bash", "-c", CHURN, "bash", "/weir/one", start_new_session=True) as child:
+        try:
+            grown = ["test", "-s", "/weir/one/growing"]
+            wait_until("files change", lambda: way.run(*grown, code=None).returncode == 0)
+            yield
+        finally:
+            kill(child.pid)
+            subprocess.run(["pkill", "-s", str(child.pid)], check=False)
+
+
+def test_a_store_at_work_is_clean_and_damage_shows_in_it(kept: Store) -> None:
+    with churn(kept):
+        clean = fsck(kept, code=0)
+        assert clean["findings"] == [] and clean["files"] >= 16 and clean["objects"] >= 64
+        lost, short, *_ = objects(kept, "1.0")
+        lost.unlink()
+        with short.open("r+b") as file:
+            file.truncate(100)
+        (lost.parent / f"{(7 << 48) + int(lost.name, 16) % 256:016x}").write_bytes(b"of a server that is not there")
+        orphan = int(lost.name, 16) % 256 + (0 << 48) + (1 << 47)
+        (lost.parent / f"{orphan:016x}").write_bytes(b"of no file")
+        found = fsck(kept, code=1)
+    wanted = [("lost", "1.0", int(lost.name, 16)), ("orphan", "1.0", orphan), ("short", "1.0", int(short.name, 16))]
+    assert kinds(found) == sorted(wanted)
+    for finding in found["findings"]:
+        folder, _, name = (finding["path"] or "").removeprefix("/").partition("/")
+        is_named = folder in ("one", "other", "third", "fourth") and name.startswith("file ")
+        assert is_named == (finding["kind"] != "orphan"), finding
+
+
+def test_a_store_that_is_down_is_checked_and_repaired_without_its_servers(kept: Store) -> None:
+    refused = kept.weir("fsck", "--offline", code=None)
+    assert refused.returncode == 1 and "the store is up" in refused.stderr
+    stop(kept)
+    before = {path: path.stat().st_mtime_ns for path in kept.home.rglob("*") if path.is_file() and path.name != "lock"}
+    assert fsck(kept, "--offline", code=0)["findings"] == []
+    lost, misplaced, *_ = objects(kept, "0.1")
+    orphan = object_of(kept, "1.1", (1 << 48) + (1 << 47) + 5)
+    orphan.write_bytes(b"of no file")
+    lost.unlink()
+    found = fsck(kept, "--offline", code=1)
+    assert kinds(found) == [("lost", "0.1", int(lost.name, 16)), ("orphan", "1.1", int(orphan.name, 16))]
+    assert {finding["path"] is None for finding in found["findings"]} == {True, False}
+    after = {path: path.stat().st_mtime_ns for path in kept.home.rglob("*") if path.is_file() and path.name != "lock"}
+    assert after == {**{path: at for path, at in before.items() if path != lost}, orphan: after[orphan]}
+    repaired = fsck(kept, "--offline", "--repair", code=1)
+    (moved,) = repaired["moved"]
+    assert Path(moved["to"]).read_bytes() == b"of no file" and not orphan.exists()
+    assert kinds(fsck(kept, "--offline", code=1)) == [("lost", "0.1", int(lost.name, 16))]
+    del misplaced
+
+
+def test_a_journal_that_lost_its_end_leaves_objects_without_files(kept: Store) -> None:
+    """A journal whose newest log is gone: the files of that log have objects and no inodes."""
+    stop(kept)
+    way = Way(PREFIX, kept, Path("/weir"))
+    kept.up(servers=2, targets=2, backend="dir", mount=False)
+    way.run("bash", "-ec", "mkdir /weir/one/late && head -c 300000 /dev/zero > /weir/one/late/file && sync /weir/one/late/file")
+    home = next(number for number in (0, 1) if kept.json("fsck")["files"] and number >= 0)
+    stop(kept)
+    for number in (0, 1):
+        logs = sorted((kept.home / "servers" / str(number) / "journal").glob("log-*"))
+        assert logs, "a journal has logs"
+        for log in logs[1:]:
+            log.unlink()
+    refused = kept.weir("fsck", "--offline", code=1)
+    assert "--accept-journal-loss" in refused.stderr
+    found = fsck(kept, "--offline", "--accept-journal-loss", code=1)
+    assert {kind for kind, _, _ in kinds(found)} == {"orphan"}
+    del home
