@@ -14,7 +14,7 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use weir_placement::ServerId;
+use weir_placement::{ServerId, TargetId};
 use weir_wire::SiteKey;
 
 /// The lock of a journal, which a copy has of its own.
@@ -85,10 +85,9 @@ pub fn take(
         }
         let path = target.path.clone().unwrap_or_else(|| folder.join(format!("target-{index}")));
         let objects = Dir::listed_at(&path).map_err(io("list the target", &path))?;
-        let name = format!("{id}.{index}");
-        let entry =
-            |(ino, bytes): (weir_wire::Ino, u64)| ObjectEntry { target: name.clone(), ino: ino.0, bytes };
-        inventory.objects.extend(objects.into_iter().map(entry));
+        let target = TargetId { server: id, index: index as u16 };
+        let entries = objects.into_iter().map(|(object, bytes)| ObjectEntry::new(target, object, bytes));
+        inventory.objects.extend(entries);
         folders.push(path);
     }
     let mut inos = namespace.inventoried();

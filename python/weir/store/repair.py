@@ -22,6 +22,7 @@ from weir.store.home import Home
 
 ASIDE = "orphans"
 """Folder of a target for objects that belong to no file."""
+_SLOT_SHIFT = 58
 _TIMEOUT_SECONDS = 3600.0
 """Longest time of one server's inventory: a journal of gigabytes on a slow disk."""
 
@@ -108,10 +109,12 @@ def _move_aside(findings: list[Finding], inventories: Mapping[int, StoppedInvent
     for finding in findings:
         if finding.kind not in (ORPHAN, MISPLACED):
             continue
-        server, _, index = finding.target.partition(".")
+        server, _, place = finding.target.partition(".")
+        index, _, slot = place.partition("+")
         folder = Path(inventories[int(server)].folders[int(index)])
         make_folder(folder / ASIDE, 0o700)
-        name = f"{finding.ino:016x}"
+        # On its target the slot is in the upper bits of an object's number (`Ino::object_on` of crates/wire).
+        name = f"{finding.ino | int(slot or 0) << _SLOT_SHIFT:016x}"
         goal = folder / ASIDE / name
         number = 0
         while goal.exists():

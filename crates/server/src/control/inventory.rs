@@ -11,6 +11,7 @@ use crate::storage::Dir;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::sync::Arc;
+use weir_placement::TargetId;
 use weir_wire::Ino;
 
 /// `GET /v1/inventory/PART/PARTS`.
@@ -39,10 +40,20 @@ pub(crate) struct Inventory {
 /// An object on a target of this server.
 #[derive(Debug, Serialize)]
 pub(crate) struct ObjectEntry {
-    pub(crate) target: String,
-    pub(crate) ino: u64,
+    /// The object's place, as layouts spell it.
+    target: String,
+    /// The object's file.
+    ino: u64,
     /// The length; on a `ram` target in whole pages.
-    pub(crate) bytes: u64,
+    bytes: u64,
+}
+
+impl ObjectEntry {
+    /// The entry of an object by its number on its target.
+    pub(crate) fn new(target: TargetId, object: Ino, bytes: u64) -> ObjectEntry {
+        let place = target.in_slot(object.slot());
+        ObjectEntry { target: place.to_string(), ino: object.file().0, bytes }
+    }
 }
 
 #[derive(Serialize)]
@@ -93,12 +104,8 @@ fn inventory(desk: &Desk, is_wanted: impl Fn(Ino) -> bool) -> Result<Inventory, 
                 failure(&format!("target {target} cannot be read: {error}"), "see the server's log")
             })?,
         };
-        let objects = objects.into_iter().filter(|(ino, _)| is_wanted(*ino));
-        inventory.objects.extend(objects.map(|(ino, bytes)| ObjectEntry {
-            target: target.clone(),
-            ino: ino.0,
-            bytes,
-        }));
+        let objects = objects.into_iter().filter(|(object, _)| is_wanted(object.file()));
+        inventory.objects.extend(objects.map(|(object, bytes)| ObjectEntry::new(target, object, bytes)));
     }
     let mut inos = desk.ask(Question::Inos)?;
     inos.retain(|ino| is_wanted(*ino));

@@ -71,7 +71,7 @@ pub(crate) enum Question {
     /// Another allocator from now on.
     SetAllocator(AllocatorName, SyncSender<Result<(), NotDecided>>),
     /// The objects of every target here.
-    Objects(SyncSender<Vec<(String, Objects)>>),
+    Objects(SyncSender<Vec<(TargetId, Objects)>>),
     /// The numbers of all files here.
     Inos(SyncSender<Vec<Ino>>),
     /// The entries of these files.

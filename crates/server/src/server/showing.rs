@@ -10,6 +10,7 @@ use crate::control::status::{
 };
 use std::sync::Arc;
 use weir_fairshare::TransferSpeed;
+use weir_placement::TargetId;
 
 impl Server {
     /// Makes the snapshots that are asked for and due; copies one slice of the job table.
@@ -101,15 +102,15 @@ impl Server {
     }
 
     /// The objects of each target, or the directory that holds them.
-    pub(super) fn listed_objects(&mut self) -> Vec<(String, Objects)> {
-        let names: Vec<String> =
-            (0..self.targets.len()).map(|index| self.site.target(index).to_string()).collect();
-        let listed = self.targets.iter_mut().zip(names).filter_map(|(target, name)| {
+    pub(super) fn listed_objects(&mut self) -> Vec<(TargetId, Objects)> {
+        let numbers = (0..self.targets.len()).map(|index| self.site.target(index));
+        let numbers: Vec<TargetId> = numbers.collect();
+        let listed = self.targets.iter_mut().zip(numbers).filter_map(|(target, number)| {
             let objects = match target.directory() {
                 Some(dir) => Objects::In(Arc::clone(dir)),
                 None => Objects::Here(target.memory()?.listed()),
             };
-            Some((name, objects))
+            Some((number, objects))
         });
         listed.collect()
     }
