@@ -241,6 +241,7 @@ impl ClusterConfig {
             sharing: Decided { value: sharing_names(sharing), stamp },
             allocator: Decided { value: self.layout.allocator.to_string(), stamp },
             targets: self.closed_targets(),
+            servers: Vec::new(),
         }
     }
 

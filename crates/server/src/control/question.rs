@@ -1,9 +1,9 @@
 //! Questions of the control API to the event loop.
 
-use crate::config::TargetConfig;
+use crate::config::{ServerConfig, TargetConfig};
 use std::sync::mpsc::SyncSender;
 use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
-use weir_placement::{AllocatorName, TargetId};
+use weir_placement::{AllocatorName, ServerId, TargetId};
 use weir_wire::TargetState;
 
 /// The snapshot that is asked for.
@@ -64,6 +64,8 @@ pub(crate) enum Question {
     SetAllocator(AllocatorName, SyncSender<Result<(), NotDecided>>),
     /// Another emulated speed of a target, or none; false where there is no such target.
     SetSpeed(TargetId, Option<DeviceSpeed>, SyncSender<bool>),
+    /// One more server.
+    AddServer(ServerId, Box<ServerConfig>, SyncSender<Result<(), NotChanged>>),
     /// One more target.
     AddTarget(TargetId, Box<TargetConfig>, SyncSender<Result<(), NotChanged>>),
     /// Another state of a target.

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use weir_placement::TargetId;
-use weir_wire::{Decided, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState};
+use weir_wire::{Decided, SharingNames, Stamp, ServerRecord, StoreSettings, TargetRecord, TargetState};
 
 const FILE: &str = "settings.json";
 
@@ -28,6 +28,9 @@ impl Agreement {
             Ok(Some(kept)) => {
                 settings.sharing.follow(&kept.sharing);
                 settings.allocator.follow(&kept.allocator);
+                for record in &kept.servers {
+                    settings.follow_server(record);
+                }
                 for record in &kept.targets {
                     settings.follow_target(record);
                 }
@@ -87,11 +90,24 @@ impl Agreement {
         self.keep(wanted)
     }
 
+    /// Notes that a server joins, and keeps that on stable storage.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing is decided then.
+    pub(crate) fn decide_server(&mut self, record: &ServerRecord) -> io::Result<()> {
+        let mut wanted = self.settings.clone();
+        wanted.follow_server(record);
+        self.keep(wanted)
+    }
+
     /// Takes over what another server knows of later decisions; answers whether there are any.
     pub(crate) fn follow(&mut self, others: &StoreSettings) -> bool {
         let mut wanted = self.settings.clone();
         let mut is_news = wanted.sharing.follow(&others.sharing);
         is_news |= wanted.allocator.follow(&others.allocator);
+        for record in &others.servers {
+            is_news |= wanted.follow_server(record);
+        }
         for record in &others.targets {
             is_news |= wanted.follow_target(record);
         }
@@ -142,6 +158,7 @@ mod tests {
             sharing: Decided { value: names, stamp },
             allocator: Decided { value: "balanced".into(), stamp },
             targets: Vec::new(),
+            servers: Vec::new(),
         }
     }
 
