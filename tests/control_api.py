@@ -125,6 +125,9 @@ def schema() -> dict[str, Any]:
         if "{target}" in request.path:
             name = {"name": "target", "in": "path", "required": True, "schema": {"type": "string"}}
             operation["parameters"] = [{**name, "description": "Name of the target, `SERVER.INDEX`."}]
+        if "{server}" in request.path:
+            number = {"name": "server", "in": "path", "required": True, "schema": {"type": "integer"}}
+            operation["parameters"] = [{**number, "description": "Number of the server."}]
         paths.setdefault(request.path, {})[request.method.lower()] = operation
     return {
         "openapi": "3.1.0",
@@ -143,7 +146,8 @@ def schema_text() -> str:
 
 
 def _line(request: Request[Any]) -> str:
-    return f"{request.method} {request.path.replace('{target}', 'SERVER.INDEX')}"
+    path = request.path.replace("{target}", "SERVER.INDEX").replace("{server}", "NUMBER")
+    return f"{request.method} {path}"
 
 
 def _is_optional(field: "dataclasses.Field[Any]") -> bool:

@@ -11,6 +11,8 @@ from pathlib import Path
 from weir.errors import WeirError
 
 _PACKAGE = Path(__file__).resolve().parent
+_VERSION_SECONDS = 60.0
+"""Longest time until a program has told its version, on a busy machine."""
 
 
 class NotInstalledError(WeirError):
@@ -27,6 +29,27 @@ def server_program() -> Path:
         NotInstalledError: The program is in none of the places where an install puts it.
     """
     return _find("weir-server", _program_folders())
+
+
+def server_version() -> str:
+    """Ask the program `weir-server` for its version.
+
+    Returns:
+        The version.
+
+    Raises:
+        NotInstalledError: The program is missing, or does not tell.
+    """
+    import subprocess
+
+    program = server_program()
+    try:
+        answer = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NotInstalledError(f"{program} does not tell its version: {error}") from error
+    return answer.stdout.split()[-1]
 
 
 def mount_program() -> Path:

@@ -93,6 +93,29 @@ def test_what_was_killed_is_started_again(machines: Hosts) -> None:
     assert machines["node3"].run("cat", mount / "file").stdout == "kept\n"
 
 
+def test_targets_join_and_retire_and_every_host_has_the_configuration(machines: Hosts) -> None:
+    file = machines.folder / "cluster.toml"
+    file.write_text(DURABLE)
+    machines.deploy(file, "--nodes", "node[1-3]")
+    mount = machines.home / "mnt"
+    machines["node1"].run("sh", "-c", f"seq 300000 >{mount}/numbers")
+    desk = machines["desk"]
+    retired = json.loads(desk.weir("targets", "--output", "json").stdout)["targets"][0]["target"]
+    added = json.loads(desk.weir("target", "add", "2", "--output", "json").stdout)["target"]
+    assert json.loads(desk.weir("target", "retire", retired, "--output", "json").stdout)["objects_moved"] > 0
+    refused = machines["node2"].weir("target", "add", "1", code=1)
+    assert "deployed from another host" in refused.stderr
+    for host in ("node1", "node2", "node3"):
+        assert machines[host].run("sh", "-c", f"grep -c retired {machines.home}/cluster.toml").stdout == "1\n"
+    desk.weir("config", "diff")
+    desk.weir("down")
+    machines.deploy()
+    desk.weir("config", "diff")
+    names = [each["target"] for each in json.loads(desk.weir("targets", "--output", "json").stdout)["targets"]]
+    assert added in names and retired not in names
+    assert machines["node3"].run("sh", "-c", f"seq 300000 | cmp - {mount}/numbers").stdout == ""
+
+
 def test_a_lost_host_does_not_keep_the_others_down(machines: Hosts) -> None:
     file = machines.folder / "cluster.toml"
     file.write_text(DURABLE)

@@ -1,10 +1,12 @@
 """Targets join and retire while programs use the store: every byte stays, and file and running store agree."""
 
 import hashlib
+import mmap
 import os
 import random
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -143,7 +145,9 @@ def test_a_retirement_whose_command_and_server_are_killed_goes_on(kept: Store) -
         running.wait()
         kill(kept.server_pids()[1])
         kept.weir("up")
-        assert next(each["state"] for each in kept.json("targets")["targets"] if each["target"] == retiring) == "retiring"
+        assert (
+            next(each["state"] for each in kept.json("targets")["targets"] if each["target"] == retiring) == "retiring"
+        )
         assert kept.json("target", "retire", retiring)["state"] == "retired"
     check(kept)
     kept.weir("config", "diff")
@@ -221,3 +225,94 @@ def test_only_the_owner_of_the_store_changes_it(kept: Store) -> None:
         answer = kept.weir(*arguments, uid=1000, environment=stranger, code=None)
         assert answer.returncode == 1 and "permission denied" in answer.stderr, answer
     assert len(names(kept)) == 4
+
+
+HOLDER = """
+import os, sys
+print("begun", flush=True)
+for line in sys.stdin:
+    folder = line.rstrip()
+    path = f"{folder}/of-holder"
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    os.pwrite(file, b"held" * 50_000, 0)
+    print(len(os.pread(file, 1 << 20, 0)), flush=True)
+    os.close(file)
+"""
+
+
+def test_a_server_joins_and_programs_from_before_find_it(kept: Store) -> None:
+    command = [*program(), "run", "--prefix", "/weir", "--", sys.executable, "-c", HOLDER]
+    changing = kept.mount / "files" / "changing"
+    with (
+        changes(changing),
+        subprocess.Popen(
+            command, env=kept.variables(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as held,
+    ):
+        assert held.stdin is not None and held.stdout is not None
+        assert held.stdout.readline() == "begun\n"
+        assert kept.json("server", "add")["server"] == 2
+        kept.weir("config", "diff")
+        states = kept.json("status")["servers"]
+        assert [state["server"] for state in states] == [0, 1, 2]
+        folder = next(folder for folder in _new_folders(kept) if folder.stat().st_ino >> 48 == 2)
+        (folder / "file").write_bytes(content(1))
+        assert (folder / "file").read_bytes() == content(1)
+        wait_until("files of all homes lie there", lambda: "2.0" in _targets_of_new(kept))
+        print(f"/weir/{folder.name}", file=held.stdin, flush=True)
+        assert held.stdout.readline() == "200000\n"
+        with (folder / "file").open("r+b") as file, mmap.mmap(file.fileno(), 0) as pages:
+            assert pages[:] == content(1)
+            # By a client beside the mount, which has pages of objects on the new server.
+            writing = f"import os; f = os.open('/weir/{folder.name}/file', os.O_RDWR); os.pwrite(f, b'!!', 1 << 20)"
+            kept.weir("run", "--prefix", "/weir", "--", sys.executable, "-c", writing)
+            assert pages[1 << 20 : (1 << 20) + 2] == b"!!"
+        held.stdin.close()
+    check(kept)
+    kill(kept.server_pids()[2])
+    kept.weir("up")
+    assert (folder / "of-holder").read_bytes() == b"held" * 50_000
+    kept.weir("down")
+    kept.weir("up")
+    check(kept)
+    kept.weir("config", "diff")
+    assert (folder / "of-holder").read_bytes() == b"held" * 50_000
+    kept.weir("target", "retire", "0.0")
+    check(kept)
+
+
+def _new_folders(store: Store) -> Iterator[Path]:
+    for number in range(100):
+        folder = store.mount / f"folder{number}"
+        folder.mkdir()
+        yield folder
+
+
+def _targets_of_new(store: Store) -> set[str]:
+    new = store.mount / "files" / "new"
+    _makes(new, b"x")
+    return targets_of(store, new)
+
+
+def test_a_server_of_another_version_does_not_join(kept: Store, tmp_path: Path) -> None:
+    from weir import native
+
+    for found in (native.server_program(), native.mount_program(), native.mover_program(), native.preload_library()):
+        (tmp_path / found.name).symlink_to(found)
+    (tmp_path / "weir-server").unlink()
+    (tmp_path / "weir-server").write_text("#!/bin/sh\n[ $1 = --version ] && echo weir-server 9.9.9 && exit\nexit 1\n")
+    (tmp_path / "weir-server").chmod(0o755)
+    before = (kept.home / "cluster.toml").read_text(), (kept.home / "cluster.json").read_text()
+    answer = kept.weir("server", "add", code=1, environment={"WEIR_PROGRAMS": str(tmp_path)})
+    assert "is of version" in answer.stderr and "9.9.9" in answer.stderr and "weir upgrade" in answer.stderr
+    kill(kept.server_pids()[1])
+    answer = kept.weir("server", "add", code=1)
+    assert "when all others answer" in answer.stderr and answer.stderr.count("error:") == 1
+    answer = kept.weir("server", "add", "--backend", "ram", "--capacity", "8MiB", code=1)
+    assert answer.stderr.count("error:") == 1
+    assert ((kept.home / "cluster.toml").read_text(), (kept.home / "cluster.json").read_text()) == before
+    kept.weir("up")
+    answer = kept.weir("server", "add", "--backend", "ram", "--capacity", "8MiB", code=1)
+    assert "keeps nothing over a restart" in answer.stderr
+    assert ((kept.home / "cluster.toml").read_text(), kept.server_pids().keys()) == (before[0], {0, 1})
+    check(kept)

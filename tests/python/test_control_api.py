@@ -23,6 +23,8 @@ from weir.store.control import REQUESTS, Server
 from weir.store.decoding import DecodingError, decode, encode
 
 SPEED = 'speed = { read = "1MB/s", write = "1MB/s", fixed = "1ms" }'
+CONFIGURED_SPEED = {"read": "1MB/s", "write": "1MB/s", "fixed": "1ms"}
+LOOPBACK = "127.0.0.1:0"
 SERVER = f'[[server]]\n[[server.target]]\nbackend = "dir"\n{SPEED}\n'
 """Of a store that keeps files, which has journals, and whose devices are slow enough to be waited for."""
 WRITER = "exec dd if=/dev/zero of=/weir/$0 bs=64k status=none"
@@ -67,7 +69,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[weir.store.Store
 def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.store.Store) -> None:
     seen: set[type] = {weir.store.answers.Refusal}
     wanted = set(control_api.kinds()) - {request.body for request in REQUESTS}
-    changed = {"Sharing", "Allocator", "Changed"}
+    changed = {"Sharing", "Allocator", "Changed", "AddedServer"}
+    token = store.token()
+    store.servers[0].set_target_state("0.0", "retiring", token)
     limit = time.monotonic() + PATIENCE_SECONDS
     while not {kind for kind in wanted if kind.__name__ not in changed} <= seen:
         assert time.monotonic() < limit, f"no server answered {wanted - seen}"
@@ -78,6 +82,7 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
                 assert json.dumps(encode(answer)) == json.dumps(document), "keys keep their order too"
                 seen_in(answer, seen)
         time.sleep(0.1)
+    store.servers[0].set_target_state("0.0", "open", token)
 
 
 def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
@@ -86,9 +91,13 @@ def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
         "/v1/policy": {"policy": "job-fair", "scheduler": "virtual-time"},
         "/v1/allocator": {"allocator": "balanced"},
         "/v1/targets/{target}/speed": {"read": "9MB/s", "write": "9MB/s", "fixed": "1ms"},
+        # What is there already is no change.
+        "/v1/servers/{server}": {"listen": LOOPBACK, "control": LOOPBACK, "target": [{"backend": "dir"}]},
+        "/v1/targets/{target}": {"backend": "dir", "speed": CONFIGURED_SPEED},
+        "/v1/targets/{target}/state": {"state": "open"},
     }
     for request in REQUESTS:
-        path = request.path.format(target="0.0")
+        path = request.path.format(target="0.0", server=0)
         body = bodies[request.path] if request.body else None
         decode(request.answer, raw(server, request.method, path, body, token), is_exact=True)
         if request.body is not None:

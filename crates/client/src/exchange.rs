@@ -153,7 +153,7 @@ fn converse_once(
     call: &mut Call<'_, '_>,
     interruption: Option<&Interruption<'_>>,
 ) -> Result<(Reply, usize)> {
-    let link = environment.session().link(call.server)?;
+    let link = environment.link(call.server)?;
     let mut exchange = Exchange::connect(environment, link, caller, call)?;
     if let Some(interruption) = interruption {
         if !announce(interruption, exchange.request) {
@@ -182,7 +182,7 @@ pub(crate) fn call_while_remembered(
     memory: u64,
 ) -> Result<(Reply, usize)> {
     let caller = &Caller::own();
-    let link = environment.session().link(call.server)?;
+    let link = environment.link(call.server)?;
     let mut exchange = Exchange::connect(environment, link, caller, &call)?;
     exchange.is_resent = false;
     while link.memory() == memory {
@@ -313,7 +313,7 @@ fn round(
         if answers[index].is_some() || exchanges.len() == POLLED {
             continue;
         }
-        let begun = environment.session().link(call.server).and_then(|link| {
+        let begun = environment.link(call.server).and_then(|link| {
             environment.check_silent(link)?;
             let mut found = match link.try_lease(call.lane) {
                 Some(found) => found,
@@ -373,7 +373,7 @@ fn renew(environment: Environment<'_>, turn: &HeldTurn) {
         return;
     }
     turn.renewed.store(now, Ordering::Relaxed);
-    if let Ok(link) = environment.session().link(turn.capability.ino.home()) {
+    if let Ok(link) = environment.link(turn.capability.ino.home()) {
         let request = Request::AppendRenew { capability: turn.capability, turn: turn.turn };
         probe(environment, link, &request, environment.tick());
     }

@@ -247,6 +247,15 @@ impl File {
         self.tell_servers(caller, &Request::Unwatch { ino: self.ino }, self.layouts.servers())
     }
 
+    /// Has the store know all servers that [`File::watch`] tells, also those that joined it.
+    ///
+    /// # Errors
+    /// A server that is not of the store.
+    pub fn meet_servers(&self) -> Result<()> {
+        let environment = self.environment()?;
+        self.layout().servers().into_iter().try_for_each(|server| environment.link(server).map(|_| ()))
+    }
+
     fn tell_servers(&self, caller: &Caller, request: &Request, mut servers: Vec<ServerId>) -> Result<()> {
         // The home cuts the file, which changes pages, too.
         servers.push(self.ino.home());

@@ -17,6 +17,7 @@ mod handle_state;
 mod held;
 mod known;
 mod layouts;
+mod links;
 mod locks;
 mod moving;
 mod operations;

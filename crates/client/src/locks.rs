@@ -81,7 +81,7 @@ impl File {
         let environment = self.environment()?;
         Counters::add(&environment.counters().lock_calls, 1);
         let lock = self.held_lock(request);
-        let link = environment.session().link(self.ino().home())?;
+        let link = environment.link(self.ino().home())?;
         while link.try_lease(Lane::Waiting).is_none() {
             match self.try_lock(caller, request) {
                 Err(error) if error.errno() == libc::EAGAIN => {}
@@ -146,7 +146,7 @@ impl File {
     pub fn release_locks(&self, caller: &Caller, owner: LockOwner) -> Result<()> {
         let environment = self.environment()?;
         Counters::add(&environment.counters().lock_calls, 1);
-        if let Some(mut held) = look(&environment.session().link(self.ino().home())?.held) {
+        if let Some(mut held) = look(&environment.link(self.ino().home())?.held) {
             held.release_posix(self.ino(), owner);
         }
         let message = Request::ReleaseLocks { ino: self.ino(), owner };
@@ -156,7 +156,7 @@ impl File {
     /// The lane of a lock call that does not wait. After a restart the server answers such a call only when the grace
     /// period ends, so the call stays out of the small lane while another lane has room.
     fn patient_lane(&self, environment: Environment<'_>) -> Result<Lane> {
-        let link = environment.session().link(self.ino().home())?;
+        let link = environment.link(self.ino().home())?;
         Ok(if link.try_lease(Lane::Waiting).is_some() { Lane::Waiting } else { Lane::Small })
     }
 
@@ -176,7 +176,7 @@ impl File {
     }
 
     fn remember(&self, environment: Environment<'_>, lock: HeldLock) -> Result<()> {
-        if let Some(mut held) = look(&environment.session().link(self.ino().home())?.held) {
+        if let Some(mut held) = look(&environment.link(self.ino().home())?.held) {
             held.apply(lock);
         }
         Ok(())

@@ -96,7 +96,7 @@ impl Store {
     /// A lost server.
     pub fn close(&self, caller: &Caller, ino: Ino, handle: HandleId) -> Result<()> {
         // The record goes first, so that a reconnection in the midst of this call does not claim the description again.
-        if let Some(mut held) = look(&self.environment()?.session().link(ino.home())?.held) {
+        if let Some(mut held) = look(&self.environment()?.link(ino.home())?.held) {
             held.close(handle);
         }
         self.ask_server(caller, ino.home(), &Request::Close { ino, handle }).map(|_| ())
@@ -301,6 +301,7 @@ impl Store {
         let environment = self.environment()?.brief();
         Counters::add(&self.counters().metadata_calls, 1);
         let request = Request::Statistics;
+        environment.look_for_servers();
         let servers = environment.session().links.iter().map(|link| link.address.server);
         let mut calls: Vec<Call<'_, '_>> = servers.map(|server| plain(server, &request)).collect();
         let mut sum = None;
@@ -336,7 +337,7 @@ impl Store {
     /// # Errors
     /// An unreadable cluster.json or credential; an unknown server.
     pub fn memory(&self, server: ServerId) -> Result<u64> {
-        Ok(self.environment()?.session().link(server)?.memory())
+        Ok(self.environment()?.link(server)?.memory())
     }
 
     /// Confirms the invalidation `done` (0 at first), and waits for the server's next one while the server's
@@ -360,7 +361,7 @@ impl Store {
     }
 
     fn hold(&self, capability: Capability) -> Result<()> {
-        let link = self.environment()?.session().link(capability.ino.home())?;
+        let link = self.environment()?.link(capability.ino.home())?;
         if let Some(mut held) = look(&link.held) {
             held.handles.insert(capability.handle, capability);
         }

@@ -1,5 +1,6 @@
 //! One process's part of a store: client id, credential and links. A forked child begins a new part.
 
+use crate::links::Links;
 use crate::place::Anchors;
 use crate::pool::Link;
 use crate::transport::Transport;
@@ -22,6 +23,8 @@ const LOST_ATTEMPT: Duration = Duration::from_secs(1);
 /// After an attempt that waited for a silent server, calls fail at once for as long as the attempt took, at most for this
 /// time. So a program that makes many calls waits for half of its time at most, and a command of a few calls waits once.
 const AT_ONCE_MAX: Duration = Duration::from_secs(1);
+/// Milliseconds between two readings of cluster.json: a name of a server that does not exist costs little.
+const LOOK_PAUSE: u64 = 100;
 /// Longest wait in one system call, after which a thread looks whether the server lives.
 const TICK_MAX: Duration = Duration::from_millis(500);
 
@@ -30,7 +33,9 @@ const TICK_MAX: Duration = Duration::from_millis(500);
 pub(crate) struct Session {
     pub(crate) client: ClientId,
     readings: Reading,
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Links,
+    /// The time of the last reading of cluster.json, in milliseconds of the session's clock.
+    looked: AtomicU64,
     pub(crate) next_request: AtomicU64,
     pub(crate) anchors: Anchors,
     origin: Instant,
@@ -146,7 +151,8 @@ impl Session {
         Ok(Session {
             client: ClientId(u64::from_le_bytes(client)),
             readings: Reading { credential, next: OnceLock::new() },
-            links: cluster.servers.into_iter().map(|address| Link::new(address, is_mount)).collect(),
+            links: Links::new(cluster.servers, is_mount),
+            looked: AtomicU64::new(0),
             next_request: AtomicU64::new(1),
             anchors: Anchors::default(),
             origin: Instant::now(),
@@ -181,14 +187,6 @@ impl Session {
         // Another thread may have been faster: its reading is as good.
         let _ = last.next.set(Box::new(Reading { credential: fresh, next: OnceLock::new() }));
         true
-    }
-
-    /// The link to a server.
-    pub(crate) fn link(&self, server: ServerId) -> Result<&Link> {
-        let usual = self.links.get(usize::from(server.0)).filter(|link| link.address.server == server);
-        usual
-            .or_else(|| self.links.iter().find(|link| link.address.server == server))
-            .ok_or(ClientError::UnknownServer(server))
     }
 
     /// The milliseconds of the session's clock.
@@ -227,6 +225,30 @@ impl<'s> Environment<'s> {
 
     pub(crate) fn turn(&self) -> Option<&'s HeldTurn> {
         self.turn
+    }
+
+    /// The link to a server. A server that is not known may have joined the store.
+    pub(crate) fn link(&self, server: ServerId) -> Result<&'s Link> {
+        let links = &self.session.links;
+        let known = links.find(server).or_else(|| {
+            self.look_for_servers();
+            links.find(server)
+        });
+        known.ok_or(ClientError::UnknownServer(server))
+    }
+
+    /// Reads cluster.json again for servers that joined the store, unless that was done a moment ago.
+    pub(crate) fn look_for_servers(&self) {
+        let (session, now) = (self.session, self.session.milliseconds());
+        let looked = session.looked.load(Ordering::Relaxed);
+        if looked > 0 && now < looked + LOOK_PAUSE {
+            return;
+        }
+        session.looked.store(now, Ordering::Relaxed);
+        if let Ok(cluster) = read_cluster(self.settings) {
+            let is_mount = session.credential().0.claims.role == Role::Mount;
+            session.links.extend(cluster.servers, is_mount);
+        }
     }
 
     pub(crate) fn session(&self) -> &'s Session {

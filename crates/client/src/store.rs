@@ -102,7 +102,7 @@ impl Store {
     /// gets each inherited socket that a thread of the parent was using, and closes it.
     pub fn after_fork_in_child(&self, mut close: impl FnMut(RawFd)) {
         if let Some(former) = self.inner.generations.advance() {
-            for link in &former.links {
+            for link in former.links.iter() {
                 link.abandon(&mut close);
             }
         }
@@ -111,7 +111,7 @@ impl Store {
     /// Tells every connected server that this client lives. A mount calls this function every few seconds.
     pub fn heartbeat(&self) {
         let Ok(environment) = self.environment() else { return };
-        for link in &environment.session().links {
+        for link in environment.session().links.iter() {
             exchange::heartbeat(environment, link);
         }
     }
@@ -124,6 +124,14 @@ impl Store {
         let environment = self.environment()?;
         let servers = environment.session().links.iter().map(|link| link.address.clone()).collect();
         Ok(Cluster { servers })
+    }
+
+    /// The number of servers that the store's client knows. More are known once a call needs one that joined the store.
+    ///
+    /// # Errors
+    /// The errors of [`Store::cluster`].
+    pub fn known_servers(&self) -> Result<usize> {
+        Ok(self.environment()?.session().links.iter().count())
     }
 
     /// The claims of the store's credential about its bearer.

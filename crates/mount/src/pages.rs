@@ -38,8 +38,6 @@ struct Watches {
     states: HashMap<Ino, State>,
     /// Servers whose invalidations a thread carries out.
     followed: HashSet<ServerId>,
-    /// Whether these are all.
-    is_listening: bool,
     /// Number of times that a lost server ended all watches.
     losses: u64,
 }
@@ -64,6 +62,8 @@ impl Pages {
     /// # Errors
     /// That of a lost server; pages must not be handed out then.
     pub(crate) fn hold(self: &Arc<Self>, open: &OpenFile) -> Result<(), Failure> {
+        // A watch at a server that joined the store needs a thread, too.
+        open.file.meet_servers()?;
         self.listen()?;
         for _ in 0..REGISTRATIONS_MAX {
             let layout_epoch = open.file.layout_epoch();
@@ -132,7 +132,7 @@ impl Pages {
 
     /// Starts one thread per server that carries out its invalidations, unless they run.
     fn listen(self: &Arc<Self>) -> Result<(), Failure> {
-        if self.watches().is_listening {
+        if self.watches().followed.len() >= self.store.known_servers()? {
             return Ok(());
         }
         let servers = self.store.cluster()?.servers;
@@ -153,7 +153,6 @@ impl Pages {
             }
             watches.followed.insert(server);
         }
-        watches.is_listening = true;
         Ok(())
     }
 

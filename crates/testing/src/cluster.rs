@@ -83,6 +83,29 @@ impl Cluster {
         }
     }
 
+    /// Starts one more server of so many targets, and tells server 0 that it joins. The addresses for clients are written before.
+    pub fn join_server(&mut self, targets: usize, backend: &str, capacity: &str) -> control::Answer {
+        let path = self.folder.path().join("cluster.toml");
+        let before = fs::read_to_string(&path).expect("a configuration");
+        let table = crate::configuration::servers(1, targets, backend, capacity);
+        fs::write(&path, before + &table).expect("a configuration");
+        let number = self.count();
+        self.servers.push(None);
+        self.start_server(number);
+        self.write_addresses();
+        let address = self.address(number);
+        let target = serde_json::json!({ "backend": backend, "capacity": capacity });
+        let body = serde_json::json!({
+            "listen": address.tcp, "control": address.control, "target": vec![target; targets],
+        });
+        self.put(0, &format!("/v1/servers/{number}"), &body.to_string())
+    }
+
+    /// `PUT` at a server's control API, with the token of the site's key.
+    pub fn put(&self, server: usize, path: &str, body: &str) -> control::Answer {
+        control::put(&self.address(server).control, path, body, Some(&key().control_token()))
+    }
+
     fn server_command(&self) -> Command {
         let Some(limit) = &self.limit else { return Command::new(programs::server()) };
         let mut command = Command::new("sh");
@@ -211,8 +234,7 @@ impl Cluster {
 
     /// `PUT` of `/v1/targets/…` at a server's control API, with the token of the site's key.
     pub fn change_target(&self, server: usize, path: &str, body: &str) -> control::Answer {
-        let path = format!("/v1/targets/{path}");
-        control::put(&self.address(server).control, &path, body, Some(&key().control_token()))
+        self.put(server, &format!("/v1/targets/{path}"), body)
     }
 
     /// Objects on a target that retires, by all homes of files; none while a home does not know that it retires.

@@ -2,7 +2,7 @@
 
 use crate::QuotaTable;
 use serde::{Deserialize, Serialize};
-use weir_placement::TargetId;
+use weir_placement::{ServerId, TargetId};
 
 /// The place of a decision among all decisions about one setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -44,6 +44,18 @@ pub struct StoreSettings {
     /// The limits of users and groups. A report has them only while another server has others.
     #[serde(default)]
     pub quotas: QuotaTable,
+    /// The servers that joined since the store was made, in ascending order.
+    #[serde(default)]
+    pub servers: Vec<ServerRecord>,
+}
+
+/// One server that joined a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerRecord {
+    /// The server. Its number is given once.
+    pub server: ServerId,
+    /// The table of the server in the configuration, as JSON, with the targets that it had when it joined.
+    pub description: String,
 }
 
 /// One target that joined or leaves a store. Its server decides; the others follow.
@@ -81,6 +93,16 @@ impl StoreSettings {
     /// The record of a target, if there is one.
     pub fn target(&self, target: TargetId) -> Option<&TargetRecord> {
         self.targets.iter().find(|record| record.target == target)
+    }
+
+    /// Takes over a record of a server; answers whether it was news.
+    pub fn follow_server(&mut self, other: &ServerRecord) -> bool {
+        let is_news = self.servers.iter().all(|record| record.server != other.server);
+        if is_news {
+            self.servers.push(other.clone());
+            self.servers.sort_unstable_by_key(|record| record.server);
+        }
+        is_news
     }
 
     /// Takes over a record of a target; answers whether it was news. A target that has retired stays so.

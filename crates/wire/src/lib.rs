@@ -19,7 +19,7 @@ mod peer;
 pub mod quota;
 mod reply;
 
-pub use agreement::{Decided, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState};
+pub use agreement::{Decided, ServerRecord, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState};
 pub use credential::{
     name_number, Capability, Claims, Credential, Description, Nonce, Proof, Rights, Role, SiteKey,
 };

@@ -43,6 +43,7 @@ _COMMANDS = {
     "layout": "weir.cli.layout:layout",
     "targets": "weir.cli.targets:targets",
     "target": "weir.cli.target:target",
+    "server": "weir.cli.server:server",
     "df": "weir.cli.df:df",
     "quota": "weir.cli.quota:quota",
     "fsck": "weir.cli.fsck:fsck",

@@ -67,12 +67,14 @@ def diff(home: Home, file: Path | None, output: str) -> int:
     from weir.cli.asking import ask_store
     from weir.cli.errors import FAILED, CommandError, say
     from weir.cli.output import show as show_result
+    from weir.deployment import record
     from weir.store.configuration import Configuration, is_shaped, read_toml
     from weir.store.control import Server
     from weir.store.decoding import encode
     from weir.store.differences import differences
 
-    path = file or home.configuration
+    deployed = record.read(home) is not None
+    path = file or (record.configuration_file(home) if deployed else home.configuration)
     document = read_toml(path)
     if not is_shaped(document):
         raise CommandError(f"{path} has no servers with targets", hint="compare with a file that lists them")

@@ -176,7 +176,9 @@ def _in_store(home: Home, paths: tuple[Path, ...]) -> list[str]:
 
 @contextlib.contextmanager
 def mover_credential(home: Home, chosen: str | None) -> Iterator[Path]:
-    """Find the credential of the mover's job. The holder of the site's key moves the files of all users; others move their own.
+    """Find the credential of the mover's job.
+
+    The holder of the site's key moves the files of all users; others move their own.
 
     Args:
         home: Home of the store.

@@ -90,10 +90,10 @@ def add(
 def retire(home: Home, name: str, rate: str | None, cancel: bool, output: str) -> int | None:
     """Empty a target and take it out of the store.
 
-    The target gets no new files from now on. Its objects go to the other targets, as by `weir rebalance`, while programs
-    use the files; where a file has an object on every other target, one of these targets gets a second one. Then the
-    target leaves. Its number is not given again. Ended before that, the target stays closed, and the same command goes
-    on; --cancel opens the target again.
+    The target gets no new files from now on. Its objects go to the other targets, as by `weir rebalance`, while
+    programs use the files; where a file has an object on every other target, one of these targets gets a second one.
+    Then the target leaves. Its number is not given again. Ended before that, the target stays closed, and the same
+    command goes on; --cancel opens the target again.
     """
     from weir.cli.output import show
     from weir.store.membership import begin_retirement, end_retirement, reopen
@@ -149,7 +149,7 @@ def _empty(home: Home, name: str, rate: str | None) -> tuple[bool, int]:
 
 
 def _await_count(servers: "list[Server]", name: str) -> int:
-    """The objects on a target, once all homes tell; where there are few, those whose moves are not settled get a moment.
+    """The objects on a target, once all homes tell. Those whose moves are not settled get a moment.
 
     Raises:
         CommandError: A home does not tell.

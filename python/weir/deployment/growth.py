@@ -1,13 +1,19 @@
 """The configuration of a store that runs, on one host or on several, for commands that change it."""
 
-from collections.abc import Iterator
+import copy
+import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from weir import native
 from weir.deployment import deployment, record
 from weir.deployment.record import Record
+from weir.store import cluster, membership
+from weir.store.answers import WantedServer, WantedTarget
 from weir.store.configuration import Configuration, read_toml
-from weir.store.errors import StoreError
+from weir.store.control import Server, ask_all, servers_of
+from weir.store.errors import SilentServerError, StoreError
 from weir.store.files import write_whole
 from weir.store.home import Home
 from weir.store.notices import Listener
@@ -85,7 +91,9 @@ class SeveralHosts:
         return read_toml(record.configuration_file(self._home))
 
     def write(self, document: dict[str, Any]) -> None:
-        """Replace the document here and on the hosts. A host that does not answer gets it when the store comes up again.
+        """Replace the document here and on the hosts.
+
+        A host that does not answer gets it when the store comes up again.
 
         Args:
             document: The new document.
@@ -93,6 +101,87 @@ class SeveralHosts:
         configuration = Configuration(document)
         write_whole(record.configuration_file(self._home), configuration.text())
         deployment.hand_out(self._home, self._described, configuration, self._listener)
+
+
+def add_server(home: Home, targets: Sequence[WantedTarget], token: str, listener: Listener) -> int:
+    """Start one more server of a store on this host, and have it join the others.
+
+    Args:
+        home: Home of the store.
+        targets: The server's targets.
+        token: Token of the site's key.
+        listener: Called with further notices for the user.
+
+    Returns:
+        Number of the server.
+
+    Raises:
+        StoreError: A server does not answer or refuses, or the new one does not start: the store is as before.
+    """
+    if record.read(home) is not None:
+        raise StoreError(
+            "servers join a store of several hosts only when it is deployed anew",
+            hint="`weir target add` gives the servers that are there more targets",
+        )
+    file = configuration_of(home, listener)
+    with file.locked():
+        servers = servers_of(home.cluster)
+        states = ask_all(servers, Server.status)
+        membership.check_backends(states, targets)
+        membership.check_version(states, native.server_version())
+        number = membership.next_server(states)
+        document = file.read()
+        tables = document["server"]
+        if len(tables) < number:
+            raise StoreError(
+                f"the configuration has {len(tables)} of {number} servers", hint="bring it back from a copy"
+            )
+        before = copy.deepcopy(document)
+        # A command that died may have left a server that did not join.
+        tables[number:] = [{"target": [membership.table_of(target) for target in targets]}]
+        known = [address for address in cluster.published(home) if address["server"] < number]
+        cluster.stop_servers(home, [number])
+        shutil.rmtree(home.server(number), ignore_errors=True)
+        file.write(document)
+
+        def undo() -> None:
+            cluster.publish(home, known)
+            cluster.stop_servers(home, [number])
+            shutil.rmtree(home.server(number), ignore_errors=True)
+            file.write(before)
+
+        try:
+            started = cluster.start_servers(home, home.configuration, [number], listener)
+            # Clients look for the server here when they first hear of it.
+            cluster.publish(home, [*known, *started])
+        except BaseException:
+            undo()
+            raise
+        try:
+            _join(servers, number, started[0], targets, token)
+        except StoreError:
+            # No server has taken it in. After any other failure one may have.
+            undo()
+            raise
+    return number
+
+
+def _join(
+    servers: Sequence[Server], number: int, address: dict[str, Any], targets: Sequence[WantedTarget], token: str
+) -> None:
+    """Tell the servers of a new one. They tell each other, so one that is told is enough."""
+    wanted = WantedServer(str(address["tcp"]), str(address["control"]), tuple(targets))
+    told = False
+    for server in servers:
+        try:
+            server.add_server(number, wanted, token)
+            told = True
+        except SilentServerError:
+            # The decision may have been kept: the server must not be taken back.
+            told = True
+        except StoreError:
+            if not told:
+                raise
 
 
 def configuration_of(home: Home, listener: Listener) -> OneHost | SeveralHosts:

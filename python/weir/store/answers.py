@@ -201,6 +201,8 @@ class Status:
     """Load of the server's machine."""
     targets: tuple[Target, ...]
     """Targets of the server, without those that have retired."""
+    servers: int
+    """Servers of the store, as far as this one knows: the next one gets this number."""
     target_numbers: int
     """Targets that the server ever had: the next one gets this number."""
     leaving: tuple[Leaving, ...]
@@ -508,11 +510,31 @@ class WantedTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class WantedServer:
+    """A server that runs and is to join the store: its table in cluster.toml."""
+
+    listen: str
+    """Address at which it listens, `HOST:PORT`."""
+    control: str
+    """Address of its control API, `HOST:PORT`."""
+    target: tuple[WantedTarget, ...]
+    """Its targets."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedServer:
+    """A server that joined."""
+
+    server: int
+    """Number of the server."""
+
+
+@dataclass(frozen=True, slots=True)
 class WantedState:
     """A state that a target is to have."""
 
     state: str
-    """`retiring`, `open` where a target is to take files again, or `retired` where no home has an object there any more."""
+    """`retiring`, `open` where a target is to take files again, or `retired` where no home has an object there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from weir.store.answers import (
+    AddedServer,
     Allocator,
     Changed,
     Inventory,
@@ -21,6 +22,7 @@ from weir.store.answers import (
     Sharing,
     Status,
     WantedQuota,
+    WantedServer,
     WantedSharing,
     WantedSpeed,
     WantedState,
@@ -51,7 +53,7 @@ class Request(Generic[Answer]):
 
     method: Literal["GET", "PUT"]
     path: str
-    """Path of the request; `{target}` stands for the name of a target."""
+    """Path of the request; `{target}` stands for the name of a target, and `{server}` for the number of a server."""
     answer: type[Answer]
     meaning: str
     body: type | None = None
@@ -84,6 +86,13 @@ ADD_TARGET = Request(
     "Opens one more target of the server, whose name has the next number. Sent again, it changes nothing.",
     WantedTarget,
 )
+ADD_SERVER = Request(
+    "PUT",
+    "/v1/servers/{server}",
+    AddedServer,
+    "Takes in a server that runs, with the store's next number; the others follow. Sent again, it changes nothing.",
+    WantedServer,
+)
 SET_STATE = Request(
     "PUT",
     "/v1/targets/{target}/state",
@@ -115,6 +124,7 @@ REQUESTS: tuple[Request[Any], ...] = (
     INVENTORY,
     PLACES,
     SET_SPEED,
+    ADD_SERVER,
     ADD_TARGET,
     SET_STATE,
 )
@@ -265,6 +275,16 @@ class Server:
         """
         self.ask(ADD_TARGET, target=target, body=wanted, token=token)
 
+    def add_server(self, number: int, wanted: WantedServer, token: str) -> None:
+        """Have a server that runs join the store.
+
+        Args:
+            number: Its number, the next one of the store.
+            wanted: The server.
+            token: Token of the site's key.
+        """
+        self.ask(ADD_SERVER, server=number, body=wanted, token=token)
+
     def set_target_state(self, target: str, state: str, token: str) -> None:
         """Change the state of a target of the server.
 
@@ -276,13 +296,20 @@ class Server:
         self.ask(SET_STATE, target=target, body=WantedState(state), token=token)
 
     def ask(
-        self, request: Request[Answer], *, target: str = "", body: object = None, token: str | None = None
+        self,
+        request: Request[Answer],
+        *,
+        target: str = "",
+        server: int = 0,
+        body: object = None,
+        token: str | None = None,
     ) -> Answer:
         """Send one request.
 
         Args:
             request: Kind of the request.
             target: Name of the target in the request's path, if the path has one.
+            server: Number of the server in the request's path, if the path has one.
             body: Body of the request, of the request's type.
             token: Token of the site's key, which proves that the sender knows the key.
 
@@ -295,7 +322,7 @@ class Server:
             SilentServerError: The server does not answer.
             StoreError: The server refuses.
         """
-        path = request.path.format(target=target)
+        path = request.path.format(target=target, server=server)
         document = self._send(request.method, path, body, token)
         try:
             return decode(request.answer, document)
@@ -390,6 +417,8 @@ def _text(body: object) -> str | None:
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_none(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_none(item) for item in value]
     return value
 
 

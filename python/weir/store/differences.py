@@ -36,8 +36,8 @@ def differences(configuration: Configuration, states: Sequence[Status]) -> list[
         states: States of the servers that answer, by number.
 
     Returns:
-        The differences: of the policy, scheduler and allocator, of the servers, and of each target's state, kind, capacity
-        and emulated speed.
+        The differences: of the policy, scheduler and allocator, of the servers, and of each target's state, kind,
+        capacity and emulated speed.
 
     Raises:
         SettingsError: The file's policy or scheduler does not exist, or a size or speed cannot be read.

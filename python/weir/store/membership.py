@@ -1,7 +1,7 @@
 """Targets that join and leave a store while it runs, and its configuration that follows.
 
-A target that joins is written into the configuration first, and one that leaves afterwards: a command that dies in between
-is completed by the same command, and until then a server that starts opens every target that may have files.
+A target that joins is written into the configuration first, and one that leaves afterwards: a command that dies in
+between is completed by the same command, and until then a server that starts opens every target that may have files.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,9 +56,11 @@ def add_target(file: ConfigurationFile, server: Server, wanted: WantedTarget, to
     Raises:
         StoreError: The server refuses, and nothing was changed; or it does not answer: called again, this goes on.
     """
-    table = _table(wanted)
+    table = table_of(wanted)
     with file.locked():
-        number = server.status().target_numbers
+        state = server.status()
+        check_backends([state], [wanted])
+        number = state.target_numbers
         name = f"{server.number}.{number}"
         document = file.read()
         tables = _tables(document, server.number)
@@ -80,6 +82,67 @@ def add_target(file: ConfigurationFile, server: Server, wanted: WantedTarget, to
             file.write(document)
             raise
     return name
+
+
+def next_server(states: "Sequence[Status | StoreError]") -> int:
+    """Find the number of the server that joins next.
+
+    Args:
+        states: States of all servers of the store.
+
+    Returns:
+        The number.
+
+    Raises:
+        StoreError: A server does not answer, or knows of fewer servers than another.
+    """
+    for state in states:
+        if isinstance(state, StoreError):
+            raise StoreError(
+                f"a server joins when all others answer: {state.message}", hint=state.hint or "see `weir status`"
+            )
+    numbers = {state.servers for state in states if isinstance(state, Status)}
+    if len(numbers) != 1:
+        raise NotYetError("the servers do not all know yet of the last one that joined", hint="try again in a moment")
+    return numbers.pop()
+
+
+def check_backends(states: "Sequence[Status | StoreError]", targets: Sequence[WantedTarget]) -> None:
+    """Refuse targets in memory in a store that keeps its files.
+
+    A server that started by a configuration with such a target would take the store for one that keeps nothing.
+
+    Args:
+        states: States of servers of the store.
+        targets: The targets that are to join.
+
+    Raises:
+        StoreError: A target is in memory, and the store keeps its files.
+    """
+    keeps = any(isinstance(state, Status) and state.durable for state in states)
+    if keeps and any(target.backend == "ram" for target in targets):
+        raise StoreError(
+            "a ram target keeps nothing over a restart, and this store keeps its files",
+            hint="choose the backend dir",
+        )
+
+
+def check_version(states: "Sequence[Status | StoreError]", version: str) -> None:
+    """Refuse to have a server of another version join.
+
+    Args:
+        states: States of the servers of the store.
+        version: Version of the new server.
+
+    Raises:
+        StoreError: A server has another version.
+    """
+    for state in states:
+        if isinstance(state, Status) and state.version != version:
+            raise StoreError(
+                f"server {state.server} is of version {state.version}, and the new one would be of {version}",
+                hint="`weir upgrade` brings the servers to the version that is installed",
+            )
 
 
 def begin_retirement(file: ConfigurationFile, server: Server, target: str, token: str) -> bool:
@@ -198,8 +261,15 @@ def _tables(document: dict[str, Any], server: int) -> list[dict[str, Any]]:
     return tables
 
 
-def _table(wanted: WantedTarget) -> dict[str, Any]:
-    """The table of a target, as it stands in cluster.toml."""
+def table_of(wanted: WantedTarget) -> dict[str, Any]:
+    """Make the table of a target, as it stands in cluster.toml.
+
+    Args:
+        wanted: The target.
+
+    Returns:
+        The table.
+    """
 
     def filled(value: Any) -> Any:
         if isinstance(value, dict):

@@ -1,8 +1,8 @@
 //! What servers decided about their targets since the configuration file was written.
 
-use super::{ClusterConfig, TargetConfig};
+use super::{ClusterConfig, ServerConfig, TargetConfig};
 use weir_placement::TargetId;
-use weir_wire::{Decided, Stamp, TargetRecord, TargetState};
+use weir_wire::{Decided, ServerRecord, Stamp, StoreSettings, TargetRecord, TargetState};
 
 impl ClusterConfig {
     /// The records of targets that the file says to retire, or to have retired. Decisions of servers count before them.
@@ -17,12 +17,30 @@ impl ClusterConfig {
         closed.map(record).collect()
     }
 
-    /// Takes over what servers decided about their targets since the file was written.
+    /// Takes over what was decided about servers and targets since the file was written.
     ///
     /// # Errors
     /// A record that fits no configuration of this version, in a sentence.
-    pub(crate) fn take_records(&mut self, records: &[TargetRecord]) -> Result<(), String> {
-        records.iter().try_for_each(|record| self.take_record(record).map(|_| ()))
+    pub(crate) fn take_records(&mut self, settings: &StoreSettings) -> Result<(), String> {
+        settings.servers.iter().try_for_each(|record| self.take_server(record).map(|_| ()))?;
+        settings.targets.iter().try_for_each(|record| self.take_record(record).map(|_| ()))
+    }
+
+    /// Takes over that a server joined; answers whether it is new.
+    ///
+    /// # Errors
+    /// As [`ClusterConfig::take_records`].
+    pub(crate) fn take_server(&mut self, record: &ServerRecord) -> Result<bool, String> {
+        let ServerRecord { server, description } = record;
+        let (known, number) = (self.servers.len(), usize::from(server.0));
+        if known < number {
+            return Err(format!("server {server}, which joined: the servers before it are not known"));
+        }
+        if known == number {
+            let config = ServerConfig::described(description);
+            self.servers.push(config.map_err(|what| format!("server {server}, which joined: {what}"))?);
+        }
+        Ok(known == number)
     }
 
     /// Takes over one decision; answers whether the target is new.
@@ -49,6 +67,23 @@ impl ClusterConfig {
     /// The configuration of a target.
     pub(crate) fn target(&self, target: TargetId) -> Option<&TargetConfig> {
         self.servers.get(usize::from(target.server.0))?.targets.get(target.number())
+    }
+}
+
+impl ServerConfig {
+    /// The text of a record of the server.
+    pub(crate) fn description(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The server of a record, or of a request to add one.
+    ///
+    /// # Errors
+    /// The fault, in words.
+    pub(crate) fn described(text: &str) -> Result<ServerConfig, String> {
+        let config: ServerConfig = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        config.check()?;
+        Ok(config)
     }
 }
 
@@ -112,7 +147,7 @@ mod tests {
         settings.follow_target(&decided(TargetState::Open, target(1), 1));
         settings.follow_target(&decided(TargetState::Retired, target(0), 2));
         settings.follow_target(&decided(TargetState::Open, target(2), 3));
-        config.take_records(&settings.targets).unwrap();
+        config.take_records(&settings).unwrap();
         let states: Vec<_> = config.servers[0].targets.iter().map(|target| target.state).collect();
         assert_eq!(states, [TargetState::Retired, TargetState::Open, TargetState::Open]);
         assert!(config.is_durable(), "a target that has retired counts as before");

@@ -12,7 +12,7 @@ pub(crate) mod status;
 pub(crate) mod table;
 
 use crate::accounts::metrics;
-use crate::config::{SpeedConfig, TargetConfig};
+use crate::config::{ServerConfig, SpeedConfig, TargetConfig};
 use crate::error::ServerError;
 use crate::events::Events;
 use crate::ports::Ports;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use table::Table;
 use weir_fairshare::{Algorithm, Policy};
-use weir_placement::{AllocatorName, TargetId};
+use weir_placement::{AllocatorName, ServerId, TargetId};
 use weir_wire::TargetState;
 
 /// How long the event loop may take to answer.
@@ -36,6 +36,8 @@ const JSON: &str = "application/json";
 
 /// `PUT /v1/targets/SERVER.INDEX`, and `/speed` or `/state` below it.
 const TARGET_PATH: &str = "/v1/targets/";
+/// `PUT /v1/servers/NUMBER`.
+const SERVER_PATH: &str = "/v1/servers/";
 
 /// The way to the event loop: questions there, snapshots back.
 struct Desk {
@@ -108,6 +110,7 @@ fn respond(request: &Request, desk: &Desk) -> Response {
             answer(desk.status(), |status| json(200, &AllocatorBody { allocator: status.allocator.clone() }))
         }
         ("PUT", "/v1/allocator") => set_allocator(request, desk),
+        ("PUT", path) if path.starts_with(SERVER_PATH) => add_server(request, desk),
         ("PUT", path) if path.starts_with(TARGET_PATH) => change_target(request, desk),
         ("GET", "/v1/quotas") => quotas::show(request, desk),
         ("PUT", "/v1/quotas") => quotas::set(request, desk),
@@ -187,13 +190,34 @@ fn change_target(request: &Request, desk: &Desk) -> Answer {
     }
 }
 
+/// Takes in a server that runs; the body is its table in the configuration, with the addresses at which it listens.
+fn add_server(request: &Request, desk: &Desk) -> Answer {
+    if let Some(refusal) = desk.refusal(request) {
+        return refusal;
+    }
+    let refused = |what: &str| json(400, &failure(what, "see `weir server add --help`"));
+    let Ok(number) = request.path.trim_start_matches(SERVER_PATH).parse::<u16>() else {
+        return refused("a server has a number");
+    };
+    let config = std::str::from_utf8(&request.body).map_err(|error| error.to_string());
+    match config.and_then(ServerConfig::described) {
+        Ok(config) => {
+            let ask = |answer| Question::AddServer(ServerId(number), Box::new(config), answer);
+            changed(desk.ask(ask), || serde_json::json!({ "server": number }))
+        }
+        Err(what) => refused(&what),
+    }
+}
+
 /// Adds a target; the body is its table in the configuration.
 fn add_target(request: &Request, desk: &Desk, target: TargetId) -> Answer {
     let refused = |what: &str| json(400, &failure(what, "see `weir target add --help`"));
     let config = std::str::from_utf8(&request.body).map_err(|error| error.to_string());
     match config.and_then(TargetConfig::described) {
         Ok(config) => {
-            changed(desk.ask(|answer| Question::AddTarget(target, Box::new(config), answer)), target)
+            changed(desk.ask(|answer| Question::AddTarget(target, Box::new(config), answer)), || {
+                named(target)
+            })
         }
         Err(what) => refused(&what),
     }
@@ -202,7 +226,7 @@ fn add_target(request: &Request, desk: &Desk, target: TargetId) -> Answer {
 fn set_state(request: &Request, desk: &Desk, target: TargetId) -> Answer {
     match serde_json::from_slice::<StateBody>(&request.body) {
         Ok(StateBody { state }) => {
-            changed(desk.ask(|answer| Question::SetTargetState(target, state, answer)), target)
+            changed(desk.ask(|answer| Question::SetTargetState(target, state, answer)), || named(target))
         }
         Err(error) => {
             json(400, &failure(&format!("not a state: {error}"), "see `weir target retire --help`"))
@@ -210,10 +234,17 @@ fn set_state(request: &Request, desk: &Desk, target: TargetId) -> Answer {
     }
 }
 
-/// The answer about a change of the store's targets.
-fn changed(outcome: Result<Result<(), NotChanged>, Failure>, target: TargetId) -> Answer {
+fn named(target: TargetId) -> serde_json::Value {
+    serde_json::json!({ "target": target.to_string() })
+}
+
+/// The answer about a change of the store's servers or targets, which is called `done`.
+fn changed(
+    outcome: Result<Result<(), NotChanged>, Failure>,
+    done: impl FnOnce() -> serde_json::Value,
+) -> Answer {
     let error = match outcome {
-        Ok(Ok(())) => return json(200, &serde_json::json!({ "target": target.to_string() })),
+        Ok(Ok(())) => return json(200, &done()),
         Ok(Err(error)) => error,
         Err(failure) => return json(503, &failure),
     };

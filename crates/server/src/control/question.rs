@@ -2,12 +2,12 @@
 
 use super::inventory::Objects;
 use super::quotas::Quotas;
-use crate::config::TargetConfig;
+use crate::config::{ServerConfig, TargetConfig};
 use crate::namespace::{FileEntry, PlaceEntry};
 use std::collections::HashSet;
 use std::sync::mpsc::SyncSender;
 use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
-use weir_placement::{AllocatorName, TargetId};
+use weir_placement::{AllocatorName, ServerId, TargetId};
 use weir_wire::quota::TooManyLimits;
 use weir_wire::{Ino, QuotaLimits, QuotaOwner, TargetState};
 
@@ -84,6 +84,8 @@ pub(crate) enum Question {
     SetQuota(QuotaOwner, Option<QuotaLimits>, SyncSender<Result<(), NotDecided>>),
     /// Another emulated speed of a target, or none; false where there is no such target.
     SetSpeed(TargetId, Option<DeviceSpeed>, SyncSender<bool>),
+    /// One more server.
+    AddServer(ServerId, Box<ServerConfig>, SyncSender<Result<(), NotChanged>>),
     /// One more target.
     AddTarget(TargetId, Box<TargetConfig>, SyncSender<Result<(), NotChanged>>),
     /// Another state of a target.

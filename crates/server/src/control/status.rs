@@ -26,6 +26,8 @@ pub(crate) struct Status {
     pub(crate) full: bool,
     pub(crate) load: MachineLoad,
     pub(crate) targets: Vec<TargetStatus>,
+    /// Servers of the store, as far as this one knows: the next one gets this number.
+    pub(crate) servers: usize,
     /// Numbers given to targets so far, also to those that have retired: the next target gets this number.
     pub(crate) target_numbers: usize,
     /// Objects of this home's files on targets of all servers that retire.

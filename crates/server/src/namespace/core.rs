@@ -149,6 +149,12 @@ impl Namespace {
         &mut self.targets
     }
 
+    /// Takes another server of the store in: new directories have their homes on it, too.
+    pub(crate) fn add_server(&mut self, server: ServerId) {
+        self.settings.servers.push(server);
+        self.ring = Ring::new(self.settings.servers.iter().copied());
+    }
+
     /// Takes another target of the store in.
     pub(crate) fn add_target(&mut self, target: TargetId) {
         self.targets.add(target);

@@ -11,7 +11,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use weir_placement::TargetId;
 use weir_wire::{
-    Decided, QuotaLimits, QuotaOwner, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState,
+    Decided, QuotaLimits, QuotaOwner, ServerRecord, SharingNames, Stamp, StoreSettings, TargetRecord,
+    TargetState,
 };
 
 const FILE: &str = "settings.json";
@@ -31,6 +32,9 @@ impl Agreement {
             Ok(Some(kept)) => {
                 settings.sharing.follow(&kept.sharing);
                 settings.allocator.follow(&kept.allocator);
+                for record in &kept.servers {
+                    settings.follow_server(record);
+                }
                 for record in &kept.targets {
                     settings.follow_target(record);
                 }
@@ -107,18 +111,32 @@ impl Agreement {
         Ok(self.keep(wanted)?)
     }
 
+    /// Notes that a server joins, and keeps that on stable storage.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing is decided then.
+    pub(crate) fn decide_server(&mut self, record: &ServerRecord) -> io::Result<()> {
+        let mut wanted = self.settings.clone();
+        wanted.follow_server(record);
+        self.keep(wanted)
+    }
+
     /// Takes over what another server knows of later decisions; answers whether there are any.
     pub(crate) fn follow(&mut self, others: &StoreSettings) -> bool {
         let own = &self.settings;
         let are_older =
             others.sharing.stamp <= own.sharing.stamp && others.allocator.stamp <= own.allocator.stamp;
-        if are_older && others.targets == own.targets && others.quotas.is_empty() {
+        let same_members = others.targets == own.targets && others.servers == own.servers;
+        if are_older && same_members && others.quotas.is_empty() {
             return false;
         }
         let mut wanted = own.clone();
         let mut is_news = wanted.sharing.follow(&others.sharing);
         is_news |= wanted.allocator.follow(&others.allocator);
         is_news |= wanted.quotas.follow(&others.quotas);
+        for record in &others.servers {
+            is_news |= wanted.follow_server(record);
+        }
         for record in &others.targets {
             is_news |= wanted.follow_target(record);
         }

@@ -16,7 +16,7 @@ use fairness::portions;
 use line::{announced, Ask, Peer};
 use slab::Slab;
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_device::{Origin, Reports};
 use weir_fairshare::{division_pause, Nanos, Portions, Sharing};
@@ -114,6 +114,11 @@ impl Peers {
     /// Peers are looked for in the folder of the store.
     pub(crate) fn look_in(&mut self, home: PathBuf) {
         self.home = home;
+    }
+
+    /// The folder of the store.
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
     }
 
     /// The line to a peer is open.

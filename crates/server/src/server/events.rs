@@ -176,6 +176,9 @@ impl Server {
             Question::SetAllocator(name, answer) => {
                 let _ = answer.try_send(self.decide_allocator(name));
             }
+            Question::AddServer(server, config, answer) => {
+                let _ = answer.try_send(self.add_server(server, &config));
+            }
             Question::AddTarget(target, config, answer) => {
                 let _ = answer.try_send(self.add_target(target, *config));
             }

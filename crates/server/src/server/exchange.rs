@@ -22,24 +22,28 @@ impl Server {
     /// # Errors
     /// [`ServerError::Loop`] when the system refuses a thread.
     pub(crate) fn meet_peers(&mut self, home: &Path) -> Result<(), ServerError> {
-        let claims = claims::of_server(self.site.id, wall_seconds(), CREDENTIAL_SECONDS);
-        let credential = self.site.key.mint(claims);
-        for (number, config) in self.site.config.servers.iter().enumerate() {
-            let server = ServerId(number as u16);
-            if server == self.site.id {
-                continue;
-            }
-            let configured = Some(config.listen.clone()).filter(|address| !address.ends_with(":0"));
-            let access = PeerAccess {
-                home: home.to_path_buf(),
-                configured,
-                credential: credential.clone(),
-                client: ClientId(self.site.boot),
-            };
-            self.peers.add(server, Peer::start(server, access)?);
-        }
         self.peers.look_in(home.to_path_buf());
+        let (own, count) = (self.site.id, self.site.config.servers.len() as u16);
+        let mut others = (0..count).map(ServerId).filter(|&server| server != own);
+        others.try_for_each(|server| self.meet(server))?;
         self.resume_effects();
+        Ok(())
+    }
+
+    /// Starts the thread that talks to another server of the configuration.
+    ///
+    /// # Errors
+    /// As [`Server::meet_peers`].
+    pub(super) fn meet(&mut self, server: ServerId) -> Result<(), ServerError> {
+        let claims = claims::of_server(self.site.id, wall_seconds(), CREDENTIAL_SECONDS);
+        let configured = self.site.config.servers[usize::from(server.0)].listen.clone();
+        let access = PeerAccess {
+            home: self.peers.home().to_path_buf(),
+            configured: Some(configured).filter(|address| !address.ends_with(":0")),
+            credential: self.site.key.mint(claims),
+            client: ClientId(self.site.boot),
+        };
+        self.peers.add(server, Peer::start(server, access)?);
         Ok(())
     }
 

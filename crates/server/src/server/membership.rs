@@ -5,7 +5,7 @@
 //! reports that it has no object there, by records that no power loss takes back.
 
 use super::Server;
-use crate::config::{BackendKind, TargetConfig};
+use crate::config::{BackendKind, ServerConfig, TargetConfig};
 use crate::control::question::NotChanged;
 use crate::durability::Deferred;
 use crate::notices::notice;
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use weir_placement::{ServerId, TargetId};
-use weir_wire::{LeavingReport, ServerReport, TargetRecord, TargetState};
+use weir_wire::{limits, LeavingReport, ServerRecord, ServerReport, TargetRecord, TargetState};
 
 /// Fill up to which the other targets take the bytes of one that retires, in hundredths: the rest is for files that grow.
 const FILL_MAX_PERCENT: u64 = 95;
@@ -225,8 +225,62 @@ impl Server {
         }
     }
 
-    /// Brings the targets here and the placer to the agreed states.
+    /// Takes in a server that joins the store, and runs. A repeated request changes nothing.
+    ///
+    /// # Errors
+    /// [`NotChanged`]; nothing changes then.
+    pub(super) fn add_server(&mut self, server: ServerId, config: &ServerConfig) -> Result<(), NotChanged> {
+        let (number, next) = (usize::from(server.0), self.site.config.servers.len());
+        if let Some(known) = self.site.config.servers.get(number) {
+            return match known.listen == config.listen && known.control == config.control {
+                true => Ok(()),
+                false => Err(NotChanged::refused(
+                    format!("the number {server} was given to another server"),
+                    format!("the next one is {next}"),
+                )),
+            };
+        }
+        let refused = |what: &str, hint: &str| Err(NotChanged::refused(what.into(), hint.into()));
+        if number != next || number >= limits::SERVERS {
+            return refused("it is not the next server of the store", &format!("the next one is {next}"));
+        }
+        if config.targets.iter().any(|target| target.state.is_closed()) {
+            return refused("the targets of a new server are open", "leave `state` away");
+        }
+        if self.durability.is_durable()
+            && config.targets.iter().any(|target| target.backend == BackendKind::Ram)
+        {
+            let what = "a ram target keeps nothing over a restart, and this store keeps its files";
+            return refused(what, "give the server targets of backend dir");
+        }
+        let record = ServerRecord { server, description: config.description() };
+        self.peers.agreement().decide_server(&record)?;
+        self.put_targets_in_force();
+        self.tell_of_targets();
+        Ok(())
+    }
+
+    fn put_server_in_force(&mut self, record: &ServerRecord) {
+        let server = record.server;
+        match self.site.config.take_server(record) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return notice!("{error}"),
+        }
+        if let Err(error) = self.meet(server) {
+            notice!("server {server}, which joined, cannot be asked: {error}");
+        }
+        self.namespace.add_server(server);
+        let targets = self.site.config.targets().into_iter().filter(|target| target.server == server);
+        targets.for_each(|target| self.namespace.add_target(target));
+        notice!("server {server} joined");
+    }
+
+    /// Brings the servers, the targets here and the placer to what was agreed.
     pub(super) fn put_targets_in_force(&mut self) {
+        for record in self.peers.agreement().settings().servers.clone() {
+            self.put_server_in_force(&record);
+        }
         for record in self.peers.agreement().settings().targets.clone() {
             self.put_target_in_force(&record);
         }

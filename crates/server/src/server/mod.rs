@@ -151,7 +151,7 @@ impl Server {
         let wrong = |what| ServerError::Configuration { path: folder.to_path_buf(), what };
         let sharing = config.sharing().map_err(wrong)?;
         let agreement = Agreement::open(folder, id.0, config.settings(&sharing));
-        config.take_records(&agreement.settings().targets).map_err(wrong)?;
+        config.take_records(agreement.settings()).map_err(wrong)?;
         let own = &config.servers[usize::from(id.0)];
         let boot = draw_boot()?;
         let durability = Durability::prepare(folder, config.is_durable());

@@ -92,6 +92,7 @@ impl Server {
             full: self.durability.is_full(),
             load: self.accounts.machine_load(),
             targets: targets.collect(),
+            servers: self.site.config.servers.len(),
             target_numbers: self.targets.len(),
             leaving: leaving.collect(),
             metadata: self.device_status(self.devices.metadata()),

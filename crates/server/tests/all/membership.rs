@@ -187,3 +187,77 @@ fn a_target_that_left_answers_as_one_that_an_object_moved_away_from() {
     assert_eq!(line.reply(&reserve), stale);
     assert_eq!(line.reply(&Request::SyncObject { capability, target: gone }), Reply::Done);
 }
+
+/// The homes of new directories of the root, made at server 0.
+fn homes(cluster: &Cluster, label: &str) -> BTreeMap<u16, usize> {
+    let mut line = cluster.root(0);
+    let mut found = BTreeMap::new();
+    for number in 0..32 {
+        let reply = line.make_directory(&format!("{label}-{number}"));
+        let Reply::Attributes(made) = reply else { panic!("{reply:?}") };
+        *found.entry(made.ino.home().0).or_default() += 1;
+    }
+    found
+}
+
+#[test]
+fn a_server_joins_under_load_and_every_server_keeps_that() {
+    for (backend, capacity) in [("ram", "64MiB"), ("dir", "64MiB")] {
+        let mut cluster = Cluster::start(&servers(2, 2, backend, capacity));
+        assert_eq!(homes(&cluster, "before").len(), 2);
+        let answer = cluster.join_server(2, backend, capacity);
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        wait_until("all servers know it", || (0..3).all(|server| cluster.status(server)["servers"] == 3));
+        wait_until("files lie there", || stripes(&cluster, 0, &random_label()).len() == 6);
+        assert_eq!(homes(&cluster, "after").len(), 3, "directories have their homes there");
+        if backend == "dir" {
+            // The old servers start by a file without the new one.
+            let path = cluster.folder().join("cluster.toml");
+            let file = std::fs::read_to_string(&path).expect("a configuration");
+            std::fs::write(&path, format!("version = 1\n{}", servers(2, 2, backend, capacity)))
+                .expect("written");
+            for server in 0..2 {
+                cluster.kill_server(server);
+                cluster.start_server(server);
+            }
+            std::fs::write(&path, file).expect("written");
+            cluster.kill_server(2);
+            cluster.start_server(2);
+            assert_eq!(cluster.status(1)["servers"], 3);
+            wait_until("files lie there again", || stripes(&cluster, 0, &random_label()).len() == 6);
+            assert_eq!(homes(&cluster, "later").len(), 3);
+        }
+    }
+}
+
+#[test]
+fn only_the_next_server_joins_and_only_by_who_knows_the_key() {
+    let mut cluster = Cluster::start(&servers(1, 1, "dir", "64MiB"));
+    let table = |backend: &str, more: &str| {
+        format!(
+            "{{\"listen\": \"127.0.0.1:1\", \"control\": \"127.0.0.1:2\", \
+             \"target\": [{{\"backend\": \"{backend}\", \"capacity\": \"64MiB\"{more}}}]}}"
+        )
+    };
+    for (path, body, status, words) in [
+        ("2", table("dir", ""), 409, "not the next server"),
+        ("0", table("dir", ""), 409, "was given to another server"),
+        ("1", table("ram", ""), 409, "keeps nothing over a restart"),
+        ("1", table("dir", ", \"state\": \"retired\""), 409, "are open"),
+        ("1", "{}".into(), 400, "missing field"),
+        ("1", "{\"listen\": \"nowhere\", \"target\": []}".into(), 400, "listen"),
+        ("x", table("dir", ""), 400, "a server has a number"),
+        ("70000", table("dir", ""), 400, "a server has a number"),
+    ] {
+        let answer = cluster.put(0, &format!("/v1/servers/{path}"), &body);
+        assert_eq!(answer.status, status, "{path} {body}: {}", answer.body);
+        assert!(answer.body.contains(words), "{path} {body}: {}", answer.body);
+    }
+    for token in [None, Some("forged")] {
+        let answer = put(&cluster.address(0).control, "/v1/servers/1", &table("dir", ""), token);
+        assert_eq!(answer.status, 401);
+    }
+    assert_eq!(cluster.status(0)["servers"], 1);
+    assert_eq!(cluster.join_server(1, "dir", "64MiB").status, 200);
+    assert_eq!(cluster.status(0)["servers"], 2);
+}

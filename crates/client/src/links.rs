@@ -1,0 +1,91 @@
+//! The links to the servers of a store: those at the beginning of a session, and those that joined the store since.
+//!
+//! Links are only added, so no call takes a lock to find one.
+
+use crate::pool::Link;
+use std::sync::OnceLock;
+use weir_placement::ServerId;
+use weir_wire::ServerAddress;
+
+/// A chain of links. Each reading of cluster.json that names servers which joined adds one part.
+#[derive(Debug)]
+pub(crate) struct Links {
+    links: Vec<Link>,
+    next: OnceLock<Box<Links>>,
+}
+
+impl Links {
+    pub(crate) fn new(servers: Vec<ServerAddress>, is_mount: bool) -> Links {
+        let links = servers.into_iter().map(|address| Link::new(address, is_mount)).collect();
+        Links { links, next: OnceLock::new() }
+    }
+
+    /// All links.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Link> {
+        let parts = std::iter::successors(Some(self), |part| part.next.get().map(|next| &**next));
+        parts.flat_map(|part| &part.links)
+    }
+
+    /// The link to a server.
+    pub(crate) fn find(&self, server: ServerId) -> Option<&Link> {
+        let usual = self.links.get(usize::from(server.0)).filter(|link| link.address.server == server);
+        usual.or_else(|| self.iter().find(|link| link.address.server == server))
+    }
+
+    /// Adds the servers that are not known yet.
+    pub(crate) fn extend(&self, servers: Vec<ServerAddress>, is_mount: bool) {
+        let mut last = self;
+        let mut servers = servers;
+        loop {
+            servers.retain(|address| self.find(address.server).is_none());
+            while let Some(next) = last.next.get() {
+                last = next;
+            }
+            // The links are made outside of the cell. Where another thread was faster, its links count.
+            if servers.is_empty() || last.next.set(Box::new(Links::new(servers.clone(), is_mount))).is_ok() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(server: u16) -> ServerAddress {
+        let text = format!("127.0.0.1:{}", 1000 + server);
+        ServerAddress { server: ServerId(server), tcp: text.clone(), unix: None, control: text }
+    }
+
+    #[test]
+    fn servers_join_and_stay_where_they_are() {
+        let links = Links::new((0..3).map(address).collect(), false);
+        let first: *const Link = links.find(ServerId(1)).unwrap();
+        assert!(links.find(ServerId(3)).is_none());
+        links.extend((0..5).map(address).collect(), false);
+        links.extend((2..6).map(address).collect(), false);
+        let known: Vec<u16> = links.iter().map(|link| link.address.server.0).collect();
+        assert_eq!(known, [0, 1, 2, 3, 4, 5]);
+        assert!(std::ptr::eq(links.find(ServerId(1)).unwrap(), first));
+        assert_eq!(links.find(ServerId(5)).unwrap().address, address(5));
+    }
+
+    #[test]
+    fn threads_that_read_at_once_add_each_server_once() {
+        let links = Links::new(vec![address(0)], false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for count in 1..50 {
+                        links.extend((0..count).map(address).collect(), false);
+                        assert!(links.find(ServerId(count - 1)).is_some());
+                    }
+                });
+            }
+        });
+        let mut known: Vec<u16> = links.iter().map(|link| link.address.server.0).collect();
+        known.sort_unstable();
+        assert_eq!(known, (0..49).collect::<Vec<u16>>());
+    }
+}
