@@ -47,7 +47,7 @@ class Request(Generic[Answer]):
 
     method: Literal["GET", "PUT"]
     path: str
-    """Path of the request; `{target}` stands for the name of a target."""
+    """Its path. `{target}` stands for the name of a target, `{part}` for `PART/PARTS`, `{inos}` for `INO,...`."""
     answer: type[Answer]
     meaning: str
     body: type | None = None
@@ -77,14 +77,12 @@ QUOTAS = Request("GET", "/v1/quotas", Quotas, "Shows the use and the limits of u
 SET_QUOTA = Request("PUT", "/v1/quotas", WantedQuota, "Sets the limits of a user or a group.", WantedQuota)
 INVENTORY = Request(
     "GET",
-    "/v1/inventory/{target}",
+    "/v1/inventory/{part}",
     Inventory,
-    "Shows the objects and files of one part of the inodes, as `PART/PARTS`.",
+    "Shows the objects and files of one part of the inodes.",
     is_private=True,
 )
-PLACES = Request(
-    "GET", "/v1/places/{target}", Places, "Shows the paths of inodes, given as `INO,...`.", is_private=True
-)
+PLACES = Request("GET", "/v1/places/{inos}", Places, "Shows the paths of inodes.", is_private=True)
 REQUESTS: tuple[Request[Any], ...] = (
     STATUS,
     JOBS,
@@ -242,7 +240,7 @@ class Server:
 
         Args:
             request: Kind of the request.
-            target: Name of the target in the request's path, if the path has one.
+            target: The variable part of the request's path, if the path has one.
             body: Body of the request, of the request's type.
             token: Token of the site's key, which proves that the sender knows the key.
 
@@ -254,7 +252,7 @@ class Server:
             SilentServerError: The server does not answer.
             StoreError: The server refuses.
         """
-        path = request.path.format(target=target)
+        path = request.path.format(target=target, part=target, inos=target)
         document = self._send(request.method, path, body, token)
         try:
             return decode(request.answer, document)
