@@ -28,7 +28,7 @@ An answer is a snapshot that was begun after its question, so it shows the effec
 most every 50 ms, of the job table (`/v1/jobs`, `/metrics`) at most every 250 ms, and less often with many jobs (after two seconds at the latest). It serves 64 callers at once.
 A further caller takes the place of the caller that has kept the server waiting longest, by an unfinished request or an answer that it does not read.
 
-A request that sets something needs `Authorization: Bearer TOKEN`, with the token that is derived from the site key. A server refuses with a status of 4xx,
+A request that sets something, or shows users' own affairs, needs `Authorization: Bearer TOKEN`, with the token that is derived from the site key. A server refuses with a status of 4xx,
 or with 503 where it is busy, and a [`Refusal`](#refusal). [`/metrics`](metrics.md) is on the same address.
 
 From Python, `weir.store.control.Server` has a method for each request, and so has each item of `servers` of
@@ -43,6 +43,14 @@ of the interval, the job waited for each other job by that part of the device ti
 jobs received, and it grows only while the job has requests queued. In each interval the server tells apart the 32 jobs that received most, and
 each list keeps 32 names and shows the eight greatest. The remaining time is in `waited_for_others_seconds`.
 """
+
+_VARIABLES = {
+    "server": "Number of the server.",
+    "target": "Name of the target, `SERVER.INDEX`.",
+    "part": "`PART/PARTS`: the inodes whose number leaves the remainder PART when it is divided by PARTS.",
+    "inos": "Numbers of inodes with commas between them, at most 512.",
+}
+"""The variable parts of paths."""
 
 _PLAIN: dict[Any, tuple[str, str]] = {
     bool: ("truth value", "boolean"),
@@ -94,6 +102,7 @@ def page() -> str:
     lines = [_INTRODUCTION, "## Requests\n", "| request | body | answer | meaning |", "|---|---|---|---|"]
     for request in REQUESTS:
         body = "" if request.body is None else _link(request.body)
+        body = "(needs the token)" if request.is_private else body
         lines.append(f"| `{_line(request)}` | {body} | {_link(request.answer)} | {request.meaning} |")
     for kind in kinds():
         lines += [f"\n## {kind.__name__}\n", f"{inspect.getdoc(kind)}\n", "| key | type | meaning |", "|---|---|---|"]
@@ -121,13 +130,12 @@ def schema() -> dict[str, Any]:
         }
         if request.body is not None:
             operation["requestBody"] = {"required": True, "content": _content(request.body)}
+        if request.body is not None or request.is_private:
             operation["security"] = [{"token": []}]
-        if "{target}" in request.path:
-            name = {"name": "target", "in": "path", "required": True, "schema": {"type": "string"}}
-            operation["parameters"] = [{**name, "description": "Name of the target, `SERVER.INDEX`."}]
-        if "{server}" in request.path:
-            number = {"name": "server", "in": "path", "required": True, "schema": {"type": "integer"}}
-            operation["parameters"] = [{**number, "description": "Number of the server."}]
+        for name, words in _VARIABLES.items():
+            if f"{{{name}}}" in request.path:
+                variable = {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+                operation["parameters"] = [{**variable, "description": words}]
         paths.setdefault(request.path, {})[request.method.lower()] = operation
     return {
         "openapi": "3.1.0",

@@ -231,6 +231,7 @@ BESIDE = """\
 | access time | only explicit calls set it; reading does not change it |
 | lost servers | EIO after `WEIR_TIMEOUT_SECONDS` of their silence, counted once for the whole call; a write over several stripes may be short |
 | capacity beside lost servers | `statfs` counts the servers that answer within half of `WEIR_TIMEOUT_SECONDS` |
+| quotas | a write, append, truncation, reservation, new file or change of owner that would go beyond a limit of the file's user or group answers EDQUOT; the size of a file counts, with its holes |
 | connections | one user can have all free ones, of 32,768 or of what the limit of open files leaves |
 | open descriptions | 131,072 through one mount or of one process; one user can have as many as are left free of 1,048,576 at each server; otherwise ENFILE |
 | locks | on files that nobody locked before, one user can have as much as is left free of 256 MiB at each server: some 70,000 files with one lock each for one user alone; otherwise ENOLCK |

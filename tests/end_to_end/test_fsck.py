@@ -1,13 +1,14 @@
 """`weir fsck` finds real damage, and none in a store that works."""
 
-import subprocess
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from store import Store, kill
+from store import Store
 from waits import wait_until
 from ways import PREFIX, Way
 
@@ -23,6 +24,11 @@ for name in sys.argv[3:]:
     for number in range(4):
         with open(f"{name}/file {number}", "wb") as file:
             file.write(os.urandom(int(sys.argv[2])))
+single = sys.argv[3] + "/single"
+os.close(os.open(single, os.O_CREAT | os.O_WRONLY))
+os.setxattr(single, "weir.layout", b"-c 1 -o 0.0")
+with open(single, "r+b") as file:
+    file.write(b"x" * int(sys.argv[2]))
 with open(sys.argv[3] + "/sparse", "wb") as file:
     file.seek(1 << 20)
     file.write(b"end")
@@ -83,8 +89,8 @@ def churn(store: Store) -> Iterator[None]:
             wait_until("files change", lambda: way.run(*grown, code=None).returncode == 0)
             yield
         finally:
-            kill(child.pid)
-            subprocess.run(["pkill", "-s", str(child.pid)], check=False)
+            # `weir run` and the programs that it started.
+            os.killpg(child.pid, signal.SIGKILL)
 
 
 def test_a_store_at_work_is_clean_and_damage_shows_in_it(kept: Store) -> None:
@@ -113,20 +119,33 @@ def test_a_store_that_is_down_is_checked_and_repaired_without_its_servers(kept: 
     stop(kept)
     before = {path: path.stat().st_mtime_ns for path in kept.home.rglob("*") if path.is_file() and path.name != "lock"}
     assert fsck(kept, "--offline", code=0)["findings"] == []
-    lost, misplaced, *_ = objects(kept, "0.1")
+    lost, copied, *_ = objects(kept, "0.1")
     orphan = object_of(kept, "1.1", (1 << 48) + (1 << 47) + 5)
     orphan.write_bytes(b"of no file")
     lost.unlink()
+    single = next(path for path in objects(kept, "0.0") if path.stat().st_size == SIZE)
+    misplaced = object_of(kept, "1.0", int(single.name, 16))
+    misplaced.write_bytes(single.read_bytes())
     found = fsck(kept, "--offline", code=1)
-    assert kinds(found) == [("lost", "0.1", int(lost.name, 16)), ("orphan", "1.1", int(orphan.name, 16))]
-    assert {finding["path"] is None for finding in found["findings"]} == {True, False}
+    wanted = [
+        ("lost", "0.1", int(lost.name, 16)),
+        ("misplaced", "1.0", int(single.name, 16)),
+        ("orphan", "1.1", int(orphan.name, 16)),
+    ]
+    assert kinds(found) == wanted
+    paths = {finding["kind"]: finding["path"] for finding in found["findings"]}
+    assert paths["misplaced"] == "/one/single" and paths["orphan"] is None
+    assert copied.exists()
     after = {path: path.stat().st_mtime_ns for path in kept.home.rglob("*") if path.is_file() and path.name != "lock"}
-    assert after == {**{path: at for path, at in before.items() if path != lost}, orphan: after[orphan]}
+    made = {path: after[path] for path in (orphan, misplaced)}
+    assert after == {**{path: at for path, at in before.items() if path != lost}, **made}
     repaired = fsck(kept, "--offline", "--repair", code=1)
-    (moved,) = repaired["moved"]
-    assert Path(moved["to"]).read_bytes() == b"of no file" and not orphan.exists()
+    moved = {each["target"]: Path(each["to"]) for each in repaired["moved"]}
+    assert moved["1.1"].read_bytes() == b"of no file" and not orphan.exists()
+    assert moved["1.0"].read_bytes() == single.read_bytes() and not misplaced.exists()
     assert kinds(fsck(kept, "--offline", code=1)) == [("lost", "0.1", int(lost.name, 16))]
-    del misplaced
+    kept.up(servers=2, targets=2, backend="dir", mount=False)
+    assert kinds(fsck(kept, code=1)) == [("lost", "0.1", int(lost.name, 16))]
 
 
 def test_a_journal_that_lost_its_end_leaves_objects_without_files(kept: Store) -> None:
@@ -134,8 +153,11 @@ def test_a_journal_that_lost_its_end_leaves_objects_without_files(kept: Store) -
     stop(kept)
     way = Way(PREFIX, kept, Path("/weir"))
     kept.up(servers=2, targets=2, backend="dir", mount=False)
-    way.run("bash", "-ec", "mkdir /weir/one/late && head -c 300000 /dev/zero > /weir/one/late/file && sync /weir/one/late/file")
-    home = next(number for number in (0, 1) if kept.json("fsck")["files"] and number >= 0)
+    way.run(
+        "bash",
+        "-ec",
+        "mkdir /weir/one/late && head -c 300000 /dev/zero > /weir/one/late/file && sync /weir/one/late/file",
+    )
     stop(kept)
     for number in (0, 1):
         logs = sorted((kept.home / "servers" / str(number) / "journal").glob("log-*"))
@@ -146,4 +168,3 @@ def test_a_journal_that_lost_its_end_leaves_objects_without_files(kept: Store) -
     assert "--accept-journal-loss" in refused.stderr
     found = fsck(kept, "--offline", "--accept-journal-loss", code=1)
     assert {kind for kind, _, _ in kinds(found)} == {"orphan"}
-    del home

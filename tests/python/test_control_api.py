@@ -18,7 +18,7 @@ import pytest
 import weir
 from waits import PATIENCE_SECONDS
 from weir.store import StoreError
-from weir.store.answers import Jobs, Refusal, Sharing, Status, WantedSpeed
+from weir.store.answers import Inventory, Jobs, Places, Quotas, Refusal, Sharing, Status, WantedSpeed
 from weir.store.control import REQUESTS, Server
 from weir.store.decoding import DecodingError, decode, encode
 
@@ -69,15 +69,17 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[weir.store.Store
 def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.store.Store) -> None:
     seen: set[type] = {weir.store.answers.Refusal}
     wanted = set(control_api.kinds()) - {request.body for request in REQUESTS}
-    changed = {"Sharing", "Allocator", "Changed", "AddedServer"}
+    changed = {"Sharing", "Allocator", "Changed", "AddedServer", "QuotaLimits"}
     token = store.token()
     store.servers[0].set_target_state("0.0", "retiring", token)
     limit = time.monotonic() + PATIENCE_SECONDS
     while not {kind for kind in wanted if kind.__name__ not in changed} <= seen:
         assert time.monotonic() < limit, f"no server answered {wanted - seen}"
         for server in store.servers:
-            for path, kind in (("/v1/status", Status), ("/v1/jobs", Jobs)):
-                document = raw(server, "GET", path)
+            (directory,) = {entry.ino for entry in server.inventory(0, 1, token).files[:1]} or {1}
+            shown = (("/v1/quotas", Quotas), ("/v1/inventory/0/1", Inventory), (f"/v1/places/{directory}", Places))
+            for path, kind in (("/v1/status", Status), ("/v1/jobs", Jobs), *shown):
+                document = raw(server, "GET", path, token=token)
                 answer: Any = decode(kind, document, is_exact=True)
                 assert json.dumps(encode(answer)) == json.dumps(document), "keys keep their order too"
                 seen_in(answer, seen)
@@ -90,6 +92,7 @@ def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
     bodies = {
         "/v1/policy": {"policy": "job-fair", "scheduler": "virtual-time"},
         "/v1/allocator": {"allocator": "balanced"},
+        "/v1/quotas": {"kind": "user", "id": 7, "limits": {"bytes_max": 1 << 30}},
         "/v1/targets/{target}/speed": {"read": "9MB/s", "write": "9MB/s", "fixed": "1ms"},
         # What is there already is no change.
         "/v1/servers/{server}": {"listen": LOOPBACK, "control": LOOPBACK, "target": [{"backend": "dir"}]},
@@ -97,10 +100,10 @@ def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
         "/v1/targets/{target}/state": {"state": "open"},
     }
     for request in REQUESTS:
-        path = request.path.format(target="0.0", server=0)
+        path = request.path.format(target="0.0", server=0, part="0/1", inos="1,2")
         body = bodies[request.path] if request.body else None
         decode(request.answer, raw(server, request.method, path, body, token), is_exact=True)
-        if request.body is not None:
+        if request.body is not None or request.is_private:
             refused = decode(Refusal, raw(server, request.method, path, body), is_exact=True)
             assert refused.error == "not authorised"
     decode(Refusal, raw(server, "GET", "/v1/nothing"), is_exact=True)

@@ -303,6 +303,7 @@ COMMANDS = {
     "config show file": "configuration",
     "deploy file": "configuration",
     "find paths": OWN,
+    "quota show place": OWN,
     "simulate sweep file": "sweep",
     "simulate sweep out": OWN,
     "simulate tune scenario": "sweep",

@@ -101,7 +101,6 @@ def _print(output: str, checked: "Checked", moved: "list[Repaired]") -> None:
         for kind in sorted({finding.kind for finding in checked.findings}):
             say(f"{kind}: {MEANINGS[kind]}")
         for each in moved:
-            say(
-                f"moved {each.finding.kind} object {each.finding.ino:016x} of target {each.finding.target} to {each.path}"
-            )
+            finding = each.finding
+            say(f"moved {finding.kind} object {finding.ino:016x} of target {finding.target} to {each.path}")
         say(f"{checked.files} files, {checked.objects} objects, {len(checked.findings)} findings")

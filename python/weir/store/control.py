@@ -53,7 +53,8 @@ class Request(Generic[Answer]):
 
     method: Literal["GET", "PUT"]
     path: str
-    """Path of the request; `{target}` stands for the name of a target, and `{server}` for the number of a server."""
+    """Path of the request; `{target}` stands for the name of a target, `{server}` for the number of a server, `{part}` for
+    `PART/PARTS`, and `{inos}` for `INO,...`."""
     answer: type[Answer]
     meaning: str
     body: type | None = None
@@ -104,14 +105,12 @@ QUOTAS = Request("GET", "/v1/quotas", Quotas, "Shows the use and the limits of u
 SET_QUOTA = Request("PUT", "/v1/quotas", WantedQuota, "Sets the limits of a user or a group.", WantedQuota)
 INVENTORY = Request(
     "GET",
-    "/v1/inventory/{target}",
+    "/v1/inventory/{part}",
     Inventory,
-    "Shows the objects and files of one part of the inodes, as `PART/PARTS`.",
+    "Shows the objects and files of one part of the inodes.",
     is_private=True,
 )
-PLACES = Request(
-    "GET", "/v1/places/{target}", Places, "Shows the paths of inodes, given as `INO,...`.", is_private=True
-)
+PLACES = Request("GET", "/v1/places/{inos}", Places, "Shows the paths of inodes.", is_private=True)
 REQUESTS: tuple[Request[Any], ...] = (
     STATUS,
     JOBS,
@@ -308,7 +307,7 @@ class Server:
 
         Args:
             request: Kind of the request.
-            target: Name of the target in the request's path, if the path has one.
+            target: Name of the target, part or inodes in the request's path, if the path has one of them.
             server: Number of the server in the request's path, if the path has one.
             body: Body of the request, of the request's type.
             token: Token of the site's key, which proves that the sender knows the key.
@@ -322,7 +321,7 @@ class Server:
             SilentServerError: The server does not answer.
             StoreError: The server refuses.
         """
-        path = request.path.format(target=target, server=server)
+        path = request.path.format(target=target, server=server, part=target, inos=target)
         document = self._send(request.method, path, body, token)
         try:
             return decode(request.answer, document)
