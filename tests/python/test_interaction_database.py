@@ -105,10 +105,12 @@ def test_other_databases_are_not_read(tmp_path: Path) -> None:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @example(changes=[(4089, 128)], length=4097)  # the name of a column that is no text
-@given(changes=st.lists(st.tuples(st.integers(0, 8191), st.integers(0, 255)), max_size=20), length=st.integers(0, 8192))
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 16383), st.integers(0, 255)), max_size=20), length=st.integers(0, 16384)
+)
 def test_damage_is_an_error_or_still_rows(tmp_path: Path, changes: list[tuple[int, int]], length: int) -> None:
     file = tmp_path / "placement.db"
-    write(file, [PLAIN, FIRST, SECOND])
+    write(file, [PLAIN, FIRST, SECOND], names=[TemporaryName("/s/tmp??????", 0, 0, "/mnt/ior/test.0")])
     data = bytearray(file.read_bytes())[:length]
     for offset, value in changes:
         if offset < len(data):
@@ -118,6 +120,8 @@ def test_damage_is_an_error_or_still_rows(tmp_path: Path, changes: list[tuple[in
         for component in read(file):
             assert isinstance(component.path, str)
             assert all(isinstance(target, str) for target in component.targets)
+        for name in read_temporaries(file):
+            assert isinstance(name.path, str)
     except DatabaseError:
         pass
 

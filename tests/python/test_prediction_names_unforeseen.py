@@ -30,6 +30,7 @@ def told(*past: Run, arguments: str = "") -> tuple[list[str], list[Unpredictable
     ("name", "pattern", "reason"),
     [
         (f"mesh-{FIRST}.h5", "/s/mesh-<a UUID>.h5", "a UUID"),
+        ("tmpk3_0zq9a", "/s/<a random name>", "a random name"),
         ("out-20260301T115004.h5", "/s/out-<a time>.h5", "a time"),
         ("out-2026-03-01_11-50-09.h5", "/s/out-<a time>.h5", "a time"),
         ("out-2026-03-01T11:50.h5", "/s/out-<a time>.h5", "a time"),
@@ -50,7 +51,15 @@ def test_a_single_run_shows_them(name: str, pattern: str, reason: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["out-20240301.h5", "out.1700000000", "20260301/out.h5", "out.4123", "v2.1/out.41239", "deadbeef01.h5"],
+    [
+        "out-20240301.h5",
+        "out.1700000000",
+        "20260301/out.h5",
+        "out.4123",
+        "v2.1/out.41239",
+        "deadbeef01.h5",
+        "tmpfile_001",
+    ],
 )
 def test_other_numbers_are_expected_again(name: str) -> None:
     assert told(run_at(STARTED, name, processes=frozenset({41234}))) == ([f"/s/{name}"], [])
@@ -65,6 +74,15 @@ def test_identifiers_of_several_runs() -> None:
     paths, (mesh,) = told(run_at(STARTED, f"{FIRST}.h5"), run_at(STARTED + DAY, f"{SECOND}.h5"))
     assert (paths, mesh.pattern, mesh.reason) == ([], "/s/<a UUID>.h5", "a UUID")
     assert told(run_at(STARTED, f"{FIRST}.h5"), run_at(STARTED + DAY, f"{FIRST}.h5"))[0] == [f"/s/{FIRST}.h5"]
+
+
+def test_scratch_files_of_tempfile_are_one_pattern() -> None:
+    past = [
+        run_at(STARTED, "tmpk3_0zq9a", "tmpx81mq_2b", "out"),
+        run_at(STARTED + DAY, "tmpb7wq3n5d", "tmp5hq1_c0z", "out"),
+    ]
+    paths, (one,) = told(*past)
+    assert (paths, one.pattern, one.files) == (["/s/out"], "/s/<a random name>", 2)
 
 
 def test_times_of_several_runs() -> None:

@@ -82,6 +82,7 @@ def test_a_random_part_is_found(letters: str, length: int, made: str, expected: 
         ("/o/{stem}.tmp.npz", "/o/state.7.tmp.npz", None),
         ("/o/new/{base}", "/o/new/state.7.npz", None),
         ("/o/work.tmp", "/o/work.tmp", None),
+        ("/o.tmp/{base}", "/o.tmp/state.7.npz", None),
         ("/o/{base}.{process}.tmp", "/o/state.7.npz.#.tmp", "*.#.tmp"),
         ("/o/{base}_{process}", "/o/state.7.npz_#", "*_#"),
     ],

@@ -100,6 +100,8 @@ def _document(run: "Run", runs_only: bool) -> dict[str, object]:
     from dataclasses import asdict
 
     document = asdict(run)
+    # The creations tell the last names already, and numbers of processes mean nothing after the run.
+    del document["makings"], document["process_numbers"]
     if runs_only:
         del document["creations"], document["overwritten"]
     return document

@@ -19,11 +19,13 @@ _TEXT_MIN = 3
 
 _FIELDS = re.compile(
     r"(?<![0-9A-Za-z])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z])"
+    r"|(?<![0-9A-Za-z_])tmp(?=[a-z0-9_]*(?:[a-z][0-9]|[0-9][a-z]))[a-z0-9_]{8}(?![0-9A-Za-z_])"
     r"|(?<![0-9A-Za-z])(?=[0-9]*[a-fA-F])(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}(?![0-9A-Za-z])"
     r"|[0-9]+",
     re.ASCII,
 )
-"""UUIDs, hexadecimal words of eight digits and more that hold letters and digits, and decimal numbers."""
+"""UUIDs, names of Python's tempfile, hexadecimal words of eight digits and more that hold letters and digits, and
+decimal numbers."""
 
 
 @dataclass(frozen=True, slots=True)

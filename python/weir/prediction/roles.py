@@ -11,9 +11,8 @@ from weir.prediction.unforeseen import (
     A_JOB,
     A_PROCESS,
     A_TIME,
-    A_UUID,
     are_process_numbers,
-    is_identifier,
+    is_made_anew,
     reason_of_text,
 )
 
@@ -111,8 +110,8 @@ def _role(samples: Sequence[Sample], field: int, before: Sequence[Role]) -> Role
     if known is not None:
         return known
     if len(set(texts)) == 1:
-        if len(samples) == 1 and is_identifier(texts[0]):
-            return Role("unpredictable", text=A_UUID)
+        if len(samples) == 1 and is_made_anew(texts[0]):
+            return Role("unpredictable", text=reason_of_text(texts))
         if _are_process_numbers(samples, field):
             return Role("unpredictable", text=A_PROCESS)
         return Role("rank", width=width) if _is_padded_rank_of_one(samples, field) else Role("constant", text=texts[0])

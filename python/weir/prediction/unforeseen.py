@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 A_UUID = "a UUID"
 A_TIME = "a time"
+A_RANDOM_NAME = "a random name"
 A_PROCESS = "a process number"
 AN_IDENTIFIER = "a hash or an identifier"
 A_JOB = "a job or process number"
@@ -37,19 +38,22 @@ def reason_of_text(texts: Iterable[str]) -> str:
     Returns:
         The meaning in words.
     """
-    return A_UUID if all(map(_UUID.fullmatch, texts)) else AN_IDENTIFIER
+    known = list(texts)
+    if all(map(_UUID.fullmatch, known)):
+        return A_UUID
+    return A_RANDOM_NAME if all(text.startswith("tmp") for text in known) else AN_IDENTIFIER
 
 
-def is_identifier(text: str) -> bool:
-    """Decide whether a text is a UUID.
+def is_made_anew(text: str) -> bool:
+    """Decide whether a text is a UUID or a random name, which no second run has again.
 
     Args:
-        text: Text of a field.
+        text: Text of a field that is no number.
 
     Returns:
-        Whether it is.
+        Whether it is; false for a hexadecimal word, which may be the hash of a constant.
     """
-    return _UUID.fullmatch(text) is not None
+    return _UUID.fullmatch(text) is not None or text.startswith("tmp")
 
 
 def are_process_numbers(values: Sequence[int], processes: frozenset[int]) -> bool:

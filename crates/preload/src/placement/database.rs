@@ -218,6 +218,11 @@ mod tests {
         size_bytes INTEGER NOT NULL, rank INTEGER NOT NULL, targets TEXT NOT NULL, \
         PRIMARY KEY (path, component)) WITHOUT ROWID;";
 
+    const TEMPORARY_SCHEMA: &str = "PRAGMA user_version=2; \
+        CREATE TABLE temporary (name TEXT NOT NULL, rank INTEGER NOT NULL, turn INTEGER NOT NULL, path TEXT NOT NULL, \
+        PRIMARY KEY (name, rank, turn)) WITHOUT ROWID; \
+        CREATE TABLE pattern (pattern TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID;";
+
     /// The database that SQLite makes of `statements`.
     fn made_by_sqlite(statements: &str) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
@@ -293,7 +298,13 @@ mod tests {
         let rows: String = (0..60)
             .map(|index| insert(&format!("/mnt/file.{index}"), &[component(None, 1 << 20, "3.1 0.2")]))
             .collect();
-        made_by_sqlite(&format!("PRAGMA page_size=512; {SCHEMA} {rows}"))
+        let names: String = (0..60)
+            .map(|turn| {
+                format!("INSERT INTO temporary VALUES ('/mnt/tmp??????', 0, {turn}, '/mnt/file.{turn}');")
+            })
+            .collect();
+        let pattern = "INSERT INTO pattern VALUES ('tmp??????');";
+        made_by_sqlite(&format!("PRAGMA page_size=512; {SCHEMA} {TEMPORARY_SCHEMA} {rows} {names} {pattern}"))
     }
 
     #[test]
@@ -310,6 +321,7 @@ mod tests {
             if let Ok(database) = open(bytes, in_memory) {
                 for index in 0..60 {
                     let _ = database.components(format!("/mnt/file.{index}").as_bytes());
+                    let _ = database.find_temporary(b"/mnt/tmpaB3dE6", 0, |_| index);
                 }
             }
             Ok(())
@@ -344,11 +356,6 @@ mod tests {
             "is in WAL mode or not in UTF-8"
         );
     }
-
-    const TEMPORARY_SCHEMA: &str = "PRAGMA user_version=2; \
-        CREATE TABLE temporary (name TEXT NOT NULL, rank INTEGER NOT NULL, turn INTEGER NOT NULL, path TEXT NOT NULL, \
-        PRIMARY KEY (name, rank, turn)) WITHOUT ROWID; \
-        CREATE TABLE pattern (pattern TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID;";
 
     #[test]
     fn a_temporary_name_leads_to_the_file_that_gets_its_last_name_afterwards() {
