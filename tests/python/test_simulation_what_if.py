@@ -22,7 +22,6 @@ from weir.simulation.what_if import ask
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "tests/data/darshan"
-BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def weir(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -251,20 +250,3 @@ def test_a_log_that_cannot_be_read_is_left_out_where_that_is_asked(tmp_path: Pat
     (skipped,) = document["skipped_logs"]
     assert skipped["path"] == str(folder / "broken.darshan") and skipped["reason"]
     assert document["settings"][0]["runs"][0]["jobs"] == 1
-
-
-@pytest.mark.slow
-def test_the_guide_can_be_followed(logs: Path, tmp_path: Path) -> None:
-    blocks = BLOCK.findall((ROOT / "docs/guides/what-if.md").read_text())
-    (scenario,) = [body for kind, body in blocks if kind == "toml"]
-    (tmp_path / "week.toml").write_text(scenario)
-    lines = [line for kind, body in blocks if kind == "console" for line in body.splitlines()]
-    commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ weir ")]
-    assert len(commands) == 7
-    for command in commands:
-        command, _, target = command.partition(" > ")
-        answer = weir(*command.split()[2:], cwd=tmp_path)
-        assert answer.returncode == 0, f"{command}: {answer.stderr}"
-        if target:
-            (tmp_path / target).write_text(answer.stdout)
-    assert (tmp_path / "week.html").read_text().startswith("<!DOCTYPE html>")

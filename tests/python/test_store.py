@@ -371,12 +371,16 @@ def test_nobody_writes_below_a_mount_that_is_gone(store: Store, uid: int | None)
     def write(name: str) -> bool:
         """Whether the user of the store can make a file on the mount point."""
         command = ["sh", "-c", 'echo words >"$1"', "sh", str(point / name)]
-        identity = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
-        return subprocess.run(command, stderr=subprocess.DEVNULL, timeout=60, check=False, **identity).returncode == 0
+        answer = subprocess.run(
+            command, user=uid, group=uid, stderr=subprocess.DEVNULL, timeout=PATIENCE_SECONDS, check=False
+        )
+        return answer.returncode == 0
 
     def is_guarded() -> bool:
         """Whether root is stopped, too, which needs a file system with attributes."""
-        listed = subprocess.run(["lsattr", "-d", point], capture_output=True, text=True, timeout=60, check=False)
+        listed = subprocess.run(
+            ["lsattr", "-d", point], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
         return uid is not None or "i" in listed.stdout.partition(" ")[0]
 
     try:
