@@ -225,7 +225,10 @@ def make(path: str, _: str) -> None:
 
 
 def make_directory(path: str, _: str) -> None:
-    Path(os.path.normpath(path)).mkdir()
+    folder, _, name = path.rpartition("/../")
+    # From a descriptor of the folder: where the mount is gone, the name would be made below the mount point.
+    with Opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        os.mkdir(f"../{name}", dir_fd=descriptor)
 
 
 def insert(path: str, value: str) -> None:
