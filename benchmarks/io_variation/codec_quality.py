@@ -130,10 +130,10 @@ def speed() -> dict[str, float]:
     """Megabytes of raw data a second on one core beside a plain copy, the gain on two cores, and the required
     values.
     """
-    field = _large_field()
+    field = large_field()
     megabytes = field.nbytes / 1e6
     target = np.empty_like(field)
-    copied = megabytes / _seconds(partial(np.copyto, target, field))
+    copied = megabytes / seconds_of(partial(np.copyto, target, field))
     figures: dict[str, float] = {"copy_mb_per_second": copied}
     print(
         f"an array of {' x '.join(map(str, field.shape))}, {megabytes:.0f} MB; a copy of it runs at {copied:.0f} MB/s"
@@ -145,7 +145,7 @@ def speed() -> dict[str, float]:
             size = min(int(part * field.nbytes), len(container))
             actions[f"decode_{100 * part:g}"] = partial(restored, container, size)
         for action, work in actions.items():
-            one, two = (_seconds(partial(work, threads=threads)) for threads in (1, 2))
+            one, two = (seconds_of(partial(work, threads=threads)) for threads in (1, 2))
             figures[f"{prefix}{action}_mb_per_second"] = megabytes / one
             figures[f"{prefix}{action}_two_cores"] = one / two
             asked = _ASKED_MB_PER_SECOND.get(codec, {}).get(action)
@@ -159,7 +159,7 @@ def speed() -> dict[str, float]:
     return figures | {"decode_mb_per_second": min(figures[f"decode_{100 * part:g}_mb_per_second"] for part in PARTS)}
 
 
-def _large_field() -> Field:
+def large_field() -> Field:
     """A real field, mirrored along each axis so that no tile has an edge that the field has not, of several tiles."""
     field = real_fields()[_SPEED_FIELD]
     for axis in range(field.ndim):
@@ -169,7 +169,7 @@ def _large_field() -> Field:
     return np.ascontiguousarray(field[tuple(slice(_SPEED_EDGE) for _ in field.shape)])
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def seconds_of(work: Callable[[], object]) -> float:
     """The shortest time of several runs: other work on the machine only adds."""
     times = []
     for _ in range(_REPEATS):

@@ -21,6 +21,9 @@ const FLOATS_BETWEEN: (f64, f64) = (1.05, 3.0);
 /// changes more of them than one of another.
 const INTEGERS_BETWEEN: (f64, f64) = (1.2, 80.0);
 
+/// The factor where every prefix was measured, so that only the line's own distance is made up for.
+const MEASURED_BETWEEN: f64 = BELOW_MAX + 0.001;
+
 /// The factor and the shape by which errors between two points of a table are raised.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Between {
@@ -30,8 +33,11 @@ pub(crate) struct Between {
 }
 
 impl Between {
-    /// The factors of an array of which the codec takes so many samples.
-    pub(crate) fn new(kind: DataType, taken: u64) -> Self {
+    /// The factors of an array of which the codec takes so many samples; whether every prefix was measured.
+    pub(crate) fn new(kind: DataType, taken: u64, measured: bool) -> Self {
+        if measured {
+            return Self { factor: MEASURED_BETWEEN, rises: false };
+        }
         let (least, chance) = if kind.is_float() { FLOATS_BETWEEN } else { INTEGERS_BETWEEN };
         Self { factor: least + chance / (taken.max(1) as f64).sqrt(), rises: !kind.is_float() }
     }
@@ -76,6 +82,9 @@ pub(crate) struct Curve {
     points: Vec<Left>,
     /// Samples that the codec takes.
     taken: f64,
+    kind: DataType,
+    /// The factor that errors are multiplied by.
+    scale: f64,
     between: Between,
 }
 
@@ -96,8 +105,8 @@ impl Sum {
 
 impl Curve {
     /// The curve of the tiles' progress, by the bytes that the header lists for each layer.
-    pub(crate) fn new(header: &Header, progress: &[Vec<Progress>]) -> Self {
-        let (lengths, taken) = (&header.layers, header.taken);
+    pub(crate) fn new(header: &Header, progress: &[Vec<Progress>], scale: f64) -> Self {
+        let lengths = &header.layers;
         let starts = starts(lengths);
         let mut rest: Vec<&[Progress]> = progress.iter().map(Vec::as_slice).collect();
         let mut before = vec![Sum::NONE; rest.len()];
@@ -126,10 +135,22 @@ impl Curve {
             append(&mut points, &starts[layer], &steps, &before, &after);
             before = after;
         }
+        Self::of(header, points, scale)
+    }
+
+    /// The curve through the errors of all prefixes that differ.
+    pub(crate) fn measured(header: &Header, prefixes: &[u64], errors: Vec<Errors>, scale: f64) -> Self {
+        let point = |(payload, errors): (&u64, Errors)| Left { payload: *payload, errors, measured: true };
+        Self::of(header, prefixes.iter().zip(errors).map(point).collect(), scale)
+    }
+
+    fn of(header: &Header, points: Vec<Left>, scale: f64) -> Self {
         Self {
             points: falling(points),
-            taken: taken.max(1) as f64,
-            between: Between::new(header.kind, taken),
+            taken: header.taken.max(1) as f64,
+            kind: header.kind,
+            scale,
+            between: header.between(),
         }
     }
 
@@ -141,8 +162,16 @@ impl Curve {
     }
 
     fn accuracy(&self, errors: Errors) -> Accuracy {
-        let rmse = (errors.squares / self.taken).sqrt() * (1.0 + SUM_ROUNDING);
-        Accuracy { rmse: rmse.min(errors.largest), max_error: errors.largest }.rounded_up()
+        if errors.largest == 0.0 {
+            return Accuracy { rmse: 0.0, max_error: 0.0 };
+        }
+        // A square below the least normal double may have got lost.
+        let rmse = (errors.squares / self.taken + f64::MIN_POSITIVE).sqrt() * (1.0 + SUM_ROUNDING);
+        let largest = errors.largest / self.scale;
+        // The difference of two numbers is rounded to a double.
+        let is_rounded = self.kind.is_float() || largest > (1_u64 << f64::MANTISSA_DIGITS) as f64;
+        let largest = if is_rounded { largest.next_up() } else { largest };
+        Accuracy { rmse: (rmse / self.scale).next_up().min(largest), max_error: largest }.rounded_up()
     }
 
     fn at(&self, payload: u64) -> Left {

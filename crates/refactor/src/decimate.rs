@@ -3,27 +3,34 @@
 //! Source: "io-variation" paper, section III-B, equations (1) to (4): level `l` keeps every `d^l`-th element of the
 //! linearised array, beginning with the first; an augmentation is the difference between the next finer level and the
 //! straight lines between the samples of the coarser one, as a reader of everything before restores them. Residuals of
-//! largest magnitude come first, so a part of an augmentation corrects most. Samples that lie on the line have none.
-//! Every operation rounds by IEEE 754, so results are the same bit for bit everywhere.
+//! largest magnitude come first, so a part of an augmentation corrects most: four neighbours at a time, in eight steps of
+//! magnitude an octave. Neighbours that lie on the line have none. Every operation rounds by IEEE 754, so results are the
+//! same bit for bit everywhere.
 
 use crate::codec::{Coded, Progress, Segment, TileCodec};
-use crate::judge::{judged, Errors, Judge, Measuring};
-use crate::lines::{for_each_piece, prolong, runs};
-use crate::parallel;
-use crate::residuals::{sorted_records, Augmentation, Record};
-use crate::sample::Sample;
+use crate::judge::{Errors, Measuring};
+use crate::lines::Lines;
+use crate::records;
+use crate::residuals::{correct, Augmentation, Level};
+use crate::sample::{DataType, Sample};
 
 /// The codec: layer 0 is the coarsest level, layer 1 its augmentation, and so on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decimate {
     /// Decimation ratios of levels 1 to k; each is a multiple of the one before.
     pub ratios: Vec<usize>,
+    /// The layout of augmentations.
+    pub layout: Layout,
 }
 
-/// The factor by which derived squares of coarser levels are raised.
-const COARSE_MARGIN: f64 = 1.35;
-/// Corrections of a coarser level may raise the squares for a while by this factor.
-const RISE_MAX: f64 = 1.05;
+/// The layout of an augmentation of [`Decimate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Groups of four neighbours in buckets of magnitude.
+    Buckets,
+    /// Single residuals with their positions, sorted: read, and not written any more.
+    Sorted,
+}
 
 impl Decimate {
     /// Ratios for a base of about `base_bytes`: three levels, as the paper has.
@@ -31,9 +38,14 @@ impl Decimate {
         let octaves =
             array_bytes.div_ceil(base_bytes.max(1)).next_power_of_two().trailing_zeros().clamp(1, 40);
         match octaves {
-            1 => Self { ratios: vec![2] },
-            _ => Self { ratios: vec![1 << octaves.div_ceil(2), 1 << octaves] },
+            1 => Self::new(vec![2]),
+            _ => Self::new(vec![1 << octaves.div_ceil(2), 1 << octaves]),
         }
+    }
+
+    /// The codec of these ratios.
+    pub fn new(ratios: Vec<usize>) -> Self {
+        Self { ratios, layout: Layout::Buckets }
     }
 
     /// Are the ratios at least 2, and each a multiple of the one before?
@@ -73,28 +85,24 @@ impl<T: Sample> TileCodec<T> for Decimate {
         for (sample, bytes) in level.iter().zip(base.chunks_exact_mut(T::KIND.bytes())) {
             sample.put(bytes);
         }
-        let judge = measuring.judge;
-        let nothing = judged(judge, samples.len(), |range, piece| piece.resize(range.len(), T::default()));
-        let mut known = left_by(&level, &steps, samples.len(), threads, judge);
-        let mut progress = vec![Progress { layer: 0, bytes: 0, errors: nothing, measured: true }];
-        progress.push(Progress { bytes: base.len().saturating_sub(1), ..progress[0] });
-        progress.push(Progress { layer: 0, bytes: base.len(), errors: known, measured: true });
+        let base_bytes = base.len();
         let mut segments = vec![Segment { layer: 0, bytes: base }];
+        let mut augmentations = Vec::new();
         for (number, (ratio, step)) in steps.iter().enumerate().rev() {
-            let layer = (self.ratios.len() - number) as u16;
-            let augmentation = sorted_records(samples, *ratio, &level, *step, threads);
-            // On the finest level, the residuals that are not applied are the error, but for the rounding error.
-            let (after, exact) = match number {
-                0 => (augmentation.rounding, true),
-                _ => {
-                    level = finer(&level, samples.len().div_ceil(*ratio), *step, threads);
-                    correct(&mut level, &augmentation.bytes);
-                    (left_by(&level, &steps[..number], samples.len(), threads, judge), false)
-                }
-            };
-            append_progress(&augmentation, layer, (known, after), exact, &mut progress);
+            let lines = Lines { coarse: &level, step: *step };
+            let augmentation =
+                Level { samples, ratio: *ratio, lines, scale: measuring.unit }.augmentation(threads);
+            if number > 0 {
+                let mut finer = vec![T::default(); samples.len().div_ceil(*ratio)];
+                lines.prolong(threads, &mut finer);
+                correct(&mut finer, &augmentation.bytes, threads);
+                level = finer;
+            }
+            augmentations.push(augmentation);
+        }
+        let progress = progress::<T>(&augmentations, &steps, samples.len(), base_bytes);
+        for (layer, augmentation) in (1..).zip(augmentations) {
             segments.push(Segment { layer, bytes: augmentation.bytes });
-            known = after;
         }
         Coded { segments, progress }
     }
@@ -102,88 +110,88 @@ impl<T: Sample> TileCodec<T> for Decimate {
     fn decode(&self, _shape: [usize; 4], segments: &[&[u8]], threads: usize, samples: &mut [T]) {
         let steps = self.steps();
         let Some(((_, finest), coarser)) = steps.split_first() else { return };
+        let correct = |level: &mut [T], bytes: &[u8]| match self.layout {
+            Layout::Buckets => correct(level, bytes, threads),
+            Layout::Sorted => records::correct(level, bytes),
+        };
         let coarsest = self.ratios.last().map_or(0, |ratio| samples.len().div_ceil(*ratio));
         let base = segments.first().copied().unwrap_or_default();
         let mut level: Vec<T> = base.chunks_exact(T::KIND.bytes()).take(coarsest).map(T::take).collect();
         let last = level.last().copied().unwrap_or_default();
         level.resize(coarsest, if last.is_finite() { last } else { T::default() });
         let mut augmentations = segments.iter().skip(1).copied().chain(std::iter::repeat(&[][..]));
-        for ((ratio, step), records) in coarser.iter().rev().zip(&mut augmentations) {
-            level = finer(&level, samples.len().div_ceil(*ratio), *step, threads);
-            correct(&mut level, records);
+        for ((ratio, step), bytes) in coarser.iter().rev().zip(&mut augmentations) {
+            let mut finer = vec![T::default(); samples.len().div_ceil(*ratio)];
+            Lines { coarse: &level, step: *step }.prolong(threads, &mut finer);
+            correct(&mut finer, bytes);
+            level = finer;
         }
-        prolong(&level, *finest, threads, samples);
-        augmentations.take(1).for_each(|records| correct(samples, records));
+        if !samples.is_empty() {
+            Lines { coarse: &level, step: *finest }.prolong(threads, samples);
+        }
+        augmentations.take(1).for_each(|bytes| correct(samples, bytes));
     }
 }
 
-/// The errors of the samples that straight lines give, from a level down to the finest.
-fn left_by<T: Sample>(
-    level: &[T],
+/// The errors while augmentations are read, coarsest first.
+///
+/// Of the finest level they are its residuals. A residual of a coarser level that is not applied yet is spread over the
+/// finer levels by straight lines: at no sample by more than itself, and in squares by no more than its ratio, since
+/// weights are convex. So the error is at most the sum of these and of the error that all of the level leaves, in the root
+/// of the squares (Minkowski's inequality) as in the largest.
+fn progress<T: Sample>(
+    augmentations: &[Augmentation],
     steps: &[(usize, usize)],
     samples: usize,
-    threads: usize,
-    judge: &dyn Judge<T>,
-) -> Errors {
-    let Some(((_, finest), coarser)) = steps.split_first() else { return Errors::default() };
-    let mut level = std::borrow::Cow::Borrowed(level);
-    for (ratio, step) in coarser.iter().rev() {
-        level = finer(&level, samples.div_ceil(*ratio), *step, threads).into();
-    }
-    let runs = runs(samples, *finest);
-    let errors = parallel::map(runs.len(), threads, |run| {
-        let mut errors = Errors::default();
-        for_each_piece(&level, runs[run].clone(), *finest, |start, piece| {
-            errors = errors.and(judge.errors(start, piece));
-        });
-        errors
-    });
-    errors.into_iter().fold(Errors::default(), Errors::and)
-}
-
-/// Appends the error that is left while an augmentation is read whose beginning and end leave these errors. The errors
-/// of a coarser level's samples reach the finest by straight lines: in squares, by a factor that beginning and end
-/// give.
-fn append_progress(
-    augmentation: &Augmentation,
-    layer: u16,
-    (before, after): (Errors, Errors),
-    exact: bool,
-    progress: &mut Vec<Progress>,
-) {
-    let all = augmentation.marks.first().map_or(0.0, |mark| mark.left.squares);
-    let factor =
-        if all > 0.0 { COARSE_MARGIN * (before.squares - after.squares).max(0.0) / all } else { 0.0 };
-    for mark in &augmentation.marks {
-        let squares = match exact {
-            true => after.squares + mark.left.squares,
-            false => (RISE_MAX * after.squares + factor * mark.left.squares)
-                .min(RISE_MAX * before.squares.max(after.squares)),
+    base_bytes: usize,
+) -> Vec<Progress> {
+    let Some(finest) = augmentations.last() else { return Vec::new() };
+    let mut layers: Vec<Vec<Progress>> = Vec::new();
+    // The error that is left when all of a layer is applied.
+    let mut after = finest.rounding;
+    for (augmentation, (number, (ratio, _))) in augmentations.iter().rev().zip(steps.iter().enumerate()) {
+        let layer = (augmentations.len() - number) as u16;
+        let spread = |left: Errors| match number {
+            0 => left.and(after),
+            _ if left.largest == 0.0 => after,
+            _ => {
+                let rounding = interpolation_rounding::<T>(finest.nothing.largest, number);
+                let squares = *ratio as f64 * (left.squares + left.largest * left.largest);
+                let root = after.squares.sqrt() + squares.sqrt() + rounding * (samples as f64).sqrt();
+                Errors { squares: root * root, largest: after.largest + left.largest + rounding }
+            }
         };
-        let errors = Errors { squares, largest: after.largest + mark.left.largest };
-        // A record counts when all of its bytes are there.
-        let bytes = ((mark.records + 1) * augmentation.record_bytes).min(augmentation.bytes.len()) - 1;
-        progress.push(Progress { layer, bytes, errors, measured: exact });
-    }
-    progress.push(Progress { layer, bytes: augmentation.bytes.len(), errors: after, measured: true });
-}
-
-/// Equations (3) and (4): add the residuals that are there to the estimate.
-fn correct<T: Sample>(level: &mut [T], records: &[u8]) {
-    let record = Record::new(level.len());
-    for bytes in records.chunks_exact(record.bytes::<T>()) {
-        let (index, residual) = record.take::<T>(bytes);
-        if let Some(sample) = level.get_mut(index) {
-            *sample = sample.plus(residual);
+        let measured = number == 0;
+        let point = |bytes, errors| Progress { layer, bytes, errors, measured };
+        let mut left = Errors::default();
+        let mut own = vec![point(augmentation.bytes.len(), after)];
+        for group in augmentation.groups.iter().rev() {
+            left = left.and(group.errors);
+            let errors = spread(left);
+            // Records of a group are in no order of magnitude: all of it must be there.
+            let end = own.last().map_or(0, |next| next.bytes);
+            own.extend([point(end.saturating_sub(1).max(group.start), errors), point(group.start, errors)]);
         }
+        own.reverse();
+        after = spread(left);
+        layers.push(own);
     }
+    let point = |bytes, errors| Progress { layer: 0, bytes, errors, measured: false };
+    let nothing = finest.nothing;
+    let base = [(0, nothing), (base_bytes.saturating_sub(1), nothing), (base_bytes, after)];
+    layers.push(base.map(|(bytes, errors)| point(bytes, errors)).into());
+    layers.into_iter().rev().flatten().collect()
 }
 
-/// The next finer level, without corrections.
-fn finer<T: Sample>(coarse: &[T], length: usize, step: usize, threads: usize) -> Vec<T> {
-    let mut level = vec![T::default(); length];
-    prolong(coarse, step, threads, &mut level);
-    level
+/// The most that the rounding of straight lines through so many finer levels adds, where samples are of this magnitude:
+/// products, sums and weights are off by half a last bit each, on the way of either estimate.
+fn interpolation_rounding<T: Sample>(magnitude: f64, levels: usize) -> f64 {
+    match T::KIND {
+        DataType::Float32 => (4 * levels + 2) as f64 * f64::from(f32::EPSILON) * magnitude,
+        DataType::Float64 => (4 * levels + 2) as f64 * f64::EPSILON * magnitude,
+        // Each level is rounded down.
+        _ => levels as f64,
+    }
 }
 
 #[cfg(test)]
@@ -193,7 +201,7 @@ mod tests {
     use crate::ordinary::Ordinary;
 
     fn coded<T: Sample>(codec: &Decimate, samples: &[T]) -> Coded {
-        let judge = Original { samples, taken: Some(Ordinary::FINITE) };
+        let judge = Original { samples, taken: Some(Ordinary::FINITE), scale: 1.0 };
         codec.encode(
             samples,
             [1, 1, 1, samples.len()],
@@ -213,19 +221,36 @@ mod tests {
 
     #[test]
     fn the_example_of_figure_5() {
-        let codec = Decimate { ratios: vec![4] };
+        let codec = Decimate::new(vec![4]);
         let samples = [8.0_f32, 1.0, 7.0, 2.0, 16.0];
         assert_eq!(restored(&codec, &samples, 1), [8.0, 10.0, 12.0, 14.0, 16.0]);
         let segments = coded(&codec, &samples).segments;
-        let residuals: Vec<(usize, f32)> =
-            segments[1].bytes.chunks_exact(8).map(|bytes| Record::new(5).take(bytes)).collect();
-        assert_eq!(residuals, [(3, -12.0), (1, -9.0), (2, -5.0)]);
+        // One group of one record: window 0, record 0, and the residuals of the paper.
+        let (head, residuals) = segments[1].bytes.split_at(4);
+        assert_eq!(head, [0, 1, 0, 0]);
+        let residuals: Vec<f32> = residuals.chunks_exact(4).map(f32::take).collect();
+        assert_eq!(residuals, [0.0, -9.0, -5.0, -12.0]);
         assert_eq!(restored(&codec, &samples, 2), samples);
     }
 
     #[test]
+    fn augmentations_of_version_3_are_applied() {
+        let codec = Decimate { layout: Layout::Sorted, ..Decimate::new(vec![4]) };
+        let base: Vec<u8> = [8.0_f32, 16.0].iter().flat_map(|sample| sample.to_le_bytes()).collect();
+        let record =
+            |(position, residual): (u32, f32)| [position.to_le_bytes(), residual.to_le_bytes()].concat();
+        let records: Vec<u8> =
+            [(3, -12.0), (1, -9.0), (9, 5.0), (2, -5.0)].into_iter().flat_map(record).collect();
+        let mut restored = [0.0_f32; 5];
+        codec.decode([1, 1, 1, 5], &[&base, &records], 2, &mut restored);
+        assert_eq!(restored, [8.0, 1.0, 7.0, 2.0, 16.0]);
+        codec.decode([1, 1, 1, 5], &[&base, &records[..17]], 2, &mut restored);
+        assert_eq!(restored, [8.0, 1.0, 12.0, 2.0, 16.0]);
+    }
+
+    #[test]
     fn integers_and_numbers_that_are_none_come_back() {
-        let codec = Decimate { ratios: vec![2, 8] };
+        let codec = Decimate::new(vec![2, 8]);
         let integers: Vec<i64> = (0..100).map(|n: i64| (n * 7919 % 31 - 15) * (i64::MAX / 16)).collect();
         assert_eq!(restored(&codec, &integers, 3), integers);
         let floats = [0.0, f64::NAN, 1.0, f64::INFINITY, 2.0, f64::NEG_INFINITY, 5e-324, 3.0, f64::NAN, 4.0];
@@ -235,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_ratio_may_be_larger_than_the_array() {
-        let codec = Decimate { ratios: vec![3, 3 << 60] };
+        let codec = Decimate::new(vec![3, 3 << 60]);
         let samples = [8.0_f32, 1.0, 7.0, 2.0, 16.0];
         assert_eq!(restored(&codec, &samples, 1), [8.0; 5]);
         assert_eq!(restored(&codec, &samples, 3), samples);
@@ -245,8 +270,8 @@ mod tests {
     fn ratios_follow_from_the_size_of_the_base() {
         assert_eq!(Decimate::for_base(1 << 20, 1 << 13).ratios, [16, 128]);
         assert_eq!(Decimate::for_base(100, 60).ratios, [2]);
-        assert!(!Decimate { ratios: vec![4, 6] }.is_sound());
-        assert!(!Decimate { ratios: vec![] }.is_sound());
-        assert!(Decimate { ratios: vec![2, 4, 512] }.is_sound());
+        assert!(!Decimate::new(vec![4, 6]).is_sound());
+        assert!(!Decimate::new(vec![]).is_sound());
+        assert!(Decimate::new(vec![2, 4, 512]).is_sound());
     }
 }

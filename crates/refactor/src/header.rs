@@ -13,12 +13,17 @@ use std::ops::Range;
 /// The first bytes of every container. The line ends show a transfer that took it for text.
 pub const MAGIC: [u8; 8] = *b"\x89WRF\r\n\x1a\n";
 /// The version that this program writes.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
+/// The oldest version that this program reads.
+const VERSION_OLDEST: u16 = 3;
 /// Bytes after which the length of the header is known.
 pub const PREFIX_BYTES: usize = 14;
 /// An array of more bytes is taken for damage.
 const ARRAY_BYTES_MAX: u64 = 1 << 44;
 const BLOCK_BYTES_MAX: u64 = 1 << 16;
+/// Flags: the last layer restores every bit; every prefix was measured.
+const EXACT: u8 = 1;
+const MEASURED: u8 = 2;
 
 /// The distance of restored samples from the original.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,6 +93,8 @@ pub struct Header {
     pub(crate) taken: u64,
     /// The last layer makes the samples exact.
     pub(crate) exact: bool,
+    /// The table follows from the errors of every prefix that a reader can have.
+    pub(crate) measured: bool,
     pub(crate) grid: Grid,
     pub(crate) block_bytes: u64,
     /// Payload bytes of every tile in each layer; none are listed of a layer that no tile has bytes of.
@@ -113,7 +120,7 @@ impl Header {
         let mut body = vec![self.kind as u8, self.shape.len() as u8];
         self.shape.iter().chain(&self.grid.edges).for_each(|length| put_integer(*length as u64, &mut body));
         self.codec.put(&mut body);
-        body.push(u8::from(self.exact));
+        body.push(u8::from(self.exact) * EXACT | u8::from(self.measured) * MEASURED);
         put_integer(self.block_bytes, &mut body);
         put_integer(self.taken, &mut body);
         for double in [self.range.0, self.range.1, self.blank.rmse, self.blank.max_error] {
@@ -184,14 +191,18 @@ impl Header {
         if !(grid.is_sound() || is_whole && matches!(codec, CodecParameters::Decimate(_))) {
             return None;
         }
-        if matches!(codec, CodecParameters::Quantised(..) | CodecParameters::Scaled(..)) && !kind.is_float() {
+        let is_possible = match codec {
+            CodecParameters::Quantised(..) => kind.is_float(),
+            CodecParameters::Scaled(_, dropped) => {
+                kind.is_float() || (1..8 * kind.bytes() as i32).contains(&dropped)
+            }
+            _ => true,
+        };
+        if !is_possible {
             return None;
         }
-        let exact = match reader.byte()? {
-            0 => false,
-            1 => true,
-            _ => return None,
-        };
+        let flags = reader.byte().filter(|flags| *flags <= EXACT | MEASURED)?;
+        let (exact, measured) = (flags & EXACT != 0, flags & MEASURED != 0);
         let block_bytes = reader.integer().filter(|bytes| (1..=BLOCK_BYTES_MAX).contains(bytes))?;
         let taken = reader.integer().filter(|taken| *taken <= samples)?;
         let range = (reader.double()?, reader.double()?);
@@ -224,6 +235,7 @@ impl Header {
             checksum: 0,
             taken,
             exact,
+            measured,
             grid,
             block_bytes,
             layers,
@@ -277,7 +289,7 @@ pub fn header_bytes(head: &[u8]) -> Result<u64, RefactorError> {
     let short = || RefactorError::HeaderShort { needed: PREFIX_BYTES as u64, given: head.len() as u64 };
     let mut reader = Reader::new(head.get(MAGIC.len()..PREFIX_BYTES).ok_or_else(short)?);
     let version = reader.take(2).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes);
-    if version != VERSION {
+    if !(VERSION_OLDEST..=VERSION).contains(&version) {
         return Err(RefactorError::Version(version, VERSION));
     }
     let length = reader.take(4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes);

@@ -72,6 +72,8 @@ pub(crate) struct Original<'a, T> {
     pub(crate) samples: &'a [T],
     /// The samples that the codec takes, where it does not take all of them. The others are restored by other means.
     pub(crate) taken: Option<Ordinary>,
+    /// The power of two that distances are multiplied by: squares of very small or large ones are no doubles.
+    pub(crate) scale: f64,
 }
 
 impl<T: Sample> Judge<T> for Original<'_, T> {
@@ -81,16 +83,28 @@ impl<T: Sample> Judge<T> for Original<'_, T> {
             true => (one.to_f64() - other.to_f64()).abs(),
             false => one.distance(other),
         };
+        let taken = |one: T, other: T| match self.taken {
+            Some(taken) if !taken.holds(one) => 0.0,
+            _ => distance(one, other),
+        };
         match self.taken {
-            None => Errors::of(own, restored, distance),
-            Some(taken) => {
-                Errors::of(
-                    own,
-                    restored,
-                    |one, other| if taken.holds(one) { distance(one, other) } else { 0.0 },
-                )
+            _ if self.scale != 1.0 => {
+                Errors::of(own, restored, |one, other| scaled_up(taken(one, other), self.scale))
             }
+            None => Errors::of(own, restored, distance),
+            Some(_) => Errors::of(own, restored, taken),
         }
+    }
+}
+
+/// A distance in the judge's units; never 0 for one that is not.
+#[inline]
+pub(crate) fn scaled_up(distance: f64, scale: f64) -> f64 {
+    let scaled = distance * scale;
+    if distance > 0.0 && scaled < f64::MIN_POSITIVE {
+        f64::MIN_POSITIVE
+    } else {
+        scaled
     }
 }
 

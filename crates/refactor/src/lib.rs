@@ -24,7 +24,9 @@ mod ordinary;
 mod parallel;
 mod parameters;
 pub mod planes;
+mod prefixes;
 mod quantised;
+mod records;
 mod residuals;
 mod restore;
 mod sample;
@@ -35,7 +37,7 @@ mod write;
 
 pub use assemble::Container;
 pub use codec::{Coded, Progress, Segment, TileCodec};
-pub use decimate::Decimate;
+pub use decimate::{Decimate, Layout};
 pub use error::RefactorError;
 pub use header::{header_bytes, Accuracy, Chunk, Header, Point, MAGIC, PREFIX_BYTES, VERSION};
 pub use judge::{Errors, Judge, Measuring};

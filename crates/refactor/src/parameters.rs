@@ -2,16 +2,16 @@
 
 use crate::bytes::{put_integer, Reader};
 use crate::codec::TileCodec;
-use crate::decimate::Decimate;
+use crate::decimate::{Decimate, Layout};
 use crate::error::RefactorError;
 use crate::grid::{Grid, TILE_SAMPLES};
 use crate::header::Header;
 use crate::ordinary::Ordinary;
 use crate::parallel;
-use crate::planes::{Number, Settings};
+use crate::planes::{scaled, Number, Settings};
 use crate::quantised::{values_of, Quantised};
 use crate::sample::{DataType, Sample};
-use crate::scaled::{scaled, Scaled, EXPONENT_MAX};
+use crate::scaled::{Scaled, EXPONENT_MAX, INTEGER_BITS_MAX};
 use crate::tile::Coder;
 use crate::write::Options;
 
@@ -49,7 +49,10 @@ impl CodecParameters {
     pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
         match self {
             Self::Decimate(codec) => {
-                bytes.push(0);
+                bytes.push(match codec.layout {
+                    Layout::Sorted => 0,
+                    Layout::Buckets => 4,
+                });
                 put_integer(codec.ratios.len() as u64, bytes);
                 codec.ratios.iter().for_each(|ratio| put_integer(*ratio as u64, bytes));
             }
@@ -72,10 +75,11 @@ impl CodecParameters {
 
     pub(crate) fn take(reader: &mut Reader<'_>) -> Option<Self> {
         match reader.byte()? {
-            0 => {
+            kind @ (0 | 4) => {
                 let count = reader.length().filter(|count| *count <= reader.rest().len())?;
                 let ratios = (0..count).map(|_| reader.length()).collect::<Option<Vec<_>>>()?;
-                let codec = Decimate { ratios };
+                let layout = if kind == 0 { Layout::Sorted } else { Layout::Buckets };
+                let codec = Decimate { ratios, layout };
                 codec.is_sound().then_some(Self::Decimate(codec))
             }
             1 => take_settings(reader).map(Self::Planes),
@@ -143,11 +147,7 @@ pub(crate) fn plan<T: Number>(
                     let settings = integer_settings((values.len() - 1) as f64, tile_samples, tolerance);
                     CodecParameters::Quantised(settings, values.iter().map(|value| value.to_f64()).collect())
                 }
-                None if T::INTEGER => CodecParameters::Planes(integer_settings(
-                    range.1 - range.0,
-                    tile_samples,
-                    options.tolerance,
-                )),
+                None if T::INTEGER => integer_planes(range.1 - range.0, tile_samples, options.tolerance),
                 None => float_planes::<T>(range, tile_samples, options.tolerance),
             };
             Ok((grid, codec))
@@ -158,7 +158,7 @@ pub(crate) fn plan<T: Number>(
 
 fn decimate(array_bytes: usize, options: &Options) -> Result<CodecParameters, RefactorError> {
     let codec = match &options.ratios {
-        Some(ratios) => Decimate { ratios: ratios.clone() },
+        Some(ratios) => Decimate::new(ratios.clone()),
         None => Decimate::for_base(array_bytes, options.base_bytes.unwrap_or(array_bytes / BASE_PART)),
     };
     if !codec.is_sound() {
@@ -172,7 +172,7 @@ fn decimate(array_bytes: usize, options: &Options) -> Result<CodecParameters, Re
 }
 
 /// The exponent of the leading bit; that of the smallest double for 0.
-fn exponent(value: f64) -> i32 {
+pub(crate) fn exponent(value: f64) -> i32 {
     if value > 0.0 {
         value.log2().floor() as i32
     } else {
@@ -205,6 +205,16 @@ fn float_planes<T: Number>(
     CodecParameters::Scaled(float_settings::<T>(range, tile_samples, tolerance), largest)
 }
 
+/// Planes of integers, without their last bits where they span too many.
+fn integer_planes(span: f64, tile_samples: usize, tolerance: Option<f64>) -> CodecParameters {
+    let dropped = exponent(span) + 1 - INTEGER_BITS_MAX;
+    if dropped <= 0 {
+        return CodecParameters::Planes(integer_settings(span, tile_samples, tolerance));
+    }
+    let tolerance = tolerance.map(|tolerance| scaled(tolerance, -dropped));
+    CodecParameters::Scaled(integer_settings(scaled(span, -dropped), tile_samples, tolerance), dropped)
+}
+
 /// Planes from above the largest coefficient that is possible down to the tolerance, or to the rounding of a sample of
 /// half the range.
 fn float_settings<T: Number>(range: (f64, f64), tile_samples: usize, tolerance: Option<f64>) -> Settings {
@@ -226,6 +236,16 @@ fn integer_settings(span: f64, tile_samples: usize, tolerance: Option<f64>) -> S
 }
 
 impl CodecParameters {
+    /// Whether all planes leave more than a tolerance: more than nothing, of integers without one.
+    pub(crate) fn is_coarse(&self, kind: DataType, tolerance: Option<f64>) -> bool {
+        match self {
+            Self::Scaled(_, dropped) if !kind.is_float() => {
+                tolerance.is_none_or(|tolerance| tolerance < f64::from(*dropped).exp2())
+            }
+            _ => false,
+        }
+    }
+
     /// Another plane; false if the codec has none.
     pub(crate) fn refine(&mut self) -> bool {
         match self {

@@ -1,266 +1,235 @@
-//! Residuals of one level of decimation as records, those of largest magnitude first.
+//! Residuals of one level of decimation, those of largest magnitude first.
 //!
-//! Counted by their leading bits, records go straight to the part of the augmentation that is theirs; each part is then
-//! sorted by digits while the caches hold it. So a residual is moved through memory twice, and only the augmentation
-//! itself takes any. Threads share the level by runs, whose borders and sums do not depend on their number.
+//! Four neighbours are one record, and a bucket holds the records whose largest residual shares exponent and leading bits:
+//! so nothing is sorted, and a record costs little more than its residuals. Within a bucket positions rise, by windows of
+//! the level that a second-level cache holds. Residuals are computed twice, to count and to write them, which is cheaper
+//! than keeping them. Windows are shared by threads; their borders and sums do not depend on the number of those.
 
-use crate::judge::Errors;
-use crate::lines::{for_each_piece, runs};
+use crate::bytes::{put_integer, Reader};
+use crate::judge::{scaled_up, Errors};
+use crate::lines::Lines;
 use crate::parallel;
 use crate::sample::Sample;
 use std::ops::Range;
 
-/// Leading bits of a magnitude by which records are spread over the augmentation: an octave of floats has 16 parts.
-const SPREAD_BITS: u32 = 12;
-/// Bits of one digit when a part is sorted: counts fit into the first-level cache.
-const DIGIT_BITS: u32 = 10;
-/// The places of index and residual in the record of one.
-pub(crate) struct Record {
-    index_bytes: usize,
-}
+/// Neighbours that make a record.
+const RECORD_SAMPLES: usize = 4;
+/// Records of a window, whose numbers take two bytes.
+const WINDOW_RECORDS: usize = 1 << 14;
+const WINDOW_SAMPLES: usize = WINDOW_RECORDS * RECORD_SAMPLES;
+/// Bytes of a record's number.
+const NUMBER_BYTES: usize = 2;
+/// Samples that are estimated at a time: they stay in the first-level cache.
+const PIECE_SAMPLES: usize = 2048;
 
-impl Record {
-    /// The record of a level of so many samples.
-    pub(crate) fn new(samples: usize) -> Self {
-        Self { index_bytes: if u32::try_from(samples).is_ok() { 4 } else { 8 } }
-    }
-
-    pub(crate) fn bytes<T: Sample>(&self) -> usize {
-        self.index_bytes + T::KIND.bytes()
-    }
-
-    #[inline(always)]
-    fn put<T: Sample>(&self, index: u64, residual: T, bytes: &mut [u8]) {
-        let (position, value) = bytes.split_at_mut(self.index_bytes);
-        match position.first_chunk_mut::<8>() {
-            Some(position) => *position = index.to_le_bytes(),
-            None => position.copy_from_slice(&(index as u32).to_le_bytes()),
-        }
-        residual.put(value);
-    }
-
-    #[inline(always)]
-    pub(crate) fn take<T: Sample>(&self, bytes: &[u8]) -> (usize, T) {
-        let (position, value) = bytes.split_at(self.index_bytes);
-        let index = match <[u8; 4]>::try_from(position) {
-            Ok(position) => u64::from(u32::from_le_bytes(position)),
-            Err(_) => u64::from_le_bytes(position.try_into().unwrap_or([0xff; 8])),
-        };
-        (usize::try_from(index).unwrap_or(usize::MAX), T::take(value))
-    }
-}
-
-/// An augmentation, and the error that is left when only its first records are applied.
+/// An augmentation, and the error that is left when only its first groups are applied.
 pub(crate) struct Augmentation {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) record_bytes: usize,
-    /// From none to all but a few.
-    pub(crate) marks: Vec<Mark>,
+    /// In the order of their bytes.
+    pub(crate) groups: Vec<Group>,
     /// The error that is left when all residuals are applied.
     pub(crate) rounding: Errors,
+    /// The error when all samples of the level count as 0, at most.
+    pub(crate) nothing: Errors,
 }
 
-/// Residuals that are not applied yet.
+/// Records of one bucket and window.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
-    /// The number of records.
-    pub(crate) records: usize,
-    pub(crate) left: Errors,
+pub(crate) struct Group {
+    /// The place of its first byte in the augmentation.
+    pub(crate) start: usize,
+    /// The error of the estimates that its records correct.
+    pub(crate) errors: Errors,
 }
 
-/// Equations (1) and (2): the records of the level that has every `ratio`-th sample, whose coarser level has every
-/// `step`-th of those.
-pub(crate) fn sorted_records<T: Sample>(
-    samples: &[T],
-    ratio: usize,
-    coarse: &[T],
-    step: usize,
-    threads: usize,
-) -> Augmentation {
-    let length = samples.len().div_ceil(ratio);
-    let record = Record::new(length);
-    if record.index_bytes + T::KIND.bytes() <= 8 {
-        Level { samples, ratio, coarse, step, length, record }.sorted::<u64>(threads)
-    } else {
-        Level { samples, ratio, coarse, step, length, record }.sorted::<(u64, u64)>(threads)
-    }
+/// A level and the coarser one that estimates it.
+pub(crate) struct Level<'a, T> {
+    pub(crate) samples: &'a [T],
+    /// The level has every so many samples.
+    pub(crate) ratio: usize,
+    pub(crate) lines: Lines<'a, T>,
+    /// The power of two that errors are multiplied by.
+    pub(crate) scale: f64,
 }
 
-/// A residual that is being sorted, and its place.
-trait Packed: Copy + Default {
-    fn new(folded: u64, index: u64) -> Self;
-    fn folded(self) -> u64;
-    fn index(self) -> u64;
-}
-
-impl Packed for u64 {
-    #[inline(always)]
-    fn new(folded: u64, index: u64) -> Self {
-        folded << 32 | index
-    }
-
-    #[inline(always)]
-    fn folded(self) -> u64 {
-        self >> 32
-    }
-
-    #[inline(always)]
-    fn index(self) -> u64 {
-        self & 0xffff_ffff
-    }
-}
-
-impl Packed for (u64, u64) {
-    #[inline(always)]
-    fn new(folded: u64, index: u64) -> Self {
-        (folded, index)
-    }
-
-    #[inline(always)]
-    fn folded(self) -> u64 {
-        self.0
-    }
-
-    #[inline(always)]
-    fn index(self) -> u64 {
-        self.1
-    }
-}
-
-struct Level<'a, T> {
-    samples: &'a [T],
-    ratio: usize,
-    coarse: &'a [T],
-    step: usize,
-    length: usize,
-    record: Record,
+/// The residuals of a window by bucket.
+struct Counted {
+    /// Bucket of each record.
+    buckets: Vec<u16>,
+    /// Used buckets in falling order, with the number of their records and the errors that these correct.
+    used: Vec<(u16, u32, Errors)>,
+    rounding: Errors,
+    magnitude_max: f64,
 }
 
 impl<T: Sample> Level<'_, T> {
-    fn sorted<P: Packed>(&self, threads: usize) -> Augmentation {
-        let runs = runs(self.length, self.step);
-        let counted = parallel::map(runs.len(), threads, |run| self.parts(runs[run].clone()));
-        let (counts, roundings): (Vec<Vec<Part>>, Vec<Errors>) = counted.into_iter().unzip();
-        let rounding = roundings.into_iter().fold(self.rounding_of_coarse(), Errors::and);
-        let mut parts = vec![Part::default(); 1 << SPREAD_BITS];
-        for own in &counts {
-            parts.iter_mut().zip(own).for_each(|(part, own)| *part = part.and(*own));
+    /// Equations (1) and (2): the records of the level.
+    pub(crate) fn augmentation(&self, threads: usize) -> Augmentation {
+        let length = self.samples.len().div_ceil(self.ratio);
+        let windows: Vec<Range<usize>> = (0..length)
+            .step_by(WINDOW_SAMPLES)
+            .map(|start| start..(start + WINDOW_SAMPLES).min(length))
+            .collect();
+        let counted = parallel::map(windows.len(), threads, |window| self.counted(windows[window].clone()));
+        let mut order: Vec<(u16, usize, usize)> = Vec::new();
+        for (window, counted) in counted.iter().enumerate() {
+            order.extend(counted.used.iter().enumerate().map(|(number, used)| (used.0, window, number)));
         }
-        let record_bytes = self.record.bytes::<T>();
-        let mut bytes = vec![0; parts.iter().map(|part| part.records).sum::<usize>() * record_bytes];
-        let work = runs.into_iter().zip(places(&mut bytes, &counts, record_bytes)).collect();
-        parallel::for_each(work, threads, |(run, mut places)| self.spread(run, &mut places));
-        let used = parts.iter_mut().filter(|part| part.records > 0);
-        let mut rest = bytes.as_mut_slice();
-        let work = used.map(|part| (take(&mut rest, part.records * record_bytes), part)).collect();
-        parallel::for_each(work, threads, |(records, part)| {
-            let sorted: Vec<P> = self.sort_part(records);
-            if T::KIND.is_float() {
-                part.left = magnitudes::<T, P>(&sorted);
-            }
+        order.sort_unstable_by_key(|(bucket, window, _)| (std::cmp::Reverse(*bucket), *window));
+        let record_bytes = record_bytes::<T>();
+        let heads: Vec<Vec<u8>> = order
+            .iter()
+            .map(|(_, window, number)| head(*window, counted[*window].used[*number].1 as usize))
+            .collect();
+        let lengths = order.iter().zip(&heads).map(|((_, window, number), head)| {
+            head.len() + counted[*window].used[*number].1 as usize * record_bytes
         });
-        Augmentation { bytes, record_bytes, marks: marks(&parts), rounding }
+        let lengths: Vec<usize> = lengths.collect();
+        let mut bytes = vec![0; lengths.iter().sum()];
+        let mut places: Vec<Vec<&mut [u8]>> =
+            counted.iter().map(|counted| Vec::with_capacity(counted.used.len())).collect();
+        let mut groups = Vec::with_capacity(order.len());
+        let (mut rest, mut start) = (bytes.as_mut_slice(), 0);
+        for (((_, window, number), head), length) in order.iter().zip(&heads).zip(lengths) {
+            let group = take(&mut rest, length);
+            let (own_head, records) = group.split_at_mut(head.len());
+            own_head.copy_from_slice(head);
+            places[*window].push(records);
+            groups.push(Group { start, errors: counted[*window].used[*number].2 });
+            start += length;
+        }
+        let work = windows.into_iter().zip(counted.iter().zip(places)).collect();
+        parallel::for_each(work, threads, |(window, (counted, places))| self.spread(window, counted, places));
+        let rounding = counted.iter().fold(Errors::default(), |errors, counted| errors.and(counted.rounding));
+        let largest = counted.iter().fold(0.0, |most: f64, counted| most.max(counted.magnitude_max));
+        let nothing = Errors { squares: largest * largest * length as f64, largest };
+        Augmentation { bytes, groups, rounding, nothing }
     }
 
-    /// The residuals of each part of the augmentation, and the error that rounding leaves when all of it is applied.
-    fn parts(&self, run: Range<usize>) -> (Vec<Part>, Errors) {
-        let mut parts = vec![Part::default(); 1 << SPREAD_BITS];
-        let mut rounding = Errors::default();
-        self.for_each(run, |_, sample, estimate| {
-            let residual = sample.minus(estimate);
-            let part = &mut parts[part_of::<T>(residual)];
-            part.records += usize::from(T::magnitude(residual.folded()) != 0);
-            // Residuals of integers wrap round: an error may be larger than its residual.
-            if !T::KIND.is_float() {
-                part.left = part.left.and(Errors::of_one(sample.distance(estimate)));
-            }
-            if estimate.plus(residual) != sample {
-                rounding = rounding.and(Errors::of_one(sample.distance(estimate.plus(residual))));
-            }
+    /// Counts the residuals of a window.
+    fn counted(&self, window: Range<usize>) -> Counted {
+        let mut all = vec![(0_u32, Errors::default()); T::BUCKETS];
+        let mut buckets = Vec::with_capacity(window.len().div_ceil(RECORD_SAMPLES));
+        let (mut rounding, mut magnitude_max) = (Errors::default(), 0.0_f64);
+        self.for_each_piece(window, |_, samples, estimates| {
+            let mut pairs = samples.chunks(RECORD_SAMPLES).zip(estimates.chunks(RECORD_SAMPLES));
+            let (mut lost, mut lost_most) = ([0.0; RECORD_SAMPLES], [0.0_f64; RECORD_SAMPLES]);
+            let mut most = [0.0_f64; RECORD_SAMPLES];
+            pairs.by_ref().for_each(|(samples, estimates)| {
+                let (mut bucket, mut squares, mut largest) = (0, 0.0, 0.0_f64);
+                for lane in 0..samples.len() {
+                    let (sample, estimate) = (samples[lane], estimates[lane]);
+                    let residual = sample.minus(estimate);
+                    bucket = residual.bucket().max(bucket);
+                    let error = scaled_up(sample.difference(estimate), self.scale);
+                    squares += error * error;
+                    largest = if error > largest { error } else { largest };
+                    let error = scaled_up(sample.difference(estimate.plus(residual)), self.scale);
+                    lost[lane] += error * error;
+                    lost_most[lane] = if error > lost_most[lane] { error } else { lost_most[lane] };
+                    let magnitude = scaled_up(sample.to_f64().abs(), self.scale);
+                    most[lane] = if magnitude > most[lane] { magnitude } else { most[lane] };
+                }
+                let (count, errors) = &mut all[usize::from(bucket)];
+                *count += 1;
+                *errors = errors.and(Errors { squares, largest });
+                buckets.push(bucket);
+            });
+            let largest = lost_most.into_iter().fold(0.0, f64::max);
+            rounding = rounding.and(Errors { squares: lost.iter().sum(), largest });
+            magnitude_max = most.into_iter().fold(magnitude_max, f64::max);
         });
-        (parts, rounding)
+        let used = all.iter().enumerate().skip(1).rev().filter(|(_, (count, _))| *count > 0);
+        let used = used.map(|(bucket, (count, errors))| (bucket as u16, *count, *errors)).collect();
+        Counted { buckets, used, rounding, magnitude_max }
     }
 
-    /// The rounding error that the coarser level leaves in its own samples.
-    fn rounding_of_coarse(&self) -> Errors {
-        let restored = self.coarse.iter().enumerate();
-        restored.fold(Errors::default(), |errors, (index, restored)| {
-            let sample = self.samples[index * self.step * self.ratio];
-            errors.and(Errors::of_one(sample.distance(*restored)))
-        })
-    }
-
-    /// Put the records of a run into their parts, in rising order of place.
-    fn spread(&self, run: Range<usize>, places: &mut [&mut [u8]]) {
-        let record_bytes = self.record.bytes::<T>();
-        self.for_each(run, |index, sample, estimate| {
-            let residual = sample.minus(estimate);
-            if T::magnitude(residual.folded()) != 0 {
-                self.record.put(
-                    index as u64,
-                    residual,
-                    take(&mut places[part_of::<T>(residual)], record_bytes),
-                );
-            }
-        });
-    }
-
-    /// Call `work` with place, sample and estimate of all samples of a run that the coarser level lacks.
-    #[inline(always)]
-    fn for_each(&self, run: Range<usize>, mut work: impl FnMut(usize, T, T)) {
-        for_each_piece(self.coarse, run, self.step, |start, estimates| {
-            for (interval, estimates) in estimates.chunks(self.step).enumerate() {
-                let first = start + interval * self.step;
-                if self.ratio == 1 {
-                    let samples = &self.samples[first..first + estimates.len()];
-                    for (offset, (estimate, sample)) in estimates.iter().zip(samples).enumerate().skip(1) {
-                        work(first + offset, *sample, *estimate);
-                    }
-                } else {
-                    for (offset, estimate) in estimates.iter().enumerate().skip(1) {
-                        work(first + offset, self.samples[(first + offset) * self.ratio], *estimate);
-                    }
+    /// Puts the records of a window into their places: one for each used bucket.
+    fn spread(&self, window: Range<usize>, counted: &Counted, mut places: Vec<&mut [u8]>) {
+        let mut place_of = vec![0_u16; T::BUCKETS];
+        for (place, (bucket, ..)) in counted.used.iter().enumerate() {
+            place_of[usize::from(*bucket)] = place as u16;
+        }
+        let record_bytes = record_bytes::<T>();
+        let width = T::KIND.bytes();
+        let first = window.start;
+        self.for_each_piece(window, |start, samples, estimates| {
+            let pairs = samples.chunks(RECORD_SAMPLES).zip(estimates.chunks(RECORD_SAMPLES));
+            for (number, (samples, estimates)) in ((start - first) / RECORD_SAMPLES..).zip(pairs) {
+                let bucket = counted.buckets[number];
+                if bucket == 0 {
+                    continue;
+                }
+                let record = take(&mut places[usize::from(place_of[usize::from(bucket)])], record_bytes);
+                let (position, residuals) = record.split_at_mut(NUMBER_BYTES);
+                position.copy_from_slice(&(number as u16).to_le_bytes());
+                for (bytes, (sample, estimate)) in
+                    residuals.chunks_exact_mut(width).zip(samples.iter().zip(estimates))
+                {
+                    sample.minus(*estimate).put(bytes);
                 }
             }
         });
     }
 
-    /// Sort the records of a part.
-    fn sort_part<P: Packed>(&self, part: &mut [u8]) -> Vec<P> {
-        let record_bytes = self.record.bytes::<T>();
-        let packed = part.chunks_exact(record_bytes).map(|bytes| {
-            let (index, residual) = self.record.take::<T>(bytes);
-            P::new(residual.folded(), index as u64)
-        });
-        let mut items: Vec<P> = packed.collect();
-        sort_by_digits(&mut items, |item| !T::magnitude(item.folded()));
-        for (item, bytes) in items.iter().zip(part.chunks_exact_mut(record_bytes)) {
-            self.record.put(item.index(), T::unfolded(item.folded()), bytes);
+    /// Calls `work` with the beginning of each piece of a window, its samples and their estimates.
+    #[inline(always)]
+    fn for_each_piece(&self, window: Range<usize>, mut work: impl FnMut(usize, &[T], &[T])) {
+        let mut estimates = vec![T::default(); PIECE_SAMPLES.min(window.len())];
+        let mut gathered = Vec::new();
+        for start in window.clone().step_by(PIECE_SAMPLES) {
+            let count = PIECE_SAMPLES.min(window.end - start);
+            let estimates = &mut estimates[..count];
+            self.lines.estimate(start, estimates);
+            if self.ratio == 1 {
+                work(start, &self.samples[start..start + count], estimates);
+            } else {
+                gathered.clear();
+                let own = self.samples[start * self.ratio..].iter().step_by(self.ratio);
+                gathered.extend(own.take(count));
+                work(start, &gathered, estimates);
+            }
         }
-        items
     }
 }
 
-/// The part of the augmentation that a residual belongs to.
-#[inline(always)]
-fn part_of<T: Sample>(residual: T) -> usize {
-    let bits = 8 * T::KIND.bytes() as u32;
-    // A magnitude has a bit less than the number, but for the one integer that has no positive counterpart.
-    let leading = T::magnitude(residual.folded()) >> (bits - 1).saturating_sub(SPREAD_BITS);
-    let last = (1 << SPREAD_BITS) - 1;
-    last - (leading as usize).min(last)
-}
-
-/// The places of each run's records: the beginning of the rest of each part.
-fn places<'a>(bytes: &'a mut [u8], counts: &[Vec<Part>], record_bytes: usize) -> Vec<Vec<&'a mut [u8]>> {
-    let mut places: Vec<_> = counts.iter().map(|_| Vec::with_capacity(1 << SPREAD_BITS)).collect();
-    let mut rest = bytes;
-    for part in 0..1 << SPREAD_BITS {
-        for (own, counts) in places.iter_mut().zip(counts) {
-            own.push(take(&mut rest, counts[part].records * record_bytes));
+/// Equations (3) and (4): adds the residuals that are there to the estimate.
+pub(crate) fn correct<T: Sample>(level: &mut [T], augmentation: &[u8], threads: usize) {
+    let mut groups: Vec<Vec<&[u8]>> = vec![Vec::new(); level.len().div_ceil(WINDOW_SAMPLES)];
+    let mut reader = Reader::new(augmentation);
+    let record_bytes = record_bytes::<T>();
+    while let (Some(window), Some(count)) = (reader.length(), reader.length()) {
+        // No group is empty: one takes as many bytes as are kept of it, or more.
+        let Some(groups) = groups.get_mut(window).filter(|_| count > 0) else { break };
+        let there = reader.rest().len() / record_bytes;
+        groups.extend(reader.take(count.min(there) * record_bytes));
+        if count > there {
+            break;
         }
     }
-    places
+    let work = level.chunks_mut(WINDOW_SAMPLES).zip(groups).collect();
+    parallel::for_each(work, threads, |(window, groups): (&mut [T], Vec<&[u8]>)| {
+        for record in groups.iter().flat_map(|records| records.chunks_exact(record_bytes)) {
+            let (position, residuals) = record.split_at(NUMBER_BYTES);
+            let start = usize::from(u16::from_le_bytes([position[0], position[1]])) * RECORD_SAMPLES;
+            let own = window.get_mut(start..).unwrap_or_default();
+            for (sample, bytes) in own.iter_mut().zip(residuals.chunks_exact(T::KIND.bytes())) {
+                *sample = sample.plus(T::take(bytes));
+            }
+        }
+    });
+}
+
+fn record_bytes<T: Sample>() -> usize {
+    NUMBER_BYTES + RECORD_SAMPLES * T::KIND.bytes()
+}
+
+/// The beginning of a group: the number of its window, and of its records.
+fn head(window: usize, records: usize) -> Vec<u8> {
+    let mut head = Vec::new();
+    put_integer(window as u64, &mut head);
+    put_integer(records as u64, &mut head);
+    head
 }
 
 /// The first bytes of `rest`, which keeps the bytes behind them.
@@ -271,121 +240,76 @@ fn take<'a>(rest: &mut &'a mut [u8], count: usize) -> &'a mut [u8] {
     taken
 }
 
-/// The sum of the squares of residuals, and the largest.
-fn magnitudes<T: Sample, P: Packed>(items: &[P]) -> Errors {
-    let magnitude = |item: &P| T::unfolded(item.folded()).to_f64().abs();
-    let mut squares = [0.0; 4];
-    for item in items.chunks(squares.len()) {
-        for (sum, item) in squares.iter_mut().zip(item) {
-            *sum += magnitude(item).powi(2);
-        }
-    }
-    // The items fall in magnitude.
-    Errors { squares: squares.iter().sum(), largest: items.first().map_or(0.0, magnitude) }
-}
-
-/// Sort by `key`; items of equal keys stay in their order.
-///
-/// By digits, from the lowest: a comparison sort of as many items takes several times as long. Digits that are the same
-/// in all items are skipped.
-fn sort_by_digits<P: Copy + Default>(items: &mut Vec<P>, key: impl Fn(P) -> u64) {
-    let Some(first) = items.first().map(|item| key(*item)) else { return };
-    let varying = items.iter().fold(0, |bits, item| bits | (key(*item) ^ first));
-    let mut other = vec![P::default(); items.len()];
-    let mut shift = varying.trailing_zeros();
-    while shift < u64::BITS && varying >> shift != 0 {
-        let digit = |bits: u64| (bits >> shift) as usize & ((1 << DIGIT_BITS) - 1);
-        let mut places = [0_u32; 1 << DIGIT_BITS];
-        items.iter().for_each(|item| places[digit(key(*item))] += 1);
-        let mut place = 0;
-        for count in &mut places {
-            place += std::mem::replace(count, place);
-        }
-        for item in &*items {
-            let place = &mut places[digit(key(*item))];
-            other[*place as usize] = *item;
-            *place += 1;
-        }
-        std::mem::swap(items, &mut other);
-        shift += DIGIT_BITS;
-    }
-}
-
-/// Residuals whose magnitudes share their leading bits.
-#[derive(Clone, Copy, Debug, Default)]
-struct Part {
-    records: usize,
-    /// The errors when none of them is applied.
-    left: Errors,
-}
-
-impl Part {
-    fn and(self, other: Self) -> Self {
-        Self { records: self.records + other.records, left: self.left.and(other.left) }
-    }
-}
-
-/// The errors that are left at the beginning of each part that has records.
-fn marks(parts: &[Part]) -> Vec<Mark> {
-    let mut records: usize = parts.iter().map(|part| part.records).sum();
-    let mut left = Errors::default();
-    let mut marks = Vec::new();
-    for part in parts.iter().rev().filter(|part| part.records > 0) {
-        records -= part.records;
-        left = left.and(part.left);
-        marks.push(Mark { records, left });
-    }
-    marks.reverse();
-    marks
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    proptest! {
-        #[test]
-        fn items_are_sorted_as_by_comparisons(keys in proptest::collection::vec(any::<u64>(), 0..300), narrow in 0..64) {
-            let mut items: Vec<(u64, u64)> =
-                keys.iter().enumerate().map(|(index, key)| (key >> narrow, index as u64)).collect();
-            let mut expected = items.clone();
-            expected.sort();
-            sort_by_digits(&mut items, |item| item.0);
-            prop_assert_eq!(items, expected);
+    /// Window and number of each record, with its residuals.
+    fn records<T: Sample>(bytes: &[u8]) -> Vec<(usize, usize, Vec<T>)> {
+        let (mut reader, mut records) = (Reader::new(bytes), Vec::new());
+        while let (Some(window), Some(count)) = (reader.length(), reader.length()) {
+            for _ in 0..count {
+                let record = reader.take(record_bytes::<T>()).expect("a whole record");
+                let number = u16::from_le_bytes([record[0], record[1]]);
+                let residuals = record[NUMBER_BYTES..].chunks_exact(T::KIND.bytes()).map(T::take).collect();
+                records.push((window, usize::from(number), residuals));
+            }
         }
+        records
+    }
 
+    proptest! {
         #[test]
         fn records_fall_in_magnitude(samples in proptest::collection::vec(any::<i32>(), 1..400), step in 2_usize..9, narrow in 0..30) {
             // No residual wraps round.
             let samples: Vec<i32> = samples.iter().map(|sample| sample >> (narrow + 1)).collect();
             let coarse: Vec<i32> = samples.iter().copied().step_by(step).collect();
-            let found = sorted_records(&samples, 1, &coarse, step, 2);
-            let record = Record::new(samples.len());
-            let records: Vec<(usize, i32)> = found.bytes.chunks_exact(8).map(|bytes| record.take(bytes)).collect();
-            let mut expected = records.clone();
-            expected.sort_by_key(|(index, residual)| (std::cmp::Reverse(residual.unsigned_abs()), *index));
-            prop_assert_eq!(&records, &expected);
-            for mark in &found.marks {
-                let rest = &records[mark.records..];
-                let squares: f64 = rest.iter().map(|(_, residual)| f64::from(*residual).powi(2)).sum();
-                prop_assert!((mark.left.squares - squares).abs() <= 1e-9 * squares);
-                prop_assert!(mark.left.largest >= f64::from(rest[0].1).abs());
+            let lines = Lines { coarse: &coarse, step };
+            let level = Level { samples: &samples, ratio: 1, lines, scale: 1.0 };
+            let found = level.augmentation(2);
+            let records = records::<i32>(&found.bytes);
+            let largest = |residuals: &[i32]| residuals.iter().map(|residual| residual.bucket()).max().unwrap_or(0);
+            for pair in records.windows(2) {
+                let (one, other) = (largest(&pair[0].2), largest(&pair[1].2));
+                prop_assert!(one > other || one == other && pair[0].1 < pair[1].1);
             }
+            let mut restored = vec![0; samples.len()];
+            level.lines.estimate(0, &mut restored);
+            correct(&mut restored, &found.bytes, 2);
+            prop_assert_eq!(&restored, &samples);
+            let squares: f64 = records.iter().flat_map(|record| &record.2).map(|residual| f64::from(*residual).powi(2)).sum();
+            let told: f64 = found.groups.iter().map(|group| group.errors.squares).sum();
+            prop_assert!((told - squares).abs() <= 1e-9 * squares);
         }
 
         #[test]
-        fn residuals_unfold(bits in any::<u64>()) {
-            fn check<T: Sample>(value: T) {
-                assert_eq!(T::unfolded(value.folded()), value);
+        fn buckets_rise_with_magnitude(one in any::<u64>(), other in any::<u64>()) {
+            fn check<T: Sample>(one: T, other: T) {
+                let magnitude = |value: T| value.to_f64().abs();
+                if magnitude(one) < magnitude(other) {
+                    assert!(one.bucket() <= other.bucket(), "{one:?} {other:?}");
+                }
+                assert_eq!(one.bucket() == 0, magnitude(one) == 0.0);
+                assert!(usize::from(one.bucket()) < T::BUCKETS);
+                // At most an eighth of an octave apart.
+                if one.bucket() == other.bucket() && magnitude(one) > 1e-30 {
+                    assert!(magnitude(one) <= 1.126 * magnitude(other) || !magnitude(one).is_finite());
+                }
             }
-            let float = f32::from_bits(bits as u32);
-            assert_eq!(f32::unfolded(float.folded()).to_bits(), float.to_bits());
-            check(bits as i8);
-            check(bits as u16);
-            check(bits as i32);
-            check(bits as i64);
-            check(bits);
+            check(f32::from_bits(one as u32), f32::from_bits(other as u32));
+            check(f64::from_bits(one), f64::from_bits(other));
+            check(one as i8, other as i8);
+            check(one as i32, other as i32);
+            check(one as i64, other as i64);
+        }
+
+        #[test]
+        fn hostile_groups_are_taken_as_far_as_they_go(bytes in proptest::collection::vec(any::<u8>(), 0..200), length in 0_usize..300) {
+            let mut level = vec![0_i16; length];
+            correct(&mut level, &bytes, 1);
+            let mut level = vec![0.0_f64; length];
+            correct(&mut level, &bytes, 2);
         }
     }
 }

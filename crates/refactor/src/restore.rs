@@ -222,7 +222,7 @@ impl Header {
         let (index, point) = found;
         let mut payload = point.payload;
         if let Some(before) = index.checked_sub(1).map(|before| self.points[before]) {
-            let between = Between::new(self.kind, self.taken);
+            let between = self.between();
             // The largest error is that of the point before, so only the other may be reached earlier.
             if within(between.largest(before.accuracy.max_error), asked.max_error) {
                 payload = reached(&before, &point, between.untold(asked.rmse));
@@ -245,6 +245,11 @@ impl Header {
             Some(last) if !self.chunks.is_empty() => block_at(self, last).stored.end,
             _ => self.header_bytes,
         }
+    }
+
+    /// The rise of errors between two points of the table.
+    pub(crate) fn between(&self) -> Between {
+        Between::new(self.kind, self.taken, self.measured)
     }
 
     fn bounds(&self, region: Option<&Region>) -> Result<Bounds, RefactorError> {
@@ -279,9 +284,10 @@ impl Header {
         match self.points.get(next) {
             Some(after) if before.payload < payload => {
                 let part = (payload - before.payload) as f64 / (after.payload - before.payload) as f64;
-                let (one, other) = (before.accuracy.rmse, after.accuracy.rmse);
-                let line = (one * one * (1.0 - part) + other * other * part).sqrt();
-                let between = Between::new(self.kind, self.taken);
+                // The ratio's square may get lost beside 1, but the square of a very small error would as a whole.
+                let (one, ratio) = (before.accuracy.rmse, after.accuracy.rmse / before.accuracy.rmse);
+                let line = one * (1.0 - part + ratio * ratio * part).sqrt();
+                let between = self.between();
                 let max_error = between.largest(before.accuracy.max_error);
                 Accuracy { rmse: between.rmse(line, one).min(max_error), max_error }
             }

@@ -76,6 +76,9 @@ impl fmt::Display for DataType {
     }
 }
 
+/// Bits behind the leading one by which buckets of residuals differ: an octave has eight.
+const BUCKET_BITS: u32 = 3;
+
 /// One number of an array.
 pub trait Sample: bytemuck::Pod + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync {
     /// Its kind.
@@ -106,14 +109,23 @@ pub trait Sample: bytemuck::Pod + Default + PartialEq + PartialOrd + fmt::Debug 
     /// `self + residual`.
     fn plus(self, residual: Self) -> Self;
 
-    /// A residual as an unsigned number of as many bits, from which [`Sample::magnitude`] follows.
-    fn folded(self) -> u64;
+    /// Sets `samples` to those of [`Sample::interpolate`] from `position` on.
+    #[inline(always)]
+    fn line(left: Self, right: Self, position: usize, ratio: usize, samples: &mut [Self]) {
+        for (position, sample) in (position..).zip(samples) {
+            *sample = Self::interpolate(left, right, position, ratio);
+        }
+    }
 
-    /// Undo [`Sample::folded`].
-    fn unfolded(folded: u64) -> Self;
+    /// The distance of two finite samples.
+    fn difference(self, other: Self) -> f64;
 
-    /// Larger for residuals of larger magnitude; largest for those that are no number.
-    fn magnitude(folded: u64) -> u64;
+    /// The number of values of [`Sample::bucket`].
+    const BUCKETS: usize;
+
+    /// Exponent and leading bits of a residual's magnitude as one number: 0 for 0 alone, never falling with the
+    /// magnitude, largest for residuals that are no number.
+    fn bucket(self) -> u16;
 }
 
 macro_rules! little_endian {
@@ -183,19 +195,37 @@ macro_rules! float_sample {
                 self + residual
             }
 
-            #[inline]
-            fn folded(self) -> u64 {
-                u64::from(self.to_bits().rotate_left(1))
+            #[inline(always)]
+            fn line(left: Self, right: Self, position: usize, ratio: usize, samples: &mut [Self]) {
+                if !(left.is_finite() && right.is_finite()) {
+                    return samples.fill(Self::interpolate(left, right, position, ratio));
+                }
+                // Numbers of 32 bits are converted several at once.
+                let Ok(narrow) = i32::try_from(ratio) else {
+                    for (place, sample) in (position..).zip(samples) {
+                        *sample = Self::interpolate(left, right, place, ratio);
+                    }
+                    return;
+                };
+                for (place, sample) in (position as i32..).zip(samples) {
+                    let weight = place as $float / narrow as $float;
+                    *sample = (1.0 - weight) * left + weight * right;
+                }
             }
 
-            #[inline]
-            fn unfolded(folded: u64) -> Self {
-                Self::from_bits((folded as $bits).rotate_right(1))
+            #[inline(always)]
+            fn difference(self, other: Self) -> f64 {
+                (f64::from(self) - f64::from(other)).abs()
             }
 
-            #[inline]
-            fn magnitude(folded: u64) -> u64 {
-                folded >> 1
+            const BUCKETS: usize =
+                ((<$bits>::MAX >> 1) >> (<$float>::MANTISSA_DIGITS - 1 - BUCKET_BITS)) as usize + 2;
+
+            #[inline(always)]
+            fn bucket(self) -> u16 {
+                // Rounded up, so that 0 is alone.
+                let dropped = <$float>::MANTISSA_DIGITS - 1 - BUCKET_BITS;
+                ((self.abs().to_bits() + ((1 << dropped) - 1)) >> dropped) as u16
             }
         }
     };
@@ -205,7 +235,7 @@ float_sample!(f32, Float32, u32);
 float_sample!(f64, Float64, u64);
 
 macro_rules! integer_sample {
-    ($integer:ty, $signed:ty, $unsigned:ty, $kind:ident) => {
+    ($integer:ty, $signed:ty, $kind:ident) => {
         impl Sample for $integer {
             const KIND: DataType = DataType::$kind;
 
@@ -243,30 +273,29 @@ macro_rules! integer_sample {
                 self.wrapping_add(residual)
             }
 
-            #[inline]
-            fn folded(self) -> u64 {
-                let signed = self as $signed;
-                u64::from(((signed << 1) ^ (signed >> (<$signed>::BITS - 1))) as $unsigned)
+            #[inline(always)]
+            fn difference(self, other: Self) -> f64 {
+                self.abs_diff(other) as f64
             }
 
-            #[inline]
-            fn unfolded(folded: u64) -> Self {
-                ((folded >> 1) ^ (folded & 1).wrapping_neg()) as Self
-            }
+            const BUCKETS: usize = (u64::BITS as usize + 1) << BUCKET_BITS;
 
-            #[inline]
-            fn magnitude(folded: u64) -> u64 {
-                (folded >> 1) + (folded & 1)
+            #[inline(always)]
+            fn bucket(self) -> u16 {
+                let magnitude = u64::from((self as $signed).unsigned_abs());
+                // All bits of small ones, leading bits of others.
+                let dropped = (u64::BITS - magnitude.leading_zeros()).saturating_sub(BUCKET_BITS + 1);
+                ((dropped << BUCKET_BITS) + (magnitude >> dropped) as u32) as u16
             }
         }
     };
 }
 
-integer_sample!(i8, i8, u8, Int8);
-integer_sample!(i16, i16, u16, Int16);
-integer_sample!(i32, i32, u32, Int32);
-integer_sample!(i64, i64, u64, Int64);
-integer_sample!(u8, i8, u8, Uint8);
-integer_sample!(u16, i16, u16, Uint16);
-integer_sample!(u32, i32, u32, Uint32);
-integer_sample!(u64, i64, u64, Uint64);
+integer_sample!(i8, i8, Int8);
+integer_sample!(i16, i16, Int16);
+integer_sample!(i32, i32, Int32);
+integer_sample!(i64, i64, Int64);
+integer_sample!(u8, i8, Uint8);
+integer_sample!(u16, i16, Uint16);
+integer_sample!(u32, i32, Uint32);
+integer_sample!(u64, i64, Uint64);

@@ -1,14 +1,19 @@
-//! Floats so small or so large that the transform would leave their range: denormals, and those near the largest.
+//! Numbers of extreme range, coded as multiples of a power of two.
 //!
-//! They are coded as multiples of a power of two.
+//! Floats so small or so large that the transform would leave their range: denormals, and those near the largest. And
+//! integers whose transform would wrap round: then planes that are cut would tell nothing of the samples.
 
 use crate::codec::{Coded, TileCodec};
 use crate::judge::{Converted, Measuring};
-use crate::planes::{Number, Settings};
+use crate::planes::{scaled, Number, Settings};
 
 /// Ranges whose exponent is farther from 0 than this are scaled. Single precision holds some 126 on either side, of
 /// which planes and transform need about 40.
 pub(crate) const EXPONENT_MAX: i32 = 64;
+
+/// Integers that span more bits are scaled. In 64 bits, the rest is room for what coefficients exceed the samples by, and
+/// restored ones those: in each halving of at most 2^20 samples by 1.5, and by 2 on each of four axes, either way.
+pub(crate) const INTEGER_BITS_MAX: i32 = 40;
 
 /// Codes samples divided by `2^exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,12 +21,6 @@ pub(crate) struct Scaled {
     /// In units of the divided samples.
     pub(crate) settings: Settings,
     pub(crate) exponent: i32,
-}
-
-/// `sample * 2^exponent`; in two steps, since the power itself may be no double.
-pub(crate) fn scaled<T: Number>(sample: T, exponent: i32) -> T {
-    let half = exponent / 2;
-    T::from_f64(sample.to_f64() * f64::from(half).exp2() * f64::from(exponent - half).exp2())
 }
 
 impl<T: Number> TileCodec<T> for Scaled {
@@ -32,9 +31,10 @@ impl<T: Number> TileCodec<T> for Scaled {
         threads: usize,
         measuring: &Measuring<'_, T>,
     ) -> Coded {
-        let samples: Vec<T> = samples.iter().map(|sample| scaled(*sample, -self.exponent)).collect();
-        let judge = Converted { judge: measuring.judge, convert: |sample: T| scaled(sample, self.exponent) };
-        let unit = measuring.unit * f64::from(self.exponent).exp2();
+        let samples: Vec<T> = samples.iter().map(|sample| sample.divided(self.exponent)).collect();
+        let judge =
+            Converted { judge: measuring.judge, convert: |sample: T| sample.multiplied(self.exponent) };
+        let unit = scaled(measuring.unit, self.exponent);
         self.settings.encode(
             &samples,
             shape,
@@ -45,6 +45,6 @@ impl<T: Number> TileCodec<T> for Scaled {
 
     fn decode(&self, shape: [usize; 4], segments: &[&[u8]], threads: usize, samples: &mut [T]) {
         self.settings.decode(shape, segments, threads, samples);
-        samples.iter_mut().for_each(|sample| *sample = scaled(*sample, self.exponent));
+        samples.iter_mut().for_each(|sample| *sample = sample.multiplied(self.exponent));
     }
 }

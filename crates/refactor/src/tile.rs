@@ -35,13 +35,13 @@ impl<T: Sample> Coder<T> {
         samples: &[T],
         shape: [usize; 4],
         threads: usize,
-        (ordinary, base_bytes): (Ordinary, usize),
+        (ordinary, base_bytes, scale): (Ordinary, usize, f64),
     ) -> Encoded {
         let (escaped, filled) = escape::encode(samples, ordinary);
         let count = |_: &Vec<T>| samples.iter().filter(|sample| ordinary.holds(**sample)).count();
         let taken = filled.as_ref().map_or(samples.len(), count);
-        let judge = Original { samples, taken: filled.is_some().then_some(ordinary) };
-        let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes };
+        let judge = Original { samples, taken: filled.is_some().then_some(ordinary), scale };
+        let measuring = Measuring { judge: &judge, unit: scale, base_bytes };
         let coded = self.codec.encode(filled.as_deref().unwrap_or(samples), shape, threads, &measuring);
         let mut progress = with_escapes(coded.progress, escaped.len());
         let mut layers = vec![escaped];

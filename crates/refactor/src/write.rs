@@ -7,16 +7,21 @@ use crate::curve::Curve;
 use crate::error::RefactorError;
 use crate::grid::{self, Bounds, Grid};
 use crate::header::{padded, Accuracy, Chunk, Header, Point};
+use crate::judge::Original;
 use crate::ordinary::Ordinary;
 use crate::parallel;
-use crate::parameters::{plan, range, CodecParameters, BASE_PART};
+use crate::parameters::{exponent, plan, range, CodecParameters, BASE_PART};
 use crate::planes::Number;
+use crate::prefixes;
 use crate::sample::Sample;
+use crate::scaled::EXPONENT_MAX;
 use crate::tile::Encoded;
 use std::borrow::Cow;
 
 /// Chunks of a small array have this part of its bytes.
 const CHUNK_PART: usize = 128;
+/// Distances are scaled by at most this power of two, of either sign.
+const SCALE_EXPONENT_MAX: i32 = 1000;
 /// A chunk is at least this long.
 const CHUNK_BYTES_MIN: usize = 1024;
 /// Number of times that each chunk exceeds the bytes before it.
@@ -73,6 +78,7 @@ pub fn refactor<T: Number>(
     let ordinary = ordinary(samples, options);
     let range = range(samples, ordinary, options.threads);
     let (grid, codec) = plan(samples, (ordinary, range), padded(shape), options)?;
+    let exact = options.exact || codec.is_coarse(T::KIND, options.tolerance);
     let mut header = Header {
         kind: T::KIND,
         shape: shape.to_vec(),
@@ -84,16 +90,22 @@ pub fn refactor<T: Number>(
         checksum: 0,
         taken: 0,
         block_bytes: block::block_bytes(array_bytes) as u64,
-        exact: options.exact,
+        exact,
+        measured: false,
         codec,
         grid,
         layers: Vec::new(),
     };
     let tolerance = options.tolerance.unwrap_or(f64::INFINITY);
+    let scale = judging_scale(range);
     for attempt in 1.. {
-        let (tiles, progress) = encode(samples, ordinary, &mut header, options);
-        let curve = Curve::new(&header, &progress);
+        let (tiles, progress) = encode(samples, (ordinary, scale), &mut header, options);
         let ends = chunk_ends(&header, array_bytes, options);
+        header.measured = false;
+        let curve = match prefixes::decodable(&header, &ends) {
+            Some(cuts) => measured_curve(samples, (ordinary, scale), &mut header, (&tiles, &cuts), options),
+            None => Curve::new(&header, &progress, scale),
+        };
         header.points = curve.table(&ends);
         let is_kept = header.points.last().is_none_or(|last| last.accuracy.max_error <= tolerance);
         if header.exact || is_kept {
@@ -107,11 +119,41 @@ pub fn refactor<T: Number>(
     unreachable!("the last attempt is exact")
 }
 
+/// The power of two that distances are multiplied by before they are squared.
+fn judging_scale(range: (f64, f64)) -> f64 {
+    let largest = exponent(range.0.abs().max(range.1.abs()));
+    match largest.abs() > EXPONENT_MAX {
+        true => f64::from((-largest).clamp(-SCALE_EXPONENT_MAX, SCALE_EXPONENT_MAX)).exp2(),
+        false => 1.0,
+    }
+}
+
+/// The curve of an array of which every prefix is decoded.
+fn measured_curve<T: Number>(
+    samples: &[T],
+    (ordinary, scale): (Ordinary, f64),
+    header: &mut Header,
+    (tiles, cuts): (&[Vec<Vec<u8>>], &[u64]),
+    options: &Options,
+) -> Curve {
+    header.measured = true;
+    let judge = Original { samples, taken: Some(ordinary), scale };
+    let coder = header.coder::<T>();
+    let layers = tiles.first().map(Vec::as_slice).unwrap_or_default();
+    let tile = prefixes::Tile { layers, coder: &coder, judge: &judge };
+    Curve::measured(header, cuts, tile.errors(header.grid.shape, cuts, options.threads), scale)
+}
+
 /// Bytes of each tile in each layer, and their accuracies.
 type Tiles = (Vec<Vec<Vec<u8>>>, Vec<Vec<Progress>>);
 
 /// Encodes all tiles and lists their bytes in each layer.
-fn encode<T: Number>(samples: &[T], ordinary: Ordinary, header: &mut Header, options: &Options) -> Tiles {
+fn encode<T: Number>(
+    samples: &[T],
+    (ordinary, scale): (Ordinary, f64),
+    header: &mut Header,
+    options: &Options,
+) -> Tiles {
     let coder = header.coder::<T>();
     let base_part = base_bytes(samples.len() * T::KIND.bytes(), options) as f64 / samples.len().max(1) as f64;
     let tile_count = header.grid.tiles();
@@ -119,7 +161,7 @@ fn encode<T: Number>(samples: &[T], ordinary: Ordinary, header: &mut Header, opt
     let tiles = parallel::map(tile_count, options.threads, |tile| {
         let bounds = header.grid.bounds(tile);
         let own = cut(samples, &header.grid, &bounds);
-        let wanted = (ordinary, (base_part * own.len() as f64) as usize);
+        let wanted = (ordinary, (base_part * own.len() as f64) as usize, scale);
         coder.encode(&own, grid::lengths(&bounds), threads, wanted)
     });
     header.taken = tiles.iter().map(|tile| tile.taken as u64).sum();

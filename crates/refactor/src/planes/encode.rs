@@ -4,11 +4,11 @@ use super::bands::{Band, Extents, Plan};
 use super::boxes::{block_box, copy_row, copy_rows, for_each_row};
 use super::lattice::BLOCK;
 use super::layout::{compact, integer_exponent, is_single, Header, Layout, DESCENT_MAX, FLOAT_EXPONENT_MIN};
-use super::leading::Leading;
 use super::measure::{beginning, Estimated, Passes, Tile};
 use super::number::Number;
 use super::passes::{Blocks, Models, PASSES};
 use super::rans::Encoder;
+use super::squares::Squares;
 use super::words::{Kernel, Words};
 use super::{transform, Settings};
 use crate::codec::{Coded, Segment};
@@ -118,18 +118,18 @@ impl<T: Number> Encoding<'_, T> {
         words: W,
     ) -> Coded {
         header.descent = u16::try_from(layout.top - layout.highest).ok();
-        let mut leading = Leading::new(&layout, T::INTEGER);
+        let mut squares = self.measuring.map(|_| Squares::new(&layout, T::INTEGER));
         let bands =
-            (0..layout.plan.bands.len()).map(|band| gather(coefficients, &layout, band, &mut leading));
+            (0..layout.plan.bands.len()).map(|band| gather(coefficients, &layout, band, squares.as_mut()));
         let mut bands: Vec<Blocks> = bands.collect();
         let mut segments = vec![Segment { layer: 0, bytes: header.to_bytes() }];
-        code_planes(&mut bands, &layout, &mut leading, words, &mut segments);
-        let Some(measuring) = self.measuring else {
+        let ends = code_planes(&mut bands, &layout, squares.as_mut(), words, &mut segments);
+        let (Some(measuring), Some(squares)) = (self.measuring, squares) else {
             return Coded { segments, progress: Vec::new() };
         };
-        let squares = leading.squares(&layout, PASSES);
+        let ends = squares.passes(&layout, &ends);
         let passes =
-            Passes { layout: &layout, segments: &segments, squares, per_plane: PASSES, integer: T::INTEGER };
+            Passes { layout: &layout, segments: &segments, ends, per_plane: PASSES, integer: T::INTEGER };
         let progress = passes.progress(coefficients, self.tile(header, measuring), measuring.base_bytes);
         Coded { segments, progress }
     }
@@ -160,44 +160,58 @@ fn bits_of(coefficients: &[i64], extents: Extents, band: &Band) -> u32 {
     u64::BITS - union.leading_zeros()
 }
 
-/// Appends the segments of all passes, and notes the coefficients that the first pass of each plane finds.
+/// Appends the segments of all passes, and notes the coefficients that the first pass of each plane finds. The bands of
+/// each pass, and the bytes of its segment at which they end.
 #[inline(always)]
 fn code_planes<W: Words>(
     bands: &mut [Blocks],
     layout: &Layout,
-    leading: &mut Leading,
+    mut squares: Option<&mut Squares>,
     words: W,
     segments: &mut Vec<Segment>,
-) {
+) -> Vec<Vec<(usize, usize)>> {
     let mut models = Models::new();
     let mut encoder = Encoder::default();
+    let mut all_ends = Vec::new();
     for exponent in (layout.lowest..=layout.highest).rev() {
         for pass in 0..PASSES {
+            let mut coded = Vec::with_capacity(bands.len());
             for (index, band) in bands.iter_mut().enumerate() {
                 if let Some(bit) = layout.bit(index, exponent) {
-                    let before = band.found;
                     band.pass(pass, bit, &mut encoder, &mut models, words);
-                    if pass == 0 {
-                        leading.found_likely(index, bit, band.found - before);
+                    encoder.mark();
+                    coded.push(index);
+                    if let Some(squares) = squares.as_mut().filter(|_| pass == 0) {
+                        band.for_each_fresh(|place, found| squares.found(index, place, bit, found));
                     }
                 }
             }
-            let bytes = encoder.finish();
+            let (bytes, ends) = encoder.finish();
+            all_ends.push(coded.into_iter().zip(ends).collect());
             if !bytes.is_empty() {
                 segments.push(Segment { layer: layout.layer(exponent, pass) as u16, bytes });
             }
         }
     }
+    all_ends
 }
 
 /// A band's coefficients as planes of blocks.
 #[inline(always)]
-fn gather<C: Estimated>(coefficients: &[C], layout: &Layout, index: usize, leading: &mut Leading) -> Blocks {
+fn gather<C: Estimated>(
+    coefficients: &[C],
+    layout: &Layout,
+    index: usize,
+    mut squares: Option<&mut Squares>,
+) -> Blocks {
     let band = &layout.plan.bands[index];
     let bits = layout.bits(index);
     let mut blocks = Blocks::new(band, bits);
     let step_inverse = (-f64::from(layout.exponents[index])).exp2();
     (0..bits).for_each(|plane| blocks.open(plane));
+    if let Some(squares) = &mut squares {
+        squares.open(index, blocks.lattice.length);
+    }
     for (block, place) in blocks.lattice.places() {
         let mut values = [C::default(); BLOCK];
         let part = block_box(&blocks.lattice, block, band);
@@ -206,13 +220,15 @@ fn gather<C: Estimated>(coefficients: &[C], layout: &Layout, index: usize, leadi
         });
         let (magnitudes, negative) = C::quantised(&values, step_inverse, bits);
         let used = (magnitudes.bits() as usize).min(bits);
+        if let Some(squares) = &mut squares {
+            squares.add(index, place, &C::steps(&values, step_inverse), used);
+        }
         if used > 0 {
             let mut planes = [0; BLOCK];
             magnitudes.for_each_plane(used, |plane, word| planes[plane] = word);
             for (words, word) in blocks.planes.iter_mut().zip(planes).take(used) {
                 words[place] = word;
             }
-            leading.count(index, &planes, used);
             blocks.negative[place] = negative;
             blocks.raise(block, used);
         }

@@ -1,7 +1,7 @@
 //! The error that a tile has left at the end of each pass, from its coefficients and without decoding.
 //!
 //! At a few planes the decoder's estimate is made of the coefficients, transformed back and compared. At all others the
-//! sum of the coefficients' errors is known (`leading`). The filters are not quite orthogonal: the samples' error is up
+//! sum of the coefficients' errors is known (`squares`). The filters are not quite orthogonal: the samples' error is up
 //! to a tenth larger than the coefficients', by a ratio that changes slowly from plane to plane, and so does the
 //! largest error in units of the root of the mean square. Both are interpolated between the planes that are measured.
 
@@ -9,6 +9,7 @@ use super::bands::Band;
 use super::boxes::for_each_row;
 use super::layout::{is_single, Layout};
 use super::number::{Coefficient, Number, CENTRE, CENTRE_LEADING};
+use super::squares::Pass;
 use super::transform;
 use crate::codec::{Progress, Segment};
 use crate::judge::{judged, Errors, Judge};
@@ -24,8 +25,13 @@ const INTEGER_PLANES_LAST: usize = 5;
 /// by at most 2 %, and the second scatters by up to 35 % from plane to plane (on noise, rarely, by 80 %).
 const RMSE_MARGIN: f64 = 1.08;
 const LARGEST_MARGIN: f64 = 2.0;
-/// The first factor for integers, whose rounding in the transform is none of the coefficients' errors.
-const INTEGER_RMSE_MARGIN: f64 = 1.35;
+/// The first factor for integers.
+const INTEGER_RMSE_MARGIN: f64 = 1.15;
+/// Lifting of integers rounds: where a coefficient is off by few steps, the parts of it that reach other samples become
+/// whole numbers. That adds this part of the squares for each axis, as if by interest, ...
+const LIFTING_PART: f64 = 0.8;
+/// ... but no more than this for each sample.
+const LIFTING_SQUARES_MAX: f64 = 0.75;
 /// The first factor before the first measured plane.
 const EARLY_RMSE_MARGIN: f64 = 1.15;
 const EARLY_LARGEST_MARGIN: f64 = 2.4;
@@ -147,8 +153,8 @@ fn estimate_integers(field: &mut [i64], layout: &Layout, (index, band): (usize, 
 pub(super) struct Passes<'a> {
     pub(super) layout: &'a Layout,
     pub(super) segments: &'a [Segment],
-    /// One for each pass.
-    pub(super) squares: Vec<f64>,
+    /// One for each pass: the coefficients' squared errors.
+    pub(super) ends: Vec<Pass>,
     pub(super) per_plane: usize,
     pub(super) integer: bool,
 }
@@ -162,6 +168,13 @@ struct Measured {
     errors: Errors,
 }
 
+/// Squares that the rounding of lifting adds: a part of those of the coefficients, and the most of them.
+#[derive(Clone, Copy)]
+struct Lifting {
+    part: f64,
+    most: f64,
+}
+
 impl Passes<'_> {
     /// The error that is left, from nothing to everything.
     #[inline(always)]
@@ -173,17 +186,32 @@ impl Passes<'_> {
     ) -> Vec<Progress> {
         let samples = tile.samples.len();
         let mut points = beginning(tile, self.segments[0].bytes.len());
-        self.squares.iter_mut().for_each(|squares| *squares *= tile.unit * tile.unit);
-        let rounding = rounding_of(tile);
+        for pass in &mut self.ends {
+            let inner = pass.inner.iter_mut().map(|(_, squares)| squares);
+            inner.chain([&mut pass.squares]).for_each(|squares| *squares *= tile.unit * tile.unit);
+        }
+        let planes = self.planes_measured(samples, base_bytes);
+        let errors_at = |plane: &usize| {
+            C::errors_at(coefficients, self.layout, self.layout.highest - *plane as i32, tile)
+        };
+        let found: Vec<Errors> = planes.iter().map(errors_at).collect();
+        let is_complete = self.ends.last().is_some_and(|end| end.squares == 0.0);
+        // Integers are off by the rounding alone where all coefficients are known.
+        let rounding = match self.integer {
+            true => found.last().copied().filter(|_| is_complete).unwrap_or_default(),
+            false => rounding_of(tile),
+        };
+        let lifting = self.lifting(tile.unit * tile.unit * samples as f64);
         let mut measured: Vec<Measured> = Vec::new();
-        for plane in self.planes_measured(samples, base_bytes) {
-            let errors = C::errors_at(coefficients, self.layout, self.layout.highest - plane as i32, tile);
+        for (plane, errors) in planes.into_iter().zip(found) {
             let pass = (plane + 1) * self.per_plane - 1;
             measured.push(self.measured(pass, errors, samples, (rounding, measured.last())));
         }
         let mut before = points.last().map_or(Errors::default(), |point| point.errors);
-        for pass in 0..self.squares.len() {
-            let (errors, is_measured) = self.errors_of(pass, &measured, samples, rounding);
+        for pass in 0..self.ends.len() {
+            let end = &self.ends[pass];
+            let (errors, is_measured) =
+                self.errors_of((pass, end.squares), &measured, samples, (rounding, lifting));
             let exponent = self.layout.highest - (pass / self.per_plane) as i32;
             let layer = self.layout.layer(exponent, pass % self.per_plane) as u16;
             let bytes = self.segments.binary_search_by_key(&layer, |segment| segment.layer);
@@ -195,6 +223,12 @@ impl Passes<'_> {
                     errors: before,
                     measured: false,
                 });
+            } else {
+                points.extend(end.inner.iter().map(|(bytes, squares)| {
+                    let (errors, _) =
+                        self.errors_of((pass, *squares), &measured, samples, (rounding, lifting));
+                    Progress { layer, bytes: *bytes, errors, measured: false }
+                }));
             }
             points.push(Progress { layer, bytes, errors, measured: is_measured });
             before = errors;
@@ -202,9 +236,18 @@ impl Passes<'_> {
         points
     }
 
+    /// The part of squares that the rounding of lifting adds, where one step for each sample makes `steps` of them.
+    fn lifting(&self, steps: f64) -> Lifting {
+        if !self.integer {
+            return Lifting { part: 0.0, most: 0.0 };
+        }
+        let axes = self.layout.extents.iter().filter(|length| **length > 1).count();
+        Lifting { part: (1.0 + LIFTING_PART).powi(axes as i32) - 1.0, most: LIFTING_SQUARES_MAX * steps }
+    }
+
     /// The planes to measure, first to last.
     fn planes_measured(&self, samples: usize, base_bytes: usize) -> Vec<usize> {
-        let planes = self.squares.len() / self.per_plane;
+        let planes = self.ends.len() / self.per_plane;
         if samples <= SMALL_SAMPLES {
             return (0..planes).collect();
         }
@@ -233,7 +276,7 @@ impl Passes<'_> {
         samples: usize,
         (rounding, before): (Errors, Option<&Measured>),
     ) -> Measured {
-        let ratio = (errors.squares - rounding.squares) / self.squares[pass];
+        let ratio = (errors.squares - rounding.squares) / self.ends[pass].squares;
         if RATIOS.contains(&ratio) && rounding.squares < ROUNDING_MAX * errors.squares {
             let crest = errors.largest / (errors.squares / samples as f64).sqrt();
             return Measured { pass, ratio, crest, errors };
@@ -246,16 +289,16 @@ impl Passes<'_> {
     /// The errors when a pass is done, and whether they were measured.
     fn errors_of(
         &self,
-        pass: usize,
+        (pass, squares): (usize, f64),
         measured: &[Measured],
         samples: usize,
-        rounding: Errors,
+        (rounding, lifting): (Errors, Lifting),
     ) -> (Errors, bool) {
         let next = measured.partition_point(|known| known.pass < pass);
         let Some(after) = measured.get(next) else {
             return (Errors::default(), false);
         };
-        if after.pass == pass {
+        if after.pass == pass && squares == self.ends[pass].squares {
             return (after.errors, true);
         }
         let chance = 1.0 + CHANCE / (samples as f64).sqrt();
@@ -273,8 +316,9 @@ impl Passes<'_> {
             }
             None => (after.ratio, after.crest, EARLY_RMSE_MARGIN, EARLY_LARGEST_MARGIN),
         };
-        let rmse_margin = if self.integer { f64::max(rmse_margin, INTEGER_RMSE_MARGIN) } else { rmse_margin };
-        let squares = self.squares[pass] * ratio * (rmse_margin * chance).powi(2) + rounding.squares;
+        let rmse_margin = if self.integer { rmse_margin.max(INTEGER_RMSE_MARGIN) } else { rmse_margin };
+        let lifted = (lifting.part * squares).min(lifting.most);
+        let squares = squares * ratio * (rmse_margin * chance).powi(2) + lifted + rounding.squares;
         let squares = squares.max(after.errors.squares);
         let crest = crest * largest_margin * chance;
         let largest = (crest * (squares / samples as f64).sqrt() + rounding.largest).min(squares.sqrt());

@@ -18,7 +18,6 @@ mod decode;
 mod encode;
 mod lattice;
 mod layout;
-mod leading;
 mod lifting;
 mod magnitudes;
 mod measure;
@@ -26,6 +25,7 @@ mod model;
 mod number;
 mod passes;
 mod rans;
+mod squares;
 #[cfg(test)]
 mod tests;
 mod transform;
@@ -33,6 +33,7 @@ mod words;
 
 use crate::codec::{Coded, Segment, TileCodec};
 use crate::judge::Measuring;
+pub(crate) use number::scaled;
 pub use number::Number;
 
 /// The parameters that all tiles of an array share. Coefficients have unit gain in the L2 norm, so a plane of exponent

@@ -3,6 +3,7 @@
 use super::lattice::BLOCK;
 use super::lifting::Lift;
 use super::magnitudes::Magnitudes;
+use super::squares::Steps;
 use crate::sample::Sample;
 
 /// A sample that the codec takes.
@@ -19,6 +20,19 @@ pub trait Number: Sample {
     /// `offset + centre`. A value outside the range becomes its nearest end, or wraps round where `wrapping` is set
     /// because the samples span so much that [`Number::centred`] wrapped.
     fn uncentred(offset: i64, centre: i64, wrapping: bool) -> Self;
+
+    /// `self / 2^exponent`; integers are rounded down, and their exponent is below their bits.
+    fn divided(self, exponent: i32) -> Self;
+
+    /// `self * 2^exponent`; an integer becomes the middle of those that [`Number::divided`] makes it of, and the nearest
+    /// such number in the range if there is none.
+    fn multiplied(self, exponent: i32) -> Self;
+}
+
+/// `value * 2^exponent`; in two steps, since the power itself may be no double.
+pub(crate) fn scaled(value: f64, exponent: i32) -> f64 {
+    let half = exponent / 2;
+    value * f64::from(half).exp2() * f64::from(exponent - half).exp2()
 }
 
 macro_rules! float_number {
@@ -37,6 +51,16 @@ macro_rules! float_number {
 
             fn uncentred(offset: i64, centre: i64, _wrapping: bool) -> Self {
                 offset.wrapping_add(centre) as $float
+            }
+
+            #[inline(always)]
+            fn divided(self, exponent: i32) -> Self {
+                scaled(f64::from(self), -exponent) as $float
+            }
+
+            #[inline(always)]
+            fn multiplied(self, exponent: i32) -> Self {
+                scaled(f64::from(self), exponent) as $float
             }
         }
     };
@@ -65,6 +89,19 @@ macro_rules! integer_number {
                 let value = i128::from(offset) + i128::from(centre as $integer);
                 value.clamp(i128::from(<$integer>::MIN), i128::from(<$integer>::MAX)) as $integer
             }
+
+            #[inline(always)]
+            fn divided(self, exponent: i32) -> Self {
+                self >> exponent.clamp(0, <$integer>::BITS as i32 - 1)
+            }
+
+            #[inline(always)]
+            fn multiplied(self, exponent: i32) -> Self {
+                let exponent = exponent.clamp(0, <$integer>::BITS as i32 - 1);
+                let (least, most) = (<$integer>::MIN >> exponent, <$integer>::MAX >> exponent);
+                let middle = ((1_u64 << exponent) / 2) as $integer;
+                (self.clamp(least, most) << exponent) + middle
+            }
         }
     )*};
 }
@@ -80,6 +117,12 @@ const HALF_BITS: usize = 32;
 
 /// A number that the transform yields.
 pub(super) trait Coefficient: Lift {
+    /// A magnitude in steps.
+    type Steps: Steps;
+
+    /// Magnitudes in steps, not rounded.
+    fn steps(block: &[Self; BLOCK], step_inverse: f64) -> [Self::Steps; BLOCK];
+
     /// Magnitudes of so many bits in whole steps, rounded towards zero, and a word of signs (one is negative).
     fn quantised(block: &[Self; BLOCK], step_inverse: f64, bits: usize) -> (Magnitudes, u64);
 
@@ -109,6 +152,18 @@ pub(super) const CENTRE: f64 = 0.48;
 macro_rules! float_coefficient {
     ($float:ty) => {
         impl Coefficient for $float {
+            type Steps = $float;
+
+            #[inline(always)]
+            fn steps(block: &[Self; BLOCK], step_inverse: f64) -> [Self; BLOCK] {
+                let step_inverse = step_inverse as $float;
+                let mut steps = [0.0; BLOCK];
+                for (step, value) in steps.iter_mut().zip(block) {
+                    *step = value.abs() * step_inverse;
+                }
+                steps
+            }
+
             #[inline(always)]
             fn quantised(block: &[Self; BLOCK], step_inverse: f64, bits: usize) -> (Magnitudes, u64) {
                 let mut magnitudes = Magnitudes::ZERO;
@@ -174,6 +229,17 @@ float_coefficient!(f32);
 float_coefficient!(f64);
 
 impl Coefficient for i64 {
+    type Steps = f64;
+
+    #[inline(always)]
+    fn steps(block: &[Self; BLOCK], _step_inverse: f64) -> [f64; BLOCK] {
+        let mut steps = [0.0; BLOCK];
+        for (step, value) in steps.iter_mut().zip(block) {
+            *step = value.unsigned_abs() as f64;
+        }
+        steps
+    }
+
     #[inline(always)]
     fn quantised(block: &[Self; BLOCK], _step_inverse: f64, _bits: usize) -> (Magnitudes, u64) {
         let mut magnitudes = Magnitudes::ZERO;

@@ -33,8 +33,6 @@ pub(super) struct Blocks {
     pub(super) planes: Vec<Vec<u64>>,
     /// Lowest plane of each block whose refinement is complete.
     pub(super) refined: Vec<u8>,
-    /// The number of coefficients that have become significant.
-    pub(super) found: u32,
     above: Above,
 }
 
@@ -272,7 +270,6 @@ impl Blocks {
             negative: empty(),
             planes: vec![Vec::new(); bits],
             refined: vec![bits as u8; length],
-            found: 0,
             above,
             lattice,
         }
@@ -288,6 +285,16 @@ impl Blocks {
         let (word, bit) = self.above.place(block);
         for plane in 0..bits {
             self.above.summits[word * self.bits + plane] |= 1 << bit;
+        }
+    }
+
+    /// Call `work` with each block's place and the coefficients of it that became significant in the current plane.
+    #[inline(always)]
+    pub(super) fn for_each_fresh(&self, mut work: impl FnMut(usize, u64)) {
+        for (place, fresh) in self.fresh.iter().enumerate() {
+            if *fresh != 0 {
+                work(place, *fresh);
+            }
         }
     }
 
@@ -437,7 +444,6 @@ impl Blocks {
         if channel.exhausted() {
             return false;
         }
-        self.found += found.count_ones();
         self.significant[index] |= found;
         self.fresh[index] |= found;
         self.negative[index] = self.negative[index] & !found | words.deposit(signs, found);

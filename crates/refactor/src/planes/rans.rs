@@ -49,14 +49,22 @@ pub(super) struct Encoder {
     pending_bits: u32,
     /// Plain bits that the decoder has read but not used.
     ahead_bits: u32,
+    /// Symbols before each mark, as a number of intervals.
+    marks: Vec<usize>,
 }
 
 impl Encoder {
-    /// The bytes of all symbols and bits since the last call.
+    /// Asks for the byte at which the symbols so far end.
+    pub(super) fn mark(&mut self) {
+        self.marks.push(self.intervals.len());
+    }
+
+    /// The bytes of all symbols and bits since the last call, and how many of them give the symbols before each mark.
     #[inline(always)]
-    pub(super) fn finish(&mut self) -> Vec<u8> {
+    pub(super) fn finish(&mut self) -> (Vec<u8>, Vec<usize>) {
+        let marks = std::mem::take(&mut self.marks);
         if self.intervals.is_empty() {
-            return Vec::new();
+            return (Vec::new(), vec![0; marks.len()]);
         }
         if self.pending_bits > 0 {
             self.plain.push(self.pending as u32);
@@ -65,21 +73,29 @@ impl Encoder {
         let mut states = [STATE_MIN; 2];
         let mut plain = self.plain.iter().rev();
         let mut turn = self.symbols;
-        for &interval in self.intervals.iter().rev() {
-            if interval == PLAIN_WORD {
-                let word = plain.next().copied().unwrap_or(0);
-                words.push((word >> 16) as u16);
-                words.push(word as u16);
-                continue;
+        // Words behind each mark, the last mark first.
+        let mut behind = Vec::with_capacity(marks.len());
+        let mut rest = self.intervals.as_slice();
+        for mark in marks.iter().copied().rev().chain([0]) {
+            let (before, after) = rest.split_at(mark);
+            rest = before;
+            for &interval in after.iter().rev() {
+                if interval == PLAIN_WORD {
+                    let word = plain.next().copied().unwrap_or(0);
+                    words.push((word >> 16) as u16);
+                    words.push(word as u16);
+                    continue;
+                }
+                turn -= 1;
+                let (start, length) = (interval >> 16, interval & 0xffff);
+                let mut state = states[turn & 1];
+                if state >> (32 - FREQUENCY_BITS) >= length {
+                    words.push(state as u16);
+                    state >>= 16;
+                }
+                states[turn & 1] = ((state / length) << FREQUENCY_BITS) + state % length + start;
             }
-            turn -= 1;
-            let (start, length) = (interval >> 16, interval & 0xffff);
-            let mut state = states[turn & 1];
-            if state >> (32 - FREQUENCY_BITS) >= length {
-                words.push(state as u16);
-                state >>= 16;
-            }
-            states[turn & 1] = ((state / length) << FREQUENCY_BITS) + state % length + start;
+            behind.push(words.len());
         }
         for state in states.iter().rev() {
             words.push(*state as u16);
@@ -92,7 +108,8 @@ impl Encoder {
         for (bytes, word) in bytes.chunks_exact_mut(2).zip(words.iter().rev()) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
-        bytes
+        let ends = behind.iter().take(marks.len()).rev().map(|behind| 2 * (words.len() - behind)).collect();
+        (bytes, ends)
     }
 }
 
@@ -204,15 +221,21 @@ mod tests {
         ) {
             let mut models = [Model::new(20), Model::new(128)];
             let mut encoder = Encoder::default();
-            for &(kind, value) in &symbols {
+            let middle = symbols.len() / 2;
+            for (number, &(kind, value)) in symbols.iter().enumerate() {
+                if number == middle {
+                    encoder.mark();
+                }
                 match kind {
                     0 => drop(encoder.symbol(&mut models[0], value & value >> 8 & 15)),
                     1 => drop(encoder.symbol(&mut models[1], value & 15)),
                     _ => drop(encoder.plain(u64::from(value), 32)),
                 }
             }
-            let bytes = encoder.finish();
-            for length in [bytes.len(), (bytes.len() as f64 * cut) as usize] {
+            let (bytes, ends) = encoder.finish();
+            let marked = ends.first().copied().unwrap_or(0);
+            for length in [bytes.len(), (bytes.len() as f64 * cut) as usize, marked] {
+                let mut returned_symbols = 0;
                 let mut models = [Model::new(20), Model::new(128)];
                 let mut decoder = Decoder::new(&bytes[..length]);
                 for &(kind, value) in &symbols {
@@ -226,7 +249,9 @@ mod tests {
                         break;
                     }
                     prop_assert_eq!(expected, returned);
+                    returned_symbols += 1;
                 }
+                prop_assert!(length < marked || returned_symbols >= middle, "{returned_symbols} of {middle}");
             }
         }
     }

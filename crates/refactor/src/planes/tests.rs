@@ -123,7 +123,7 @@ proptest! {
             DecodingTo { tile: tile(), samples: &mut restored }.run(Portable);
             let mut dispatched = restored.clone();
             words::dispatch(DecodingTo { tile: tile(), samples: &mut dispatched });
-            let bits = |all: &[T]| all.iter().map(|sample| sample.folded()).collect::<Vec<_>>();
+            let bits = |all: &[T]| all.iter().map(|sample| sample.to_f64().to_bits()).collect::<Vec<_>>();
             prop_assert_eq!(bits(&restored), bits(&dispatched));
             Ok(())
         }
@@ -139,7 +139,7 @@ proptest! {
         seed in any::<u64>(), noise in 1.0_f64..50.0,
     ) {
         let samples = field(shape, seed, noise);
-        let judge = Original { samples: &samples, taken: None };
+        let judge = Original { samples: &samples, taken: None, scale: 1.0 };
         let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes: size_of_val(&samples[..]) / 128 };
         let coded: Coded = SETTINGS.encode(&samples, shape, 1, &measuring);
         let layers = by_layer(&coded.segments);
