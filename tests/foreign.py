@@ -119,6 +119,8 @@ def _darshan(folder: Path) -> None:
 
     for _, answer in read_logs(sorted(folder.iterdir()), seconds_max=60):
         assert str(answer)
+    for path in sorted(folder.iterdir()):
+        command("plan", "similar", path)
 
 
 def _lustre_text(folder: Path) -> None:
@@ -228,6 +230,15 @@ def _accounting(folder: Path) -> None:
         read_accounting(folder / "sacct.txt")
 
 
+def _job(folder: Path) -> None:
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.jobs import read_job
+
+    for name in ("jobspec.yaml", "job.sh"):
+        with refused(ProvisioningError):
+            read_job(folder / name)
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
@@ -248,6 +259,7 @@ DECODERS = {
     "simulated-run": Decoder(_simulated_run),
     "scenario": Decoder(_scenario),
     "accounting": Decoder(_accounting),
+    "job": Decoder(_job),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 
