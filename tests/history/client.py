@@ -38,7 +38,7 @@ class Client:
         self.number += 1
         begun = {"number": self.number, "kind": kind, "file": file, "value": value.strip(), "begin": time.monotonic()}
         self.history.write(json.dumps(begun) + "\n")
-        ended = {"number": self.number, "error": 0}
+        ended: dict[str, object] = {"number": self.number, "error": 0}
         try:
             told = operation(str(self.folder / file), value)
             if told is not None:
