@@ -44,6 +44,7 @@ TEST_ONLY = {"weir-device": {"weir-placement"}}
 PACKAGES = {
     "cli": {
         "deployment",
+        "provisioning",
         "simulation",
         "adaptive",
         "experiments",
@@ -56,6 +57,7 @@ PACKAGES = {
         "distribution",
         "errors",
     },
+    "provisioning": {"tracing", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},

@@ -110,7 +110,8 @@ def _parsed(path: Path, text: str) -> Any:
         if any(isinstance(each, yaml.AliasToken) for each in yaml.scan(text)):
             raise _wrong(path, "it has aliases (`*name`)")
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # Numbers and dates that Python does not hold are no YAML errors.
         raise _wrong(path, " ".join(str(error).split())) from error
     except RecursionError as error:
         raise _wrong(path, "it is nested too deeply") from error
