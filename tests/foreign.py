@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from weir.tracing.totals import TotalsReader
+
 MEMORY_BYTES_MAX = 768 << 20
 """The memory of a decoder beside its imports; the samples have at most some hundred kilobytes."""
 _NUMBERS = (b"0", b"-1", b"1", b"255", b"2147483648", b"9223372036854775807", b"18446744073709551616",
@@ -114,13 +116,20 @@ def _trace(folder: Path) -> None:
     command("layout", "advise", folder, "--targets", "8")
 
 
+TOTALS = TotalsReader()
+"""Its process stays over the rounds."""
+
+
 def _darshan(folder: Path) -> None:
-    from weir.tracing.darshan import read_logs
+    from weir.provisioning.identity import identify
+    from weir.provisioning.traits import of_log
+    from weir.tracing.darshan import DarshanError, read_logs
 
     for _, answer in read_logs(sorted(folder.iterdir()), seconds_max=60):
         assert str(answer)
     for path in sorted(folder.iterdir()):
-        command("plan", "similar", path)
+        with refused(DarshanError):
+            identify(of_log(TOTALS.read(path, seconds_max=60)))
 
 
 def _lustre_text(folder: Path) -> None:
