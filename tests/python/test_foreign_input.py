@@ -254,7 +254,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "sweep": (sweep, 400),
     "simulated-run": (simulated_run, 150),
     "scenario": (scenario, 150),
-    "job": (job, 2000),
+    "job": (job, 1000),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
