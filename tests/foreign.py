@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from weir.tracing.totals import TotalsReader
+
 MEMORY_BYTES_MAX = 768 << 20
 """The memory of a decoder beside its imports; the samples have at most some hundred kilobytes."""
 _NUMBERS = (b"0", b"-1", b"1", b"255", b"2147483648", b"9223372036854775807", b"18446744073709551616",
@@ -114,11 +116,20 @@ def _trace(folder: Path) -> None:
     command("layout", "advise", folder, "--targets", "8")
 
 
+TOTALS = TotalsReader()
+"""Its process stays over the rounds."""
+
+
 def _darshan(folder: Path) -> None:
-    from weir.tracing.darshan import read_logs
+    from weir.provisioning.identity import identify
+    from weir.provisioning.traits import of_log
+    from weir.tracing.darshan import DarshanError, read_logs
 
     for _, answer in read_logs(sorted(folder.iterdir()), seconds_max=60):
         assert str(answer)
+    for path in sorted(folder.iterdir()):
+        with refused(DarshanError):
+            identify(of_log(TOTALS.read(path, seconds_max=60)))
 
 
 def _lustre_text(folder: Path) -> None:
@@ -228,6 +239,15 @@ def _accounting(folder: Path) -> None:
         read_accounting(folder / "sacct.txt")
 
 
+def _job(folder: Path) -> None:
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.jobs import read_job
+
+    for name in ("jobspec.yaml", "job.sh"):
+        with refused(ProvisioningError):
+            read_job(folder / name)
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
@@ -248,6 +268,7 @@ DECODERS = {
     "simulated-run": Decoder(_simulated_run),
     "scenario": Decoder(_scenario),
     "accounting": Decoder(_accounting),
+    "job": Decoder(_job),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

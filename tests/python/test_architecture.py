@@ -45,6 +45,7 @@ TEST_ONLY = {"weir-device": {"weir-placement"}}
 PACKAGES = {
     "cli": {
         "deployment",
+        "provisioning",
         "simulation",
         "adaptive",
         "experiments",
@@ -57,6 +58,7 @@ PACKAGES = {
         "distribution",
         "errors",
     },
+    "provisioning": {"tracing", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},

@@ -20,6 +20,7 @@ from typing import Any
 import click
 import foreign
 import numpy
+import provisioned
 import pytest
 import simulated
 from lustre_messages import statistics, target
@@ -229,6 +230,11 @@ def accounting(folder: Path) -> None:
     (folder / "sacct.txt").write_text("\n".join([*lines, ""]))
 
 
+def job(folder: Path) -> None:
+    (folder / "jobspec.yaml").write_text(provisioned.JOBSPEC)
+    (folder / "job.sh").write_text(provisioned.SCRIPT)
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -248,6 +254,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "sweep": (sweep, 400),
     "simulated-run": (simulated_run, 150),
     "scenario": (scenario, 150),
+    "job": (job, 1000),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
@@ -286,6 +293,10 @@ COMMANDS = {
     "trace export target": OWN,
     "trace show paths": "traces",
     "place past": "traces",
+    "plan identity logs": "darshan",
+    "plan identity job_file": "job",
+    "plan similar logs": "darshan",
+    "plan similar job_file": "job",
     "place creations": "creations",
     "place lustre": "lustre-document",
     "place database": "database",

@@ -51,6 +51,7 @@ _COMMANDS = {
     "stats": "weir.cli.stats:stats",
     "trace": "weir.cli.trace:trace",
     "place": "weir.cli.place:place",
+    "plan": "weir.cli.plan:plan",
     "rebalance": "weir.cli.rebalance:rebalance",
     "adapt": "weir.cli.adapt:adapt",
     "config": "weir.cli.config:config",

@@ -190,23 +190,31 @@ def read_logs(
     Yields:
         The path of each log, with the log or the reason why it cannot be read.
     """
-    reader: _Reader | None = None
+    reader: Reader | None = None
     try:
         for path in paths:
-            refused = _refusal(path)
+            refused = refusal(path)
             if refused is not None:
                 yield path, refused
                 continue
             if reader is None or not reader.is_alive:
-                reader = _Reader()
-            yield path, reader.read(path, seconds_max, times=times)
+                reader = Reader()
+            answer = reader.ask(path, seconds_max, "times" if times else "files")
+            yield path, answer if isinstance(answer, DarshanError) else _log(path, answer)
     finally:
         if reader is not None:
             reader.end()
 
 
-def _refusal(path: Path) -> DarshanError | None:
-    """The reason why a file is no readable log; decided here, as the library only reports that it failed."""
+def refusal(path: Path) -> DarshanError | None:
+    """Decide whether a file can be a log, because the library only reports that it failed.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The reason why the file is no readable log; None where it may be one.
+    """
     if importlib.util.find_spec("darshan") is None:
         return DarshanError(
             f"{path}: Darshan logs are read by the package darshan, which is not installed",
@@ -234,10 +242,11 @@ def _refusal(path: Path) -> DarshanError | None:
     return None
 
 
-class _Reader:
-    """The child process."""
+class Reader:
+    """A child process that reads logs by Darshan's library, one after the other."""
 
     def __init__(self) -> None:
+        """Start the process."""
         self._child = subprocess.Popen(
             [sys.executable, "-P", "-m", "weir.tracing.darshan_reader"],
             stdin=subprocess.PIPE,
@@ -249,9 +258,18 @@ class _Reader:
         self._allowance = _START_SECONDS_MAX
         self.is_alive = True
 
-    def read(self, path: Path, seconds_max: float, *, times: bool) -> DarshanLog | DarshanError:
-        """Read one log. If the child died or took too long, an error is returned, and the child is gone."""
-        line = self._ask(path, seconds_max + self._allowance, times=times)
+    def ask(self, path: Path, seconds_max: float, want: str) -> dict[str, Any] | DarshanError:
+        """Read one log. If the process died or took too long, it is gone.
+
+        Args:
+            path: The log.
+            seconds_max: Longest time that the library may take.
+            want: `files`, `times` or `totals`, as in `weir.tracing.darshan_reader`.
+
+        Returns:
+            The log's content, or the reason why there is none.
+        """
+        line = self._line(path, seconds_max + self._allowance, want)
         self._allowance = 0.0
         if isinstance(line, DarshanError):
             self.end()
@@ -262,14 +280,15 @@ class _Reader:
                 f"{path} cannot be read by Darshan's library: {answer['error']}",
                 hint="it is damaged or cut short; copy it again, or leave it out",
             )
-        return _log(path, answer["log"])
+        log: dict[str, Any] = answer["log"]
+        return log
 
-    def _ask(self, path: Path, seconds_max: float, *, times: bool) -> bytes | DarshanError:
+    def _line(self, path: Path, seconds_max: float, want: str) -> bytes | DarshanError:
         assert self._child.stdin is not None and self._child.stdout is not None
         deadline = time.monotonic() + seconds_max
         line = bytearray()
         try:
-            self._child.stdin.write(json.dumps({"path": str(path), "times": times}).encode() + b"\n")
+            self._child.stdin.write(json.dumps({"path": str(path), "want": want}).encode() + b"\n")
             self._child.stdin.flush()
         except BrokenPipeError:
             return self._died(path)

@@ -1,13 +1,15 @@
 """Reader of Darshan logs by Darshan's own library, in a process of its own, which a damaged log may crash.
 
-    python -m weir.tracing.darshan_reader    requests as JSON on standard input, one a line: {"path": ..., "times": ...}
+    python -m weir.tracing.darshan_reader    requests as JSON on standard input, one a line: {"path": ..., "want": ...}
 
 Each request is answered with one line of JSON: `{"log": ...}`, in the words of `weir.tracing.darshan`, or `{"error":
-...}`. With `times` each file has the times of its accesses too, and the traced ones one by one.
+...}`. The request wants `files`; `times`, by which each file has the times of its accesses too, and the traced ones one
+by one; or `totals`, the counters of each module over all files, in place of the files.
 """
 
 import json
 import os
+import re
 import resource
 import sys
 import tempfile
@@ -20,6 +22,8 @@ MEMORY_BYTES_MAX = 8 << 30
 
 _MODULES = {"POSIX": "POSIX", "STDIO": "STDIO", "MPI-IO": "MPIIO"}
 """Modules that count reads and writes of files, with the prefixes of their counters."""
+_STRUCTURES = {"POSIX": "posix", "STDIO": "stdio", "MPI-IO": "mpiio"}
+"""Names of the modules in the library's structures."""
 _DXT = ("DXT_POSIX", "DXT_MPIIO")
 _USED = (*_MODULES, *_DXT, "LUSTRE")
 _TIMED = (
@@ -28,6 +32,9 @@ _TIMED = (
 )
 """Fields of an access in an answer with times."""
 _UNKNOWN_ARGUMENTS = "<unknown args>"
+
+_NO_SUM = re.compile(r"MODE|RENAMED|ALIGNMENT$|^MAX_|_STRIDE$|_ACCESS$|^FASTEST|^SLOWEST")
+"""Counters that are a size, a rank or an extreme, and do not add up."""
 
 Record = dict[str, Any]
 
@@ -44,14 +51,14 @@ def main() -> None:
     os.dup2(2, 1)
     for line in sys.stdin:
         request = json.loads(line)
-        answers.write(json.dumps(_answer(request["path"], times=request["times"])) + "\n")
+        answers.write(json.dumps(_answer(request["path"], request["want"])) + "\n")
         answers.flush()
 
 
-def _answer(path: str, *, times: bool) -> Record:
+def _answer(path: str, want: str) -> Record:
     with _complaints() as said:
         try:
-            found = _read(path, times=times)
+            found = _read(path, want)
         except (
             _DamagedError,
             UnicodeDecodeError,
@@ -91,7 +98,7 @@ def _first_line(text: str) -> str:
     return lines[0].partition(":")[2].strip().rstrip(".") if lines else ""
 
 
-def _read(path: str, *, times: bool) -> Record:
+def _read(path: str, want: str) -> Record:
     from darshan.backend import cffi_backend as library
 
     log = library.log_open(path)
@@ -99,28 +106,62 @@ def _read(path: str, *, times: bool) -> Record:
         raise _DamagedError("the library cannot open it")
     try:
         modules = library.log_get_modules(log)
-        names = library.log_get_name_records(log)
         job = library.log_get_job(log)
-        records = {module: list(_records(library, log, module, times=times)) for module in _USED if module in modules}
-        return {
+        ranks = max(int(job["nprocs"]), 1)
+        head = {
             "version": job["log_ver"],
             "job_id": int(job["jobid"]),
             "uid": int(job["uid"]),
             "command": library.log_get_exe(log).replace(_UNKNOWN_ARGUMENTS, "").split(),
-            "ranks": max(int(job["nprocs"]), 1),
+            "ranks": ranks,
             "started": job["start_time_sec"] + job["start_time_nsec"] * 1e-9,
             "seconds": float(job["run_time"]),
             "incomplete": sorted(name for name in _USED if name in modules and modules[name]["partial_flag"]),
             "modules": sorted(modules),
             "lustre": [place for place, kind in library.log_get_mounts(log) if kind == "lustre"],
-            "files": _files(names, records, ranks=max(int(job["nprocs"]), 1), times=times),
         }
+        if want == "totals":
+            counted = {module: _totals(library, log, module) for module in _MODULES if module in modules}
+            return {**head, "totals": counted}
+        times = want == "times"
+        names = library.log_get_name_records(log)
+        records = {module: list(_records(library, log, module, times=times)) for module in _USED if module in modules}
+        return {**head, "files": _files(names, records, ranks=ranks, times=times)}
     finally:
         library.log_close(log)
 
 
-def _records(library: Any, log: Record, module: str, *, times: bool) -> Iterator[Record]:
-    """The records of one module, decoded here: the package's own loop takes a damaged record for the end."""
+def _totals(library: Any, log: Record, module: str) -> Record:
+    """The counters of a module over all of its records."""
+    import numpy
+
+    names = library.counter_names(module)
+    time_names = library.fcounter_names(module)
+    counters = numpy.zeros(len(names), dtype=numpy.int64)
+    times = numpy.zeros(len(time_names))
+    files: set[int] = set()
+    shared = 0
+    kind = f"struct darshan_{_STRUCTURES[module]}_file **"
+    for buffer in _buffers(library, log, module):
+        record = library.ffi.cast(kind, buffer)[0]
+        # Darshan writes -1 where it does not count.
+        counters += numpy.frombuffer(library.ffi.buffer(record.counters), dtype=numpy.int64).clip(min=0)
+        times += numpy.frombuffer(library.ffi.buffer(record.fcounters), dtype=numpy.float64).clip(min=0)
+        files.add(int(record.base_rec.id))
+        shared += int(record.base_rec.rank) < 0
+    prefix = f"{_MODULES[module]}_"
+    counted = {name.removeprefix(prefix): int(each) for name, each in zip(names, counters, strict=True)}
+    timed = {name.removeprefix(f"{prefix}F_"): float(each) for name, each in zip(time_names, times, strict=True)}
+    return {
+        "files": len(files),
+        "shared_files": shared,
+        "counters": {name: each for name, each in counted.items() if not _NO_SUM.search(name)},
+        "seconds": {name: timed[name] for name in ("READ_TIME", "WRITE_TIME", "META_TIME")},
+    }
+
+
+def _buffers(library: Any, log: Record, module: str) -> Iterator[Any]:
+    """The records of one module: the package's own loop takes a damaged record for the end."""
     index = library.log_get_modules(log)[module]["idx"]
     while True:
         buffer = library.ffi.new("void **")
@@ -130,19 +171,24 @@ def _records(library: Any, log: Record, module: str, *, times: bool) -> Iterator
         if got < 0:
             raise _DamagedError(f"its {module} records are damaged")
         try:
-            if module == "LUSTRE":
-                yield _lustre(library, buffer)
-            elif module in _DXT:
-                yield _traced(library, buffer, times=times)
-            else:
-                yield _counted(library, buffer, module)
+            yield buffer
         finally:
             library.libdutil.darshan_free(buffer[0])
 
 
+def _records(library: Any, log: Record, module: str, *, times: bool) -> Iterator[Record]:
+    """The decoded records of one module."""
+    for buffer in _buffers(library, log, module):
+        if module == "LUSTRE":
+            yield _lustre(library, buffer)
+        elif module in _DXT:
+            yield _traced(library, buffer, times=times)
+        else:
+            yield _counted(library, buffer, module)
+
+
 def _counted(library: Any, buffer: Any, module: str) -> Record:
-    kind = {"POSIX": "posix", "STDIO": "stdio", "MPI-IO": "mpiio"}[module]
-    record = library.ffi.cast(f"struct darshan_{kind}_file **", buffer)[0]
+    record = library.ffi.cast(f"struct darshan_{_STRUCTURES[module]}_file **", buffer)[0]
     counters = dict(zip(library.counter_names(module), record.counters, strict=False))
     times = dict(zip(library.fcounter_names(module), record.fcounters, strict=False))
     prefix = _MODULES[module]

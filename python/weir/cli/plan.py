@@ -1,0 +1,143 @@
+"""`weir plan`: the storage that a job needs, from the logs of its past runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.errors import CommandError, warn
+from weir.cli.output import output_option
+from weir.distribution import install_command
+
+if TYPE_CHECKING:
+    from weir.provisioning.identity import Identity
+
+
+@click.group()
+def plan() -> None:
+    """Find the storage that a job needs, from a Darshan log of a past run.
+
+    LOG is a Darshan log. --job names the job that is to run: a jobspec of Flux, in YAML or JSON, or a batch script of
+    Slurm.
+    """
+
+
+_logs = click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
+_job = click.option(
+    "--job", "job_file", type=click.Path(dir_okay=False, path_type=Path), help="A jobspec or batch script."
+)
+
+
+@plan.command(name="identity")
+@_logs
+@_job
+@output_option
+def show_identity(logs: tuple[Path, ...], job_file: Path | None, output: str) -> None:
+    """Show the I/O identity of a job: its name and the features behind it.
+
+    The name is `[scale]-[operation]-[metadata]-[pattern]-[interface]`.
+    """
+    from weir.cli.output import Quantity, print_table, show, size
+
+    found = _identities(logs, job_file)
+    if output != "table":
+        show(output, [{"log": str(path), **_document(identity)} for path, identity in found], (), ())
+        return
+    print_table(
+        (
+            "IDENTITY",
+            "PROCESSES",
+            "READ",
+            "WRITTEN",
+            "READS",
+            "WRITES",
+            "METADATA",
+            "SMALL",
+            "LARGE",
+            "SEQUENTIAL",
+            "I/O",
+        ),
+        [
+            (
+                each.name,
+                each.processes,
+                size(each.read_bytes),
+                size(each.written_bytes),
+                each.read_operations,
+                each.write_operations,
+                each.metadata_operations,
+                *(
+                    Quantity(f"{part:.0%}")
+                    for part in (each.small_fraction, each.large_fraction, each.sequential_fraction, each.io_fraction)
+                ),
+            )
+            for _, each in found
+        ],
+    )
+
+
+@plan.command(name="similar")
+@_logs
+@_job
+@click.option("--classes", "most", type=click.IntRange(min=1), default=3, show_default=True, help="Classes to show.")
+@output_option
+def show_similar(logs: tuple[Path, ...], job_file: Path | None, most: int, output: str) -> None:
+    """Show the known classes of behaviour that a job is nearest to.
+
+    FITNESS is 1 for a job as in the middle of the class, and 0 for one at the other end in every feature. A job whose
+    best fitness is below 0.75 is like none of them.
+    """
+    from weir.cli.output import Quantity, show
+    from weir.provisioning.classes import NEW_CLASS_FITNESS, built_in, fitnesses
+
+    rows: list[Sequence[object]] = []
+    documents = []
+    for path, identity in _identities(logs, job_file):
+        found = fitnesses(identity, built_in().classes)
+        documents.append(
+            {
+                "log": str(path),
+                "identity": identity.name,
+                "known": found[0].fitness >= NEW_CLASS_FITNESS,
+                "classes": [_document(each) for each in found[:most]],
+            }
+        )
+        rows += [
+            (identity.name, each.name, Quantity(f"{each.fitness:.3f}"), ", ".join(each.furthest))
+            for each in found[:most]
+        ]
+        if found[0].fitness < NEW_CLASS_FITNESS:
+            warn(
+                f"{path}: {identity.name} is like no known class (best fitness {found[0].fitness:.2f})",
+                hint="a plan for such a job begins with the site's default storage",
+            )
+    show(output, documents, ("IDENTITY", "CLASS", "FITNESS", "DIFFERS IN"), rows)
+
+
+def _identities(logs: Sequence[Path], job_file: Path | None) -> "list[tuple[Path, Identity]]":
+    try:
+        from weir.provisioning.identity import identify
+        from weir.provisioning.jobs import read_job
+        from weir.provisioning.traits import of_log
+    except ImportError as error:
+        raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
+    from weir.tracing.darshan import DarshanError
+    from weir.tracing.totals import read_totals
+
+    job = None if job_file is None else read_job(job_file)
+    found = []
+    for path, log in read_totals(logs):
+        if isinstance(log, DarshanError):
+            raise log
+        if log.incomplete:
+            warn(f"{path}: {', '.join(log.incomplete)} ran out of memory in the run, so some of its calls are missing")
+        found.append((path, identify(of_log(log), job)))
+    return found
+
+
+def _document(of: Any) -> dict[str, Any]:
+    import msgspec
+
+    document: dict[str, Any] = msgspec.to_builtins(of)
+    return document

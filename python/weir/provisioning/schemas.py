@@ -1,0 +1,53 @@
+"""JSON Schemas of the documents of provisioning: `docs/reference/schemas` has them as files.
+
+python -m weir.provisioning.schemas FOLDER    writes them
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from weir.provisioning.classes import ClassTable
+from weir.provisioning.identity import Identity
+from weir.provisioning.jobs import Job
+from weir.provisioning.traits import Traits
+
+DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
+    "traits": Traits,
+    "job": Job,
+    "identity": Identity,
+    "classes": ClassTable,
+}
+"""Documents by the names of their schemas' files."""
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Make the schema of a document from its type.
+
+    Args:
+        name: A name of `DOCUMENTS`.
+
+    Returns:
+        The schema (JSON Schema 2020-12).
+    """
+    found = msgspec.json.schema(DOCUMENTS[name])
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"weir-{name}", **found}
+
+
+def write(folder: Path) -> None:
+    """Write all schemas.
+
+    Args:
+        folder: The folder, which is made.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in DOCUMENTS:
+        (folder / f"{name}.schema.json").write_text(json.dumps(schema(name), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,38 @@
+"""Jobs that ask for storage, for tests of provisioning."""
+
+JOBSPEC = """\
+version: 1
+resources:
+  - type: node
+    count: 4
+    with:
+      - type: slot
+        count: 2
+        label: ranks
+        with:
+          - {type: core, count: 8}
+tasks:
+  - command: ["vpic", "--particles", "8M"]
+    slot: ranks
+    count: {per_slot: 3}
+attributes:
+  system:
+    duration: 3600.0
+    cwd: /home/ada
+  user:
+    weir: {policy: utilization, size: 4TB}
+"""
+"""Four nodes with two slots of three tasks each."""
+
+SCRIPT = """\
+#!/bin/bash
+#SBATCH --job-name=vpic --nodes=4
+#SBATCH --ntasks-per-node 16
+#SBATCH -t 1-02:30:00   # a day and some hours
+#WEIR policy=utilization size=4TB
+# as any comment
+
+srun vpic --particles 8M
+#SBATCH --nodes=400
+"""
+"""Four nodes with 16 tasks each; options behind the first command do not count."""
