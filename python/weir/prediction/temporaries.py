@@ -81,18 +81,19 @@ def temporaries_of(past: Sequence[PastRun], creations: Sequence[Creation], comin
 
 
 def _styles(past: Sequence[PastRun]) -> dict[str, Style]:
-    """The style of each pattern of last names whose files were made under temporary names in the last run."""
+    """The style of each pattern of last names whose files were made under temporary names in the last run.
+
+    Files that are made under their last names first, and replaced afterwards (`sed -i`), have a style, too.
+    """
     pairs = [(making.path, making.name) for one in past for making in one.run.makings if making.path != making.name]
     learned = learn(pairs)
-    counts: dict[str, Counter[Style | None]] = {}
+    counts: dict[str, Counter[Style]] = {}
     skeletons = _skeletons(past[-1])
     for making in past[-1].run.makings:
-        skeleton = skeletons.get(making.name)
-        if skeleton is not None:
-            style = learned.get((making.path, making.name))
+        skeleton, style = skeletons.get(making.name), learned.get((making.path, making.name))
+        if skeleton is not None and style is not None:
             counts.setdefault(skeleton, Counter())[style] += 1
-    chosen = {skeleton: count.most_common(1)[0][0] for skeleton, count in counts.items()}
-    return {skeleton: style for skeleton, style in chosen.items() if style is not None}
+    return {skeleton: count.most_common(1)[0][0] for skeleton, count in counts.items()}
 
 
 def _skeletons(one: PastRun) -> dict[str, str]:
