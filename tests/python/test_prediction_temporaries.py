@@ -169,6 +169,17 @@ def test_files_of_several_processes_under_one_name_are_told_and_not_placed() -> 
     assert "several processes" in told.reason
 
 
+def test_files_that_are_replaced_afterwards_are_recognised_both_times() -> None:
+    """`sed -i` renames `sedaB3dE6` over the file that it read."""
+    made = [(f"/o/f{number}.txt", f"/o/f{number}.txt", 0, 0) for number in range(3)]
+    replaced = [
+        (f"/o/sed{word}", f"/o/f{number}.txt", 0, 1) for number, word in enumerate(("aB3dE6", "Zk9q0x", "p1Lm5N"))
+    ]
+    assert names_of([renaming_run([*made, *replaced])], NextRun("app", (), 1)) == [
+        TemporaryName("/o/sed??????", 0, number, f"/o/f{number}.txt") for number in range(3)
+    ]
+
+
 def test_a_program_that_does_not_rename_has_no_temporary_names() -> None:
     plain = replace(renaming_run([("/o/a", "/o/a", 0, 0), ("/o/b", "/o/b", 0, 0)]), makings=())
     assert names_of([plain], NextRun("app", (), 1)) == []

@@ -124,7 +124,7 @@ def _predicted(runs: "Sequence[Run]", coming: "NextRun") -> ExpectedCreations:
         count = "1 past run is" if prediction.runs == 1 else f"{prediction.runs} past runs are"
         raise CommandError(
             f"{count} of {title(coming.program, coming.arguments)}, and predict none of its files{told}",
-            hint="names with an identifier, a time or a process number cannot be foreseen: the store places such files"
+            hint="such names cannot be foreseen: the store places these files when they are made"
             if told
             else "which programs were recorded? see `weir trace show --runs`",
         )

@@ -17,6 +17,8 @@ from weir.prediction.pattern import Unpredictable
 from weir.prediction.temporary_styles import Style, learn
 from weir.tracing.records import ANY, SHARED, Creation, Making, TemporaryName
 
+_SAMPLE_MAX = 256
+"""Most temporary names of a pattern and run from which a style is learned: more of them show nothing new."""
 SEVERAL_MAKERS = "several processes of a rank make such files, and their names do not tell which is which"
 
 
@@ -60,11 +62,16 @@ def temporaries_of(past: Sequence[PastRun], creations: Sequence[Creation], comin
     names: list[TemporaryName] = []
     lost: list[Unpredictable] = []
     paths = {creation.path for creation in creations}
+    makings: dict[Style, dict[str, list[Making]]] = {}
+    skeletons_before = _skeletons(past[-1])
     for name, files in named.items():
         if len(files) == 1:
             names += [TemporaryName(name, ANY, ANY, files[0].path)] if name not in paths else []
             continue
-        sequences = _sequences(past[-1], used[name], name)
+        style = used[name]
+        if style not in makings:
+            makings[style] = _by_name(past[-1], style)
+        sequences = _sequences(makings[style], name, skeletons_before)
         if sequences is None:
             largest = max(file.size_bytes for file in files)
             lost.append(Unpredictable(name, SEVERAL_MAKERS, len(files), largest))
@@ -81,40 +88,58 @@ def temporaries_of(past: Sequence[PastRun], creations: Sequence[Creation], comin
 
 
 def _styles(past: Sequence[PastRun]) -> dict[str, Style]:
-    """The style of each pattern of last names whose files were made under temporary names in the last run."""
-    pairs = [(making.path, making.name) for one in past for making in one.run.makings if making.path != making.name]
-    learned = learn(pairs)
-    counts: dict[str, Counter[Style | None]] = {}
-    skeletons = _skeletons(past[-1])
-    for making in past[-1].run.makings:
+    """The style of each pattern of last names whose files were made under temporary names in the last run.
+
+    Files that are made under their last names first, and replaced afterwards (`sed -i`), have a style, too.
+    """
+    samples = [_sampled(one) for one in past]
+    learned = learn(pair for pairs in samples for pair in pairs)
+    counts: dict[str, Counter[Style]] = {}
+    for pair, skeleton in samples[-1].items():
+        if pair in learned:
+            counts.setdefault(skeleton, Counter())[learned[pair]] += 1
+    return {skeleton: count.most_common(1)[0][0] for skeleton, count in counts.items()}
+
+
+def _sampled(one: PastRun) -> dict[tuple[str, str], str]:
+    """Temporary and last names of a run, each with the pattern of the last name: the first ones of each pattern."""
+    skeletons = _skeletons(one)
+    pairs: dict[tuple[str, str], str] = {}
+    counts: Counter[str] = Counter()
+    for making in one.run.makings:
         skeleton = skeletons.get(making.name)
-        if skeleton is not None:
-            style = learned.get((making.path, making.name))
-            counts.setdefault(skeleton, Counter())[style] += 1
-    chosen = {skeleton: count.most_common(1)[0][0] for skeleton, count in counts.items()}
-    return {skeleton: style for skeleton, style in chosen.items() if style is not None}
+        if skeleton is not None and making.path != making.name and counts[skeleton] < _SAMPLE_MAX:
+            counts[skeleton] += 1
+            pairs[making.path, making.name] = skeleton
+    return pairs
 
 
 def _skeletons(one: PastRun) -> dict[str, str]:
     return {instance.creation.name: skeleton for skeleton, group in one.groups.items() for instance in group}
 
 
-def _sequences(one: PastRun, style: Style, name: str) -> dict[int, list[str | None]] | None:
-    """For each rank the patterns of the files that it made under a name, in their order; None without one maker a rank.
-
-    A file that has no last name of its own has no pattern: it takes a turn. A name that the run did not have, as that
-    of an added rank, goes on as the latest name of the same style.
-    """
+def _by_name(one: PastRun, style: Style) -> dict[str, list[Making]]:
+    """The makings of one style under each temporary name."""
     makings: dict[str, list[Making]] = {}
     for making in one.run.makings:
         marked = style.marked(making.path)
         # Without random parts every path has the style's form: only those that lead to their last names count.
         if marked is not None and (style.pattern is not None or marked == style.name(making.name)):
             makings.setdefault(marked, []).append(making)
+    return makings
+
+
+def _sequences(
+    makings: dict[str, list[Making]], name: str, skeletons: dict[str, str]
+) -> dict[int, list[str | None]] | None:
+    """For each rank the patterns of the files that it made under a name, in their order; None without one maker a rank.
+
+    A file that has no last name of its own has no pattern: it takes a turn. A name that the run did not have, as that
+    of an added rank, goes on as the latest name of the same style.
+    """
     own = makings.get(name) or next(reversed(makings.values()), [])
     if len({(making.rank, making.process) for making in own}) > len({making.rank for making in own}):
         return None
-    skeletons = _skeletons(one)
     sequences: dict[int, list[str | None]] = {}
     for making in own:
         skeleton = skeletons.get(making.name) if making.path != making.name else None

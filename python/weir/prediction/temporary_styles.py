@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 
 class Kind(Enum):
@@ -54,7 +55,7 @@ class Piece:
 Part = tuple[Piece, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Style:
     """A style of temporary names."""
 
@@ -79,11 +80,10 @@ class Style:
         kept = parts[: len(parts) - len(self.parts)]
         return "/".join([*kept, *map(_filled, self.parts, parts[len(kept) :])])
 
-    @property
+    @cached_property
     def pattern(self) -> str | None:
         """The pattern by which a path of this style is recognised; None where no part is random."""
-        first = next((at for at, part in enumerate(self.parts) if _is_random(part)), None)
-        return None if first is None else "/".join(map(_pattern, self.parts[first:]))
+        return "/".join(map(_pattern, self._random)) if self._random else None
 
     def marked(self, path: str) -> str | None:
         """Put marks in place of the random parts of a path, as the look-up at a file's making does.
@@ -94,16 +94,28 @@ class Style:
         Returns:
             The path with marks; None where it does not match the pattern.
         """
-        pattern = self.pattern
-        if pattern is None:
+        if not self._random:
             return path
         parts = path.split("/")
-        random = self.parts[len(self.parts) - pattern.count("/") - 1 :]
-        if len(parts) <= len(random):
+        if len(parts) <= len(self._random):
             return None
-        found = [_marked(part, text) for part, text in zip(random, parts[-len(random) :], strict=True)]
-        texts = [text for text in found if text is not None]
-        return "/".join([*parts[: -len(random)], *texts]) if len(texts) == len(found) else None
+        marked = parts[: -len(self._random)]
+        for part, expression, text in zip(self._random, self._expressions, parts[-len(self._random) :], strict=True):
+            found = expression.fullmatch(text)
+            if found is None:
+                return None
+            marked.append("".join(map(_mark, part, found.groups())))
+        return "/".join(marked)
+
+    @cached_property
+    def _random(self) -> tuple[Part, ...]:
+        """The parts from the first random one on."""
+        first = next((at for at, part in enumerate(self.parts) if _is_random(part)), len(self.parts))
+        return self.parts[first:]
+
+    @cached_property
+    def _expressions(self) -> "list[re.Pattern[str]]":
+        return [re.compile("".join(map(_expression, part)), re.DOTALL | re.ASCII) for part in self._random]
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,24 +313,18 @@ def _pattern(part: Part) -> str:
     )
 
 
-def _marked(part: Part, text: str) -> str | None:
-    """One part of a path with marks, as `pattern.rs` of the preload library makes them."""
-    expression = ""
-    for piece in part:
-        match piece.kind:
-            case Kind.TEXT:
-                expression += f"({re.escape(piece.text)})"
-            case Kind.RANDOM:
-                expression += f"([0-9A-Za-z_]{{{len(piece.text)}}})"
-            case Kind.NUMBER:
-                expression += r"((?<![0-9])[0-9]+(?![0-9]))"
-            case _:
-                expression += "(.*)"
-    found = re.fullmatch(expression, text, re.DOTALL | re.ASCII)
-    if found is None:
-        return None
-    marks = {Kind.RANDOM: None, Kind.NUMBER: "#"}
-    return "".join(
-        piece.text if piece.kind == Kind.RANDOM else marks.get(piece.kind) or group
-        for piece, group in zip(part, found.groups(), strict=True)
-    )
+def _expression(piece: Piece) -> str:
+    """The texts that a piece stands for, as `pattern.rs` of the preload library finds them."""
+    match piece.kind:
+        case Kind.TEXT:
+            return f"({re.escape(piece.text)})"
+        case Kind.RANDOM:
+            return f"([0-9A-Za-z_]{{{len(piece.text)}}})"
+        case Kind.NUMBER:
+            return r"((?<![0-9])[0-9]+(?![0-9]))"
+        case _:
+            return "(.*)"
+
+
+def _mark(piece: Piece, text: str) -> str:
+    return piece.text if piece.kind == Kind.RANDOM else "#" if piece.kind == Kind.NUMBER else text
