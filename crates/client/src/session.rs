@@ -1,7 +1,7 @@
 //! One process's part of a store: client id, credential and links. A forked child begins a new part.
 
-use crate::place::Anchors;
 use crate::links::Links;
+use crate::place::Anchors;
 use crate::pool::Link;
 use crate::transport::Transport;
 use crate::{ClientError, Counters, Result, Settings};

@@ -206,7 +206,9 @@ fn add_target(request: &Request, desk: &Desk, target: TargetId) -> Answer {
     let config = std::str::from_utf8(&request.body).map_err(|error| error.to_string());
     match config.and_then(TargetConfig::described) {
         Ok(config) => {
-            changed(desk.ask(|answer| Question::AddTarget(target, Box::new(config), answer)), || named(target))
+            changed(desk.ask(|answer| Question::AddTarget(target, Box::new(config), answer)), || {
+                named(target)
+            })
         }
         Err(what) => refused(&what),
     }

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use weir_placement::TargetId;
-use weir_wire::{Decided, SharingNames, Stamp, ServerRecord, StoreSettings, TargetRecord, TargetState};
+use weir_wire::{Decided, ServerRecord, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState};
 
 const FILE: &str = "settings.json";
 

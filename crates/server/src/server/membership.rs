@@ -247,7 +247,9 @@ impl Server {
         if config.targets.iter().any(|target| target.state.is_closed()) {
             return refused("the targets of a new server are open", "leave `state` away");
         }
-        if self.durability.is_durable() && config.targets.iter().any(|target| target.backend == BackendKind::Ram) {
+        if self.durability.is_durable()
+            && config.targets.iter().any(|target| target.backend == BackendKind::Ram)
+        {
             let what = "a ram target keeps nothing over a restart, and this store keeps its files";
             return refused(what, "give the server targets of backend dir");
         }

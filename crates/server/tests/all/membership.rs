@@ -214,7 +214,8 @@ fn a_server_joins_under_load_and_every_server_keeps_that() {
             // The old servers start by a file without the new one.
             let path = cluster.folder().join("cluster.toml");
             let file = std::fs::read_to_string(&path).expect("a configuration");
-            std::fs::write(&path, format!("version = 1\n{}", servers(2, 2, backend, capacity))).expect("written");
+            std::fs::write(&path, format!("version = 1\n{}", servers(2, 2, backend, capacity)))
+                .expect("written");
             for server in 0..2 {
                 cluster.kill_server(server);
                 cluster.start_server(server);
