@@ -2,11 +2,12 @@
 
 use crate::error::MoverError;
 use lexopt::prelude::*;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use weir_placement::rebalance::Goal;
-use weir_placement::TargetId;
+use weir_placement::{ServerId, TargetId};
 
 const HELP: &str = "\
 Moves objects of files from full targets of a Weir store to empty ones.
@@ -23,6 +24,7 @@ targets on standard input.
   --from TARGET,...  only these give
   --to TARGET,...    only these receive
   --drain TARGET,... everything leaves these
+  --silent SERVER,... these do not answer: their files stay where they are
   --gather           everything goes to those that receive
   --dry-run          only tell what would be moved
   --help             this text
@@ -50,6 +52,8 @@ pub(crate) struct Arguments {
     pub(crate) rate: Option<u64>,
     pub(crate) goal: Goal,
     pub(crate) dry_run: bool,
+    /// Servers that do not answer.
+    pub(crate) silent: HashSet<ServerId>,
     /// Paths of the store.
     pub(crate) paths: Vec<Vec<u8>>,
 }
@@ -62,7 +66,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Act
     let mut parser = lexopt::Parser::from_args(arguments);
     let wrong = |error: lexopt::Error| MoverError::Usage(format!("{error}."));
     let (mut cluster, mut credential, mut rate, mut dry_run) = (None, None, None, false);
-    let mut paths = Vec::new();
+    let (mut paths, mut silent) = (Vec::new(), HashSet::new());
     let mut goal = Goal {
         tolerance: TOLERANCE,
         drained: Vec::new(),
@@ -83,6 +87,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Act
             Long("from") => goal.givers = targets(&text(parser.value().map_err(wrong)?)?)?,
             Long("to") => goal.receivers = targets(&text(parser.value().map_err(wrong)?)?)?,
             Long("drain") => goal.drained = targets(&text(parser.value().map_err(wrong)?)?)?,
+            Long("silent") => silent = servers(&text(parser.value().map_err(wrong)?)?)?,
             Long("gather") => goal.gather = true,
             Long("dry-run") => dry_run = true,
             Value(path) => paths.push(path.into_vec()),
@@ -102,6 +107,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Act
         rate,
         goal,
         dry_run,
+        silent,
         paths,
     })))
 }
@@ -119,6 +125,12 @@ fn fraction(text: &str) -> Result<f64, MoverError> {
     fraction.ok_or_else(|| MoverError::Usage(format!("{text} is no fraction from 0 to 1.")))
 }
 
+fn servers(text: &str) -> Result<HashSet<ServerId>, MoverError> {
+    let parsed = text.split(',').map(|number| number.parse().map(ServerId));
+    let wrong = |_| MoverError::Usage(format!("{text} are no numbers of servers."));
+    parsed.collect::<Result<_, std::num::ParseIntError>>().map_err(wrong)
+}
+
 fn targets(text: &str) -> Result<Vec<TargetId>, MoverError> {
     let parsed: Result<_, _> = text.split(',').map(str::parse).collect();
     parsed.map_err(|error: weir_placement::TargetNameError| MoverError::Usage(format!("{error}.")))
@@ -134,9 +146,11 @@ mod tests {
 
     #[test]
     fn arguments_come_in_any_order() {
-        let action = parsed("/a --rate 100MB/s --cluster c --drain 0.3,1.0 --until 0.1 --credential k b");
+        let action =
+            parsed("/a --rate 100MB/s --cluster c --drain 0.3,1.0 --until 0.1 --silent 4,2 --credential k b");
         let Ok(Action::Move(arguments)) = action else { panic!("{action:?}") };
         assert_eq!(arguments.paths, [b"/a".to_vec(), b"b".to_vec()]);
+        assert_eq!(arguments.silent, [ServerId(2), ServerId(4)].into());
         assert_eq!((arguments.rate, arguments.goal.tolerance), (Some(100_000_000), 0.1));
         assert_eq!(arguments.goal.drained, ["0.3".parse().unwrap(), "1.0".parse().unwrap()]);
     }
@@ -149,6 +163,7 @@ mod tests {
             ("--cluster c --credential k --rate 0", "rate"),
             ("--cluster c --credential k --until 2", "fraction"),
             ("--cluster c --credential k --drain 3", "SERVER.INDEX"),
+            ("--cluster c --credential k --silent 3.1", "numbers of servers"),
             ("--cluster c --credential k --gather", "--to"),
         ] {
             let error = parsed(line).expect_err("wrong");

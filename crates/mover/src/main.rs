@@ -21,7 +21,6 @@ use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use weir_client::{Settings, Store};
 use weir_placement::rebalance::{givers, plan, TargetFill};
-use weir_placement::ServerId;
 
 fn main() -> ExitCode {
     match run() {
@@ -50,8 +49,9 @@ fn run() -> Result<ExitCode, MoverError> {
     let stop = stop::Stop::listen()?;
 
     let store = Store::new(Settings::explicit(arguments.cluster.clone(), arguments.credential.clone(), None));
-    let silent = silent_servers(&store, &targets)?;
-    let search = find::files(&store, &arguments.paths, &givers(&targets, &arguments.goal), &silent, &stop)?;
+    store.cluster().map_err(MoverError::Store)?;
+    let givers = givers(&targets, &arguments.goal);
+    let search = find::files(&store, &arguments.paths, &givers, &arguments.silent, &stop)?;
     let objects: Vec<_> = search.found.iter().map(|file| file.objects.clone()).collect();
     let plan = plan(&targets, &objects, &arguments.goal);
     events::tell(&Event::Planned {
@@ -61,13 +61,6 @@ fn run() -> Result<ExitCode, MoverError> {
         stuck: plan.stuck,
     });
     carry::out(&store, &arguments, &search, &plan, &stop)
-}
-
-/// The servers of the store without a target in `targets`: they did not report their fills.
-fn silent_servers(store: &Store, targets: &[TargetFill]) -> Result<HashSet<ServerId>, MoverError> {
-    let told: HashSet<ServerId> = targets.iter().map(|target| target.target.server).collect();
-    let cluster = store.cluster().map_err(MoverError::Store)?;
-    Ok(cluster.servers.iter().map(|address| address.server).filter(|server| !told.contains(server)).collect())
 }
 
 /// The fills of the targets: one line of JSON.

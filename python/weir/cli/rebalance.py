@@ -84,16 +84,16 @@ def rebalance(
     if gather and receivers is None:
         raise click.UsageError("--gather needs --to")
     cluster = find_cluster(home)
-    fills = target_fills(home, cluster, drained=drain.split(",") if drain else ())
+    fills, silent = target_fills(home, cluster, drained=drain.split(",") if drain else ())
     _check_known(fills, (givers, receivers, drain))
     options = ["--until", str(until)]
     for name, value in (("--rate", rate), ("--from", givers), ("--to", receivers), ("--drain", drain)):
         options += [] if value is None else [name, value]
     options += ["--gather"] if gather else []
     options += ["--dry-run"] if dry_run else []
-    options += ["--", *_in_store(home, paths)]
+    paths_there = _in_store(home, paths)
     with mover_credential(home, credential) as bearer:
-        outcome = follow(start_mover(cluster, bearer, options), fills)
+        outcome = follow(start_mover(cluster, bearer, options, silent, paths_there), fills)
     if outcome.summary:
         _show(output, outcome.summary, outcome.moves)
     return outcome.code
@@ -114,7 +114,7 @@ class Outcome:
     moves: list[dict[str, Any]]
 
 
-def target_fills(home: Home, cluster: Path, *, drained: Collection[str]) -> list[dict[str, Any]]:
+def target_fills(home: Home, cluster: Path, *, drained: Collection[str]) -> tuple[list[dict[str, Any]], list[int]]:
     """Ask for the fill of every target.
 
     Args:
@@ -123,15 +123,17 @@ def target_fills(home: Home, cluster: Path, *, drained: Collection[str]) -> list
         drained: Targets that everything leaves. Other targets that retire get nothing, and give nothing either.
 
     Returns:
-        The fills, as the mover reads them. Those of a server that does not answer are missing.
+        The fills, as the mover reads them, and the numbers of the servers that do not answer, whose fills are missing.
     """
     from weir.store.control import Server, ask_all, servers_of
 
     fills: list[dict[str, Any]] = []
+    silent: list[int] = []
     servers = servers_of(cluster)
     for server, answer in zip(servers, ask_all(servers, Server.status), strict=True):
         if isinstance(answer, StoreError):
             warn(answer.message, hint=f"its targets are left out; see {home.log(server.number)}")
+            silent.append(server.number)
             continue
         for target in answer.targets:
             if target.state != "open" and target.target not in drained:
@@ -143,7 +145,7 @@ def target_fills(home: Home, cluster: Path, *, drained: Collection[str]) -> list
             }
             # Bytes that outlive a restart must not move to a target that keeps nothing.
             fills.append({**figures, "class": target.backend})
-    return fills
+    return fills, silent
 
 
 def _check_known(fills: list[dict[str, Any]], lists: tuple[str | None, ...]) -> None:
@@ -207,13 +209,17 @@ def mover_credential(home: Home, chosen: str | None) -> Iterator[Path]:
     yield granted
 
 
-def start_mover(cluster: Path, credential: Path, options: list[str]) -> "subprocess.Popen[str]":
+def start_mover(
+    cluster: Path, credential: Path, options: list[str], silent: list[int], paths: list[str]
+) -> "subprocess.Popen[str]":
     """Start the program that moves objects.
 
     Args:
         cluster: The store's cluster.json.
         credential: Credential of the mover's job.
         options: Its further options.
+        silent: Numbers of the servers that do not answer.
+        paths: Paths of the store, below which files are looked for.
 
     Returns:
         The process, which waits for the fills.
@@ -223,9 +229,10 @@ def start_mover(cluster: Path, credential: Path, options: list[str]) -> "subproc
     from weir import native
 
     program = native.mover_program()
+    silences = ["--silent", ",".join(map(str, silent))] if silent else []
     # The mover has a session of its own, so that it gets a signal of the terminal once, from here.
     return subprocess.Popen(
-        [program, "--cluster", cluster, "--credential", credential, *options],
+        [program, "--cluster", cluster, "--credential", credential, *options, *silences, "--", *paths],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -132,8 +132,8 @@ def _empty(home: Home, name: str, rate: str | None) -> tuple[bool, int]:
     moved = passes = 0
     with mover_credential(home, None) as bearer:
         while left:
-            fills = target_fills(home, cluster, drained=(name,))
-            outcome = follow(start_mover(cluster, bearer, [*options, "--", "/"]), fills)
+            fills, silent = target_fills(home, cluster, drained=(name,))
+            outcome = follow(start_mover(cluster, bearer, options, silent, ["/"]), fills)
             moved += len(outcome.moves)
             if outcome.code == _INTERRUPTED:
                 return True, moved

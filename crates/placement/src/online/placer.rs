@@ -330,8 +330,9 @@ impl Placer {
     }
 
     fn choose_layout(&self, sequence: u64, asked: Option<&LayoutSpecification>) -> Result<Placed, Refusal> {
+        // Where targets retired, a directory's files get as many stripes as are left.
         if let Some(asked) = asked {
-            self.check(asked)?;
+            check_within(asked, self.cluster.targets.len())?;
         }
         let asked = asked.unwrap_or(&self.usual);
         let mut components = Vec::with_capacity(asked.components.len());
@@ -353,8 +354,7 @@ impl Placer {
     /// # Errors
     /// [`Refusal::Layout`].
     pub fn check(&self, asked: &LayoutSpecification) -> Result<(), Refusal> {
-        let is_possible = asked.is_within_limits() && asked.check_stripes(self.cluster.count()).is_ok();
-        is_possible.then_some(()).ok_or(Refusal::Layout)
+        check_within(asked, self.cluster.count())
     }
 
     /// Appends the components one after the other; the next finds the stripes of those before as work. Appends to `before`
@@ -546,6 +546,11 @@ impl Placer {
         }
         record
     }
+}
+
+fn check_within(asked: &LayoutSpecification, targets: usize) -> Result<(), Refusal> {
+    let is_possible = asked.is_within_limits() && asked.check_stripes(targets).is_ok();
+    is_possible.then_some(()).ok_or(Refusal::Layout)
 }
 
 /// Calls `each` with the target and weight in bytes of every stripe of a layout: the load that a new file adds there.

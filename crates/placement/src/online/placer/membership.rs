@@ -88,12 +88,14 @@ mod tests {
         let all = LayoutSpecification::striped(None, Stripes::All);
         assert_eq!(placer.place(1, Some(&all)).unwrap().layout.targets().len(), 2);
         let three = LayoutSpecification::striped(None, Stripes::Count(3));
-        assert!(placer.place(1, Some(&three)).is_err());
+        assert!(placer.check(&three).is_err(), "nobody asks for more than there are");
+        let placed = placer.place(1, Some(&three)).unwrap();
+        assert_eq!(placed.layout.targets().len(), 2, "what was asked for before gets what is left");
         let named = LayoutSpecification::striped(None, Stripes::Targets(vec![target(0, 1)]));
         assert!(placer.place(1, Some(&named)).is_err());
         assert!(!placer.is_kept(target(0, 1)));
         placer.close(target(0, 1), false);
         assert!(make(&mut placer, 30).contains_key(&target(0, 1)));
-        assert!(placer.place(1, Some(&three)).is_ok());
+        assert_eq!(placer.place(1, Some(&three)).unwrap().layout.targets().len(), 3);
     }
 }
