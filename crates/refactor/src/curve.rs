@@ -3,6 +3,7 @@
 use crate::codec::Progress;
 use crate::header::{Accuracy, Header, Point};
 use crate::judge::Errors;
+use crate::parameters::CodecParameters;
 use crate::sample::DataType;
 use crate::stream::starts;
 
@@ -11,8 +12,10 @@ const SUM_ROUNDING: f64 = 1e-9;
 /// The table has so many points that the straight lines between them are at most this far above the curve, as a part
 /// of the root of the mean square.
 const ABOVE_MAX: f64 = 1.15;
-/// And this far below, which a reader makes up for between points.
+/// And this far below, which a reader makes up for between points: where the curve is measured or has margins of its own,
+/// and where it has steps that are proven.
 const BELOW_MAX: f64 = 1.01;
+const BELOW_MAX_PROVEN: f64 = 1.04;
 
 /// Within a pass squares fall along a straight line, but for this factor of their root (on real fields, they were up to
 /// 2 % above the line), and the part that few samples add to it by chance, times the root of their number.
@@ -85,6 +88,8 @@ pub(crate) struct Curve {
     kind: DataType,
     /// The factor that errors are multiplied by.
     scale: f64,
+    /// The straight lines of a table may be so far below the curve.
+    below_max: f64,
     between: Between,
 }
 
@@ -150,6 +155,10 @@ impl Curve {
             taken: header.taken.max(1) as f64,
             kind: header.kind,
             scale,
+            below_max: match header.codec {
+                CodecParameters::Decimate(_) if !header.measured => BELOW_MAX_PROVEN,
+                _ => BELOW_MAX,
+            },
             between: header.between(),
         }
     }
@@ -218,7 +227,7 @@ impl Curve {
             if ratio.is_nan() {
                 0.0
             } else {
-                (ratio.ln() / ABOVE_MAX.ln()).max(-ratio.ln() / BELOW_MAX.ln())
+                (ratio.ln() / ABOVE_MAX.ln()).max(-ratio.ln() / self.below_max.ln())
             }
         };
         let inner = self.points.get(start..end).unwrap_or_default();

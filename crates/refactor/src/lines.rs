@@ -38,3 +38,35 @@ impl<T: Sample> Lines<'_, T> {
         parallel::for_each(pieces, threads, |(number, piece)| self.estimate(number * PIECE_SAMPLES, piece));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lines_are_those_between_two_samples(
+            coarse in proptest::collection::vec(any::<i32>(), 1..9), step in 1_usize..20, start in 0_usize..40,
+        ) {
+            fn check<T: Sample>(coarse: &[T], step: usize, start: usize) {
+                let length = (coarse.len() * step).saturating_sub(start);
+                let mut level = vec![T::default(); length];
+                Lines { coarse, step }.estimate(start, &mut level);
+                for (place, sample) in (start..).zip(&level) {
+                    let left = coarse[place / step];
+                    let right = coarse.get(place / step + 1).copied().unwrap_or(left);
+                    let expected = match place % step {
+                        0 => left,
+                        position => T::interpolate(left, right, position, step),
+                    };
+                    assert_eq!(*sample, expected);
+                }
+            }
+            check(&coarse, step, start);
+            check(&coarse.iter().map(|sample| *sample as u8).collect::<Vec<_>>(), step, start);
+            check(&coarse.iter().map(|sample| i64::from(*sample) << 31).collect::<Vec<_>>(), step, start);
+            check(&coarse.iter().map(|sample| *sample as f32 * 0.3).collect::<Vec<_>>(), step, start);
+        }
+    }
+}

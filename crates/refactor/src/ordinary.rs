@@ -65,6 +65,14 @@ impl Ordinary {
         sample.is_finite() && sample.to_f64().abs() <= self.magnitude_max
     }
 
+    /// Whether a codec takes all of them; without a branch for each, so that several are looked at at once.
+    pub(crate) fn holds_all<T: Sample>(&self, samples: &[T]) -> bool {
+        if *self == Self::FINITE {
+            return samples.iter().fold(true, |all, sample| all & sample.is_finite());
+        }
+        samples.iter().fold(true, |all, sample| all & self.holds(*sample))
+    }
+
     /// Whether the samples from an exponent on have no more values than those that stand for something else.
     fn takes_few<T: Sample>(&self, samples: &[T], lowest: usize) -> bool {
         let mut values: Vec<T> = Vec::new();

@@ -75,16 +75,17 @@ impl<T: Sample> Tile<'_, T> {
             return Errors { squares: f64::INFINITY, largest: f64::INFINITY };
         }
         let mut left = cut as usize;
+        let mut is_whole = true;
         let mut segments: Vec<&[u8]> = Vec::with_capacity(self.layers.len());
         for layer in self.codec_layers() {
             let used = left.min(layer.len());
             segments.push(&layer[..used]);
+            left -= used;
             if used < layer.len() {
+                is_whole = false;
                 break;
             }
-            left -= used;
         }
-        let is_whole = segments.len() == self.codec_layers().len();
         let residual = self.layers.last().filter(|last| self.coder.exact && is_whole && left == last.len());
         let mut restored = vec![T::default(); shape.iter().product()];
         self.coder.decode(shape, (&segments, residual.map(Vec::as_slice)), 1, &mut restored);

@@ -108,36 +108,61 @@ impl<T: Sample> Level<'_, T> {
 
     /// Counts the residuals of a window.
     fn counted(&self, window: Range<usize>) -> Counted {
+        if self.scale == 1.0 {
+            self.counted_by(window, |distance| distance)
+        } else {
+            self.counted_by(window, |distance| scaled_up(distance, self.scale))
+        }
+    }
+
+    /// Each sum is a loop of its own over a piece, so that it runs over several samples at once.
+    #[inline(always)]
+    fn counted_by(&self, window: Range<usize>, scaled: impl Fn(f64) -> f64) -> Counted {
         let mut all = vec![(0_u32, Errors::default()); T::BUCKETS];
         let mut buckets = Vec::with_capacity(window.len().div_ceil(RECORD_SAMPLES));
         let (mut rounding, mut magnitude_max) = (Errors::default(), 0.0_f64);
-        self.for_each_piece(window, |_, samples, estimates| {
-            let mut pairs = samples.chunks(RECORD_SAMPLES).zip(estimates.chunks(RECORD_SAMPLES));
-            let (mut lost, mut lost_most) = ([0.0; RECORD_SAMPLES], [0.0_f64; RECORD_SAMPLES]);
-            let mut most = [0.0_f64; RECORD_SAMPLES];
-            pairs.by_ref().for_each(|(samples, estimates)| {
-                let (mut bucket, mut squares, mut largest) = (0, 0.0, 0.0_f64);
-                for lane in 0..samples.len() {
-                    let (sample, estimate) = (samples[lane], estimates[lane]);
-                    let residual = sample.minus(estimate);
-                    bucket = residual.bucket().max(bucket);
-                    let error = scaled_up(sample.difference(estimate), self.scale);
-                    squares += error * error;
-                    largest = if error > largest { error } else { largest };
-                    let error = scaled_up(sample.difference(estimate.plus(residual)), self.scale);
-                    lost[lane] += error * error;
-                    lost_most[lane] = if error > lost_most[lane] { error } else { lost_most[lane] };
-                    let magnitude = scaled_up(sample.to_f64().abs(), self.scale);
-                    most[lane] = if magnitude > most[lane] { magnitude } else { most[lane] };
-                }
-                let (count, errors) = &mut all[usize::from(bucket)];
+        let mut errors = vec![0.0_f64; PIECE_SAMPLES.min(window.len())];
+        self.for_each_piece(window, |_, samples, estimates, residuals| {
+            let errors = &mut errors[..samples.len()];
+            for (error, (sample, estimate)) in errors.iter_mut().zip(samples.iter().zip(estimates)) {
+                *error = scaled(sample.difference(*estimate));
+            }
+            let records = residuals.chunks(RECORD_SAMPLES).zip(errors.chunks(RECORD_SAMPLES));
+            for (residuals, errors) in records {
+                let own = match <&[T; RECORD_SAMPLES]>::try_from(residuals) {
+                    Ok(whole) => whole.map(T::bucket).into_iter().fold(0, u16::max),
+                    Err(_) => residuals.iter().map(|residual| residual.bucket()).fold(0, u16::max),
+                };
+                let record = match <&[f64; RECORD_SAMPLES]>::try_from(errors) {
+                    Ok(whole) => sum_of(whole),
+                    Err(_) => sum_of(errors),
+                };
+                let (count, errors) = &mut all[usize::from(own)];
                 *count += 1;
-                *errors = errors.and(Errors { squares, largest });
-                buckets.push(bucket);
-            });
-            let largest = lost_most.into_iter().fold(0.0, f64::max);
-            rounding = rounding.and(Errors { squares: lost.iter().sum(), largest });
-            magnitude_max = most.into_iter().fold(magnitude_max, f64::max);
+                *errors = errors.and(record);
+                buckets.push(own);
+            }
+            let pairs = || samples.iter().zip(estimates.iter().zip(residuals));
+            let is_lost = |lost: bool, (sample, (estimate, residual)): (&T, (&T, &T))| {
+                lost | (estimate.plus(*residual) != *sample)
+            };
+            if pairs().fold(false, is_lost) {
+                for (sample, (estimate, residual)) in pairs() {
+                    let lost = scaled(sample.distance(estimate.plus(*residual)));
+                    rounding = rounding.and(Errors::of_one(lost));
+                }
+            }
+            let largest = |most: [T; RECORD_SAMPLES], row: &[T]| {
+                let mut lanes = most;
+                for (lane, sample) in lanes.iter_mut().zip(row) {
+                    *lane = if sample.to_f64().abs() > lane.to_f64().abs() { *sample } else { *lane };
+                }
+                lanes
+            };
+            let lanes = samples.chunks(RECORD_SAMPLES).fold([T::default(); RECORD_SAMPLES], largest);
+            for sample in lanes {
+                magnitude_max = magnitude_max.max(scaled(sample.to_f64().abs()));
+            }
         });
         let used = all.iter().enumerate().skip(1).rev().filter(|(_, (count, _))| *count > 0);
         let used = used.map(|(bucket, (count, errors))| (bucket as u16, *count, *errors)).collect();
@@ -150,45 +175,50 @@ impl<T: Sample> Level<'_, T> {
         for (place, (bucket, ..)) in counted.used.iter().enumerate() {
             place_of[usize::from(*bucket)] = place as u16;
         }
-        let record_bytes = record_bytes::<T>();
         let width = T::KIND.bytes();
         let first = window.start;
-        self.for_each_piece(window, |start, samples, estimates| {
-            let pairs = samples.chunks(RECORD_SAMPLES).zip(estimates.chunks(RECORD_SAMPLES));
-            for (number, (samples, estimates)) in ((start - first) / RECORD_SAMPLES..).zip(pairs) {
+        self.for_each_piece(window, |start, _, _, residuals| {
+            let records = residuals.chunks(RECORD_SAMPLES);
+            for (number, residuals) in ((start - first) / RECORD_SAMPLES..).zip(records) {
                 let bucket = counted.buckets[number];
                 if bucket == 0 {
                     continue;
                 }
-                let record = take(&mut places[usize::from(place_of[usize::from(bucket)])], record_bytes);
-                let (position, residuals) = record.split_at_mut(NUMBER_BYTES);
+                let place = &mut places[usize::from(place_of[usize::from(bucket)])];
+                let (position, values) = take(place, record_bytes::<T>()).split_at_mut(NUMBER_BYTES);
                 position.copy_from_slice(&(number as u16).to_le_bytes());
-                for (bytes, (sample, estimate)) in
-                    residuals.chunks_exact_mut(width).zip(samples.iter().zip(estimates))
-                {
-                    sample.minus(*estimate).put(bytes);
+                let values = values.chunks_exact_mut(width);
+                match <&[T; RECORD_SAMPLES]>::try_from(residuals) {
+                    Ok(whole) => values.zip(whole).for_each(|(bytes, residual)| residual.put(bytes)),
+                    Err(_) => values.zip(residuals).for_each(|(bytes, residual)| residual.put(bytes)),
                 }
             }
         });
     }
 
-    /// Calls `work` with the beginning of each piece of a window, its samples and their estimates.
+    /// Calls `work` with the beginning of each piece of a window, its samples, their estimates and residuals.
     #[inline(always)]
-    fn for_each_piece(&self, window: Range<usize>, mut work: impl FnMut(usize, &[T], &[T])) {
+    fn for_each_piece(&self, window: Range<usize>, mut work: impl FnMut(usize, &[T], &[T], &[T])) {
         let mut estimates = vec![T::default(); PIECE_SAMPLES.min(window.len())];
+        let mut residuals = estimates.clone();
         let mut gathered = Vec::new();
         for start in window.clone().step_by(PIECE_SAMPLES) {
             let count = PIECE_SAMPLES.min(window.end - start);
             let estimates = &mut estimates[..count];
             self.lines.estimate(start, estimates);
-            if self.ratio == 1 {
-                work(start, &self.samples[start..start + count], estimates);
+            let samples = if self.ratio == 1 {
+                &self.samples[start..start + count]
             } else {
                 gathered.clear();
                 let own = self.samples[start * self.ratio..].iter().step_by(self.ratio);
                 gathered.extend(own.take(count));
-                work(start, &gathered, estimates);
+                gathered.as_slice()
+            };
+            let residuals = &mut residuals[..count];
+            for (residual, (sample, estimate)) in residuals.iter_mut().zip(samples.iter().zip(&*estimates)) {
+                *residual = sample.minus(*estimate);
             }
+            work(start, samples, estimates, residuals);
         }
     }
 }
@@ -212,14 +242,26 @@ pub(crate) fn correct<T: Sample>(level: &mut [T], augmentation: &[u8], threads: 
         for record in groups.iter().flat_map(|records| records.chunks_exact(record_bytes)) {
             let (position, residuals) = record.split_at(NUMBER_BYTES);
             let start = usize::from(u16::from_le_bytes([position[0], position[1]])) * RECORD_SAMPLES;
-            let own = window.get_mut(start..).unwrap_or_default();
-            for (sample, bytes) in own.iter_mut().zip(residuals.chunks_exact(T::KIND.bytes())) {
-                *sample = sample.plus(T::take(bytes));
+            let residuals = residuals.chunks_exact(T::KIND.bytes());
+            let add = |(sample, bytes): (&mut T, &[u8])| *sample = sample.plus(T::take(bytes));
+            match window.get_mut(start..).unwrap_or_default() {
+                [a, b, c, d, ..] => [a, b, c, d].into_iter().zip(residuals).for_each(add),
+                few => few.iter_mut().zip(residuals).for_each(add),
             }
         }
     });
 }
 
+/// The errors of a record's samples.
+#[inline(always)]
+fn sum_of(errors: &[f64]) -> Errors {
+    errors.iter().fold(Errors::default(), |sum, error| Errors {
+        squares: sum.squares + error * error,
+        largest: if *error > sum.largest { *error } else { sum.largest },
+    })
+}
+
+#[inline(always)]
 fn record_bytes<T: Sample>() -> usize {
     NUMBER_BYTES + RECORD_SAMPLES * T::KIND.bytes()
 }

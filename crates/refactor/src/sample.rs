@@ -109,13 +109,8 @@ pub trait Sample: bytemuck::Pod + Default + PartialEq + PartialOrd + fmt::Debug 
     /// `self + residual`.
     fn plus(self, residual: Self) -> Self;
 
-    /// Sets `samples` to those of [`Sample::interpolate`] from `position` on.
-    #[inline(always)]
-    fn line(left: Self, right: Self, position: usize, ratio: usize, samples: &mut [Self]) {
-        for (position, sample) in (position..).zip(samples) {
-            *sample = Self::interpolate(left, right, position, ratio);
-        }
-    }
+    /// Sets `samples` to those of [`Sample::interpolate`] from `position` on, all of them before `ratio`.
+    fn line(left: Self, right: Self, position: usize, ratio: usize, samples: &mut [Self]);
 
     /// The distance of two finite samples.
     fn difference(self, other: Self) -> f64;
@@ -207,6 +202,15 @@ macro_rules! float_sample {
                     }
                     return;
                 };
+                if ratio.is_power_of_two() {
+                    // The inverse is exact, too.
+                    let inverse = 1.0 / narrow as $float;
+                    for (place, sample) in (position as i32..).zip(samples) {
+                        let weight = place as $float * inverse;
+                        *sample = (1.0 - weight) * left + weight * right;
+                    }
+                    return;
+                }
                 for (place, sample) in (position as i32..).zip(samples) {
                     let weight = place as $float / narrow as $float;
                     *sample = (1.0 - weight) * left + weight * right;
@@ -271,6 +275,22 @@ macro_rules! integer_sample {
             #[inline]
             fn plus(self, residual: Self) -> Self {
                 self.wrapping_add(residual)
+            }
+
+            #[inline(always)]
+            fn line(left: Self, right: Self, position: usize, ratio: usize, samples: &mut [Self]) {
+                // In 64 bits, a product of both has room, and a shift rounds down.
+                if Self::KIND.bytes() <= 4 && ratio.is_power_of_two() && ratio < 1 << 30 {
+                    let (left, right, shift) = (left as i64, right as i64, ratio.trailing_zeros());
+                    for (place, sample) in (position..).zip(samples) {
+                        let sum = left * (ratio - place) as i64 + right * place as i64;
+                        *sample = (sum >> shift) as $integer;
+                    }
+                    return;
+                }
+                for (place, sample) in (position..).zip(samples) {
+                    *sample = Self::interpolate(left, right, place, ratio);
+                }
             }
 
             #[inline(always)]

@@ -23,7 +23,7 @@ const CHUNK_PART: usize = 128;
 /// Distances are scaled by at most this power of two, of either sign.
 const SCALE_EXPONENT_MAX: i32 = 1000;
 /// A chunk is at least this long.
-const CHUNK_BYTES_MIN: usize = 1024;
+const CHUNK_BYTES_MIN: usize = 256;
 /// Number of times that each chunk exceeds the bytes before it.
 const CHUNK_GROWTH: f64 = 1.2;
 
