@@ -11,9 +11,10 @@ use super::errno::EDQUOT;
 use super::inode::{allocation_of, Inode};
 use super::usage::QuotaLine;
 use std::collections::BTreeSet;
-use weir_placement::ServerId;
+use weir_placement::{ServerId, TargetId};
 use weir_wire::{
-    AttributeChange, Capability, Errno, Identity, Ino, QuotaOwner, QuotaReport, QuotaTable, QuotaUse, Reply,
+    limits, AttributeChange, Capability, Errno, Identity, Ino, QuotaOwner, QuotaReport, QuotaTable, QuotaUse,
+    Reply,
 };
 
 /// The user without limits.
@@ -103,12 +104,38 @@ impl Namespace {
         self.admit(who.uid, user.into_iter().chain(group), cost)
     }
 
-    /// Whether a write that ends at `end` may make the file as long as that. It is refused before a byte of it is written.
+    /// Whether an append that ends at `end` may make the file as long as that.
     pub(crate) fn may_grow(&self, capability: &Capability, end: u64) -> Result<(), Errno> {
         match self.state.inodes.get(&capability.ino) {
             Some(inode) => self.admit_growth(capability.uid, inode, end, 0),
             None => Ok(()),
         }
+    }
+
+    /// Whether bytes or room up to `object_end` of the object on `target` may make the file as long as that. The server of the home
+    /// asks before a byte arrives, also for writes that are published later.
+    pub(crate) fn may_reach(
+        &self,
+        capability: &Capability,
+        target: TargetId,
+        epoch: u64,
+        object_end: u64,
+    ) -> Result<(), Errno> {
+        if self.quotas.is_empty() {
+            return Ok(());
+        }
+        let Some(inode) = self.state.inodes.get(&capability.ino) else { return Ok(()) };
+        // Another epoch may have another layout: its write is refused, or goes on under this epoch.
+        let Some(file) = inode.regular().filter(|file| file.epoch == epoch) else { return Ok(()) };
+        let place = file.layout.targets().iter().position(|other| *other == target);
+        let Some((object, last)) = place.zip(object_end.checked_sub(1)) else { return Ok(()) };
+        let objects = file.layout.targets().len() as u64;
+        let is_possible = object_end.checked_mul(objects).is_some_and(|end| end <= limits::FILE_BYTES);
+        let end = match is_possible {
+            true => file.layout.file_offset(object, last).saturating_add(1),
+            false => limits::FILE_BYTES,
+        };
+        self.admit_growth(capability.uid, inode, end.max(file.size_bytes), 0)
     }
 
     /// Refuses the publication of bytes that a quota has no room for. Nothing keeps the room of these bytes: the file is cut at its
