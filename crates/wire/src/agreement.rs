@@ -126,6 +126,19 @@ impl StoreSettings {
     }
 }
 
+impl StoreSettings {
+    /// The settings without the limits of users and groups.
+    #[must_use]
+    pub fn without_quotas(&self) -> StoreSettings {
+        let StoreSettings { sharing, allocator, quotas: _ } = self;
+        StoreSettings {
+            sharing: sharing.clone(),
+            allocator: allocator.clone(),
+            quotas: QuotaTable::default(),
+        }
+    }
+}
+
 impl<T: Clone> Decided<T> {
     /// Takes over a later decision; answers whether `other` was later.
     pub fn follow(&mut self, other: &Decided<T>) -> bool {

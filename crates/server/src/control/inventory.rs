@@ -3,14 +3,12 @@
 //! A part has the inodes of one residue, so parts of different servers fit together and none is large. Threads of the control API
 //! read the directories of targets; the loop copies numbers at once, and entries in small batches.
 
-use super::question::Question;
+use super::question::{Objects, Question};
 use super::{failure, json, Answer, Desk};
 use crate::control::http::Request;
 use crate::namespace::{FileEntry, PlaceEntry};
-use crate::storage::Dir;
 use serde::Serialize;
 use std::collections::HashSet;
-use std::sync::Arc;
 use weir_placement::TargetId;
 use weir_wire::Ino;
 
@@ -24,12 +22,6 @@ const BATCH: usize = 256;
 const PARTS_MAX: u64 = 1 << 20;
 /// The most inodes in one question for places: they fit into the head of a request.
 const PLACES_MAX: usize = 512;
-
-/// The objects of one target, or the directory that holds them.
-pub(crate) enum Objects {
-    Here(Vec<(Ino, u64)>),
-    In(Arc<Dir>),
-}
 
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Inventory {

@@ -1,15 +1,15 @@
 //! Questions of the control API to the event loop.
 
-use super::inventory::Objects;
-use super::quotas::Quotas;
 use crate::config::{ServerConfig, TargetConfig};
-use crate::namespace::{FileEntry, PlaceEntry};
+use crate::namespace::{FileEntry, PlaceEntry, QuotaLine};
+use crate::storage::Dir;
 use std::collections::HashSet;
 use std::sync::mpsc::SyncSender;
+use std::sync::Arc;
 use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
 use weir_placement::{AllocatorName, ServerId, TargetId};
 use weir_wire::quota::TooManyLimits;
-use weir_wire::{Ino, QuotaLimits, QuotaOwner, TargetState};
+use weir_wire::{Ino, QuotaLimits, QuotaOwner, QuotaTable, TargetState};
 
 /// The snapshot that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,19 @@ impl NotChanged {
     pub(crate) fn refused(what: String, hint: String) -> NotChanged {
         NotChanged::Refused { what, hint }
     }
+}
+
+/// The owners of this server, and the limits of the store.
+#[derive(Debug)]
+pub(crate) struct Quotas {
+    pub(crate) lines: Vec<QuotaLine>,
+    pub(crate) table: QuotaTable,
+}
+
+/// The objects of one target, or the directory that holds them.
+pub(crate) enum Objects {
+    Here(Vec<(Ino, u64)>),
+    In(Arc<Dir>),
 }
 
 /// A question to the event loop.

@@ -1,18 +1,11 @@
 //! Quotas in the control API: the use and the limits of every owner, and decisions about limits.
 
-use super::question::{NotDecided, Question};
+use super::question::{NotDecided, Question, Quotas};
 use super::{failure, json, Answer, Desk};
 use crate::control::http::Request;
 use crate::namespace::QuotaLine;
 use serde::{Deserialize, Serialize};
 use weir_wire::{QuotaLimits, QuotaOwner, QuotaTable};
-
-/// The owners of this server, and the limits of the store.
-#[derive(Debug)]
-pub(crate) struct Quotas {
-    pub(crate) lines: Vec<QuotaLine>,
-    pub(crate) table: QuotaTable,
-}
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]

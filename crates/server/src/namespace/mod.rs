@@ -4,6 +4,7 @@
 //! to the journal. [`Namespace::commit`] then applies the changes and answers the effects for the event loop to carry out.
 //! The reply goes out last. A replay applies the same changes.
 
+mod accounting;
 mod append;
 mod apply;
 mod attributes;
@@ -17,7 +18,6 @@ mod draft;
 mod effects;
 pub mod errno;
 mod freeing;
-mod holes;
 mod inode;
 mod intent;
 mod intents;
@@ -44,6 +44,7 @@ mod resumption;
 mod sessions;
 mod state;
 mod turns;
+mod usage;
 mod walk;
 mod xattr;
 
@@ -60,7 +61,7 @@ pub use intent::{Bytes, Frozen, Intent, IntentId, MoveRecord};
 pub(crate) use inventory::{FileEntry, PlaceEntry};
 pub use outstanding::{Effect, When};
 pub use peers::PeerDecision;
-pub(crate) use quota::QuotaLine;
 pub use resumption::PeerFailure;
 pub use sessions::Departure;
 pub use turns::Appender;
+pub(crate) use usage::QuotaLine;

@@ -5,8 +5,8 @@ use super::inode::{Birth, BirthNode, InoMap, Inode};
 use super::inode::{Directory, RegularFile};
 use super::intent::{Bytes, Intent, IntentId, MoveRecord};
 use super::object_counts::ObjectCounts;
-use super::quota::Usage;
 use super::replies::Replies;
+use super::usage::Usage;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_placement::{LayoutRequest, ServerId};
 use weir_wire::{Ino, Moment};
@@ -118,6 +118,11 @@ impl State {
         let moves = self.moves.iter().map(|(&ino, record)| Change::MoveKept { ino, record: record.clone() });
         let first = std::iter::once(counted).chain(inodes).chain(moves);
         first.chain(intents).chain(made).chain(self.replies.snapshot())
+    }
+
+    /// The records of a snapshot about files with holes.
+    fn kept_holes(&self) -> impl Iterator<Item = Change> + '_ {
+        self.holed.iter().map(|&ino| Change::HolesKept { ino })
     }
 
     pub(super) fn regular(&self, ino: Ino) -> Option<&RegularFile> {

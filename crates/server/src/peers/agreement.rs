@@ -222,6 +222,38 @@ mod tests {
     }
 
     #[test]
+    fn limits_that_two_servers_are_told_at_once_all_count_and_outlive_a_restart() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let open = |server: u16| {
+            Agreement::open(folders[usize::from(server)].path(), server, file_of("size-fair", 1_000))
+        };
+        let (mut one, mut other) = (open(0), open(1));
+        let limits = |bytes| Some(QuotaLimits { bytes: Some(bytes), inodes: None });
+        one.decide_quota(QuotaOwner::User(7), limits(1), 2_000).unwrap();
+        other.decide_quota(QuotaOwner::AnyGroup, limits(2), 2_000).unwrap();
+        assert!(one.follow(other.settings()));
+        assert!(other.follow(one.settings()));
+        assert!(!one.follow(&other.settings().without_quotas()));
+        drop((one, other));
+        let (one, other) = (open(0), open(1));
+        assert_eq!(one.settings(), other.settings());
+        assert_eq!(one.settings().quotas.limits().count(), 2);
+        let later_file = Agreement::open(folders[0].path(), 0, file_of("user-fair", 3_000));
+        assert_eq!(later_file.settings().quotas, one.settings().quotas, "a file decides no limits");
+    }
+
+    #[test]
+    fn settings_of_a_server_without_quotas_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let sharing = r#"{"value":{"policy":"job-fair","scheduler":"virtual-time"},"stamp":{"milliseconds":9000,"server":0}}"#;
+        let allocator = r#"{"value":"random","stamp":{"milliseconds":9000,"server":0}}"#;
+        let old = format!(r#"{{"sharing":{sharing},"allocator":{allocator}}}"#);
+        std::fs::write(folder.path().join(FILE), old).unwrap();
+        let agreement = Agreement::open(folder.path(), 0, file_of("size-fair", 1_000));
+        assert_eq!(agreement.settings().sharing.value.policy, "job-fair");
+    }
+
+    #[test]
     fn a_decision_that_cannot_be_kept_is_not_made() {
         let folder = tempfile::tempdir().unwrap();
         let mut agreement = Agreement::open(&folder.path().join("absent"), 0, file_of("size-fair", 1_000));

@@ -23,7 +23,7 @@ use weir_fairshare::{division_pause, Nanos, Portions, Sharing};
 use weir_placement::ServerId;
 use weir_wire::{
     encode_body, Capability, Ino, JobReport, LeavingReport, MachineLoad, PeerRequest, PlacedReport,
-    QuotaReport, QuotaTable, ServerAddress, ServerReport, TargetReport,
+    QuotaReport, ServerAddress, ServerReport, TargetReport,
 };
 
 /// A full target is told of once in this time: writes are refused meanwhile too, and go elsewhere.
@@ -279,10 +279,8 @@ impl Peers {
     /// The report is newer than the one before.
     pub(crate) fn renew_report(&mut self) {
         self.report.sequence += 1;
-        self.report.settings.clone_from(self.agreement.settings());
-        if !self.tells_limits {
-            self.report.settings.quotas = QuotaTable::default();
-        }
+        let agreed = self.agreement.settings();
+        self.report.settings = if self.tells_limits { agreed.clone() } else { agreed.without_quotas() };
     }
 
     /// The division of this server's devices by the last reports of all servers; none where the last one is too new.

@@ -2,8 +2,7 @@
 
 use super::Server;
 use crate::config::sharing_names;
-use crate::control::question::NotDecided;
-use crate::control::quotas::Quotas;
+use crate::control::question::{NotDecided, Quotas};
 use crate::notices::{notice, warning};
 use weir_fairshare::{Algorithm, Policy, Sharing, SharingError};
 use weir_placement::AllocatorName;

@@ -87,15 +87,17 @@ impl Server {
                 self.check_data(request, *target, extents, false)?,
                 work(Direction::Read, total_bytes(extents)),
             ),
-            Request::Write { target, extents, capability, publication, .. } => {
+            Request::Write { target, extents, capability, epoch, .. } => {
                 let device = self.check_data(request, *target, extents, true)?;
-                if let Some(publication) = publication.filter(|_| capability.ino.home() == self.site.id) {
-                    self.namespace.may_grow(capability, publication.end)?;
-                }
+                let end = extents.iter().map(|extent| extent.offset + u64::from(extent.length)).max();
+                self.namespace.may_reach(capability, *target, *epoch, end.unwrap_or(0))?;
                 (device, work(Direction::Write, total_bytes(extents)))
             }
-            Request::Reserve { target, .. } => {
-                (self.check_data(request, *target, &[], true)?, work(Direction::Write, 0))
+            Request::Reserve { target, capability, epoch, offset, length, punch } => {
+                let device = self.check_data(request, *target, &[], true)?;
+                let end = if *punch { 0 } else { offset + length };
+                self.namespace.may_reach(capability, *target, *epoch, end)?;
+                (device, work(Direction::Write, 0))
             }
             Request::ObjectSeek { target, .. } => {
                 (self.check_data(request, *target, &[], false)?, work(Direction::Read, 0))

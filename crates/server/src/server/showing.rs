@@ -3,7 +3,7 @@
 use super::Server;
 use crate::accounts::jobs::Accounted;
 use crate::clock::seconds;
-use crate::control::inventory::Objects;
+use crate::control::question::Objects;
 use crate::control::snapshot::Snapshot;
 use crate::control::status::{
     CostStatus, DeviceStatus, DirectionCost, LeavingStatus, SpeedStatus, Status, TargetStatus,

@@ -81,6 +81,12 @@ fn a_write_beyond_the_limit_is_refused_and_leaves_no_bytes_behind_the_end() {
     publish(&mut cluster, &alice, capability, PAGE).unwrap();
     assert_eq!(cluster.servers[0].may_grow(&capability, 3 * PAGE), Ok(()));
     assert_eq!(cluster.servers[0].may_grow(&capability, 3 * PAGE + 1), Err(EDQUOT));
+    let (target, epoch) = (cluster.objects.keys().next().expect("an object").1, 1);
+    let reach = |end: u64| cluster.servers[0].may_reach(&capability, target, epoch, end);
+    assert_eq!(reach(PAGE), Ok(()), "an object of three");
+    for end in [2 * PAGE, 1 << 40, 1 << 62, u64::MAX] {
+        assert_eq!(reach(end), Err(EDQUOT), "{end}");
+    }
     cluster.check();
 }
 

@@ -1,0 +1,152 @@
+//! The use of bytes and inodes by users and groups, here and on the other servers, and the limits to it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+use weir_placement::ServerId;
+use weir_wire::quota::OWNERS_TOLD;
+use weir_wire::{QuotaLimits, QuotaOwner, QuotaReport, QuotaTable, QuotaUse};
+
+/// The use of one server by all owners.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Usage {
+    owners: BTreeMap<QuotaOwner, QuotaUse>,
+    /// Owners whose use changed since it was last told.
+    changed: BTreeSet<QuotaOwner>,
+    /// The last owner that was told in its turn.
+    told: Option<QuotaOwner>,
+}
+
+/// The limits in force, and the use of the other servers as they told it last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Quotas {
+    table: QuotaTable,
+    elsewhere: HashMap<ServerId, Elsewhere>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Elsewhere {
+    /// The start of the server that told it.
+    boot: u64,
+    owners: HashMap<QuotaOwner, QuotaUse>,
+}
+
+/// The part of an inode that its owners pay for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Charge {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) bytes: u64,
+}
+
+/// The use of one owner, and its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QuotaLine {
+    /// The owner.
+    pub(crate) owner: QuotaOwner,
+    /// The use of this server.
+    pub(crate) here: QuotaUse,
+    /// The use of the other servers, as they told it last.
+    pub(crate) elsewhere: QuotaUse,
+}
+
+impl Charge {
+    fn owners(self) -> [QuotaOwner; 2] {
+        [QuotaOwner::User(self.uid), QuotaOwner::Group(self.gid)]
+    }
+}
+
+impl Usage {
+    /// An inode was `before` and is `after` a change.
+    pub(super) fn adjust(&mut self, before: Option<Charge>, after: Option<Charge>) {
+        if before == after {
+            return;
+        }
+        for charge in before.into_iter() {
+            for owner in charge.owners() {
+                let used = self.owners.entry(owner).or_default();
+                used.bytes = used.bytes.saturating_sub(charge.bytes);
+                used.inodes = used.inodes.saturating_sub(1);
+                self.changed.insert(owner);
+            }
+        }
+        for charge in after.into_iter() {
+            for owner in charge.owners() {
+                let used = self.owners.entry(owner).or_default();
+                used.bytes = used.bytes.saturating_add(charge.bytes);
+                used.inodes = used.inodes.saturating_add(1);
+                self.changed.insert(owner);
+            }
+        }
+    }
+
+    pub(super) fn of(&self, owner: QuotaOwner) -> QuotaUse {
+        self.owners.get(&owner).copied().unwrap_or_default()
+    }
+
+    pub(super) fn owners(&self) -> impl Iterator<Item = (QuotaOwner, QuotaUse)> + '_ {
+        self.owners.iter().map(|(owner, used)| (*owner, *used))
+    }
+
+    /// The use that the other servers are to hear of now: of all owners, or of the changed ones and of some others in turn.
+    pub(super) fn take_news(&mut self) -> (bool, Vec<(QuotaOwner, QuotaUse)>) {
+        let is_whole = self.owners.len() <= OWNERS_TOLD;
+        if is_whole {
+            self.changed.clear();
+            let told = self.owners.iter().map(|(owner, used)| (*owner, *used)).collect();
+            self.owners.retain(|_, used| *used != QuotaUse::default());
+            return (true, told);
+        }
+        let mut chosen: Vec<QuotaOwner> = self.changed.iter().copied().take(OWNERS_TOLD / 2).collect();
+        for owner in &chosen {
+            self.changed.remove(owner);
+        }
+        let from = self.told.map_or(Bound::Unbounded, Bound::Excluded);
+        let in_turn = self.owners.range((from, Bound::Unbounded)).chain(self.owners.iter());
+        let in_turn: Vec<QuotaOwner> =
+            in_turn.map(|(owner, _)| *owner).take(OWNERS_TOLD - chosen.len()).collect();
+        self.told = in_turn.last().copied();
+        chosen.extend(in_turn);
+        chosen.sort_unstable();
+        chosen.dedup();
+        (false, chosen.into_iter().map(|owner| (owner, self.of(owner))).collect())
+    }
+}
+
+impl Quotas {
+    pub(super) fn set(&mut self, table: &QuotaTable) {
+        self.table.clone_from(table);
+    }
+
+    /// Whether no limit was ever set.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    pub(super) fn limits_of(&self, owner: QuotaOwner) -> QuotaLimits {
+        self.table.of(owner)
+    }
+
+    /// The owners with limits of their own.
+    pub(super) fn limited(&self) -> impl Iterator<Item = QuotaOwner> + '_ {
+        self.table.limits().map(|(owner, _)| owner)
+    }
+
+    /// Takes over the use that start `boot` of another server tells.
+    pub(super) fn note(&mut self, server: ServerId, boot: u64, report: &QuotaReport) {
+        let told = self.elsewhere.entry(server).or_default();
+        if report.is_whole || told.boot != boot {
+            told.owners.clear();
+        }
+        told.boot = boot;
+        told.owners.extend(report.owners.iter().take(OWNERS_TOLD).copied());
+    }
+
+    /// The use of an owner on the other servers, as they told it last.
+    pub(super) fn use_elsewhere(&self, owner: QuotaOwner) -> QuotaUse {
+        let told = self.elsewhere.values().filter_map(|told| told.owners.get(&owner));
+        told.fold(QuotaUse::default(), |sum, used| QuotaUse {
+            bytes: sum.bytes.saturating_add(used.bytes),
+            inodes: sum.inodes.saturating_add(used.inodes),
+        })
+    }
+}
