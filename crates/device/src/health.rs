@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use crate::rates::{is_streaming, size_of, CLASSES};
+use weir_fairshare::Nanos;
+
+use crate::rates::{bytes_of, is_streaming, size_of, CLASSES};
 
 /// Part of the expected speed below which a target is slow.
 const SLOW_BELOW: f64 = 0.5;
@@ -64,8 +66,17 @@ impl Health {
     /// Looks at a target again.
     ///
     /// `own` are its rates, which are also among those of its `class` in `peers`; `expected` is the site's number in bytes
-    /// a second; `now` is in milliseconds of Unix time.
-    pub fn judge(&mut self, own: Usual, class: &str, peers: &Peers, expected: Option<f64>, now: u64) {
+    /// a second; `now` is in milliseconds of Unix time. Where the machine makes its processes wait for processors, their
+    /// requests may take `stall` longer, and times below it tell nothing of targets.
+    pub fn judge(
+        &mut self,
+        own: Usual,
+        class: &str,
+        peers: &Peers,
+        expected: Option<f64>,
+        now: u64,
+        stall: Nanos,
+    ) {
         let all = &peers.all[..];
         let class = peers.classes.get(class).map_or(&[][..], Vec::as_slice);
         let Some(&(size, achieved)) = own.iter().max_by_key(|(class, _)| size_of(*class)) else {
@@ -76,9 +87,14 @@ impl Health {
         let expected = expected.filter(|_| is_streaming(size));
         self.achieved_bytes_per_second = Some(f64::from(achieved));
         self.expected_bytes_per_second = expected.or_else(|| usual_of(class, size).map(f64::from));
+        let told =
+            |size: u8, rate: f32| rate.min((bytes_of(size) as f64 * 1e9 / stall.0.max(1) as f64) as f32);
         let ratio = match expected {
-            Some(expected) => f64::from(achieved) / expected,
-            None => mean_ratio(own.iter().filter_map(|&(size, rate)| Some((rate, usual_of(class, size)?)))),
+            Some(expected) => f64::from(told(size, achieved)) / f64::from(told(size, expected as f32)),
+            None => mean_ratio(own.iter().filter_map(|&(size, rate)| {
+                let usual = usual_of(class, size)?;
+                Some((told(size, rate), told(size, usual)))
+            })),
         };
         match self.slow_since {
             None if ratio < SLOW_BELOW => self.slow_since = Some(now),
@@ -134,7 +150,7 @@ mod tests {
         let rates: Vec<[(u8, f32); 1]> =
             std::iter::once(&own).chain(peers).map(|&rate| [(10, rate)]).collect();
         let class: Peers = rates.iter().map(|rate| (Some("disk"), &rate[..])).collect();
-        health.judge(&rates[0], "disk", &class, expected, now);
+        health.judge(&rates[0], "disk", &class, expected, now, Nanos::ZERO);
     }
 
     #[test]
@@ -170,6 +186,23 @@ mod tests {
         assert_eq!(health.expected_bytes_per_second, Some(100.0));
     }
 
+    /// Requests of 4 MiB that take 0.3 ms at one target and 4 ms at another differ by less than a time slice. Where a
+    /// request takes 17 s, no machine is the reason.
+    #[test]
+    fn a_target_of_a_busy_machine_is_not_slow_for_times_that_its_process_may_have_waited() {
+        let (fast, stalled, slow) = ([(11, 14e9)], [(11, 1e9)], [(11, 25e4)]);
+        let peers: Peers =
+            [&fast, &stalled, &fast, &fast].map(|rates| (Some("ram"), &rates[..])).into_iter().collect();
+        let judged = |own: Usual, stall| {
+            let mut health = Health::default();
+            health.judge(own, "ram", &peers, None, 1, stall);
+            (health.slow_since, health.speed)
+        };
+        assert_eq!(judged(&stalled, Nanos::from_millis(50)), (None, 1.0));
+        assert_eq!(judged(&stalled, Nanos::ZERO).0, Some(1), "on a machine with processors to spare");
+        assert_eq!(judged(&slow, Nanos::from_millis(50)).0, Some(1));
+    }
+
     #[test]
     fn what_was_never_seen_is_as_fast_as_its_class() {
         let (disk, flash) = ([(10, 100.0)], [(10, 1000.0)]);
@@ -178,10 +211,10 @@ mod tests {
         let disks = [(Some("disk"), &disk[..]), (Some("disk"), nothing)];
         let all: Peers = flashes.into_iter().chain(disks).collect();
         let mut health = Health::default();
-        health.judge(nothing, "disk", &all, None, 1);
+        health.judge(nothing, "disk", &all, None, 1, Nanos::ZERO);
         assert!((health.speed - 0.1).abs() < 1e-6, "{}", health.speed);
         assert_eq!((health.slow_since, health.achieved_bytes_per_second), (None, None));
-        health.judge(&disk, "disk", &all, None, 1);
+        health.judge(&disk, "disk", &all, None, 1, Nanos::ZERO);
         assert!((health.speed - 0.1).abs() < 1e-6, "a class of its own, not a slow target");
         assert_eq!(health.slow_since, None);
     }
@@ -192,7 +225,7 @@ mod tests {
         let peer: Usual = &[(0, 50.0), (11, 4000.0)];
         let mut health = Health::default();
         let peers: Peers = [own, peer, peer].into_iter().map(|rates| (Some("disk"), rates)).collect();
-        health.judge(own, "disk", &peers, None, 1);
+        health.judge(own, "disk", &peers, None, 1, Nanos::ZERO);
         assert_eq!((health.slow_since, health.speed), (None, 1.0));
     }
 }

@@ -8,10 +8,13 @@ const SIZE_CLASSES: u8 = 6;
 /// Classes of both directions.
 pub(crate) const CLASSES: u8 = 2 * SIZE_CLASSES;
 const SMALLEST_BYTES: u64 = 4096;
-/// The usual rate is the median of the last so many requests of a class, which single stalls do not move.
+/// The usual rate follows from the last so many requests of a class.
 const KEPT: usize = 9;
-/// Least number of requests for a speed. Of two speeds the faster counts.
-const FEW: usize = 2;
+/// Least number of requests for a speed.
+const FEW: usize = 4;
+/// The usual rate is exceeded by one request of so many. Stalls make requests slower and never faster: a target that is
+/// slow itself is slow in all its requests, and where a busy machine is the reason, some are as fast as ever.
+const FASTEST: usize = 4;
 /// Times below this are as good as this: each request takes as much on its way, so that no job feels the difference.
 const TIME_MIN: Nanos = Nanos::from_micros(200);
 /// A request that has been in service for less says nothing yet: it may wait for its sender.
@@ -83,16 +86,17 @@ impl Rates {
         let is_seen =
             |recent: &&Recent| recent.count >= FEW && self.last.saturating_since(recent.at) <= FORGOTTEN;
         let classes = (0..).zip(&self.classes).filter(|(_, recent)| is_seen(recent));
-        classes.map(|(class, recent)| (class, recent.median())).collect()
+        classes.map(|(class, recent)| (class, recent.usual())).collect()
     }
 }
 
 impl Recent {
-    fn median(&self) -> f32 {
+    /// The upper quartile.
+    fn usual(&self) -> f32 {
         let mut rates = self.bytes_per_second;
         let seen = &mut rates[..self.count];
-        seen.sort_unstable_by(f32::total_cmp);
-        seen[self.count / 2]
+        seen.sort_unstable_by(|one, other| other.total_cmp(one));
+        seen[self.count / FASTEST]
     }
 }
 
@@ -109,6 +113,11 @@ fn class_of(direction: Direction, bytes: u64) -> u8 {
 /// The size of a class's requests, of either direction.
 pub(crate) fn size_of(class: u8) -> u8 {
     class % SIZE_CLASSES
+}
+
+/// The most bytes of a class's requests, but for the largest class, whose requests have at least so many.
+pub(crate) fn bytes_of(class: u8) -> u64 {
+    SMALLEST_BYTES << (2 * size_of(class))
 }
 
 /// Whether requests of a class are large enough to show the rate at which bytes stream.
@@ -134,29 +143,34 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_rate_is_not_that_of_a_stall_and_follows_a_change_within_a_few_requests() {
+    fn the_usual_rate_is_not_that_of_stalls_and_follows_a_change_within_a_few_requests() {
         let mut rates = Rates::default();
         let mut observe = |millis| {
             rates.observe(Direction::Write, 1 << 20, Nanos::from_millis(millis), Nanos::ZERO);
             usual(&rates, 10)
         };
-        assert_eq!(observe(1), None, "one request says nothing");
-        let fast = Some((1u64 << 20) as f32 * 1e3);
-        for millis in [1, 900, 1, 1, 1, 1, 1, 1, 1] {
-            assert_eq!(observe(millis), fast);
+        for millis in [1, 900, 30] {
+            assert_eq!(observe(millis), None, "a few requests say nothing");
         }
-        let changed = (1..20).find(|_| observe(58) != fast);
-        assert_eq!(changed, Some(5), "the median of nine");
+        let fast = Some((1u64 << 20) as f32 * 1e3);
+        for millis in [1, 900, 1, 30, 40, 1, 50, 1, 60] {
+            assert_eq!(observe(millis), fast, "a busy machine stalls every other request");
+        }
+        let slow = (1..20).find(|_| observe(58) == Some((1u64 << 20) as f32 * 1e3 / 58.0));
+        assert_eq!(slow, Some(6), "no more than two of nine are faster");
+        let fast_again = (1..20).find(|_| observe(1) == fast);
+        assert_eq!(fast_again, Some(3));
     }
 
     #[test]
     fn what_was_seen_long_before_the_last_request_is_not_told() {
         let mut rates = Rates::default();
-        for _ in 0..2 {
+        for _ in 0..FEW {
             rates.observe(Direction::Read, 4096, Nanos::from_millis(1), Nanos::ZERO);
         }
-        rates.observe(Direction::Write, 4096, Nanos::from_millis(1), FORGOTTEN);
-        rates.observe(Direction::Write, 4096, Nanos::from_millis(1), FORGOTTEN);
+        for _ in 0..FEW {
+            rates.observe(Direction::Write, 4096, Nanos::from_millis(1), FORGOTTEN);
+        }
         assert_eq!(rates.usual().len(), 2);
         rates.observe(Direction::Write, 4096, Nanos::from_millis(1), Nanos(FORGOTTEN.0 + 1));
         assert_eq!(rates.usual(), [(6, 4096.0 * 1e3)]);
@@ -176,7 +190,7 @@ mod tests {
         };
         let mebibyte = (1u64 << 20) as f32;
         assert_eq!((present(&rates, 99), present(&rates, 200)), (None, Some(mebibyte * 5.0)));
-        for _ in 0..2 {
+        for _ in 0..FEW {
             rates.observe(Direction::Write, 1 << 20, Nanos::from_millis(50), Nanos::ZERO);
         }
         assert_eq!(present(&rates, 99), Some(mebibyte * 20.0));

@@ -11,6 +11,9 @@ use std::collections::VecDeque;
 const FILES_MAX: usize = 4096;
 /// A file is late when it takes so many times as long as files usually do from their making to their first bytes.
 const LATE: f64 = 2.0;
+/// And so many times the usual deviation longer: where programs wait for processors, some begin to write much later than
+/// others, whatever their targets (as for the timeouts of TCP: Jacobson, "Congestion avoidance and control", SIGCOMM 1988).
+const LATE_DEVIATIONS: f64 = 4.0;
 /// And when so many files were written since it was made: where nothing is written, nobody is late.
 const WRITTEN_MEANWHILE: u64 = 8;
 /// Nothing is late before this many seconds, however fast files usually are.
@@ -35,6 +38,8 @@ pub(crate) struct Awaited {
     /// Files whose first bytes came.
     written: u64,
     usual_seconds: f64,
+    /// Mean distance of a delay from the usual one.
+    deviation_seconds: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +98,8 @@ impl Awaited {
         }
         self.written += 1;
         let delay = (seconds - file.made_seconds).clamp(0.0, FORGOTTEN_SECONDS);
+        let distance = (delay - self.usual_seconds).abs();
+        self.deviation_seconds += GAIN * (distance - self.deviation_seconds);
         self.usual_seconds += GAIN * (delay - self.usual_seconds);
         let file = &self.files[place];
         if stage == Stage::Late {
@@ -117,7 +124,9 @@ impl Awaited {
             self.files.pop_front();
             self.passed = self.passed.saturating_sub(1);
         }
-        let late_seconds = (LATE * self.usual_seconds).max(LATE_SECONDS_MIN);
+        let usual =
+            (LATE * self.usual_seconds).max(self.usual_seconds + LATE_DEVIATIONS * self.deviation_seconds);
+        let late_seconds = usual.max(LATE_SECONDS_MIN);
         while let Some(file) = self.files.get(self.passed) {
             if file.stage == Stage::Awaited {
                 let meanwhile = self.written - file.written_before;

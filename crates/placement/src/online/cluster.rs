@@ -15,6 +15,9 @@ const FULL_PART: u64 = 128;
 const ROOM_USUAL: f64 = 0.8;
 /// Least part that remains of the speed of a target with hardly any room.
 const ROOM_PART_MIN: f64 = 0.01;
+/// A shorter queue says nothing of a target: servers of a busy machine wait as long for a processor, and their requests
+/// wait with them.
+const QUEUE_SECONDS_MIN: f64 = 0.1;
 /// A target on which first bytes are late counts as one with so many more stripes of the store's default size.
 const LATE_STRIPES: f64 = 64.0;
 
@@ -394,7 +397,8 @@ impl Cluster {
     /// The queues of open targets; queues of the others are no measure for these.
     fn compare_queues(&mut self) {
         let backlog = |&index: &u32| self.figures[index as usize].backlog_seconds;
-        let excess = queue_excess(&self.open.iter().map(backlog).collect::<Vec<_>>(), 0.0);
+        let backlogs: Vec<f64> = self.open.iter().map(backlog).collect();
+        let excess = queue_excess(&backlogs, QUEUE_SECONDS_MIN);
         self.waits_seconds.fill(0.0);
         for (&index, excess) in self.open.iter().zip(excess) {
             self.waits_seconds[index as usize] = excess;

@@ -9,6 +9,8 @@ use weir_wire::MachineLoad;
 const PAUSE: Nanos = Nanos::from_millis(1_000);
 /// Use is averaged over this long, so that servers of one machine, which look at different times, see about the same.
 const WINDOW: Nanos = Nanos::from_millis(10_000);
+/// Part of the processors' time in a second from which on processes wait for processors.
+const FULL: f32 = 0.9;
 /// `/sys/class/net/*/speed` is in 10^6 bits a second.
 const SPEED_UNIT_BYTES_PER_SECOND: f64 = 125_000.0;
 
@@ -49,6 +51,19 @@ impl Machine {
     /// The load of the machine lately; a part that is not known yet, or not told here, is absent.
     pub(crate) fn load(&self) -> MachineLoad {
         self.load
+    }
+
+    /// Whether processes waited for processors lately, or may have: not enough readings tell.
+    pub(crate) fn is_short_of_processors(&self) -> bool {
+        let pairs = self.readings.iter().zip(self.readings.iter().skip(1));
+        let is_full = |(earlier, later): (&Reading, &Reading)| {
+            earlier
+                .processors
+                .zip(later.processors)
+                .and_then(|(earlier, later)| busy_part(earlier, later))
+                .is_some_and(|part| part >= FULL)
+        };
+        self.readings.len() < 2 || pairs.into_iter().any(is_full)
     }
 
     /// Asks the kernel again, if that was not done just now.

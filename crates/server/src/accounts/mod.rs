@@ -22,6 +22,9 @@ const ACCOUNT_PAUSE_MIN: Nanos = Nanos::from_millis(1);
 /// With many jobs less often, so that accounting takes at most a fiftieth of the loop's time.
 const ACCOUNT_COST_FACTOR: u64 = 50;
 
+/// Time for which the requests of a busy machine may wait for a processor: some twenty time slices of 3 ms.
+const STALL: Nanos = Nanos::from_millis(50);
+
 /// The accounts of one server.
 pub(crate) struct Accounts {
     jobs: Jobs,
@@ -110,16 +113,19 @@ impl Accounts {
         &self.health[target]
     }
 
-    /// Compares a target with the targets of its class on all servers.
+    /// Compares a target with the targets of its class on all servers. The times of a `device` that is emulated are exact,
+    /// however busy the machine is.
     pub(crate) fn judge(
         &mut self,
-        target: usize,
+        (target, device): (usize, &Device),
         rates: Usual<'_>,
         (class, expected): (&str, Option<f64>),
         peers: &Peers<'_>,
         now: u64,
     ) {
-        self.health[target].judge(rates, class, peers, expected, now);
+        let may_stall = device.speed().is_none() && self.machine.is_short_of_processors();
+        let stall = if may_stall { STALL } else { Nanos::ZERO };
+        self.health[target].judge(rates, class, peers, expected, now, stall);
     }
 
     /// Asks the kernel how busy the machine is, if the last time is long enough ago.

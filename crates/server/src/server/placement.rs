@@ -134,7 +134,8 @@ impl Server {
         for (index, rates) in own.iter().enumerate() {
             let Some(config) = config(site.target(index)) else { continue };
             let expected = config.expected.map(|rate| rate as f64);
-            self.accounts.judge(index, rates, (config.class(), expected), &peers, now);
+            let device = &self.devices.all()[index];
+            self.accounts.judge((index, device), rates, (config.class(), expected), &peers, now);
         }
     }
 }

@@ -201,7 +201,7 @@ impl Server {
             rates.iter().enumerate().map(|(index, rates)| (Some(site.class(own(index))), &rates[..]));
         let peers: Peers = heard.chain(own_rates).collect();
         for (index, (health, rates)) in self.health.iter_mut().zip(&rates).enumerate() {
-            health.judge(rates, site.class(own(index)), &peers, None, now.0 / 1_000_000);
+            health.judge(rates, site.class(own(index)), &peers, None, now.0 / 1_000_000, Nanos::ZERO);
         }
         drop(peers);
         let told = |(index, rates): (usize, Vec<(u8, f32)>)| {
