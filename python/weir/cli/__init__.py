@@ -29,6 +29,8 @@ _COMMANDS = {
     "deploy": "weir.cli.deploy:deploy",
     "down": "weir.cli.down:down",
     "upgrade": "weir.cli.upgrade:upgrade",
+    "backup": "weir.cli.backup:backup",
+    "restore": "weir.cli.backup:restore",
     "uninstall": "weir.cli.uninstall:uninstall",
     "status": "weir.cli.status:status",
     "logs": "weir.cli.logs:logs",
