@@ -289,6 +289,7 @@ COMMANDS = {
     "run placement": "database",
     "run observe": OWN,
     "mount point": OWN,
+    "serve mount point": OWN,
     "umount point": OWN,
     "grant path": OWN,
     "layout advise logs": "traces",

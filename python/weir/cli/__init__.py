@@ -37,6 +37,7 @@ _COMMANDS = {
     "run": "weir.cli.run:run",
     "mount": "weir.cli.mount:mount",
     "umount": "weir.cli.mount:umount",
+    "serve": "weir.cli.serve:serve",
     "env": "weir.cli.environment:env",
     "policy": "weir.cli.policy:policy",
     "jobs": "weir.cli.jobs:jobs",
