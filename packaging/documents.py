@@ -14,6 +14,8 @@ from click_man.core import write_man_pages
 
 _HERE = Path(__file__).resolve().parent
 _PROGRAM = "weir"
+_KEPT = ("systemd", "modules", "spack")
+"""Folders for administrators, which the package brings below `share/weir`."""
 _COMPLETIONS = {
     "bash": f"bash-completion/completions/{_PROGRAM}",
     "zsh": f"zsh/site-functions/_{_PROGRAM}",
@@ -37,6 +39,8 @@ def write(share: Path, command: click.Group, version: str) -> None:
     for page in pages.iterdir():
         page.write_text(_typeset(page.read_text()))
     shutil.copytree(_HERE / "man", share / "man/man8")
+    for folder in _KEPT:
+        shutil.copytree(_HERE / folder, share / "weir" / folder)
     for shell, place in _COMPLETIONS.items():
         script = share / place
         script.parent.mkdir(parents=True, exist_ok=True)

@@ -171,6 +171,14 @@ def _creations(folder: Path) -> None:
         )
 
 
+def _backup(folder: Path) -> None:
+    home = folder.parent / "restored"
+    command("--home", home, "restore", folder / "backup.tar", "--yes")
+    spools = [path.name for path in home.glob(".restore*")]
+    shutil.rmtree(home, ignore_errors=True)
+    assert not spools, spools
+
+
 def _report(folder: Path) -> None:
     from weir.placement.lookups import ReportError, read_report
 
@@ -252,6 +260,7 @@ DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
     "arrays": Decoder(_arrays),
+    "backup": Decoder(_backup),
     "traces": Decoder(_trace),
     "darshan": Decoder(_darshan),
     "lustre-text": Decoder(_lustre_text),

@@ -18,9 +18,24 @@ from weir.store import home
 
 ANY_TEXT = {
     "a path that need not exist, or whose absence is told of that path": {
-        *("weir up FILE", "weir up --mount", "weir deploy FILE", "weir deploy --mount", "weir deploy --program"),
-        *("weir run --trace", "weir run --observe", "weir mount POINT", "weir umount POINT", "weir grant --to"),
-        *("weir layout advise LOGS", "weir layout get PATH", "weir find PATHS", "weir stats subscribe --file"),
+        *(
+            "weir up FILE",
+            "weir backup FILE",
+            "weir up --mount",
+            "weir deploy FILE",
+            "weir deploy --mount",
+            "weir deploy --program",
+        ),
+        *(
+            "weir run --trace",
+            "weir run --observe",
+            "weir mount POINT",
+            "weir serve mount POINT",
+            "weir umount POINT",
+            "weir grant --to",
+        ),
+        *("weir backup FILE", "weir layout advise LOGS", "weir layout get PATH"),
+        *("weir find PATHS", "weir stats subscribe --file"),
         *("weir trace export --to", "weir place explain FILE", "weir place show --file", "weir place --database"),
         *("weir place --into", "weir rebalance PATHS", "weir adapt reconstruct --to", "weir config diff FILE"),
         *("weir config show FILE", "weir simulate run SCENARIO", "weir simulate run --out", "weir simulate sweep FILE"),

@@ -31,6 +31,8 @@ from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
 from weir.lustre.observer import OwnLoad, Thresholds
 from weir.placement import database
+from weir.store.backup import take
+from weir.store.home import Home
 from weir.store.identity import Identity
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,6 +167,19 @@ def creations(folder: Path) -> None:
         (folder / "lfs-df.txt").write_text("\n".join(["UUID 1K-blocks Used Available Use% Mounted on", *rows, ""]))
 
 
+def backup(folder: Path) -> None:
+    """A backup of a home whose journals have any content: restoring does not read them."""
+    home = Home(folder.parent / "home-of-backup")
+    home.create()
+    home.site_key.write_text("07" * 32 + "\n")
+    home.configuration.write_text(TOML)
+    journal = home.server(0) / "journal"
+    journal.mkdir(parents=True)
+    (journal / "durable").write_bytes(bytes(4096))
+    (journal / "log-0000000000000001-0123abcd").write_bytes(bytes(range(256)) * 20)
+    take(home, folder / "backup.tar")
+
+
 def report(folder: Path) -> None:
     entry = {"version": 1, "placed": 5, "present": 1, "refused": 0, "missed": 2, "names": ["/a", "/b"]}
     (folder / "placement.db.report").write_text(f"{json.dumps(entry)}\n{json.dumps(entry)}\n")
@@ -246,6 +261,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "lustre-tree": (lustre_tree, 60),
     "messages": (messages, 3000),
     "database": (placement, 300),
+    "backup": (backup, 200),
     "creations": (creations, 100),
     "look-ups": (report, 2000),
     "configuration": (configuration, 150),
@@ -274,10 +290,13 @@ RUST = {
 OWN = "a file that the command writes, or a place that is no file's content"
 COMMANDS = {
     "up file": "configuration",
+    "backup file": OWN,
+    "restore file": "backup",
     "up point": OWN,
     "run placement": "database",
     "run observe": OWN,
     "mount point": OWN,
+    "serve mount point": OWN,
     "umount point": OWN,
     "grant path": OWN,
     "layout advise logs": "traces",

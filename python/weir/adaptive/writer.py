@@ -316,13 +316,34 @@ class Writer:
             ) from error
 
 
-def write(tiers: Sequence[TierLike] | TierLike, steps: "Iterable[npt.ArrayLike]", **options: Any) -> int:
+def write(
+    tiers: Sequence[TierLike] | TierLike,
+    steps: "Iterable[npt.ArrayLike]",
+    *,
+    codec: Codec = "planes",
+    tolerance: float | None = None,
+    exact: bool = False,
+    chunk_bytes: int = CHUNK_BYTES,
+    base_bytes: int | None = None,
+    ratios: Sequence[int] | None = None,
+    threads: int = 1,
+    append: bool = False,
+    mesh: "NodeOrder | npt.ArrayLike | None" = None,
+) -> int:
     """Write arrays as the steps of a stream, as they come, and end the stream.
 
     Args:
         tiers: Folders, as URLs of fsspec, the fastest first.
         steps: The arrays; a stacked array is a stream of its first axis.
-        options: Options of `Writer`.
+        codec: As for `Writer`.
+        tolerance: As for `Writer`.
+        exact: As for `Writer`.
+        chunk_bytes: As for `Writer`.
+        base_bytes: As for `Writer`.
+        ratios: As for `Writer`.
+        threads: As for `Writer`.
+        append: As for `Writer`.
+        mesh: As for `Writer`.
 
     Returns:
         Number of the written steps.
@@ -330,7 +351,18 @@ def write(tiers: Sequence[TierLike] | TierLike, steps: "Iterable[npt.ArrayLike]"
     Raises:
         AdaptiveError: A tier or a step cannot be written. Steps before it can be read.
     """
-    with Writer(tiers, **options) as writer:
+    with Writer(
+        tiers,
+        codec=codec,
+        tolerance=tolerance,
+        exact=exact,
+        chunk_bytes=chunk_bytes,
+        base_bytes=base_bytes,
+        ratios=ratios,
+        threads=threads,
+        append=append,
+        mesh=mesh,
+    ) as writer:
         before = writer.steps
         for array in steps:
             writer.write(array)

@@ -7,13 +7,15 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from weir.store.errors import SettingsError, StoreError
 from weir.store.notices import Notice
 
 if TYPE_CHECKING:
     import subprocess
+
+    _File = int | IO[Any] | None
 
     from weir.store.control import Server
     from weir.store.home import Home
@@ -182,7 +184,15 @@ class Store:
         group: str | None = None,
         nodes: int | None = None,
         priority: int | None = None,
-        **options: Any,
+        check: bool = False,
+        capture_output: bool = False,
+        text: bool | None = None,
+        timeout: float | None = None,
+        input: str | bytes | None = None,  # noqa: A002
+        stdin: "_File" = None,
+        stdout: "_File" = None,
+        stderr: "_File" = None,
+        cwd: str | Path | None = None,
     ) -> "subprocess.CompletedProcess[Any]":
         """Run a program as a job of its own, and wait for its end.
 
@@ -196,7 +206,15 @@ class Store:
             group: As for `job`.
             nodes: As for `job`.
             priority: As for `job`.
-            options: Options of `subprocess.run`, such as `check`, `capture_output`, `text` and `timeout`.
+            check: As for `subprocess.run`: whether an exit code other than 0 is an error.
+            capture_output: As for `subprocess.run`.
+            text: As for `subprocess.run`.
+            timeout: Longest time of the program in seconds; None has no bound.
+            input: As for `subprocess.run`.
+            stdin: As for `subprocess.run`.
+            stdout: As for `subprocess.run`.
+            stderr: As for `subprocess.run`.
+            cwd: Working directory of the program.
 
         Returns:
             The program's exit code, and its output where that was captured.
@@ -211,7 +229,20 @@ class Store:
 
         claims: dict[str, Any] = {"job": job, "user": user, "group": group, "nodes": nodes, "priority": priority}
         with self.job(str(command[0]), prefix=prefix, is_preloaded=is_preloaded, **claims) as variables:
-            return subprocess.run(command, env={**variables, **(environment or {})}, **options)
+            # `input` and `stdin` exclude each other for subprocess.run, also where one is None.
+            fed: dict[str, Any] = {"stdin": stdin} if input is None else {"input": input}
+            return subprocess.run(
+                command,
+                env={**variables, **(environment or {})},
+                check=check,
+                capture_output=capture_output,
+                text=text,
+                timeout=timeout,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=cwd,
+                **fed,
+            )
 
 
 def up(

@@ -167,8 +167,7 @@ def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
         raise StoreError(f"{point} is already mounted", hint="unmount it with `weir umount`, or name another place")
     stop(mount, force=True)
     folder = _make_point(mount)
-    described = {"version": 1, "point": str(point), "credential": str(credential)}
-    write_whole(mount.description, json.dumps(described) + "\n", mode=0o644)
+    _describe(mount, credential)
     offset = processes.end_of(mount.log)
     command: list[str | Path] = [program, "--cluster", cluster, "--credential", credential, "--log", mount.log, point]
     child = processes.start(command, record=mount.record, log=mount.log, folder=Path("/"), read_output=True)
@@ -189,6 +188,36 @@ def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
     if announcement is not None and announcement.is_dir():
         write_whole(announcement / ANNOUNCEMENT, f"{point}\n", mode=0o644)
     return mount
+
+
+def reserved(home: Home, point: Path, *, credential: Path) -> Mount:
+    """Describe a mount that this process is going to serve; the rest of one that died is unmounted.
+
+    Args:
+        home: The home that records the mount.
+        point: The mount point.
+        credential: Credential file of the mount.
+
+    Returns:
+        The mount.
+
+    Raises:
+        StoreError: The store is mounted there already, or the place cannot be used.
+    """
+    mount = _mount(home, point)
+    if mount.is_served():
+        raise StoreError(f"{point} is already mounted", hint="unmount it with `weir umount`, or name another place")
+    stop(mount, force=True)
+    folder = _make_point(mount)
+    if folder is not None:
+        os.close(folder)
+    _describe(mount, credential)
+    return mount
+
+
+def _describe(mount: Mount, credential: Path) -> None:
+    described = {"version": 1, "point": str(mount.point), "credential": str(credential)}
+    write_whole(mount.description, json.dumps(described) + "\n", mode=0o644)
 
 
 def stop(mount: Mount, *, force: bool) -> None:

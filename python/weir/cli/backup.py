@@ -1,0 +1,70 @@
+"""`weir backup` and `weir restore`: the metadata of a store, in a file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.cli.errors import say
+from weir.cli.output import output_option
+from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from weir.store.backup import Taken
+
+
+@click.command()
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@output_option
+@click.pass_obj
+def backup(home: Home, file: Path, output: str) -> None:
+    """Write the metadata of the servers on this host to FILE, while the store runs.
+
+    The metadata is all names, layouts and rights of files, from the journals, with the site's key and the
+    configuration. The bytes of files stay on their targets. Only you may read FILE.
+    """
+    from weir.store.backup import take
+
+    _show(take(home, file.absolute()), "written", output)
+
+
+@click.command()
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--yes", is_flag=True, help="Do not ask before journals are replaced.")
+@output_option
+@click.pass_obj
+def restore(home: Home, file: Path, yes: bool, output: str) -> None:
+    """Put the metadata of a backup into the home; the next `weir up` goes on from it.
+
+    The store must be down. Files that were made since the backup are gone then, and files that were removed or cut
+    since have names, but not all of their bytes. The journals that are replaced are kept beside the restored ones.
+    """
+    from weir.cli.confirmation import confirm
+    from weir.store.backup import holds_journals
+    from weir.store.backup import restore as restore_from
+
+    if holds_journals(home):
+        confirm(f"replace the metadata of the store in {home.root} with that of {file}", yes=yes)
+    _show(restore_from(home, file.absolute()), "restored", output)
+    if output == "table":
+        say("next: `weir up` brings the store up with it")
+
+
+def _show(taken: "Taken", deed: str, output: str) -> None:
+    from datetime import datetime
+
+    from weir.cli.output import show, size
+
+    document = {
+        "file": str(taken.path),
+        "servers": list(taken.servers),
+        "size_bytes": taken.size_bytes,
+        "taken_seconds": taken.taken_seconds,
+    }
+    rows = [
+        ("file", taken.path),
+        ("servers", ", ".join(map(str, taken.servers))),
+        ("size", size(taken.size_bytes)),
+        ("taken", datetime.fromtimestamp(taken.taken_seconds).isoformat(" ", "seconds")),
+    ]
+    show(output, document, ("BACKUP", deed), rows)

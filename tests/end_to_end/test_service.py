@@ -1,0 +1,98 @@
+"""Servers and a mount in the foreground, as systemd starts them; the units themselves are checked by systemd."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from store import Store, program
+from waits import PATIENCE_SECONDS, wait_until
+
+UNITS = Path(__file__).resolve().parents[2] / "packaging" / "systemd"
+
+
+@pytest.fixture
+def known(store: Store) -> None:
+    """A store of two servers with fixed ports, which was brought up once and is down."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
+        ports = [each.getsockname()[1] for each in sockets]
+    tables = [
+        f'[[server]]\nlisten = "127.0.0.1:{ports[2 * number]}"\ncontrol = "127.0.0.1:{ports[2 * number + 1]}"\n'
+        '[[server.target]]\nbackend = "dir"\n'
+        for number in range(2)
+    ]
+    file = store.root / "cluster.toml"
+    file.write_text("version = 1\n" + "".join(tables))
+    store.up(file, mount=False)
+    store.weir("down")
+
+
+@contextlib.contextmanager
+def served(store: Store, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
+    with (store.root / "words").open("ab") as log:
+        command = [*program(), "serve", *words]
+        with subprocess.Popen(command, env=store.variables(), stdout=subprocess.DEVNULL, stderr=log) as service:
+            try:
+                yield service
+            finally:
+                service.kill()
+
+
+def is_up(store: Store) -> bool:
+    answer = store.weir("status", code=None)
+    return answer.returncode == 0 and "2 of 2 answer" in answer.stdout
+
+
+@pytest.mark.usefixtures("known")
+def test_a_supervisor_runs_servers_and_mount(store: Store) -> None:
+    with served(store, "server", "0") as first, served(store, "server", "1"):
+        wait_until("both servers answer", lambda: is_up(store))
+        assert store.server_pids()[0] == first.pid
+        refused = store.weir("serve", "server", "0", code=1)
+        assert f"runs already, as process {first.pid}" in refused.stderr
+        with served(store, "mount") as mount:
+            wait_until("the store is mounted", lambda: os.path.ismount(store.mount))
+            (store.mount / "file").write_text("words")
+            first.kill()
+            first.wait()
+            with served(store, "server", "0"):
+                # The server that is started anew has the ports that clients know.
+                assert (store.mount / "file").read_text() == "words"
+                wait_until("both servers answer again", lambda: is_up(store))
+                mount.send_signal(signal.SIGTERM)
+                assert mount.wait(timeout=PATIENCE_SECONDS) == 0
+                assert not os.path.ismount(store.mount)
+                store.weir("down")
+    store.weir("up")
+    assert (store.mount / "file").read_text() == "words"
+
+
+def test_a_service_without_a_store_or_fixed_ports_is_refused(store: Store) -> None:
+    assert "has no store yet" in store.weir("serve", "server", "0", code=1).stderr
+    store.up(mount=False)
+    assert "no fixed `listen`" in store.weir("serve", "server", "0", code=1).stderr
+    assert "is already mounted" not in store.weir("serve", "mount", "/proc/none", code=1).stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_the_units_are_sound(tmp_path: Path) -> None:
+    for unit in UNITS.iterdir():
+        text = unit.read_text().replace("ExecStart=weir ", f"ExecStart={program()[0]} ")
+        (tmp_path / unit.name).write_text(text)
+    for name in ("weir-server@7.service", "weir-mount.service"):
+        answer = subprocess.run(
+            # Manual pages are found once the package is installed.
+            ["systemd-analyze", "verify", "--man=no", tmp_path / name],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        told = [line for line in answer.stderr.splitlines() if "weir" in line]
+        assert answer.returncode == 0 and not told, answer.stderr
