@@ -13,6 +13,9 @@ use weir_wire::{Errno, Extent, PeerRequest, Reply, Request};
 impl Server {
     /// Sends a request to the device that serves it, or answers it at once.
     pub(super) fn route(&mut self, token: Token) {
+        if self.is_given_up(&token) {
+            return self.fail_unserved(token, errno::EIO);
+        }
         let request = &self.requests[&token];
         match &request.request {
             _ if request.arrival.is_complete() => {}
@@ -47,6 +50,13 @@ impl Server {
             Some(ino) => self.hold_for_write_back(token, client, ino),
             None => self.send_to_device(token),
         }
+    }
+
+    /// Whether the client has told that it waits for this request no more.
+    pub(super) fn is_given_up(&mut self, token: &Token) -> bool {
+        let request = &self.requests[token];
+        let (client, id) = request.key();
+        !matches!(request.request, Request::Peer(_)) && self.links.clients().has_given_up(client, id)
     }
 
     /// Queues a request at its device, or serves it at once.
