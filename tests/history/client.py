@@ -61,7 +61,7 @@ class Client:
             if told is not None:
                 ended["value"] = told.strip()
         except OSError as error:
-            ended["error"] = error.errno or errno.EIO
+            ended |= {"error": error.errno or errno.EIO, "said": str(error)}
         ended["end"] = time.monotonic()
         self.history.write(json.dumps(ended) + "\n")
 

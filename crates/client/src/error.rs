@@ -107,7 +107,9 @@ impl ClientError {
     /// Whether the server may still carry out the request. Its bytes may lie in a connection that the server reads later.
     pub(crate) fn is_open(&self) -> bool {
         match self {
-            ClientError::Lost { .. } | ClientError::Protocol { .. } | ClientError::UnexpectedReply { .. } => true,
+            ClientError::Lost { .. } | ClientError::Protocol { .. } | ClientError::UnexpectedReply { .. } => {
+                true
+            }
             ClientError::Failed(_)
             | ClientError::Outside { .. }
             | ClientError::PagesHeld

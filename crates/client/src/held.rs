@@ -110,7 +110,9 @@ impl Held {
     /// Notes that the server may have granted a lock although its client was told of an error: the state before is owed.
     pub(crate) fn owe_state_before(&mut self, asked: &HeldLock) {
         let overlaps = |lock: &&HeldLock| {
-            lock.same_owner(asked) && lock.range.first <= asked.range.last && asked.range.first <= lock.range.last
+            lock.same_owner(asked)
+                && lock.range.first <= asked.range.last
+                && asked.range.first <= lock.range.last
         };
         let before: Vec<HeldLock> = self.locks.iter().filter(overlaps).copied().collect();
         if before.is_empty() {

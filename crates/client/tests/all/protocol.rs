@@ -188,7 +188,8 @@ fn an_append_to_a_silent_target_leaves_its_turn_to_the_lease() {
     });
     let store = store(folder.path(), &[&home, &silent], SILENCE);
     let file = File::from_state(&store, state(Ino(7), two_targets(), 4000, 3));
-    let error = file.append(&CALLER, &[IoSlice::new(&[5; 200])]).expect_err("its end is on the silent target");
+    let error =
+        file.append(&CALLER, &[IoSlice::new(&[5; 200])]).expect_err("its end is on the silent target");
     assert_eq!(error.errno(), libc::EIO);
 }
 

@@ -138,7 +138,9 @@ fn a_release_that_the_home_did_not_hear_is_told_before_anything_else() {
     let asked = requests.iter().position(|request| matches!(request, Request::Attributes { .. }));
     let told: Vec<&Request> = requests[..asked.expect("asked")]
         .iter()
-        .filter(|request| matches!(request, Request::Lock { reclaim: false, .. } | Request::ReleaseLocks { .. }))
+        .filter(|request| {
+            matches!(request, Request::Lock { reclaim: false, .. } | Request::ReleaseLocks { .. })
+        })
         .collect();
     let kept = Request::Lock {
         ino: Ino(9),

@@ -52,13 +52,6 @@ impl Server {
         }
     }
 
-    /// Whether the client has told that it waits for this request no more.
-    pub(super) fn is_given_up(&mut self, token: &Token) -> bool {
-        let request = &self.requests[token];
-        let (client, id) = request.key();
-        !matches!(request.request, Request::Peer(_)) && self.links.clients().has_given_up(client, id)
-    }
-
     /// Queues a request at its device, or serves it at once.
     pub(super) fn send_to_device(&mut self, token: Token) {
         match self.device_of(&self.requests[&token]) {

@@ -1,9 +1,11 @@
-//! Requests that wait for an intent or for another server: their slot is free, and a resend joins them.
+//! Requests that wait for an intent or for another server: their slot is free, and a resend joins them. Requests for which their
+//! clients wait no more.
 
 use super::Server;
 use crate::namespace::IntentId;
 use crate::requests::continuation::{Continued, Woken};
 use crate::requests::request::{Step, Token};
+use weir_wire::Request;
 
 impl Server {
     /// As [`Server::continue_after`], as the end of a step.
@@ -25,6 +27,13 @@ impl Server {
     pub(super) fn begin_wait(&mut self, token: &Token) {
         self.end_service(token);
         self.requests.note_unfinished(token);
+    }
+
+    /// Whether the client has told that it waits for this request no more.
+    pub(super) fn is_given_up(&mut self, token: &Token) -> bool {
+        let request = &self.requests[token];
+        let (client, id) = request.key();
+        !matches!(request.request, Request::Peer(_)) && self.links.clients().has_given_up(client, id)
     }
 
     /// Frees the slot of a request, if it has one, and accounts the time that it took.

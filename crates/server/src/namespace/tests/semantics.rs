@@ -214,7 +214,9 @@ fn bytes_behind_a_failed_write_are_cut_off_by_the_home_which_knows_the_size() {
     publish(&mut cluster, capability, 9000, 0).unwrap();
     let cut_off = Request::Detour { capability, layout_epoch: 0, full: Vec::new() };
     let reply = cluster.send(0, &root(), &cut_off).unwrap();
-    let Reply::Layout { size_bytes: 9000, epoch: 1, layout_epoch: 0, .. } = reply else { panic!("{reply:?}") };
+    let Reply::Layout { size_bytes: 9000, epoch: 1, layout_epoch: 0, .. } = reply else {
+        panic!("{reply:?}")
+    };
     assert_eq!(publish(&mut cluster, capability, 20_000, 0), Ok(Reply::StaleEpoch { epoch: 1 }));
     let file = cluster.servers[0].state.regular(ino).unwrap();
     let lengths: Vec<u64> = (0..3).map(|object| file.layout.object_bytes(object, 9000)).collect();
