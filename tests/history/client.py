@@ -237,7 +237,7 @@ def insert(path: str, value: str) -> None:
         with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as database, database:
             database.execute("INSERT INTO history VALUES (?)", (value.strip(),))
     except sqlite3.DatabaseError as error:
-        # SQLite answers SQLITE_CORRUPT to a read that failed with EIO, too; the end of the history tells whether it was that.
+        # SQLite answers SQLITE_CORRUPT to a read that failed with EIO, too. The end of the history tells.
         is_failed = isinstance(error, sqlite3.OperationalError) or error.sqlite_errorname == "SQLITE_CORRUPT"
         raise OSError(errno.EIO if is_failed else MALFORMED, f"{error.sqlite_errorname}: {error}") from error
 
