@@ -288,9 +288,10 @@ def _start_ssh_server(ends: ExitStack, host: Host) -> None:
 
 
 def _write_keys(folder: Path) -> None:
-    making: dict[str, Any] = {"check": True, "capture_output": True, "env": {**os.environ, "PATH": _path()}}
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "user_key"], **making)
-    subprocess.run(["dropbearkey", "-t", "ed25519", "-f", folder / "host_key"], **making)
+    user = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "user_key")]
+    host = ["dropbearkey", "-t", "ed25519", "-f", str(folder / "host_key")]
+    for making in (user, host):
+        subprocess.run(making, check=True, capture_output=True, env={**os.environ, "PATH": _path()})
     authorized = folder / "user" / ".ssh"
     authorized.mkdir(parents=True, mode=0o700)
     shutil.copy(folder / "user_key.pub", authorized / "authorized_keys")

@@ -8,6 +8,7 @@ import hosts
 import pytest
 from hosts import DURABLE, Hosts
 from store import program
+from waits import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(bool(hosts.missing()), reason=hosts.missing())
 
@@ -130,7 +131,7 @@ def test_a_rolling_restart_stops_no_program(machines: Hosts) -> None:
     document = json.loads(machines["desk"].weir("upgrade", "--output", "json").stdout)
     assert document["restarted"] == [0, 1, 2]
     stop.touch()
-    written = int(process.communicate(timeout=hosts.PATIENCE_SECONDS)[0])
+    written = int(process.communicate(timeout=PATIENCE_SECONDS)[0])
     assert process.returncode == 0
     lines = machines["node2"].run("cat", path).stdout.split()
     assert list(map(int, lines)) == list(range(written))

@@ -4,10 +4,10 @@
 //! that is beyond its limit. While all jobs want more than theirs, each holder therefore has the greater of its share and
 //! its reservation, at most its limit, and the tree divides the rest of the time.
 
+use crate::branch::Branch;
 use crate::claims::Claims;
 use crate::entitlement::{Entitlements, Holder};
 use crate::job::{JobAttributes, JobId};
-use crate::sharing::Branch;
 use std::collections::BTreeMap;
 
 /// Most steps towards the shares. Each takes away all of the error but the part of the tree's time that holders with

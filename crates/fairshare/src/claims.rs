@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::sharing::Branch;
+use crate::branch::Branch;
 
 /// The root of the tree, above all paths.
 const ROOT: usize = 0;

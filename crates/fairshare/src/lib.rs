@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bounded;
+mod branch;
 mod claims;
 mod cost;
 mod division;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::bounded;
+use crate::branch::Branch;
 use crate::entitlement::{Entitlements, Holder};
 use crate::job::JobAttributes;
 use crate::policy::{nearest, Entity, Level, Policy};
@@ -71,14 +72,6 @@ pub enum SharingError {
         /// The scheduler.
         algorithm: Algorithm,
     },
-}
-
-/// One child of a node of the share tree, before it has a place there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Branch {
-    pub(crate) entity: Entity,
-    /// In 1/1024, at least 1.
-    pub(crate) weight: u32,
 }
 
 impl Sharing {

@@ -3,7 +3,7 @@
 import click
 
 from weir.cli.errors import say
-from weir.cli.output import output_option
+from weir.cli.output import Row, output_option
 from weir.store.home import Home
 
 
@@ -38,7 +38,7 @@ def down(home: Home, force: bool, discard: bool, yes: bool, output: str) -> None
         "discarded": discard,
         "left": list(ended.left),
     }
-    rows = [("servers stopped", ended.servers), ("mounts ended", len(ended.mounts))]
+    rows: list[Row] = [("servers stopped", ended.servers), ("mounts ended", len(ended.mounts))]
     if discard:
         rows.append(
             ("files removed", f"those in {home.root}" if described is None else f"those in {home.root} of each host")

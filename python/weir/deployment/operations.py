@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Request = TypeVar("Request")
-Answer = TypeVar("Answer")
+Answer = TypeVar("Answer", covariant=True)
 
 
 @dataclass(frozen=True)

@@ -83,14 +83,14 @@ def _of_server(number: int, table: dict[str, Any], state: Status) -> list[Differ
 def _speed_difference(table: dict[str, Any] | None, running: Speed | None) -> tuple[str, str] | None:
     """A configured and an emulated speed in words; None where they are the same."""
     wanted = table or {}
-    rates = [_parsed(_core.parse_rate, wanted[key]) if key in wanted else None for key in ("read", "write")]
+    read, write = (_parsed(_core.parse_rate, wanted[key]) if key in wanted else None for key in ("read", "write"))
     fixed = _parsed(_core.parse_seconds, wanted["fixed"]) if "fixed" in wanted else 0.0
-    present = (None, None, 0.0)
+    present: tuple[float | None, float | None, float] = (None, None, 0.0)
     if running is not None:
         present = (running.read_bytes_per_second, running.write_bytes_per_second, running.fixed_seconds)
-    if all(_is_same(one, other) for one, other in zip((*rates, fixed), present, strict=True)):
+    if all(_is_same(one, other) for one, other in zip((read, write, fixed), present, strict=True)):
         return None
-    return _words(*rates, fixed), _words(*present)
+    return _words((read, write, fixed)), _words(present)
 
 
 def _is_same(one: float | None, other: float | None) -> bool:
@@ -99,7 +99,8 @@ def _is_same(one: float | None, other: float | None) -> bool:
     return abs(one - other) <= _RATE_ROUNDING * max(abs(one), abs(other), 1e-3)
 
 
-def _words(read: float | None, write: float | None, fixed: float) -> str:
+def _words(speed: tuple[float | None, float | None, float]) -> str:
+    read, write, fixed = speed
     parts = [f"{name} {rate / 1e6:g} MB/s" for name, rate in (("read", read), ("write", write)) if rate is not None]
     if fixed:
         parts.append(f"fixed {fixed * 1e6:g} us")

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::sharing::Branch;
+use crate::branch::Branch;
 
 fn job(id: u64, user: u64, nodes: u32) -> JobAttributes {
     JobAttributes::numbered(id, user, 1, nodes, 1)

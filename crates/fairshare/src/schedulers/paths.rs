@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 
 use crate::bounded;
+use crate::branch::Branch;
 use crate::job::JobAttributes;
 use crate::policy::Entity;
 use crate::schedulers::jobs::JobTable;
 use crate::schedulers::Portions;
-use crate::sharing::{Branch, Sharing};
+use crate::sharing::Sharing;
 use crate::time::Nanos;
 
 /// A portion that differs by less than this part is the same: nothing then needs a new order.

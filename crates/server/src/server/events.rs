@@ -1,5 +1,6 @@
 //! Events from other threads, and everything that is due at a moment.
 
+use super::waiting::HELD_LOOK;
 use super::Server;
 use crate::control::question::Question;
 use crate::errands::Errand;
@@ -9,9 +10,6 @@ use crate::notices::notice;
 use crate::peers::line::Answer;
 use crate::peers::Asked;
 use weir_fairshare::Nanos;
-
-/// Requests that wait for pages, new files that wait for a target, and links that wait for memory are looked at this often.
-pub(super) const HELD_LOOK: Nanos = Nanos::from_millis(25);
 
 impl Server {
     /// Takes up an event from another thread.

@@ -5,7 +5,7 @@
 //! older than the end of a removal elsewhere, so a file is refused only after two questions on end without a promise. Questions
 //! are [`HELD_LOOK`] apart, so that refused files cost the other servers little.
 
-use super::events::HELD_LOOK;
+use super::waiting::HELD_LOOK;
 use super::Server;
 use crate::namespace::errno;
 use crate::peers::line::Answer;

@@ -5,7 +5,11 @@ use super::Server;
 use crate::namespace::IntentId;
 use crate::requests::continuation::{Continued, Woken};
 use crate::requests::request::{Step, Token};
+use weir_fairshare::Nanos;
 use weir_wire::Request;
+
+/// Requests that wait for pages, new files that wait for a target, and links that wait for memory are looked at this often.
+pub(super) const HELD_LOOK: Nanos = Nanos::from_millis(25);
 
 impl Server {
     /// As [`Server::continue_after`], as the end of a step.

@@ -3,7 +3,7 @@
 //! A division follows from the uses that a server believes, and from nothing else. So servers that believe the same uses
 //! have one division, which the first of them finds.
 
-use super::knowledge::{DeviceUse, Report};
+use super::reports::{DeviceUse, Report};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use weir_fairshare::{JobAttributes, Sharing, StoreDevice, StoreDivision, StoreUses};

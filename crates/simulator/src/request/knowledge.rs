@@ -4,44 +4,14 @@
 //! answers with its own last report (`crates/server/src/server/exchange.rs`).
 
 use super::divisions::Divisions;
+use super::reports::Report;
 use std::rc::Rc;
 use weir_device::{Origin, Reports};
-use weir_fairshare::{division_pause, JobId, Nanos, Portions};
-use weir_placement::online::{Figures, Heard};
-use weir_placement::TargetId;
+use weir_fairshare::{division_pause, Nanos, Portions};
+use weir_placement::online::Heard;
 
 /// Time of a division for each use of a device by a job: `sharing division 128 1000 user-then-size-fair` of this crate's examples.
 const DIVISION_NANOSECONDS_PER_USE: u64 = 2_100;
-
-/// One server's report.
-#[derive(Debug)]
-pub(super) struct Report {
-    pub(super) server: u16,
-    /// The number of the server's start.
-    pub(super) boot: u32,
-    pub(super) sequence: u64,
-    /// Demands of jobs, by ascending job and device; the same place as in the report before where they are the same.
-    pub(super) uses: Rc<Vec<DeviceUse>>,
-    pub(super) targets: Vec<TargetReport>,
-    /// Bytes that the server placed on targets lately.
-    pub(super) placed: Vec<(TargetId, f32)>,
-}
-
-/// A job's use of a device, as in a report: single precision goes over the wire.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct DeviceUse {
-    pub(super) job: JobId,
-    pub(super) device: u8,
-    pub(super) wanted: Option<f32>,
-}
-
-/// A target's part of a report.
-#[derive(Debug)]
-pub(super) struct TargetReport {
-    pub(super) target: TargetId,
-    pub(super) figures: Figures,
-    pub(super) rates: Vec<(u8, f32)>,
-}
 
 /// The newest report of each other server, and the division by them.
 pub(super) struct Knowledge {
@@ -112,9 +82,11 @@ impl Knowledge {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reports::{DeviceUse, TargetReport};
     use super::*;
-    use weir_fairshare::Sharing;
-    use weir_placement::ServerId;
+    use weir_fairshare::{JobId, Sharing};
+    use weir_placement::online::Figures;
+    use weir_placement::{ServerId, TargetId};
 
     const LAMBDA: Nanos = Nanos::from_millis(100);
 

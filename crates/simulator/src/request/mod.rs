@@ -18,6 +18,7 @@ mod knowledge;
 mod model;
 mod network;
 mod owed;
+mod reports;
 mod server;
 mod slab;
 mod station;

@@ -2,9 +2,9 @@
 //! reports.
 
 use super::divisions::Divisions;
-use super::knowledge::Report;
 use super::network::{Ends, Network, Span};
 use super::owed::Owed;
+use super::reports::Report;
 use super::server::{Server, Site};
 use super::slab::{Request, Requests, Stage};
 use super::station::Next;

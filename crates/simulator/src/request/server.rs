@@ -4,7 +4,8 @@
 //! `crates/server/src/server/exchange.rs`.
 
 use super::divisions::Divisions;
-use super::knowledge::{DeviceUse, Knowledge, Report, TargetReport};
+use super::knowledge::Knowledge;
+use super::reports::{DeviceUse, Report, TargetReport};
 use super::station::Station;
 use crate::check::Settings;
 use crate::core::machines::Machines;

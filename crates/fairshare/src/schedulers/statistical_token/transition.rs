@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::sharing::Branch;
+use crate::branch::Branch;
 
 /// One level of the chain: a sparse matrix with one entry in each column.
 #[derive(Clone, Debug, PartialEq)]

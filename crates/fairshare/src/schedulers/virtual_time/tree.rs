@@ -10,9 +10,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use super::order::{Order, Standing};
 use super::wheel::Link;
+use crate::branch::Branch;
 use crate::policy::Entity;
 use crate::schedulers::REQUEST_COST_MAX;
-use crate::sharing::Branch;
 use crate::time::Nanos;
 
 /// Virtual time is device time over weight, in units of 2^-22 ns: a request of 1 us still moves a

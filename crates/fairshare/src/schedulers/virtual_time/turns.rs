@@ -1,7 +1,7 @@
 //! Turns among some of a device's jobs: the share tree, addressed by the jobs' slots.
 
 use super::tree::{NodeId, ShareTree};
-use crate::sharing::Branch;
+use crate::branch::Branch;
 use crate::time::Nanos;
 
 /// A share tree and which of its leaves stands for which job.
