@@ -29,7 +29,7 @@ STRIPE_BYTES = 1 << 20
 """Stripe of the default layout: bytes on both sides of its end lie on two targets."""
 LENGTH_MAX = 1 << 40
 MALFORMED = -2
-"""Error of a database that is damaged."""
+"""Error of a database whose bytes are another's."""
 _PAUSE_SECONDS = 0.02
 _HOLD_SECONDS = 0.02
 _BUSY_SECONDS = 20.0
@@ -61,7 +61,7 @@ class Client:
             if told is not None:
                 ended["value"] = told.strip()
         except OSError as error:
-            ended["error"] = error.errno or errno.EIO
+            ended |= {"error": error.errno or errno.EIO, "said": str(error)}
         ended["end"] = time.monotonic()
         self.history.write(json.dumps(ended) + "\n")
 
@@ -236,10 +236,10 @@ def insert(path: str, value: str) -> None:
     try:
         with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as database, database:
             database.execute("INSERT INTO history VALUES (?)", (value.strip(),))
-    except sqlite3.OperationalError as error:
-        raise OSError(errno.EIO, str(error)) from error
     except sqlite3.DatabaseError as error:
-        raise OSError(MALFORMED, str(error)) from error
+        # SQLite answers SQLITE_CORRUPT to a read that failed with EIO, too. The end of the history tells.
+        is_failed = isinstance(error, sqlite3.OperationalError) or error.sqlite_errorname == "SQLITE_CORRUPT"
+        raise OSError(errno.EIO if is_failed else MALFORMED, f"{error.sqlite_errorname}: {error}") from error
 
 
 def _write_whole(descriptor: int, value: bytes, offset: int) -> None:

@@ -1,6 +1,6 @@
 //! New connections: dialling, the mutual proof, and the claim of handles and locks that this client held.
 
-use crate::held::{look, HeldLock};
+use crate::held::{lock_request, look};
 use crate::pool::{Lease, Link, Live};
 use crate::session::Environment;
 use crate::transfer::{converse, Fault};
@@ -213,21 +213,6 @@ fn reclaim(
     link.boot.store(boot, Ordering::SeqCst);
     link.reclaimed.fetch_max(breaks, Ordering::SeqCst);
     Ok(())
-}
-
-/// The request of a lock call.
-pub(crate) fn lock_request(lock: &HeldLock, wait: bool, reclaim: bool) -> Request {
-    Request::Lock {
-        ino: lock.ino,
-        handle: lock.handle,
-        owner: lock.owner,
-        pid: lock.pid,
-        kind: lock.kind,
-        lock: lock.lock,
-        range: lock.range,
-        wait,
-        reclaim,
-    }
 }
 
 fn settle(link: &Link, fault: Fault) -> Attempt {

@@ -1,7 +1,8 @@
 //! Requests with their guarantees: bounded silence, reconnection, resending under the same id, several requests at once.
 
 use crate::connect::{connect_once, prepare, prepare_until, Unreached};
-use crate::pool::{Lane, Lease, Link};
+use crate::held::look;
+use crate::pool::{owe, Lane, Lease, Link};
 use crate::session::{Environment, HeldTurn};
 use crate::transfer::{converse, encode_frame, Fault, Sink, Step, Transfer};
 use crate::transport::timespec;
@@ -388,6 +389,9 @@ impl<'s> Exchange<'s> {
         call: &Call<'_, '_>,
     ) -> Result<Exchange<'s>> {
         environment.check_silent(link)?;
+        if link.owes.load(Ordering::Relaxed) {
+            settle(environment, link)?;
+        }
         let mut lease = lease(environment, link, call.lane)?;
         let began = environment.session().milliseconds();
         prepare(environment, link, &mut lease, caller)?;
@@ -583,8 +587,35 @@ fn probe(environment: Environment<'_>, link: &Link, request: &Request, limit: Du
     }
 }
 
+/// Tells a server the releases that it may not have heard of. They come before every further request, because a later release
+/// would end a lock that its owner took again.
+fn settle(environment: Environment<'_>, link: &Link) -> Result<()> {
+    if !link.owes.swap(false, Ordering::SeqCst) {
+        return Ok(());
+    }
+    let mut owed = look(&link.held).map(|mut held| held.take_owed()).unwrap_or_default().into_iter();
+    while let Some(release) = owed.next() {
+        let message = Message::Plain(&release);
+        let mut call =
+            Call { server: link.address.server, lane: Lane::Small, message, payload: &[], sink: Sink::None };
+        match converse_once(environment, &Caller::own(), &mut call, None) {
+            Err(error) if error.is_open() => {
+                let rest = std::iter::once(release).chain(owed).collect();
+                owe(link, |held| held.put_back_owed(rest));
+                return Err(error);
+            }
+            // A server that started anew knows neither the lock nor the description.
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Tells the server that this client lives: a ping on the probe lane, bounded by a tick.
 pub(crate) fn heartbeat(environment: Environment<'_>, link: &Link) {
+    if link.owes.load(Ordering::Relaxed) {
+        let _ = settle(environment.brief(), link);
+    }
     if link.is_connected() {
         probe(environment, link, &Request::Ping, environment.tick());
     }

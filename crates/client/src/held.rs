@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, TryLockError};
-use weir_wire::{Capability, HandleId, Ino, LockKind, LockOwner, LockRange, LockType};
+use weir_wire::{Capability, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, Request};
 
 /// Locks remembered at one server. A restart loses the locks beyond this number, as if another client had taken them.
 const LOCKS_MAX: usize = 65_536;
@@ -17,6 +17,8 @@ pub(crate) struct Held {
     pub(crate) handles: HashMap<HandleId, Capability>,
     /// Locks. Ranges of one owner and file do not overlap.
     pub(crate) locks: Vec<HeldLock>,
+    /// Releases that the server may not have heard of, in their order. They come before all further requests.
+    owed: Vec<Request>,
 }
 
 /// A lock that was granted.
@@ -43,6 +45,21 @@ pub(crate) fn look<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         }
     }
     None
+}
+
+/// The request of a lock call.
+pub(crate) fn lock_request(lock: &HeldLock, wait: bool, reclaim: bool) -> Request {
+    Request::Lock {
+        ino: lock.ino,
+        handle: lock.handle,
+        owner: lock.owner,
+        pid: lock.pid,
+        kind: lock.kind,
+        lock: lock.lock,
+        range: lock.range,
+        wait,
+        reclaim,
+    }
 }
 
 impl HeldLock {
@@ -80,6 +97,39 @@ impl Held {
         }
         let room = LOCKS_MAX.saturating_sub(self.locks.len());
         self.locks.extend(kept.into_iter().take(room));
+    }
+
+    /// Notes a release that the server may not have heard of. Others would wait for the lock until the end of this client's
+    /// session, which for a mount does not come.
+    pub(crate) fn owe(&mut self, release: Request) {
+        if self.owed.len() < LOCKS_MAX {
+            self.owed.push(release);
+        }
+    }
+
+    /// Notes that the server may have granted a lock although its client was told of an error: the state before is owed.
+    pub(crate) fn owe_state_before(&mut self, asked: &HeldLock) {
+        let overlaps = |lock: &&HeldLock| {
+            lock.same_owner(asked)
+                && lock.range.first <= asked.range.last
+                && asked.range.first <= lock.range.last
+        };
+        let before: Vec<HeldLock> = self.locks.iter().filter(overlaps).copied().collect();
+        if before.is_empty() {
+            self.owe(lock_request(&HeldLock { lock: LockType::Unlock, ..*asked }, false, false));
+        }
+        before.iter().for_each(|lock| self.owe(lock_request(lock, false, false)));
+    }
+
+    /// Takes the releases that are owed.
+    pub(crate) fn take_owed(&mut self) -> Vec<Request> {
+        std::mem::take(&mut self.owed)
+    }
+
+    /// Puts releases back that could not be told, before those that came since.
+    pub(crate) fn put_back_owed(&mut self, mut owed: Vec<Request>) {
+        owed.append(&mut self.owed);
+        self.owed = owed;
     }
 
     /// Forgets the POSIX locks of `owner` on `ino`.

@@ -1,9 +1,8 @@
 //! Lock calls, and the early end of their waits.
 
-use crate::connect::lock_request;
 use crate::exchange::{call_interruptible, cancel, Interruption};
-use crate::held::{look, HeldLock};
-use crate::pool::Lane;
+use crate::held::{lock_request, look, HeldLock};
+use crate::pool::{owe, Lane};
 use crate::session::Environment;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, File, Result};
@@ -58,9 +57,11 @@ impl File {
             LockType::Unlock => Lane::Small,
             LockType::Read | LockType::Write => self.patient_lane(environment)?,
         };
-        match self.ask_home(environment, caller, lane, &lock_request(&lock, false, false))? {
-            Reply::Done => self.remember(environment, lock),
-            _ => Err(self.unexpected("Lock")),
+        let message = lock_request(&lock, false, false);
+        match self.ask_home(environment, caller, lane, &message) {
+            Ok(Reply::Done) => self.remember(environment, lock),
+            Ok(_) => Err(self.unexpected("Lock")),
+            Err(error) => Err(self.unheard(environment, lock, error)),
         }
     }
 
@@ -95,9 +96,10 @@ impl File {
         let message = lock_request(&lock, true, false);
         let call = self.home_call(Lane::Waiting, &message, Sink::None);
         let interruption = Interruption { request: &wait.request, interrupted, ino: self.ino() };
-        match call_interruptible(environment, caller, call, Some(&interruption))?.0 {
-            Reply::Done => self.remember(environment, lock),
-            _ => Err(self.unexpected("Lock")),
+        match call_interruptible(environment, caller, call, Some(&interruption)) {
+            Ok((Reply::Done, _)) => self.remember(environment, lock),
+            Ok(_) => Err(self.unexpected("Lock")),
+            Err(error) => Err(self.unheard(environment, lock, error)),
         }
     }
 
@@ -150,7 +152,27 @@ impl File {
             held.release_posix(self.ino(), owner);
         }
         let message = Request::ReleaseLocks { ino: self.ino(), owner };
-        self.ask_home(environment, caller, Lane::Small, &message).map(|_| ())
+        let released = self.ask_home(environment, caller, Lane::Small, &message).map(|_| ());
+        if matches!(&released, Err(error) if error.is_open()) {
+            owe(environment.session().link(self.ino().home())?, |held| held.owe(message));
+        }
+        released
+    }
+
+    /// The error of a lock call that the home may have carried out, or may carry out yet: the home is told later what holds.
+    fn unheard(&self, environment: Environment<'_>, lock: HeldLock, error: ClientError) -> ClientError {
+        let Ok(link) = environment.session().link(self.ino().home()) else { return error };
+        match lock.lock {
+            _ if !error.is_open() => {}
+            LockType::Unlock => {
+                owe(link, |held| {
+                    held.apply(lock);
+                    held.owe(lock_request(&lock, false, false));
+                });
+            }
+            LockType::Read | LockType::Write => owe(link, |held| held.owe_state_before(&lock)),
+        }
+        error
     }
 
     /// The lane of a lock call that does not wait. After a restart the server answers such a call only when the grace

@@ -4,7 +4,7 @@ use crate::exchange::{call, call_all, call_while_remembered, Call, Message};
 use crate::held::look;
 use crate::paths::{Load, Walk};
 use crate::place::Final;
-use crate::pool::Lane;
+use crate::pool::{owe, Lane};
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, Invalidation, Listing, Opened, Place, Result, Store};
 use std::io::IoSlice;
@@ -96,10 +96,17 @@ impl Store {
     /// A lost server.
     pub fn close(&self, caller: &Caller, ino: Ino, handle: HandleId) -> Result<()> {
         // The record goes first, so that a reconnection in the midst of this call does not claim the description again.
-        if let Some(mut held) = look(&self.environment()?.link(ino.home())?.held) {
+        let environment = self.environment()?;
+        let link = environment.link(ino.home())?;
+        if let Some(mut held) = look(&link.held) {
             held.close(handle);
         }
-        self.ask_server(caller, ino.home(), &Request::Close { ino, handle }).map(|_| ())
+        let request = Request::Close { ino, handle };
+        let closed = self.ask_server(caller, ino.home(), &request).map(|_| ());
+        if matches!(&closed, Err(error) if error.is_open()) {
+            owe(link, |held| held.owe(request));
+        }
+        closed
     }
 
     /// Registers a description as held by this client, too. Another process of this host opened the description, before

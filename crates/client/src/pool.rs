@@ -3,11 +3,11 @@
 //! A slot is leased by `try_lock` alone, so no thread ever waits inside a lock. A signal handler that interrupts a call
 //! finds the slot taken and uses another slot, and so does a child forked in the midst of a call.
 
-use crate::held::Held;
+use crate::held::{look, Held};
 use crate::transport::{timespec, Connection};
 use rustix::thread::futex;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 use weir_wire::{limits, Extent, Nonce, ServerAddress, HEADER_BYTES};
@@ -71,6 +71,8 @@ pub(crate) struct Link {
     pub(crate) reclaimed: AtomicU64,
     /// Handles and locks that this client holds at the server.
     pub(crate) held: Mutex<Held>,
+    /// Whether releases are owed to the server.
+    pub(crate) owes: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -132,6 +134,7 @@ impl Link {
             breaks: AtomicU64::new(0),
             reclaimed: AtomicU64::new(0),
             held: Mutex::new(Held::default()),
+            owes: AtomicBool::new(false),
         }
     }
 
@@ -208,6 +211,14 @@ impl Link {
         // The slots are made outside of the cell, so that a signal handler hardly ever meets a cell that is being filled.
         let fresh = LaneSlots::new(slots);
         self.lanes[index].get_or_init(|| fresh)
+    }
+}
+
+/// Notes in the record of a server that releases are owed to it.
+pub(crate) fn owe(link: &Link, note: impl FnOnce(&mut Held)) {
+    if let Some(mut held) = look(&link.held) {
+        note(&mut held);
+        link.owes.store(true, Ordering::SeqCst);
     }
 }
 

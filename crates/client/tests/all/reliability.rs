@@ -103,6 +103,62 @@ fn after_a_restart_handles_and_locks_are_claimed_before_anything_else() {
     assert!(matches!(last[3], Request::Attributes { .. }), "{last:?}");
 }
 
+/// A mount that could not reach the home when a program closed its file once left the lock to the end of its own session, which
+/// does not come: others waited for ever.
+#[test]
+fn a_release_that_the_home_did_not_hear_is_told_before_anything_else() {
+    let folder = folder();
+    let is_silent = Arc::new(AtomicBool::new(false));
+    let silent = is_silent.clone();
+    let fake = FakeServer::start(folder.path(), 0, move |arrived| match &arrived.request {
+        _ if silent.load(Ordering::SeqCst) => Answer::Silence,
+        Request::Attributes { .. } => found(),
+        _ => Reply::Done.into(),
+    });
+    let store = store(folder.path(), &[&fake], Duration::from_millis(400));
+    let layout = weir_placement::Layout::striped(4096, vec![target(0, 0)]).expect("well formed");
+    let file = weir_client::File::from_state(&store, state(Ino(9), layout, 0, 0));
+    let lock = |lock, first| weir_client::LockRequest {
+        owner: LockOwner(1),
+        pid: 1,
+        kind: LockKind::Posix,
+        lock,
+        range: LockRange { first, last: first + 9 },
+    };
+    file.try_lock(&CALLER, &lock(LockType::Read, 0)).expect("granted");
+    is_silent.store(true, Ordering::SeqCst);
+    // Both the greater lock and the new one may have been granted: neither belongs to the program, which was told of an error.
+    file.try_lock(&CALLER, &lock(LockType::Write, 0)).expect_err("silent");
+    file.try_lock(&CALLER, &lock(LockType::Write, 100)).expect_err("silent");
+    file.release_locks(&CALLER, LockOwner(7)).expect_err("silent");
+    is_silent.store(false, Ordering::SeqCst);
+    let before = fake.requests().len();
+    wait_until("the server is asked again", || file.size(&CALLER).is_ok());
+    let requests: Vec<Request> = fake.requests().split_off(before);
+    let asked = requests.iter().position(|request| matches!(request, Request::Attributes { .. }));
+    let told: Vec<&Request> = requests[..asked.expect("asked")]
+        .iter()
+        .filter(|request| {
+            matches!(request, Request::Lock { reclaim: false, .. } | Request::ReleaseLocks { .. })
+        })
+        .collect();
+    let kept = Request::Lock {
+        ino: Ino(9),
+        handle: file.state().handle,
+        owner: LockOwner(1),
+        pid: 1,
+        kind: LockKind::Posix,
+        lock: LockType::Read,
+        range: LockRange { first: 0, last: 9 },
+        wait: false,
+        reclaim: false,
+    };
+    assert_eq!(told[0], &kept, "the lock of before");
+    assert!(matches!(told[1], Request::Lock { lock: LockType::Unlock, .. }), "{:?}", told[1]);
+    assert_eq!(told[2], &Request::ReleaseLocks { ino: Ino(9), owner: LockOwner(7) });
+    assert_eq!(told.len(), 3, "{told:?}");
+}
+
 #[test]
 fn a_server_that_accepts_and_never_answers_is_lost() {
     let folder = folder();

@@ -3,7 +3,7 @@
 use crate::descriptors::LINKS_MAX;
 use std::collections::{BTreeSet, HashMap};
 use weir_fairshare::Nanos;
-use weir_wire::ClientId;
+use weir_wire::{ClientId, RequestId};
 
 /// How long a client may be without a connection before its locks, open files and turns are released: long enough
 /// to connect again, short enough that others do not wait long for the holdings of a killed process.
@@ -32,6 +32,8 @@ struct Client {
     /// The moment at which its last connection ended.
     gone_since: Option<Nanos>,
     released: bool,
+    /// The lowest request that the client may still wait for.
+    awaited: RequestId,
     /// It can write through a mount instead.
     has_mount: bool,
 }
@@ -45,6 +47,20 @@ impl Clients {
     /// Whether a client can write through a mount instead.
     pub(crate) fn has_mount(&self, id: ClientId) -> bool {
         self.by_id.get(&id).is_some_and(|client| client.has_mount)
+    }
+
+    /// Notes that a client waits for no request before `awaited`.
+    pub(crate) fn note_awaited(&mut self, id: ClientId, awaited: RequestId) {
+        if let Some(client) = self.by_id.get_mut(&id) {
+            client.awaited = client.awaited.max(awaited);
+        }
+    }
+
+    /// Whether a client has told that it waits for this request no more. The program was told of an error, and went on: the
+    /// request must not take effect behind those that came after it.
+    pub(crate) fn has_given_up(&self, id: ClientId, request: RequestId) -> bool {
+        // Requests of a handshake, and questions whether the server lives, have the id 0.
+        request.0 != 0 && self.by_id.get(&id).is_some_and(|client| request < client.awaited)
     }
 
     /// Gone clients that still have their holdings, which are to be released.
@@ -70,6 +86,7 @@ impl Clients {
             connections: 0,
             gone_since: None,
             released: false,
+            awaited: RequestId(0),
             has_mount,
         });
         client.has_mount = has_mount;

@@ -1,6 +1,7 @@
 //! The execution of a request: by its target, by the namespace, or at once.
 
 use super::Server;
+use crate::namespace::errno;
 use crate::requests::continuation::Continued;
 use crate::requests::request::{Outcome, Step, Token};
 use weir_wire::Request;
@@ -8,6 +9,9 @@ use weir_wire::Request;
 impl Server {
     /// Carries out a request that has its turn and its payload.
     pub(super) fn execute(&mut self, token: Token) -> Step {
+        if self.is_given_up(&token) {
+            return self.refused(token, Outcome::failed(errno::EIO));
+        }
         let request = &self.requests[&token];
         if let Some(failure) = request.arrival.failure() {
             let outcome = Outcome::of(failure.clone());

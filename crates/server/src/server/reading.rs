@@ -118,6 +118,10 @@ impl Server {
         let (errno, reason) = match sender {
             Some(sender) if !has_expired(&sender) => {
                 self.note_sign_of_life(&sender);
+                // Servers ask each other in order, over one connection, and number their requests anew after a start.
+                if !matches!(request, Request::Peer(_)) {
+                    self.links.clients().note_awaited(sender.client, frame.header.acknowledged);
+                }
                 self.links.hold_memory(index, sender.session_job, bytes);
                 let request = InHand::new(sender, bytes, frame, request, self.clock.now());
                 let token = self.requests.insert(request);

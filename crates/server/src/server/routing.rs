@@ -14,6 +14,9 @@ use weir_wire::{Errno, Extent, PeerRequest, Reply, Request};
 impl Server {
     /// Sends a request to the device that serves it, or answers it at once.
     pub(super) fn route(&mut self, token: Token) {
+        if self.is_given_up(&token) {
+            return self.fail_unserved(token, errno::EIO);
+        }
         let request = &self.requests[&token];
         match &request.request {
             _ if request.arrival.is_complete() => {}

@@ -1,10 +1,12 @@
-//! Requests that wait for an intent or for another server: their slot is free, and a resend joins them.
+//! Requests that wait for an intent or for another server: their slot is free, and a resend joins them. Requests for which their
+//! clients wait no more.
 
 use super::Server;
 use crate::namespace::IntentId;
 use crate::requests::continuation::{Continued, Woken};
 use crate::requests::request::{Step, Token};
 use weir_fairshare::Nanos;
+use weir_wire::Request;
 
 /// Requests that wait for pages, new files that wait for a target, and links that wait for memory are looked at this often.
 pub(super) const HELD_LOOK: Nanos = Nanos::from_millis(25);
@@ -29,6 +31,13 @@ impl Server {
     pub(super) fn begin_wait(&mut self, token: &Token) {
         self.end_service(token);
         self.requests.note_unfinished(token);
+    }
+
+    /// Whether the client has told that it waits for this request no more.
+    pub(super) fn is_given_up(&mut self, token: &Token) -> bool {
+        let request = &self.requests[token];
+        let (client, id) = request.key();
+        !matches!(request.request, Request::Peer(_)) && self.links.clients().has_given_up(client, id)
     }
 
     /// Frees the slot of a request, if it has one, and accounts the time that it took.

@@ -1,8 +1,11 @@
 //! The rules of bytes at the level of the protocol: epochs, cuts, appends, full targets, holes; on both backends.
 
-use weir_testing::{head, server_toml, wait_until, Choices, Cluster, File, Line, Transport, READ_WRITE};
+use weir_testing::{
+    head, random_client, server_toml, wait_until, Choices, Cluster, File, Line, Transport, READ_WRITE,
+};
 use weir_wire::{
-    At, AttributeChange, Errno, Extent, IdentityId, Publication, Reply, Request, RequestId, Seek, XattrMode,
+    encode_body, At, AttributeChange, Errno, Extent, Header, IdentityId, Kind, Publication, Reply, Request,
+    RequestId, Seek, XattrMode, HEADER_BYTES,
 };
 
 const MIB: usize = 1 << 20;
@@ -267,6 +270,53 @@ fn a_turn_that_is_not_renewed_is_taken_and_its_late_bytes_go_nowhere() {
         assert_eq!(next.read(&file, 0, 100).expect("read"), [1; 100]);
         assert!(next.read(&file, 100, MIB).expect("read") == [2; MIB], "{backend}: other bytes");
         assert!(matches!(late.reply(&begin(&old)), Reply::Turn { .. }), "who was late begins anew");
+    }
+}
+
+/// A program was told that its write failed, released its lock, and another wrote: the first write came out of a slow connection
+/// then, and lay over the second.
+#[test]
+fn a_request_that_its_client_gave_up_does_not_take_effect_behind_later_ones() {
+    const EIO: Errno = Errno(5);
+    for backend in BACKENDS {
+        let cluster = server(backend, 1, "64MiB");
+        let (client, credential) = (random_client(), root());
+        let connect =
+            || Line::prove(cluster.connection(0, Transport::Unix), &credential, client).expect("welcome");
+        let (mut slow, mut line, mut reader) = (connect(), connect(), cluster.root(0));
+        let mut file = line.open("file", READ_WRITE).expect("opened");
+        line.write(&mut file, 0, b"first").expect("written");
+        let numbered = |request: u64, acknowledged: u64, message: &Request, payload: &[u8]| {
+            let mut body = vec![0; HEADER_BYTES];
+            let header = Header {
+                kind: Kind::Request,
+                body_bytes: encode_body(message, &mut body) as u32,
+                payload_bytes: payload.len() as u32,
+                identity: IdentityId(0),
+                request: RequestId(request),
+                acknowledged: RequestId(acknowledged),
+            };
+            body[..HEADER_BYTES].copy_from_slice(&header.encode());
+            [&body, payload].concat()
+        };
+        let write = |length: usize| {
+            let extents = vec![Extent { offset: 0, length: length as u32 }];
+            write_extents(&file, extents, Some(publication(&file, length as u64, length)))
+        };
+        let late = numbered(1 << 60, 0, &write(5), b"stale");
+        let large = numbered((1 << 60) + 1, 0, &write(MIB), &[9; MIB]);
+        line.connection.send_bytes(&numbered((1 << 60) + 3, (1 << 60) + 2, &Request::Ping, b""));
+        assert_eq!(line.receive().1, Reply::Done);
+        slow.connection.send_bytes(&late);
+        assert_eq!(slow.receive().1, Reply::Failed(EIO), "{backend}");
+        slow.connection.send_bytes(&large);
+        assert_eq!(slow.receive().1, Reply::Failed(EIO), "{backend}: a payload that is received in parts");
+        assert_eq!(reader.read(&file, 0, 5).expect("read"), b"first");
+        assert_eq!(reader.attributes("file").expect("there").size_bytes, 5);
+        // The connection goes on.
+        slow.connection.send_bytes(&numbered((1 << 60) + 2, (1 << 60) + 2, &write(5), b"fresh"));
+        assert!(matches!(slow.receive().1, Reply::Written { .. }));
+        assert_eq!(reader.read(&file, 0, 5).expect("read"), b"fresh");
     }
 }
 
