@@ -38,7 +38,7 @@ POLICY = "user-then-size-fair"
 LAMBDA_SECONDS = 0.1
 RUN_SECONDS = 4.0
 REQUESTS_PER_SECOND = 1e6
-"""Requests a second of real time that are asked for."""
+"""Requests a second that are asked for."""
 WAIT_SECONDS = 1800
 
 
@@ -77,7 +77,7 @@ class Row:
     used: float
     """Part of the targets' time that was used."""
     requests_per_second: float
-    """Requests scheduled in a second of real time."""
+    """Requests scheduled in a second of processor time, which other work on the machine does not count in."""
     peak_mib: float
 
 

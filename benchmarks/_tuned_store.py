@@ -3,7 +3,8 @@
 .venv/bin/python benchmarks/_tuned_store.py [--trials N] [--repeats N] [CASE ...]
 
 The store and the programs are those of the placement benchmark: 7 servers x 5 targets of an emulated speed. The search
-runs on a simulated store of the same shape and speeds and on the same jobs. It never sees the real store.
+runs by requests on a simulated store of the same shape and speeds and on the same jobs: by flows, programs that share
+targets end late. It never sees the real store.
 """
 
 import argparse
@@ -53,7 +54,7 @@ _PIECE = 64 << 10
 def scenario(case: str) -> str:
     """A scenario of the case's programs: they write all files, and then read them."""
     jobs = [_job(application) for application in CASES[case]]
-    return "\n".join(['policy = "fifo"', TOPOLOGY, *jobs])
+    return "\n".join(['policy = "fifo"', 'mode = "request"', TOPOLOGY, *jobs])
 
 
 def _job(application: Application) -> str:

@@ -364,6 +364,19 @@ def test_an_interrupted_tuning_says_where_its_trials_are(tmp_path: Path) -> None
     assert "the trials that ended are in out; the same command goes on" in words
 
 
+def test_the_model_of_the_runs_is_chosen(tmp_path: Path) -> None:
+    (tmp_path / "scenario.toml").write_text(SCENARIO.format(layout="-c 1"))
+    costs = {}
+    for mode in ("flow", "request"):
+        words = ("--mode", mode, "--trials", "1", "--training", "1", "--held-out", "1", "--out", mode)
+        answer = simulate(tmp_path, "tune", "scenario.toml", *words, "--output", "json")
+        document = json.loads(answer.stdout)
+        assert document["default"]["mode"] == mode
+        (workload,) = document["held_out"]["workloads"]
+        costs[mode] = workload["default"]
+    assert costs["flow"] != costs["request"]
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -154,14 +154,14 @@ impl File {
         let message = Request::ReleaseLocks { ino: self.ino(), owner };
         let released = self.ask_home(environment, caller, Lane::Small, &message).map(|_| ());
         if matches!(&released, Err(error) if error.is_open()) {
-            owe(environment.session().link(self.ino().home())?, |held| held.owe(message));
+            owe(environment.link(self.ino().home())?, |held| held.owe(message));
         }
         released
     }
 
     /// The error of a lock call that the home may have carried out, or may carry out yet: the home is told later what holds.
     fn unheard(&self, environment: Environment<'_>, lock: HeldLock, error: ClientError) -> ClientError {
-        let Ok(link) = environment.session().link(self.ino().home()) else { return error };
+        let Ok(link) = environment.link(self.ino().home()) else { return error };
         match lock.lock {
             _ if !error.is_open() => {}
             LockType::Unlock => {

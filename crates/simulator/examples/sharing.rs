@@ -91,10 +91,11 @@ fn divide(servers: usize, jobs: usize, policy: &str) {
 /// Runs the store, and prints how far it was from the shares that it owed.
 fn measure(arguments: &Arguments) {
     let (scenario, owed) = scenario(arguments);
-    let begin = Instant::now();
+    let begin = (Instant::now(), processor_seconds());
     let outcome =
         run(&scenario, &mut |_| ControlFlow::Continue(())).unwrap_or_else(|error| panic!("{error}"));
-    let wall_seconds = begin.elapsed().as_secs_f64();
+    let wall_seconds = begin.0.elapsed().as_secs_f64();
+    let processor_seconds = processor_seconds() - begin.1;
     let bytes: u64 = outcome.targets.iter().map(|target| target.written_bytes).sum();
     let requests = bytes / arguments.request_bytes;
     let errors = errors(&outcome, &owed);
@@ -109,7 +110,7 @@ fn measure(arguments: &Arguments) {
     println!(
         "{{\"policy\": \"{}\", \"scheduler\": \"{}\", \"lambda_seconds\": {}, \"loss\": {}, \"first_error\": {:.4}, \
          \"settled_error\": {settled:.4}, \"total_error\": {:.4}, \"fair_after_seconds\": {fair_after}, \
-         \"requests\": {requests}, \"wall_seconds\": {wall_seconds:.3}, \"requests_per_second\": {:.0}, \
+         \"requests\": {requests}, \"wall_seconds\": {wall_seconds:.3}, \"processor_seconds\": {processor_seconds:.3}, \"requests_per_second\": {:.0}, \
          \"used\": {:.4}, \"peak_mib\": {}}}",
         arguments.policy,
         arguments.scheduler,
@@ -117,7 +118,7 @@ fn measure(arguments: &Arguments) {
         arguments.loss,
         errors[0],
         total_error(&outcome, &owed),
-        requests as f64 / wall_seconds,
+        requests as f64 / processor_seconds,
         outcome.targets.iter().map(|target| target.busy_seconds).sum::<f64>()
             / (outcome.seconds * arguments.servers as f64),
         peak_mib(),
@@ -236,6 +237,13 @@ fn misgiven(received: &[f64], owed: &[f64]) -> f64 {
     let (all, all_owed): (f64, f64) = (received.iter().sum(), owed.iter().sum());
     received.iter().zip(owed).map(|(received, owed)| (received / all - owed / all_owed).abs()).sum::<f64>()
         / 2.0
+}
+
+/// Time that processors spent on this process, which has one thread: what a run takes on an idle machine.
+fn processor_seconds() -> f64 {
+    let account = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let nanoseconds = account.split(' ').next().and_then(|field| field.parse::<f64>().ok());
+    nanoseconds.unwrap_or(0.0) / 1e9
 }
 
 /// Greatest memory of the process, in MiB.

@@ -48,6 +48,9 @@ _COMMAND_SECONDS = 120
     "--from-store", is_flag=True, help="The machines and the default settings are those of the running store."
 )
 @click.option(
+    "--mode", type=click.Choice(["flow", "request"]), help="The model, in place of the scenario's.  [default: flow]"
+)
+@click.option(
     "--objective",
     type=OBJECTIVE,
     default="io_slowdown_mean",
@@ -108,6 +111,8 @@ def tune(home: "Home", /, scenario: Path | None, logs: Path | None, output: str,
 
     checked_objectives([options["objective"]], has_slowdowns=True)
     base = _base(home, scenario, logs, options)
+    if options["mode"] is not None:
+        base = base.changed({"mode": options["mode"]})
     skipped: list[SkippedLog] = []
     cases = _cases(base, logs, skipped, options)
     tell_skipped(skipped)
