@@ -73,7 +73,7 @@ def made(form: str, kind: str, shape: list[int], seed: int, magnitude: float) ->
     return np.asarray(limited).astype(kind).reshape(shape)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     form=st.sampled_from(FORMS),
     kind=st.sampled_from(KINDS),
@@ -101,7 +101,7 @@ def test_told_errors_bound_the_true_ones(
     check(made(form, kind, shape, seed, magnitude), codec, parts, exact=exact)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     form=st.sampled_from(FORMS),
     kind=st.sampled_from(KINDS),

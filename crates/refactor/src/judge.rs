@@ -26,7 +26,9 @@ impl Errors {
         Self { squares: distance * distance, largest: distance }
     }
 
-    fn of<T: Copy>(one: &[T], other: &[T], distance: impl Fn(T, T) -> f64) -> Self {
+    /// The errors of samples whose distances from the original are those of `distance`.
+    #[inline(always)]
+    pub(crate) fn of<T: Copy>(one: &[T], other: &[T], distance: impl Fn(T, T) -> f64) -> Self {
         let (mut squares, mut largest) = ([0.0; LANES], [0.0; LANES]);
         let (ones, others) = (one.chunks_exact(LANES), other.chunks_exact(LANES));
         let rest = ones.remainder().iter().zip(others.remainder());

@@ -21,6 +21,8 @@ const WINDOW_SAMPLES: usize = WINDOW_RECORDS * RECORD_SAMPLES;
 const NUMBER_BYTES: usize = 2;
 /// Samples that are estimated at a time: they stay in the first-level cache.
 const PIECE_SAMPLES: usize = 2048;
+/// Lanes that need not wait for each other.
+const LANES: usize = 16;
 
 /// An augmentation, and the error that is left when only its first groups are applied.
 pub(crate) struct Augmentation {
@@ -120,8 +122,10 @@ impl<T: Sample> Level<'_, T> {
     fn counted_by(&self, window: Range<usize>, scaled: impl Fn(f64) -> f64) -> Counted {
         let mut all = vec![(0_u32, Errors::default()); T::BUCKETS];
         let mut buckets = Vec::with_capacity(window.len().div_ceil(RECORD_SAMPLES));
-        let (mut rounding, mut magnitude_max) = (Errors::default(), 0.0_f64);
+        let mut rounding = Errors::default();
+        let (mut lows, mut highs) = ([T::default(); LANES], [T::default(); LANES]);
         let mut errors = vec![0.0_f64; PIECE_SAMPLES.min(window.len())];
+        let mut restored = vec![T::default(); errors.len()];
         self.for_each_piece(window, |_, samples, estimates, residuals| {
             let errors = &mut errors[..samples.len()];
             for (error, (sample, estimate)) in errors.iter_mut().zip(samples.iter().zip(estimates)) {
@@ -142,31 +146,22 @@ impl<T: Sample> Level<'_, T> {
                 *errors = errors.and(record);
                 buckets.push(own);
             }
-            let pairs = || samples.iter().zip(estimates.iter().zip(residuals));
-            let is_lost = |lost: bool, (sample, (estimate, residual)): (&T, (&T, &T))| {
-                lost | (estimate.plus(*residual) != *sample)
-            };
-            if pairs().fold(false, is_lost) {
-                for (sample, (estimate, residual)) in pairs() {
-                    let lost = scaled(sample.distance(estimate.plus(*residual)));
-                    rounding = rounding.and(Errors::of_one(lost));
-                }
+            let restored = &mut restored[..samples.len()];
+            for (restored, (estimate, residual)) in restored.iter_mut().zip(estimates.iter().zip(residuals)) {
+                *restored = estimate.plus(*residual);
             }
-            let largest = |most: [T; RECORD_SAMPLES], row: &[T]| {
-                let mut lanes = most;
-                for (lane, sample) in lanes.iter_mut().zip(row) {
-                    *lane = if sample.to_f64().abs() > lane.to_f64().abs() { *sample } else { *lane };
-                }
-                lanes
+            let lost = |one: T, other: T| {
+                let distance = one.difference(other);
+                // The sum of infinities of both signs is no number.
+                scaled(if distance.is_nan() { f64::INFINITY } else { distance })
             };
-            let lanes = samples.chunks(RECORD_SAMPLES).fold([T::default(); RECORD_SAMPLES], largest);
-            for sample in lanes {
-                magnitude_max = magnitude_max.max(scaled(sample.to_f64().abs()));
-            }
+            rounding = rounding.and(Errors::of(samples, restored, lost));
+            extremes(samples, &mut lows, &mut highs);
         });
         let used = all.iter().enumerate().skip(1).rev().filter(|(_, (count, _))| *count > 0);
         let used = used.map(|(bucket, (count, errors))| (bucket as u16, *count, *errors)).collect();
-        Counted { buckets, used, rounding, magnitude_max }
+        let magnitudes = lows.into_iter().chain(highs).map(|sample| scaled(sample.to_f64().abs()));
+        Counted { buckets, used, rounding, magnitude_max: magnitudes.fold(0.0, f64::max) }
     }
 
     /// Puts the records of a window into their places: one for each used bucket.
@@ -250,6 +245,17 @@ pub(crate) fn correct<T: Sample>(level: &mut [T], augmentation: &[u8], threads: 
             }
         }
     });
+}
+
+/// Lowers and raises each lane to its samples.
+#[inline(always)]
+fn extremes<T: Sample>(samples: &[T], lows: &mut [T; LANES], highs: &mut [T; LANES]) {
+    for row in samples.chunks(LANES) {
+        for ((low, high), sample) in lows.iter_mut().zip(highs.iter_mut()).zip(row) {
+            *low = if *sample < *low { *sample } else { *low };
+            *high = if *sample > *high { *sample } else { *high };
+        }
+    }
 }
 
 /// The errors of a record's samples.
