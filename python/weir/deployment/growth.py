@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from weir import native
 from weir.deployment import deployment, record
 from weir.deployment.record import Record
 from weir.store import cluster, membership
@@ -128,7 +127,7 @@ def add_server(home: Home, targets: Sequence[WantedTarget], token: str, listener
         servers = servers_of(home.cluster)
         states = ask_all(servers, Server.status)
         membership.check_backends(states, targets)
-        membership.check_version(states, native.server_version())
+        membership.check_version(states, cluster.installed_version())
         number = membership.next_server(states)
         document = file.read()
         tables = document["server"]

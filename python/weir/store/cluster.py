@@ -73,6 +73,18 @@ def start(
     return addresses
 
 
+def installed_version() -> str:
+    """Ask for the version of the servers that this home would start.
+
+    Returns:
+        The version.
+
+    Raises:
+        NotInstalledError: The program is missing, or does not tell.
+    """
+    return native.server_version()
+
+
 def dead_servers(home: Home) -> list[int]:
     """Find the servers of a store that is up whose processes have ended.
 
