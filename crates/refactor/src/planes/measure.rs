@@ -197,10 +197,11 @@ impl Passes<'_> {
             inner.chain([&mut pass.squares]).for_each(|squares| *squares *= tile.unit * tile.unit);
         }
         let planes = self.planes_measured(samples, base_bytes);
-        let errors_at = |plane: &usize| {
-            C::errors_at(coefficients, self.layout, self.layout.highest - *plane as i32, tile)
-        };
-        let found: Vec<Errors> = planes.iter().map(errors_at).collect();
+        let mut found = Vec::with_capacity(planes.len());
+        // No closure: the compiler must inline everything for the processor's own instructions to be used.
+        for plane in &planes {
+            found.push(C::errors_at(coefficients, self.layout, self.layout.highest - *plane as i32, tile));
+        }
         let is_complete = self.ends.last().is_some_and(|end| end.squares == 0.0);
         // Integers are off by the rounding alone where all coefficients are known.
         let rounding = match self.integer {

@@ -6,6 +6,8 @@ use super::lattice::BLOCK;
 /// more is known. Magnitudes are denser near zero: the centre of mass lies below the middle.
 pub(super) const CENTRE_LEADING: f64 = 0.42;
 pub(super) const CENTRE: f64 = 0.48;
+/// The exponent bits of the double 1.
+const EXPONENT_BIAS: u64 = 1023;
 /// Sums run in so many lanes.
 const LANES: usize = 8;
 
@@ -56,7 +58,8 @@ macro_rules! steps {
 
             #[inline(always)]
             fn known(block: &[Self; BLOCK], bit: usize, centres: Centres) -> f64 {
-                let scale = (-(bit as f64)).exp2();
+                // The power of two, without a call.
+                let scale = f64::from_bits((EXPONENT_BIAS - bit as u64) << (f64::MANTISSA_DIGITS - 1));
                 let (inverse, leading, later) =
                     (scale as $float, centres.leading as $float, centres.later as $float);
                 let mut sums = [0.0; LANES];
