@@ -51,7 +51,10 @@ def test_streams_may_share_a_folder(tmp_path: Path) -> None:
 
 def test_a_step_in_place_of_another_is_found_out(tiers: list[str]) -> None:
     write(tiers, range(4))
-    shutil.copy(part_of(tiers[0], 1), part_of(tiers[0], 3))
+    own = part_of(tiers[0], 3)
+    foreign = Path(part_of(tiers[0], 1)).read_bytes()
+    # As long as its own, or it would be truncated.
+    Path(own).write_bytes(foreign[: Path(own).stat().st_size].ljust(Path(own).stat().st_size, b"\0"))
     reader = adaptive.open(tiers)
     for number in range(3):
         assert numpy.array_equal(next(reader).data, waves(number))

@@ -120,7 +120,7 @@ impl Header {
         let mut body = vec![self.kind as u8, self.shape.len() as u8];
         self.shape.iter().chain(&self.grid.edges).for_each(|length| put_integer(*length as u64, &mut body));
         self.codec.put(&mut body);
-        body.push(u8::from(self.exact) * EXACT | u8::from(self.measured) * MEASURED);
+        body.push((u8::from(self.exact) * EXACT) | (u8::from(self.measured) * MEASURED));
         put_integer(self.block_bytes, &mut body);
         put_integer(self.taken, &mut body);
         for double in [self.range.0, self.range.1, self.blank.rmse, self.blank.max_error] {

@@ -119,9 +119,11 @@ impl<T: Number> Encoding<'_, T> {
     ) -> Coded {
         header.descent = u16::try_from(layout.top - layout.highest).ok();
         let mut squares = self.measuring.map(|_| Squares::new(&layout, T::INTEGER));
-        let bands =
-            (0..layout.plan.bands.len()).map(|band| gather(coefficients, &layout, band, squares.as_mut()));
-        let mut bands: Vec<Blocks> = bands.collect();
+        let mut bands: Vec<Blocks> = Vec::with_capacity(layout.plan.bands.len());
+        // No closure: the compiler must inline everything for the processor's own instructions to be used.
+        for band in 0..layout.plan.bands.len() {
+            bands.push(gather(coefficients, &layout, band, squares.as_mut()));
+        }
         let mut segments = vec![Segment { layer: 0, bytes: header.to_bytes() }];
         let ends = code_planes(&mut bands, &layout, squares.as_mut(), words, &mut segments);
         let (Some(measuring), Some(squares)) = (self.measuring, squares) else {

@@ -8,8 +8,9 @@
 use super::bands::Band;
 use super::boxes::for_each_row;
 use super::layout::{is_single, Layout};
-use super::number::{Coefficient, Number, CENTRE, CENTRE_LEADING};
+use super::number::{scaled, Coefficient, Number};
 use super::squares::Pass;
+use super::steps::{CENTRE, CENTRE_LEADING};
 use super::transform;
 use crate::codec::{Progress, Segment};
 use crate::judge::{judged, Errors, Judge};
@@ -37,6 +38,9 @@ const EARLY_RMSE_MARGIN: f64 = 1.15;
 const EARLY_LARGEST_MARGIN: f64 = 2.4;
 /// The part that few samples may add by chance, times the root of their number.
 const CHANCE: f64 = 2.0;
+/// The largest error is told as at least so many times that of a coefficient of which no bit is known yet: a few of those
+/// leave errors that are large beside their mean.
+const LONE_MARGIN: f64 = 2.0;
 /// The largest error in units of the root of the mean square where none is measured.
 const CREST_USUAL: f64 = 8.0;
 /// Square of the samples' over that of the coefficients' errors: the filters make no ratio outside of this.
@@ -171,6 +175,8 @@ struct Measured {
 /// Squares that the rounding of lifting adds: a part of those of the coefficients, and the most of them.
 #[derive(Clone, Copy)]
 struct Lifting {
+    /// The judge's distance between samples that lie one apart.
+    unit: f64,
     part: f64,
     most: f64,
 }
@@ -191,17 +197,18 @@ impl Passes<'_> {
             inner.chain([&mut pass.squares]).for_each(|squares| *squares *= tile.unit * tile.unit);
         }
         let planes = self.planes_measured(samples, base_bytes);
-        let errors_at = |plane: &usize| {
-            C::errors_at(coefficients, self.layout, self.layout.highest - *plane as i32, tile)
-        };
-        let found: Vec<Errors> = planes.iter().map(errors_at).collect();
+        let mut found = Vec::with_capacity(planes.len());
+        // No closure: the compiler must inline everything for the processor's own instructions to be used.
+        for plane in &planes {
+            found.push(C::errors_at(coefficients, self.layout, self.layout.highest - *plane as i32, tile));
+        }
         let is_complete = self.ends.last().is_some_and(|end| end.squares == 0.0);
         // Integers are off by the rounding alone where all coefficients are known.
         let rounding = match self.integer {
             true => found.last().copied().filter(|_| is_complete).unwrap_or_default(),
             false => rounding_of(tile),
         };
-        let lifting = self.lifting(tile.unit * tile.unit * samples as f64);
+        let lifting = self.lifting(tile.unit, samples);
         let mut measured: Vec<Measured> = Vec::new();
         for (plane, errors) in planes.into_iter().zip(found) {
             let pass = (plane + 1) * self.per_plane - 1;
@@ -236,13 +243,17 @@ impl Passes<'_> {
         points
     }
 
-    /// The part of squares that the rounding of lifting adds, where one step for each sample makes `steps` of them.
-    fn lifting(&self, steps: f64) -> Lifting {
+    /// The part of squares that the rounding of lifting adds, by the distance of samples that lie one apart.
+    fn lifting(&self, unit: f64, samples: usize) -> Lifting {
         if !self.integer {
-            return Lifting { part: 0.0, most: 0.0 };
+            return Lifting { unit, part: 0.0, most: 0.0 };
         }
         let axes = self.layout.extents.iter().filter(|length| **length > 1).count();
-        Lifting { part: (1.0 + LIFTING_PART).powi(axes as i32) - 1.0, most: LIFTING_SQUARES_MAX * steps }
+        Lifting {
+            unit,
+            part: (1.0 + LIFTING_PART).powi(axes as i32) - 1.0,
+            most: LIFTING_SQUARES_MAX * unit * unit * samples as f64,
+        }
     }
 
     /// The planes to measure, first to last.
@@ -321,7 +332,11 @@ impl Passes<'_> {
         let squares = squares * ratio * (rmse_margin * chance).powi(2) + lifted + rounding.squares;
         let squares = squares.max(after.errors.squares);
         let crest = crest * largest_margin * chance;
-        let largest = (crest * (squares / samples as f64).sqrt() + rounding.largest).min(squares.sqrt());
+        let plane =
+            self.layout.highest - (pass / self.per_plane) as i32 + i32::from(pass % self.per_plane == 0);
+        let lone = LONE_MARGIN * scaled(lifting.unit, plane) + rounding.largest;
+        let largest =
+            (crest * (squares / samples as f64).sqrt() + rounding.largest).max(lone).min(squares.sqrt());
         (Errors { squares, largest: largest.max(after.errors.largest) }, false)
     }
 }

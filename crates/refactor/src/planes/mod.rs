@@ -26,6 +26,7 @@ mod number;
 mod passes;
 mod rans;
 mod squares;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod transform;

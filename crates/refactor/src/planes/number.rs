@@ -3,7 +3,7 @@
 use super::lattice::BLOCK;
 use super::lifting::Lift;
 use super::magnitudes::Magnitudes;
-use super::squares::Steps;
+use super::steps::{Steps, CENTRE, CENTRE_LEADING};
 use crate::sample::Sample;
 
 /// A sample that the codec takes.
@@ -143,11 +143,6 @@ pub(super) struct Uncertainty {
     /// Coefficients of which the lowest of these is not known either.
     pub(super) doubled: u64,
 }
-
-/// The place in its interval at which a magnitude is restored, where only the leading bit is known, and where more is
-/// known. Magnitudes are denser near zero: the centre of mass lies below the middle.
-pub(super) const CENTRE_LEADING: f64 = 0.42;
-pub(super) const CENTRE: f64 = 0.48;
 
 macro_rules! float_coefficient {
     ($float:ty) => {
