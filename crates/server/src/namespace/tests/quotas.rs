@@ -219,7 +219,7 @@ fn homes_together_exceed_a_limit_by_no_more_than_the_room_that_each_further_home
             break;
         }
     }
-    let mut grow = |cluster: &mut Cluster, most: u64| {
+    let grow = |cluster: &mut Cluster, most: u64| {
         for file in &files {
             let home = usize::from(file.ino.home().0);
             loop {
