@@ -113,6 +113,17 @@ def test_a_store_at_work_is_clean_and_damage_shows_in_it(kept: Store) -> None:
         assert is_named == (finding["kind"] != "orphan"), finding
 
 
+def test_a_store_in_memory_is_clean_while_it_runs_and_cannot_be_checked_when_it_is_gone(store: Store) -> None:
+    store.up(servers=2, targets=2, mount=False)
+    Way(PREFIX, store, Path("/weir")).run("python3", "-c", MADE, "/weir", str(SIZE), "one", "other")
+    with churn(store):
+        clean = fsck(store, code=0)
+    assert clean["findings"] == [] and clean["objects"] >= 32
+    stop(store)
+    refused = store.weir("fsck", "--offline", code=1)
+    assert "has no store that keeps files" in refused.stderr
+
+
 def test_a_store_that_is_down_is_checked_and_repaired_without_its_servers(kept: Store) -> None:
     refused = kept.weir("fsck", "--offline", code=None)
     assert refused.returncode == 1 and "the store is up" in refused.stderr

@@ -130,14 +130,7 @@ impl StoreSettings {
     /// The settings without the limits of users and groups.
     #[must_use]
     pub fn without_quotas(&self) -> StoreSettings {
-        let StoreSettings { sharing, allocator, targets, servers, quotas: _ } = self;
-        StoreSettings {
-            sharing: sharing.clone(),
-            allocator: allocator.clone(),
-            targets: targets.clone(),
-            servers: servers.clone(),
-            quotas: QuotaTable::default(),
-        }
+        StoreSettings { quotas: QuotaTable::default(), ..self.clone() }
     }
 }
 

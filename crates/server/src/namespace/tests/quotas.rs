@@ -83,8 +83,8 @@ fn a_write_beyond_the_limit_is_refused_and_leaves_no_bytes_behind_the_end() {
     assert_eq!(cluster.servers[0].may_grow(&capability, 3 * PAGE + 1), Err(EDQUOT));
     let (target, epoch) = (cluster.objects.keys().next().expect("an object").1, 1);
     let reach = |end: u64| cluster.servers[0].may_reach(&capability, target, epoch, end);
-    assert_eq!(reach(PAGE), Ok(()), "an object of three");
-    for end in [2 * PAGE, 1 << 40, 1 << 62, u64::MAX] {
+    assert_eq!(reach(PAGE), Ok(()), "one object of two");
+    for end in [3 * PAGE, 1 << 40, 1 << 62, u64::MAX] {
         assert_eq!(reach(end), Err(EDQUOT), "{end}");
     }
     cluster.check();
@@ -195,6 +195,61 @@ fn the_use_of_other_servers_counts_as_they_told_it_last() {
     // Another start tells all anew.
     cluster.servers[0].note_use_elsewhere(other, 2, &nothing);
     publish(&mut cluster, &alice, capability, 2 * PAGE).unwrap();
+}
+
+/// The guide promises administrators this bound.
+#[test]
+fn homes_together_exceed_a_limit_by_no_more_than_the_room_that_each_further_home_knew_of() {
+    let mut cluster = Cluster::new(2);
+    let alice = user(ALICE);
+    let owner = QuotaOwner::User(ALICE);
+    limit(&mut cluster, owner, Some(10 * PAGE), None);
+    let mut files = Vec::new();
+    for number in 0.. {
+        let at = At::new(Ino::ROOT, format!("{number}"));
+        let make = |at| Request::Make { at, kind: NodeKind::Directory, permissions: 0o755 };
+        cluster.follow(&alice, at, &[], make).unwrap();
+        let flags = OpenFlags { create: true, ..writing() };
+        let opened = cluster.open(&alice, At::new(Ino::ROOT, format!("{number}/file")), flags).unwrap();
+        let Reply::Opened { capability, .. } = opened else { panic!("{opened:?}") };
+        if files.iter().all(|file: &Capability| file.ino.home() != capability.ino.home()) {
+            files.push(capability);
+        }
+        if files.len() == 2 {
+            break;
+        }
+    }
+    let grow = |cluster: &mut Cluster, most: u64| {
+        for file in &files {
+            let home = usize::from(file.ino.home().0);
+            loop {
+                let (size, epoch) = cluster.servers[home].size_and_epoch(file.ino).expect("a file at rest");
+                let publication =
+                    Publication { end: size + PAGE, written_bytes: PAGE, epoch, reserved_end: 0 };
+                let request = Request::Publish { capability: *file, publication };
+                if size >= most * PAGE || cluster.send(home, &alice, &request).is_err() {
+                    break;
+                }
+            }
+        }
+        let use_of = |server: &super::super::Namespace| {
+            let lines = server.quota_lines();
+            lines.iter().find(|line| line.owner == owner).map_or(0, |line| line.here.bytes / PAGE)
+        };
+        cluster.servers.iter().map(use_of).sum::<u64>()
+    };
+    let exchange = |cluster: &mut Cluster| {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let news = cluster.servers[from].take_quota_news();
+            cluster.servers[to].note_use_elsewhere(ServerId(from as u16), 1, &news);
+        }
+    };
+    assert_eq!(grow(&mut cluster, 3), 6);
+    exchange(&mut cluster);
+    assert_eq!(grow(&mut cluster, u64::MAX >> 20), 10 + 4, "each home gave the four pages that were left");
+    exchange(&mut cluster);
+    assert_eq!(grow(&mut cluster, u64::MAX >> 20), 10 + 4, "the exchange stops both");
+    cluster.check();
 }
 
 #[test]
