@@ -289,6 +289,26 @@ class TestExchange:
         assert found.right_seconds == pytest.approx(right_at)
         assert found.exchanges == exchanges
 
+    def test_exchanges_count_from_the_moment_at_which_each_server_has_met_its_jobs(self) -> None:
+        places = {"0": ("0.0", "1.0"), "1": ("0.0",), "2": ("1.0",)}
+        jobs = [job(name, nodes=8 * len(targets), targets=targets) for name, targets in places.items()]
+        run = Run(jobs, 1.0)
+        run.polls = [
+            owing(0, 0.01, 0.67, 0.33),
+            owing(1, 0.01, 1.0),
+            owing(1, 0.03, 1.0, 0, 0.0),
+            owing(1, 0.04, 0.67, 0, 0.33),
+            owing(0, 0.1, 0.5, 0.5, since=0.045),
+            owing(1, 0.1, 0.5, 0, 0.5, since=0.049),
+        ]
+        found = convergence.convergence_of(run, "size-fair", [], 10)
+        assert (found.met_seconds, found.exchanges) == (0.03, 2)
+
+    @pytest.mark.parametrize("jobs", [(), (0.67,), (0.67, 0, 0.0)])
+    def test_a_server_without_one_of_its_jobs_has_not_met_all(self, jobs: tuple[float, ...]) -> None:
+        polls = [owing(0, 0.1, 0.67, 0.33), owing(1, 0.2, *jobs), owing(1, 0.3, 0.67, 0, 0.33)]
+        assert convergence.met_since(polls, self.RIGHT) == 0.2
+
 
 def figure() -> figures.Figure:
     panel = figures.Panel("a and b", "size-fair", None, jobs=PAIR, groupings=("user", "name"))

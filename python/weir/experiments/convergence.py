@@ -4,7 +4,7 @@ It is the delayed fairness of ThemisIO (SC'23, sections 3.1 and 5.6).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weir.experiments.jobs import Run
@@ -19,15 +19,19 @@ _RIGHT = 0.005
 class Convergence:
     """The time until servers that first knew only their own jobs owed the shares that are right for the whole store.
 
-    Times count from the first request. An exchange that has begun counts whole, and its messages' time counts, too.
+    Times count from the moment of the first request. Exchanges count from the moment at which each server has met its
+    own jobs: before, the system still wakes the jobs' processes, and there is nothing to exchange. An exchange that has
+    begun counts whole, and its messages' time counts, too.
     """
 
     lambda_milliseconds: int
     """Interval of the exchange."""
     right_seconds: float | None
     """Time from which on every server owed the right shares; None if none was found."""
+    met_seconds: float
+    """Time of the last sample before the one in which the last server had met all of its own jobs."""
     exchanges: int | None
-    """Number of exchanges until then."""
+    """Number of exchanges from then until all shares were right."""
     share_error_max: float | None
     """Greatest distance of a job's share from the right one, over the second that followed."""
 
@@ -51,10 +55,33 @@ def convergence_of(run: Run, policy: str, rows: Sequence[Row], interval: int) ->
     if right is None:
         raise ValueError(f"policy {policy} owes nothing, so there are no right weights")
     moment = right_since(run.polls, right)
+    met = met_since(run.polls, right)
     if moment is None:
-        return Convergence(interval, None, None, None)
-    exchanges = math.ceil(moment / (interval / 1000))
-    return Convergence(interval, moment, exchanges, _error_after(rows, moment))
+        return Convergence(interval, None, met, None, None)
+    exchanges = math.ceil(max(moment - met, 0.0) / (interval / 1000))
+    return Convergence(interval, moment, met, exchanges, _error_after(rows, moment))
+
+
+def met_since(polls: Sequence[Sample], right: Mapping[str, Mapping[str, float]]) -> float:
+    """Find the time until which a server had not met all of its own jobs.
+
+    Args:
+        polls: Samples of every server; samples before the first request do not count.
+        right: The right share of each job, by device.
+
+    Returns:
+        Seconds from the first request: the time of the last sample before the one in which the last server knew all its
+        jobs.
+    """
+    met = 0.0
+    for device, shares in right.items():
+        server = int(device.partition(".")[0])
+        looks = [poll for poll in polls if poll.server == server and poll.time_seconds >= 0]
+        for poll in looks:
+            if _knows(poll, device, shares):
+                break
+            met = max(met, poll.time_seconds)
+    return met
 
 
 def right_since(polls: Sequence[Sample], right: Mapping[str, Mapping[str, float]]) -> float | None:
@@ -78,6 +105,11 @@ def right_since(polls: Sequence[Sample], right: Mapping[str, Mapping[str, float]
         owed_for = min(first.jobs[job].owed_for_seconds[device] for job in shares)
         moment = max(moment, first.time_seconds - owed_for, wrong)
     return moment
+
+
+def _knows(poll: Sample, device: str, jobs: Iterable[str]) -> bool:
+    """Whether each of `jobs` is active on a device."""
+    return all(job in poll.jobs and poll.jobs[job].owed.get(device, 0.0) > 0.0 for job in jobs)
 
 
 def _owes(poll: Sample, device: str, shares: Mapping[str, float]) -> bool:

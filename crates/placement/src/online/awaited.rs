@@ -177,6 +177,23 @@ mod tests {
         assert_eq!(awaited.turn(12.0), Turn::default());
     }
 
+    /// On a busy machine some programs get a processor a tenth of a second after others. A slow target is found all the same.
+    #[test]
+    fn files_are_not_late_where_programs_begin_to_write_at_any_time() {
+        let mut awaited = Awaited::default();
+        for number in 0..400_u32 {
+            let (seconds, delay) = (f64::from(number), [0.0, 0.01, 0.02, 0.1][number as usize % 4]);
+            made(&mut awaited, u64::from(number), 7, seconds);
+            assert_eq!(awaited.turn(seconds + delay), Turn::default());
+            awaited.written(u64::from(number), seconds + delay);
+        }
+        made(&mut awaited, 500, 3, 500.0);
+        (0..8).for_each(|number| made(&mut awaited, 600 + number, 5, 500.0));
+        (0..8).for_each(|number| assert!(awaited.written(600 + number, 500.01).is_empty()));
+        assert_eq!(awaited.turn(500.1), Turn::default());
+        assert_eq!(awaited.turn(500.3).late, [3]);
+    }
+
     /// Files of others, made and written at once.
     fn write_some(awaited: &mut Awaited) {
         for number in 10_000..10_000 + WRITTEN_MEANWHILE {
