@@ -42,7 +42,7 @@ def test_the_module_file_sets_the_environment(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not PROGRAM.exists(), reason="Environment Modules are not installed")
 def test_environment_modules_load_the_file() -> None:
-    command = ["tclsh", PROGRAM, "sh", "load", MODULE]
+    command = ["tclsh", str(PROGRAM), "sh", "load", str(MODULE)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert "WEIR_HOME=/var/lib/weir" in answer.stdout, answer.stderr
 
