@@ -3,6 +3,9 @@
 The victim (4 nodes) writes and reads a checkpoint, unpacks a source tree and queries a database; the neighbour (1 node)
 floods the servers. The targets work at an emulated speed, so that storage is what is shared. The victim runs alone,
 then beside the neighbour under `fifo`, then under `size-fair`; every byte is compared with what was written.
+
+The processors are shared, too, and no policy of a store divides them. So the victim also runs while the neighbour
+floods another store, as fast as `size-fair` lets it flood this one: that slowdown is the processors' part.
 """
 
 import argparse
@@ -23,9 +26,11 @@ WEIR = Path(sys.executable).with_name("weir")
 PROCESSES = 48
 NODES = {"victim": 4, "neighbour": 1}
 SPEED = ["--read-speed", "20MB/s", "--write-speed", "20MB/s", "--fixed-time", "100us"]
+SHARE_SPEED = ["--read-speed", "4MB/s", "--write-speed", "4MB/s", "--fixed-time", "500us"]
+"""A fifth of it, which is the neighbour's share: one node of five."""
 WAIT_SECONDS = 600
-REST_OVER_ALONE = 4
-"""Time of both runs beside the flood, and of its starts, over that of the victim alone."""
+REST_OVER_ALONE = 6
+"""Time of the three runs beside a flood, and of its starts, over that of the victim alone."""
 
 
 def say(text: str) -> None:
@@ -37,9 +42,20 @@ def weir(*words: str) -> str:
     return subprocess.run([WEIR, *words], check=True, stdout=subprocess.PIPE, text=True, timeout=WAIT_SECONDS).stdout
 
 
-def job(name: str, *command: str) -> list[str]:
+def job(name: str, *command: str, home: str = "") -> list[str]:
     nodes = str(NODES[name.split("-")[0]])
-    return [str(WEIR), "run", "--nodes", nodes, "--job", name, "--", sys.executable, *command]
+    return [
+        str(WEIR),
+        *(["--home", home] if home else []),
+        "run",
+        "--nodes",
+        nodes,
+        "--job",
+        name,
+        "--",
+        sys.executable,
+        *command,
+    ]
 
 
 def victim(name: str, tarball: Path) -> dict[str, float]:
@@ -51,9 +67,9 @@ def victim(name: str, tarball: Path) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def neighbour(name: str) -> Iterator[None]:
-    """Floods the store for the duration of the block."""
-    command = job(name, str(HERE / "neighbour.py"), str(PROCESSES))
+def neighbour(name: str, home: str = "") -> Iterator[None]:
+    """Floods the store, or the one in another home, for the duration of the block."""
+    command = job(name, str(HERE / "neighbour.py"), str(PROCESSES), home=home)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as flood:
         assert flood.stdout is not None
         if flood.stdout.readline() != "flooding\n":
@@ -91,7 +107,7 @@ def measure(directory: Path) -> dict[str, Any]:
         say("the victim alone")
         alone = victim("victim-alone", tarball)
         took = alone["total"]
-        say(f"that took {took:.0f} s; the two runs beside a flood take about {REST_OVER_ALONE * took:.0f} s more")
+        say(f"that took {took:.0f} s; the three runs beside a flood take about {REST_OVER_ALONE * took:.0f} s more")
         runs = {}
         for policy in ("fifo", "size-fair"):
             say(f"the victim beside {PROCESSES} flooding processes, under {policy}")
@@ -99,19 +115,33 @@ def measure(directory: Path) -> dict[str, Any]:
             with neighbour(f"neighbour-{policy}"):
                 seconds = victim(f"victim-{policy}", tarball)
             runs[policy] = {"seconds": seconds, "job": shares(f"victim-{policy}")}
+        processors = beside_another_store(directory, tarball)
     finally:
         weir("down")
-    return {"alone": alone, "runs": runs}
+    return {"alone": alone, "runs": runs, "processors": processors}
+
+
+def beside_another_store(directory: Path, tarball: Path) -> dict[str, float]:
+    """Runs the victim while the neighbour floods another store: only the processors are shared."""
+    home = str(directory / "other")
+    say(f"the victim while {PROCESSES} processes flood another store, which shares the processors alone")
+    weir("--home", home, "up", "--servers", "2", "--targets", "2", "--backend", "ram", *SHARE_SPEED)
+    try:
+        with neighbour("neighbour-elsewhere", home):
+            return victim("victim-processors", tarball)
+    finally:
+        weir("--home", home, "down")
 
 
 def table(figures: dict[str, Any]) -> list[str]:
     alone, runs = figures["alone"], figures["runs"]
     lines = [
-        f"{'':12}{'alone':>10}{'fifo':>14}{'size-fair':>14}",
-        f"{'':12}{'seconds':>10}{'slowdown':>14}{'slowdown':>14}",
+        f"{'':12}{'alone':>10}{'fifo':>14}{'size-fair':>14}{'processors':>14}",
+        f"{'':12}{'seconds':>10}{'slowdown':>14}{'slowdown':>14}{'slowdown':>14}",
     ]
     for part, seconds in alone.items():
         slowdowns = [runs[policy]["seconds"][part] / seconds for policy in ("fifo", "size-fair")]
+        slowdowns.append(figures["processors"][part] / seconds)
         lines.append(f"{part:12}{seconds:10.2f}" + "".join(f"{slowdown:13.2f}x" for slowdown in slowdowns))
     for title, name in (("share owed", "share_owed"), ("received", "share_received")):
         # The policy fifo owes nobody a share.
@@ -124,7 +154,11 @@ def table(figures: dict[str, Any]) -> list[str]:
 def conclusion(figures: dict[str, Any]) -> str:
     alone = figures["alone"]["total"]
     fifo, fair = (figures["runs"][policy]["seconds"]["total"] / alone for policy in ("fifo", "size-fair"))
-    return f"the flood slowed your job {fifo:.1f} times; with size-fair sharing {fair:.1f} times"
+    processors = figures["processors"]["total"] / alone
+    return (
+        f"the flood slowed your job {fifo:.1f} times; with size-fair sharing {fair:.1f} times "
+        f"({processors:.1f} times where only the processors are shared)"
+    )
 
 
 def main() -> None:

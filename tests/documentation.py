@@ -24,7 +24,7 @@ GUIDES = sorted(path.name for path in (ROOT / "docs/guides").glob("*.md"))
 PAGES = ("README.md", "docs/quick-start.md", *(f"docs/guides/{name}" for name in GUIDES))
 """The pages whose commands are run."""
 ELSEWHERE = {
-    "make demo": "the demo has a test of its own",
+    "make demo": "it takes minutes; benchmarks/_operate_first_hour.py runs it",
     "make test": "it runs these commands",
     "make setup": "it was run before",
     "export PATH=": "the environment has it",

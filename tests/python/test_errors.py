@@ -1,7 +1,9 @@
 """Bad input: one clear line with a hint, exit code 1 or 2, nothing lost and nothing left running."""
 
+import ast
 import json
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -10,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import weir
 from store import Store, ports, program
 from waits import PATIENCE_SECONDS
 from weir import native
@@ -292,3 +295,18 @@ def test_a_program_whose_words_are_lost_ends_as_with_them(find: Callable[[], Pat
             command = [str(find()), "--no-such-option"]
             codes.append(subprocess.run(command, stderr=words, timeout=PATIENCE_SECONDS, check=False).returncode)
     assert codes == [2, 2]
+
+
+def test_hints_are_in_words_of_the_command_line() -> None:
+    """Hints once named Python's calls, such as `Accuracy(psnr=60.0)`, to users of `weir adapt`."""
+    python = re.compile(r"\b[A-Z]\w+\(\w|\b\w+=(?:True|False|None|\d)")
+    hints = [
+        (path.name, part.value)
+        for path in sorted((Path(weir.__file__).parent).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.keyword) and node.arg == "hint"
+        for part in ast.walk(node.value)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ]
+    assert len(hints) > 100
+    assert [hint for hint in hints if python.search(hint[1])] == []

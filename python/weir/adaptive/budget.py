@@ -48,7 +48,7 @@ class Budget:
             AdaptiveError: Neither or both of `seconds` and `variance` are given, or a value is out of its range.
         """
         if (self.seconds is None) == (self.variance is None):
-            raise AdaptiveError("a budget is either seconds or a variance", hint="as in Budget(seconds=2.0)")
+            raise AdaptiveError("a budget is either seconds or a variance", hint="give one of the two")
         amount = self.seconds if self.seconds is not None else self.variance
         if amount is None or not 0.0 < amount < math.inf:
             raise AdaptiveError(f"a budget of {amount} cannot be kept", hint="it is a positive number")

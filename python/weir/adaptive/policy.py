@@ -56,7 +56,7 @@ def policy_of(given: Policy | str) -> Policy:
     except ValueError:
         raise AdaptiveError(
             f"no policy is called `{given}`",
-            hint="there are best-effort, isolation, a Plot(low, high) and a Budget(seconds=...)",
+            hint="there are best-effort, isolation, plot (of two bandwidths) and budget (a time or its variance)",
         ) from None
 
 
@@ -89,7 +89,7 @@ class Accuracy:
         if len(given) != 1 or not (math.isfinite(given[0]) and given[0] >= 0):
             raise AdaptiveError(
                 "an accuracy is one of rmse, max_error, psnr, relative and bytes_max, and at least 0",
-                hint="as in Accuracy(psnr=60.0)",
+                hint="give one of them, such as a psnr of 60",
             )
         if self.bytes_max is not None and self.bytes_max != int(self.bytes_max):
             raise AdaptiveError(f"{self.bytes_max} is no number of bytes", hint="bytes_max is a whole number")

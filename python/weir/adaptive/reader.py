@@ -445,7 +445,7 @@ def open_stream(
 
 def _check_accuracy(accuracy: object) -> None:
     if not isinstance(accuracy, Accuracy | None):
-        raise AdaptiveError(f"{accuracy!r} is no accuracy", hint="as in Accuracy(psnr=60.0)")
+        raise AdaptiveError(f"{accuracy!r} is no accuracy", hint="give an accuracy, such as a psnr of 60")
 
 
 def _check_amounts(**amounts: tuple[float | None, float]) -> None:

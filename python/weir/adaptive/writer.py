@@ -136,7 +136,9 @@ class Writer:
         number = self._next
         place = self._places[0].name(manifest_name(number))
         if self._ended:
-            raise StepError(number, place, "the stream was ended", hint="go on with it by append=True")
+            raise StepError(
+                number, place, "the stream was ended", hint="continue it with --append, or begin another one"
+            )
         try:
             values = self._arranged(_values(array))
             self._check(values.dtype.name, values.shape, number, place)
@@ -188,7 +190,8 @@ class Writer:
             self._continue(catalogue, numbers[-1] + 1 if numbers else 0)
         elif numbers:
             raise AdaptiveError(
-                f"tier {first.tier.url} holds a stream already", hint="choose another folder, or give append=True"
+                f"tier {first.tier.url} holds a stream already",
+                hint="choose another folder, or continue the stream with --append",
             )
 
     def _continue(self, catalogue: Catalogue, steps: int) -> None:

@@ -12,7 +12,6 @@ import click
 
 from weir.cli.plain_text import plain
 from weir.store.home import Home
-from weir.store.processes import older_log
 
 _LOOK_SECONDS = 0.2
 """Pause between two looks at logs that are followed."""
@@ -66,6 +65,8 @@ class _Log:
 
     def last(self, count: int) -> list[bytes]:
         """The last lines, without those before them; nothing where there is no log."""
+        from weir.store.processes import older_log
+
         self.close()
         self.file = self._opened()
         if self.file is None:

@@ -206,7 +206,7 @@ class Store:
             group: As for `job`.
             nodes: As for `job`.
             priority: As for `job`.
-            check: As for `subprocess.run`: whether an exit code other than 0 is an error.
+            check: Whether an exit code other than 0 is an error.
             capture_output: As for `subprocess.run`.
             text: As for `subprocess.run`.
             timeout: Longest time of the program in seconds; None has no bound.
@@ -229,7 +229,6 @@ class Store:
 
         claims: dict[str, Any] = {"job": job, "user": user, "group": group, "nodes": nodes, "priority": priority}
         with self.job(str(command[0]), prefix=prefix, is_preloaded=is_preloaded, **claims) as variables:
-            # `input` and `stdin` exclude each other for subprocess.run, also where one is None.
             fed: dict[str, Any] = {"stdin": stdin} if input is None else {"input": input}
             return subprocess.run(
                 command,

@@ -39,7 +39,7 @@ def serve(home: Home, number: int) -> NoReturn:
         if not home.cluster.is_file():
             cluster.publish(home, [_address(home, each, table) for each, table in enumerate(tables)])
         _record(home.record(number))
-    words = [str(program), "--config", home.configuration, "--home", home.root, "--server", str(number)]
+    words = [str(program), "--config", str(home.configuration), "--home", str(home.root), "--server", str(number)]
     os.chdir(home.root)
     os.execve(program, words, dict(without_store(os.environ)))
 
@@ -66,7 +66,7 @@ def mount(home: Home, point: Path) -> NoReturn:
         if folder is not None and os.geteuid() == 0:
             # Root mounts on a folder into which nobody can write.
             mount_points.protect(folder)
-    words = [str(program), "--cluster", home.cluster, "--credential", credential, point]
+    words = [str(program), "--cluster", str(home.cluster), "--credential", str(credential), str(point)]
     os.chdir("/")
     os.execve(program, words, dict(without_store(os.environ)))
 
