@@ -20,6 +20,8 @@ pub struct AppendGrant {
 }
 
 /// The outcome of the end of a turn.
+// The outcome lives on the stack of one step; a box would cost each turn an allocation.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum NextTurn {
     /// Nobody waits for the file.
