@@ -15,6 +15,7 @@ import pytest
 import simulated
 from store import Store
 from waits import PATIENCE_SECONDS
+from weir.cli.simulate.what_if import spelled_ratio
 from weir.simulation import alternatives
 from weir.simulation.errors import ScenarioError
 from weir.simulation.intervals import Interval, interval_of, ratio_of, spelled
@@ -76,6 +77,19 @@ def test_a_ratio_compares_seed_by_seed() -> None:
 )
 def test_means_are_spelled_with_their_half_width(found: Interval | None, text: str) -> None:
     assert spelled(found) == text
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (None, "-"),
+        (Interval(1.8449, None, None), "x1.84"),
+        (Interval(1.8449, 1.479, 2.281), "x1.84 (1.48 to 2.28)"),
+        (Interval(27.21, 1e-12, 1.4843e16), "x27.21 (0.00 to 1e+16)"),
+    ],
+)
+def test_factors_are_spelled_with_their_intervals(found: Interval | None, text: str) -> None:
+    assert spelled_ratio(found) == text
 
 
 def test_settings_stand_beside_that_of_now() -> None:

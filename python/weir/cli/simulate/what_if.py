@@ -27,6 +27,8 @@ _TOPOLOGY = "testbed-35"
 _SEEDS_MAX = 1000
 _TARGETS_MAX = 100_000
 _COPIES_MAX = 10_000
+_FACTOR_MAX = 10_000
+"""Factors from here on are spelled by their order of magnitude."""
 
 
 def _alternative(name: str) -> Reader:
@@ -231,7 +233,7 @@ def _row(answer: "Answer") -> tuple[Any, ...]:
         _about(figures["bytes_per_second"], 1e-6, 1),
         _about(figures["share_error"], 100.0, 1, "%"),
         _about(figures["target_cost"], 1.0, 2),
-        _ratio(answer.ratios["io_slowdown_mean"]) if answer.name != NOW else Quantity("-"),
+        Quantity(spelled_ratio(answer.ratios["io_slowdown_mean"]) if answer.name != NOW else "-"),
     )
 
 
@@ -246,11 +248,21 @@ def _about(found: "Interval | None", factor: float, digits: int, unit: str = "")
     return Quantity(f"{mean}{half}{unit}")
 
 
-def _ratio(found: "Interval | None") -> Any:
-    """A factor with its interval, which is not even around it."""
-    from weir.cli.output import Quantity
+def spelled_ratio(found: "Interval | None") -> str:
+    """Spell a factor with its interval, which is not even around it.
 
+    Args:
+        found: The factor, or None where there is none.
+
+    Returns:
+        The words.
+    """
     if found is None:
-        return Quantity("-")
-    ends = "" if found.low is None else f" ({found.low:.2f} to {found.high:.2f})"
-    return Quantity(f"x{found.mean:.2f}{ends}")
+        return "-"
+    ends = "" if found.low is None or found.high is None else f" ({found.low:.2f} to {_end(found.high)})"
+    return f"x{found.mean:.2f}{ends}"
+
+
+def _end(factor: float) -> str:
+    """The upper end of an interval. Where few seeds differ much, its order of magnitude is enough."""
+    return f"{factor:.2f}" if factor < _FACTOR_MAX else f"{factor:.0e}"
