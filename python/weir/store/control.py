@@ -53,8 +53,8 @@ class Request(Generic[Answer]):
 
     method: Literal["GET", "PUT"]
     path: str
-    """Path of the request; `{target}` stands for the name of a target, `{server}` for the number of a server, `{part}` for
-    `PART/PARTS`, and `{inos}` for `INO,...`."""
+    """Path of the request. `{target}` stands for the name of a target, `{server}` for the number of a server, `{part}`
+    for `PART/PARTS`, and `{inos}` for `INO,...`."""
     answer: type[Answer]
     meaning: str
     body: type | None = None
