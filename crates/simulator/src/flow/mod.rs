@@ -79,7 +79,7 @@ pub(crate) struct Flows {
     waiting: Vec<Vec<Operations>>,
     /// Scratch of a recomputation.
     rates_before: Vec<(u32, f64)>,
-    /// Devices at which flows wait, and may have no reason to any more.
+    /// Devices to which flows came or which they left, at which others wait and may have no reason to any more.
     room_at: Vec<u32>,
 }
 
@@ -336,8 +336,6 @@ impl Flows {
         for (variable, before) in rates_before.drain(..) {
             self.classes.move_on(variable, before, &self.network, world);
             self.retime(variable, world);
-            let devices = self.classes.class(variable).parts.iter().map(|part| part.device);
-            self.room_at.extend(devices.filter(|&device| self.queues.waiting(device) > 0));
         }
         self.rates_before = rates_before;
     }
@@ -347,18 +345,19 @@ impl Flows {
         let mut devices = std::mem::take(&mut self.room_at);
         devices.sort_unstable();
         devices.dedup();
-        let mut is_any = false;
+        let mut entered = Vec::new();
         for device in devices.drain(..) {
             if self.resource(device).is_none_or(|resource| self.network.room(resource) <= ROOM_MIN) {
                 continue;
             }
             if let Some((start, place)) = self.queues.early(device, &self.network) {
                 self.enter(start, Some(place), world);
-                is_any = true;
+                entered.push(device);
             }
         }
-        self.room_at = devices;
-        is_any
+        // There may be room for one more.
+        self.room_at = entered;
+        !self.room_at.is_empty()
     }
 
     /// Divides the store among the jobs that share targets.

@@ -14,6 +14,8 @@ const EARLY: f64 = 1e-6;
 /// Part of a resource below which its room is no reason to let a flow in.
 pub(crate) const ROOM_MIN: f64 = 0.01;
 
+/// Nodes whose flows are looked at for one that may come in early: a node behind so many with busy links waits for its turn.
+const LOOKED_MAX: usize = 8;
 /// The queue of single requests of all jobs, in place of a job.
 const ALL: u32 = u32::MAX;
 
@@ -95,6 +97,7 @@ impl Queues {
         let of_device = self.queues.range((device, 0)..=(device, u32::MAX));
         let (key, first) = of_device
             .flat_map(|(key, queue)| queue.first.iter().map(move |first| (*key, *first)))
+            .take(LOOKED_MAX)
             .find(|&(key, (_, node))| self.queues[&key].has_way(node, network))?;
         self.take(key, first)
     }
