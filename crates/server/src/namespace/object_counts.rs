@@ -31,7 +31,8 @@ impl ObjectCounts {
     }
 }
 
-/// The file whose layout or move a change may alter.
+/// The file whose layout or move a change may alter. Every change is named, because a target would leave with the files of one
+/// that is forgotten here.
 pub(super) fn changed_file(change: &Change) -> Option<Ino> {
     match change {
         Change::Kept { ino, .. }
@@ -44,7 +45,29 @@ pub(super) fn changed_file(change: &Change) -> Option<Ino> {
         | Change::MoveKept { ino, .. }
         | Change::LaidOut { ino, .. }
         | Change::Detoured { ino, .. } => Some(*ino),
-        _ => None,
+        Change::Started { .. }
+        | Change::Counted { .. }
+        | Change::EntryKept { .. }
+        | Change::Linked { .. }
+        | Change::Unlinked { .. }
+        | Change::Moved { .. }
+        | Change::AttributesSet { .. }
+        | Change::Resized { .. }
+        | Change::Published { .. }
+        | Change::Touched { .. }
+        | Change::XattrSet { .. }
+        | Change::LayoutRequested { .. }
+        | Change::Intended { .. }
+        | Change::Settled { .. }
+        | Change::MadeForPeer { .. }
+        | Change::MadeKept { .. }
+        | Change::ForgottenForPeer { .. }
+        | Change::DirectoryRemoved { .. }
+        | Change::Reparented { .. }
+        | Change::Remembered { .. }
+        | Change::ClientForgotten { .. }
+        | Change::MoveFrozen { .. }
+        | Change::HolesKept { .. } => None,
     }
 }
 
