@@ -1,10 +1,10 @@
 //! The effect of each change on the state.
 
 use super::change::Change;
+use super::holdings::changed_file;
 use super::inode::{Birth, Holders, Inode, Node};
 use super::intent::{Bytes, Intent, IntentId};
 use super::layout::PLACEMENT;
-use super::object_counts::changed_file;
 use super::state::State;
 use weir_wire::{FileKind, Ino, Moment};
 

@@ -18,6 +18,7 @@ mod draft;
 mod effects;
 pub mod errno;
 mod freeing;
+mod holdings;
 mod inode;
 mod intent;
 mod intents;
