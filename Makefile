@@ -40,7 +40,7 @@ SLURM_PACKAGES := munge slurm-client slurm-wlm-basic-plugins slurmctld slurmd
 
 RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name Cargo.toml \))
 PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.toml' -o -name '*.html' \))
-DOCUMENTS := setup.py packaging/documents.py $(wildcard packaging/man/*)
+DOCUMENTS := setup.py $(shell find packaging -type f -not -name "*.pyc")
 # `bench-adapt` runs the forecasts, and `bench-place` the others of these, so `make bench` does not run them again.
 BENCHMARK_PARTS := $(patsubst %,benchmarks/%.py,allocation forecast lookup prediction replay)
 BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_% $(BENCHMARK_PARTS),$(wildcard benchmarks/*.py)))
