@@ -14,7 +14,7 @@ FUNCTION_LINES_MAX = 70
 FILES_IN_CIRCLES = {
     "fairshare": 2,
     "mount": 9,
-    "refactor": 20,
+    "refactor": 8,
     "wire": 5,
 }
 """At most so many files of a crate lie in circles; other crates have none. No number is raised.

@@ -1,7 +1,8 @@
 //! The error of the array by the bytes of payload that are there, and the table that a reader gets of it.
 
+use crate::accuracy::Accuracy;
 use crate::codec::Progress;
-use crate::header::{Accuracy, Header, Point};
+use crate::header::{Header, Point};
 use crate::judge::Errors;
 use crate::parameters::CodecParameters;
 use crate::sample::DataType;

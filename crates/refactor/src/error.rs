@@ -1,5 +1,6 @@
 //! Errors of an array, a container or a question.
 
+use crate::accuracy::Accuracy;
 use thiserror::Error;
 
 /// The reason why an array was not refactored, or a container not read.
@@ -33,7 +34,7 @@ pub enum RefactorError {
         .0.rmse,
         .0.max_error
     )]
-    Accuracy(crate::Accuracy),
+    Accuracy(Accuracy),
     #[error("region {region:?} does not lie in an array of shape {shape:?}")]
     Region { region: Vec<(usize, usize)>, shape: Vec<usize> },
 }

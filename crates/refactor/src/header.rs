@@ -2,8 +2,9 @@
 //!
 //! The format is described in docs/reference/refactored.md.
 
+use crate::accuracy::Accuracy;
 use crate::block::{stored_bytes, CHECKSUM_BYTES};
-use crate::bytes::{put_double, put_integer, put_rounded_up, rounded_up, Reader};
+use crate::bytes::{put_double, put_integer, put_rounded_up, Reader};
 use crate::error::RefactorError;
 use crate::grid::Grid;
 use crate::parameters::CodecParameters;
@@ -24,23 +25,6 @@ const BLOCK_BYTES_MAX: u64 = 1 << 16;
 /// Flags: the last layer restores every bit; every prefix was measured.
 const EXACT: u8 = 1;
 const MEASURED: u8 = 2;
-
-/// The distance of restored samples from the original.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Accuracy {
-    /// Root of the mean of the squared errors, over the samples that the codec takes: without infinities, values that
-    /// are no numbers, fill values and outliers.
-    pub rmse: f64,
-    /// The largest error of a sample.
-    pub max_error: f64,
-}
-
-impl Accuracy {
-    /// The accuracy as the table holds it.
-    pub(crate) fn rounded_up(self) -> Self {
-        Self { rmse: rounded_up(self.rmse), max_error: rounded_up(self.max_error) }
-    }
-}
 
 /// A point of the table: the accuracy of the array when so much of it is there.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,6 +6,7 @@
 //! arguments; loops over tiles run on as many threads as the caller allows.
 #![deny(unsafe_code)]
 
+mod accuracy;
 mod assemble;
 mod block;
 mod bytes;
@@ -35,11 +36,12 @@ mod stream;
 mod tile;
 mod write;
 
+pub use accuracy::Accuracy;
 pub use assemble::Container;
 pub use codec::{Coded, Progress, Segment, TileCodec};
 pub use decimate::{Decimate, Layout};
 pub use error::RefactorError;
-pub use header::{header_bytes, Accuracy, Chunk, Header, Point, MAGIC, PREFIX_BYTES, VERSION};
+pub use header::{header_bytes, Chunk, Header, Point, MAGIC, PREFIX_BYTES, VERSION};
 pub use judge::{Errors, Judge, Measuring};
 pub use mesh::{order_by_connectivity, order_by_coordinates, NodeOrder};
 pub use parameters::CodecParameters;

@@ -4,9 +4,10 @@
 //! Samples far above all others that are rare or take few values are coded like samples that are no numbers.
 
 use crate::parallel;
-use crate::parameters::PIECE_SAMPLES;
 use crate::sample::Sample;
 
+/// Samples that one thread looks through at a time.
+pub(crate) const PIECE_SAMPLES: usize = 1 << 18;
 /// Number of exponents without a sample below an outlier: an outlier has more than 128 times the others' magnitude.
 const GAP_EXPONENTS: usize = 7;
 /// Outliers of any value are at most one in so many samples.

@@ -6,7 +6,7 @@ use crate::decimate::{Decimate, Layout};
 use crate::error::RefactorError;
 use crate::grid::{Grid, TILE_SAMPLES};
 use crate::header::Header;
-use crate::ordinary::Ordinary;
+use crate::ordinary::{self, Ordinary};
 use crate::parallel;
 use crate::planes::{scaled, Number, Settings};
 use crate::quantised::{values_of, Quantised};
@@ -262,15 +262,13 @@ impl CodecParameters {
 
 /// The smallest and the largest sample that the codec takes, both 0 if there is none.
 pub(crate) fn range<T: Sample>(samples: &[T], ordinary: Ordinary, threads: usize) -> (f64, f64) {
-    let pieces: Vec<&[T]> = samples.chunks(PIECE_SAMPLES).collect();
+    let pieces: Vec<&[T]> = samples.chunks(ordinary::PIECE_SAMPLES).collect();
     let ranges = parallel::map(pieces.len(), threads, |piece| range_of(pieces[piece], ordinary));
     let both = |one: (T, T), other: (T, T)| (lesser(one.0, other.0), greater(one.1, other.1));
     let range = ranges.into_iter().flatten().reduce(both);
     range.map_or((0.0, 0.0), |(low, high)| (low.to_f64(), high.to_f64()))
 }
 
-/// Samples that one thread looks through at a time.
-pub(crate) const PIECE_SAMPLES: usize = 1 << 18;
 /// Lanes that need not wait for each other.
 const LANES: usize = 16;
 

@@ -1,9 +1,10 @@
 //! The restoration of an array from the present parts of a container, with its accuracy.
 
+use crate::accuracy::Accuracy;
 use crate::curve::Between;
 use crate::error::RefactorError;
 use crate::grid::{self, Bounds};
-use crate::header::{padded, Accuracy, Header, Point};
+use crate::header::{padded, Header, Point};
 use crate::parallel;
 use crate::planes::Number;
 use crate::sample::Sample;

@@ -1,12 +1,13 @@
 //! From an array to a container.
 
+use crate::accuracy::Accuracy;
 use crate::assemble::Container;
 use crate::block;
 use crate::codec::Progress;
 use crate::curve::Curve;
 use crate::error::RefactorError;
 use crate::grid::{self, Bounds, Grid};
-use crate::header::{padded, Accuracy, Chunk, Header, Point};
+use crate::header::{padded, Chunk, Header, Point};
 use crate::judge::Original;
 use crate::ordinary::Ordinary;
 use crate::parallel;

@@ -8,6 +8,7 @@
 
 mod agreement;
 mod credential;
+mod decision;
 mod error;
 mod frame;
 mod identifiers;
@@ -19,10 +20,11 @@ mod peer;
 pub mod quota;
 mod reply;
 
-pub use agreement::{Decided, ServerRecord, SharingNames, Stamp, StoreSettings, TargetRecord, TargetState};
+pub use agreement::{ServerRecord, SharingNames, StoreSettings, TargetRecord, TargetState};
 pub use credential::{
     name_number, Capability, Claims, Credential, Description, Nonce, Proof, Rights, Role, SiteKey,
 };
+pub use decision::{Decided, Stamp};
 pub use error::WireError;
 pub use frame::{decode_body, encode_body, Header, Kind, HEADER_BYTES, VERSION};
 pub use identifiers::{ClientId, HandleId, IdentityId, Ino, LockOwner, RequestId, Sequence};

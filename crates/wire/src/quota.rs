@@ -1,6 +1,6 @@
 //! Quotas: the limits that a site sets to users and groups, and the use that servers tell each other.
 
-use crate::{Decided, Stamp};
+use crate::decision::{Decided, Stamp};
 use serde::{Deserialize, Serialize};
 
 /// The most limits of a store: decisions of one server for a site of ten thousand users and groups, in half a megabyte.
