@@ -24,7 +24,7 @@ from weir.simulation.workload import Job, Kind, Steps, Work, Workload
 MB, GIB = 10**6, 1 << 30
 ALIGNMENT_BYTES = 1 << 17
 PROCESSES = 8
-READ_RATE, WRITE_RATE = 18.1e6, 18.4e6
+READ_RATE, WRITE_RATE = 16.2e6, 17.9e6
 SEEDS = range(16)
 OURS, LUSTRE, RANDOM = "balanced", "lustre-standard", "random"
 """`random` stands for Lustre's weighted mode: targets in use differ in fill, and are drawn."""

@@ -19,7 +19,7 @@
 //! how soon and how evenly they give these, which the request model shows. Reservations and limits of `virtual-time`
 //! hold: a reservation raises a share, a limit bounds it even where the target then idles.
 //!
-//! **Its turn.** A flow whose requests are all under way waits in the [`queues`] for those of its job before it, as requests do at a
+//! **Its turn.** A transfer whose requests are all under way waits in the [`queues`] for those of its job before it, as requests do at a
 //! target; under `fifo` a single request waits for those of all jobs.
 //!
 //! **Left out**: single requests of different jobs, so queues of less than a phase, and the time until a scheduler is fair; lost and
@@ -477,7 +477,9 @@ impl Model for Flows {
             units: count,
             window: depth as f64,
             under_way: depth as f64,
-            is_whole: depth == count,
+            // Operations of thousands of streams that begin together end together: by turns each would be a moment of its own, and so
+            // would all that follows.
+            is_whole: false,
             rate_max,
         };
         self.start(start, world);
