@@ -89,7 +89,7 @@ def _uneven_of_100(allocator: str) -> float:
         ) as store,
         _busy(),
     ):
-        creators = [WEIR, "run", "--prefix", PREFIX, "--", sys.executable, "-c", _CREATORS, f"{PREFIX}/rounds"]
+        creators = [str(WEIR), "run", "--prefix", PREFIX, "--", sys.executable, "-c", _CREATORS, f"{PREFIX}/rounds"]
         environment, streams = store.environment, subprocess.PIPE
         ran = subprocess.run(
             creators, env=environment, check=True, stdout=streams, text=True, timeout=ROUNDS_SECONDS_MAX
