@@ -1,5 +1,6 @@
 """Faults of several hosts: of their network, servers, mounts, clocks and disks. Each begins, lasts and ends."""
 
+import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -166,9 +167,20 @@ def fill(scene: Scene) -> str:
         host.run("rm", "-f", hog)
 
 
+def resize(scene: Scene) -> str:
+    """A target joins a server, gets new files and moved ones, and retires again."""
+    number = scene.dice.randrange(len(scene.servers))
+    desk = scene.network["desk"]
+    added = json.loads(desk.weir("target", "add", str(number), "--backend", "dir", "--output", "json").stdout)["target"]
+    desk.weir("rebalance", "--until", "0", code=None)
+    lasted = scene.last()
+    desk.weir("target", "retire", added)
+    return f"target {added} joined, and retired after {lasted}"
+
+
 FAULTS: dict[str, Callable[[Scene], str]] = {
     each.__name__.replace("_", "-"): each
-    for each in (cut, deafen, split, restart_while_split, slow, pause, kill, kill_mount, power_off, jump, fill)
+    for each in (cut, deafen, split, restart_while_split, slow, pause, kill, kill_mount, power_off, jump, fill, resize)
 }
 """Every kind of fault by its name. A schedule chooses among them; each answers in words what happened."""
 
