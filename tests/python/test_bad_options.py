@@ -41,6 +41,8 @@ ANY_TEXT = {
         *("weir config show FILE", "weir simulate run SCENARIO", "weir simulate run --out", "weir simulate sweep FILE"),
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
+        *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
+        *("weir plan similar --job", "weir target add --path"),
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
     },
     "a credential that the environment may name as well, and of which its own error tells": {
@@ -55,7 +57,7 @@ ANY_TEXT = {
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),
         "weir simulate tune --slurm-account",
     },
-    "a name that this command gives": {"weir stats publish --server"},
+    "a name that this command gives": {"weir stats publish --server", "weir target add --class"},
     "names of hosts, which ClusterShell reads": {"weir deploy --nodes", "weir deploy --clients"},
     "words that stand for a layout and a path, which have a test of their own": {"weir layout set WORDS"},
 }
@@ -67,6 +69,9 @@ SENSELESS = {
 """Values where `!senseless` has a sense."""
 OTHERS = {
     "weir policy set": ["size-fair"],
+    "weir target add": ["0"],
+    "weir target retire": ["0.0"],
+    "weir quota set": ["--user", "0", "--unset"],
     "weir run": ["--", "true"],
     "weir grant": ["--uid", "0"],
     "weir targets set": ["0.0", "--real"],

@@ -460,7 +460,12 @@ impl File {
             }
             (_, None) => match written.failure {
                 Some(failure) if failure.is_full() && !takes_part => Ok(Attempt::Done(Err(failure))),
-                Some(failure) => Err(failure.error),
+                Some(failure) => {
+                    if failure.has_leftovers() {
+                        self.cut_off(environment, caller);
+                    }
+                    Err(failure.error)
+                }
                 None => Err(self.unexpected("AppendEnd")),
             },
         }

@@ -8,6 +8,8 @@ import click
 
 from weir.cli.errors import FAILED, CommandError
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked
+from weir.store import values
 from weir.store.errors import StoreError
 from weir.store.home import Home
 
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from weir.store.quotas import OwnerQuota
 
 _HEADER = ("KIND", "NAME", "BYTES", "OF AT MOST", "INODES", "OF AT MOST")
-_NONE = "none"
-"""Spelling of a limit that is none."""
 
 
 @click.group()
@@ -53,12 +53,24 @@ def show(home: Home, place: Path | None, output: str) -> int:
 
 
 @quota.command(name="set")
-@click.option("--user", "user", metavar="NAME|UID", help="The user.")
-@click.option("--group", "group", metavar="NAME|GID", help="The group.")
+@click.option("--user", "user", metavar="NAME|UID", type=Checked("user", values.user), help="The user.")
+@click.option("--group", "group", metavar="NAME|GID", type=Checked("group", values.group), help="The group.")
 @click.option("--every-user", "kind", flag_value="user", help="Every user without limits of its own, each for itself.")
 @click.option("--every-group", "kind", flag_value="group", help="Every group without limits of its own.")
-@click.option("--bytes", "most_bytes", metavar="SIZE|none", help="The most bytes, such as 10GiB.  [default: as it is]")
-@click.option("--inodes", "most_inodes", metavar="N|none", help="The most files and directories.  [default: as it is]")
+@click.option(
+    "--bytes",
+    "most_bytes",
+    metavar="SIZE|none",
+    type=Checked("size", values.size_limit),
+    help="The most bytes, such as 10GiB.  [default: as it is]",
+)
+@click.option(
+    "--inodes",
+    "most_inodes",
+    metavar="N|none",
+    type=Checked("number", values.count_limit),
+    help="The most files and directories.  [default: as it is]",
+)
 @click.option("--unset", is_flag=True, help="Leave the owner to the limits of every user, or group.")
 @output_option
 @click.pass_obj
@@ -82,7 +94,6 @@ def set_quota(
     owner = _owner(user, group, kind)
     if unset == (most_bytes is not None or most_inodes is not None):
         raise click.UsageError("give --bytes, --inodes or both, or --unset alone")
-    wanted_bytes, wanted_inodes = _size(most_bytes), _count(most_inodes)
     token = _token(home)
     if token is None:
         raise CommandError(
@@ -93,8 +104,8 @@ def set_quota(
     if not unset:
         now = _set_now(home, owner, token)
         limits = QuotaLimits(
-            bytes_max=now.bytes_max if most_bytes is None else wanted_bytes,
-            inodes_max=now.inodes_max if most_inodes is None else wanted_inodes,
+            bytes_max=now.bytes_max if most_bytes is None else values.size_limit(most_bytes),
+            inodes_max=now.inodes_max if most_inodes is None else values.count_limit(most_inodes),
         )
     server = _tell(home, owner, limits, token)
     _print(output, [_line(server, owner, token)])
@@ -115,41 +126,7 @@ def _owner(user: str | None, group: str | None, kind: str | None) -> tuple[str, 
         raise click.UsageError("give one of --user, --group, --every-user and --every-group")
     if kind is not None:
         return kind, None
-    return ("user", _number(user, "user")) if user is not None else ("group", _number(str(group), "group"))
-
-
-def _number(name: str, kind: str) -> int:
-    """The number of a user or a group of this host."""
-    import grp
-    import pwd
-
-    if name.isascii() and name.isdecimal():
-        if int(name) >= 2**32 - 1:
-            raise click.UsageError(f"{name} is no number of a {kind}: they are below 4294967295")
-        return int(name)
-    try:
-        return pwd.getpwnam(name).pw_uid if kind == "user" else grp.getgrnam(name).gr_gid
-    except KeyError as error:
-        raise click.UsageError(f"this host knows no {kind} {name!r}; give its number") from error
-
-
-def _size(text: str | None) -> int | None:
-    from weir import _core
-
-    if text is None or text == _NONE:
-        return None
-    try:
-        return _core.parse_size(text)
-    except ValueError as error:
-        raise click.UsageError(f"--bytes: {error}") from error
-
-
-def _count(text: str | None) -> int | None:
-    if text is None or text == _NONE:
-        return None
-    if not text.isascii() or not text.isdecimal() or int(text) >= 2**63:
-        raise click.UsageError(f"--inodes: {text!r} is no number of inodes, and not `{_NONE}`")
-    return int(text)
+    return ("user", values.user(user)) if user is not None else ("group", values.group(str(group)))
 
 
 def _set_now(home: Home, owner: tuple[str, int | None], token: str) -> "OwnerQuota | QuotaLimits":
@@ -213,9 +190,9 @@ def _print(output: str, quotas: "Sequence[OwnerQuota]") -> None:
             line.kind,
             line.name,
             Quantity("-") if is_limit_alone else size(line.bytes),
-            Quantity(_NONE) if line.bytes_max is None else size(line.bytes_max),
+            Quantity(values.NO_LIMIT) if line.bytes_max is None else size(line.bytes_max),
             Quantity("-") if is_limit_alone else Quantity(line.inodes),
-            Quantity(_NONE) if line.inodes_max is None else Quantity(line.inodes_max),
+            Quantity(values.NO_LIMIT) if line.inodes_max is None else Quantity(line.inodes_max),
         )
 
     show_result(output, {"owners": [line.document() for line in quotas]}, _HEADER, [row(line) for line in quotas])

@@ -4,6 +4,8 @@ import click
 
 from weir.cli.errors import tell
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked
+from weir.store import values
 from weir.store.home import Home
 
 
@@ -15,7 +17,12 @@ def server() -> None:
 @server.command()
 @click.option("--targets", type=click.IntRange(1, 64), help="Number of its targets.  [default: as many as server 0]")
 @click.option("--backend", type=click.Choice(["ram", "dir"]), help="Place of its bytes.  [default: as on server 0]")
-@click.option("--capacity", metavar="SIZE", help="Most bytes of each target.  [default: as on server 0]")
+@click.option(
+    "--capacity",
+    metavar="SIZE",
+    type=Checked("size", values.size),
+    help="Most bytes of each target.  [default: as on server 0]",
+)
 @output_option
 @click.pass_obj
 def add(home: Home, targets: int | None, backend: str | None, capacity: str | None, output: str) -> None:

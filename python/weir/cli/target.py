@@ -8,6 +8,8 @@ import click
 
 from weir.cli.errors import CommandError, say, tell
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked
+from weir.store import values
 from weir.store.errors import NotYetError, StoreError
 from weir.store.home import Home
 
@@ -36,8 +38,18 @@ def target() -> None:
     help="Place of the bytes.  [default: that of the server's first target]",
 )
 @click.option("--path", metavar="DIR", help="Folder of a dir target on the server's host.  [default: below the home]")
-@click.option("--capacity", metavar="SIZE", help="Most bytes.  [default: that of the server's first target]")
-@click.option("--bandwidth", metavar="RATE", help="Emulated speed of reads and writes, such as 29MB/s.")
+@click.option(
+    "--capacity",
+    metavar="SIZE",
+    type=Checked("size", values.size),
+    help="Most bytes.  [default: that of the server's first target]",
+)
+@click.option(
+    "--bandwidth",
+    metavar="RATE",
+    type=Checked("rate", values.rate),
+    help="Emulated speed of reads and writes, such as 29MB/s.",
+)
 @click.option("--class", "speed_class", metavar="NAME", help="Class of targets that are equally fast.")
 @output_option
 @click.pass_obj
@@ -82,8 +94,13 @@ def add(
 
 
 @target.command()
-@click.argument("name", metavar="SERVER.INDEX")
-@click.option("--rate", metavar="BYTES/s", help="Highest rate of the moves.  [default: the policy's share]")
+@click.argument("name", metavar="SERVER.INDEX", type=Checked("target", values.target))
+@click.option(
+    "--rate",
+    metavar="BYTES/s",
+    type=Checked("rate", values.rate),
+    help="Highest rate of the moves.  [default: the policy's share]",
+)
 @click.option("--cancel", is_flag=True, help="Let a target that retires take files again.")
 @output_option
 @click.pass_obj

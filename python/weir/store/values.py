@@ -11,6 +11,8 @@ NAME_BYTES_MAX = 128
 """Longest name in a credential (a limit of the protocol)."""
 ACCOUNT_MAX = 2**32 - 2
 """Largest number of a user or a group: the next one stands for none (chown(2))."""
+NO_LIMIT = "none"
+"""Spelling of a limit that is none."""
 _PORT_MAX = 65535
 _TARGET = re.compile(r"\d{1,5}\.\d{1,5}", re.ASCII)
 
@@ -193,6 +195,62 @@ def user(text: str) -> int:
         return pwd.getpwnam(text).pw_uid
     except KeyError:
         raise ValueError(f"there is no user `{text}`; give a user name or a number") from None
+
+
+def group(text: str) -> int:
+    """Read a group.
+
+    Args:
+        text: A name, or a number, which need not be a group of this host.
+
+    Returns:
+        The group's number.
+
+    Raises:
+        ValueError: No group has the name, or can have the number.
+    """
+    import grp
+
+    if text.isdecimal() and int(text) <= ACCOUNT_MAX:
+        return int(text)
+    try:
+        return grp.getgrnam(text).gr_gid
+    except KeyError:
+        raise ValueError(f"there is no group `{text}`; give a group name or a number") from None
+
+
+def size_limit(text: str) -> int | None:
+    """Read a limit of bytes.
+
+    Args:
+        text: An amount, such as `4GiB`, or `none`.
+
+    Returns:
+        The limit in bytes; None for no limit.
+
+    Raises:
+        ValueError: The text is neither.
+    """
+    return None if text == NO_LIMIT else size(text)
+
+
+def count_limit(text: str) -> int | None:
+    """Read a limit of a number of things.
+
+    Args:
+        text: A number below 2^63, or `none`.
+
+    Returns:
+        The limit; None for no limit.
+
+    Raises:
+        ValueError: The text is neither.
+    """
+    if text == NO_LIMIT:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < 1 << 63):
+        raise ValueError(f"`{text}` is no number, and not `{NO_LIMIT}`")
+    return int(text)
 
 
 def claim(text: str) -> str:
