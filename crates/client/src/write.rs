@@ -327,6 +327,13 @@ impl File {
         Ok(Attempt::Done((bytes, Some(failure))))
     }
 
+    /// As [`File::cut_off`], if the failure left bytes.
+    fn cut_off_leftovers(&self, environment: Environment<'_>, caller: &Caller, failure: Option<&Failure>) {
+        if failure.is_some_and(Failure::has_leftovers) {
+            self.cut_off(environment, caller);
+        }
+    }
+
     /// Has the home cut off the bytes that arrived behind a failure and beyond the size, so that no later hole shows them. The home
     /// alone knows the size: other clients may have written there, and published their bytes. A failure of this is ignored,
     /// because the file's size does not cover the bytes.
@@ -453,17 +460,13 @@ impl File {
             (reply, Some(publication)) => {
                 let size = if let Reply::Written { size } = reply { size } else { None };
                 self.published(environment, publication, size);
-                if written.failure.is_some_and(|failure| failure.has_leftovers()) {
-                    self.cut_off(environment, caller);
-                }
+                self.cut_off_leftovers(environment, caller, written.failure.as_ref());
                 Ok(Attempt::Done(Ok((offset, bytes))))
             }
             (_, None) => match written.failure {
                 Some(failure) if failure.is_full() && !takes_part => Ok(Attempt::Done(Err(failure))),
                 Some(failure) => {
-                    if failure.has_leftovers() {
-                        self.cut_off(environment, caller);
-                    }
+                    self.cut_off_leftovers(environment, caller, Some(&failure));
                     Err(failure.error)
                 }
                 None => Err(self.unexpected("AppendEnd")),

@@ -4,7 +4,7 @@
 //! Samples far above all others that are rare or take few values are coded like samples that are no numbers.
 
 use crate::parallel;
-use crate::sample::Sample;
+use crate::sample::{DataType, Sample};
 
 /// Samples that one thread looks through at a time.
 pub(crate) const PIECE_SAMPLES: usize = 1 << 18;
@@ -14,6 +14,8 @@ const GAP_EXPONENTS: usize = 7;
 const SAMPLES_PER_OUTLIER: usize = 1024;
 /// Most values that outliers of any number take: marks of missing, masked, land.
 const FILL_VALUES_MAX: usize = 4;
+/// Parts of the largest number: a sample is one, a residual two, and one is left for roundings.
+const SUMMANDS: f64 = 4.0;
 /// Exponents of doubles.
 const EXPONENTS: usize = 1 << 11;
 const FRACTION_BITS: u32 = 52;
@@ -58,6 +60,16 @@ impl Ordinary {
             }
         }
         ordinary
+    }
+
+    /// The finite numbers of which a residual, twice as large, can be added to another without an overflow.
+    pub(crate) fn summable<T: Sample>() -> Self {
+        match T::KIND {
+            DataType::Float32 => Self { magnitude_max: f64::from(f32::MAX) / SUMMANDS },
+            DataType::Float64 => Self { magnitude_max: f64::MAX / SUMMANDS },
+            // Integers wrap round, there and back.
+            _ => Self::FINITE,
+        }
     }
 
     /// Whether a codec takes it.

@@ -182,11 +182,11 @@ fn encode<T: Number>(
     (tiles, progress)
 }
 
-/// The samples that the codec takes; `decimate` keeps to the paper.
+/// The samples that the codec takes: for `decimate` all, as in the paper, but those whose sums overflow.
 fn ordinary<T: Sample>(samples: &[T], options: &Options) -> Ordinary {
     match options.codec.as_str() {
         "planes" => Ordinary::of(samples, options.threads),
-        _ => Ordinary::FINITE,
+        _ => Ordinary::summable::<T>(),
     }
 }
 

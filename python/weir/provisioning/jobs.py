@@ -242,7 +242,7 @@ def of_script(path: Path, text: str) -> Job:
                 break
         except ValueError as error:
             raise ProvisioningError(
-                f"{path}:{number}: {error}", hint="write `#SBATCH --nodes=4` and `#WEIR name=value`"
+                f"{path}:{number}: {error}", hint="write `#SBATCH --nodes 4` and `#WEIR name=value`"
             ) from error
     try:
         nodes = _number(options, "nodes", "N")
