@@ -221,7 +221,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(kept: Store, tmp_path: 
         (["target", "add", "0", "--capacity", "much"], "much"),
         (["target", "add", "0", "--backend", "tape"], "tape"),
         (["target", "retire", "0.9"], "no target 0.9"),
-        (["target", "retire", "x"], "no server x"),
+        (["target", "retire", "x"], "`x` is not a target"),
         (["target", "retire", "5.0"], "no server 5"),
     ):
         answer = kept.weir(*arguments, code=None)
