@@ -124,10 +124,10 @@ def test_the_use_of_an_owner_is_the_sum_over_servers() -> None:
         (("--user", "1", "--group", "1", "--bytes", "1"), "give one of --user"),
         (("--user", "1"), "give --bytes, --inodes or both"),
         (("--user", "1", "--bytes", "1", "--unset"), "give --bytes, --inodes or both"),
-        (("--user", "nobody-of-this-name", "--bytes", "1"), "this host knows no user"),
-        (("--user", "4294967295", "--bytes", "1"), "is no number of a user"),
-        (("--user", "1", "--bytes", "many"), "--bytes: "),
-        (("--every-user", "--inodes", "-1"), "is no number of inodes"),
+        (("--user", "nobody-of-this-name", "--bytes", "1"), "there is no user `nobody-of-this-name`"),
+        (("--user", "4294967295", "--bytes", "1"), "there is no user `4294967295`"),
+        (("--user", "1", "--bytes", "many"), "Invalid value for '--bytes'"),
+        (("--every-user", "--inodes", "-1"), "`-1` is no number"),
     ],
 )
 def test_wrong_limits_are_refused_before_any_server_is_asked(options: tuple[str, ...], told: str) -> None:

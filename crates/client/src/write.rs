@@ -65,6 +65,8 @@ impl File {
         let outcome = self.write_all(Writing { environment, caller, buffers, offset, length }, &mut done);
         Counters::add(&environment.counters().write_bytes, done);
         match outcome {
+            // The caller writes all of it through its mount: the part that arrived is the same, and no write is short.
+            Err(ClientError::PagesHeld) => Err(ClientError::PagesHeld),
             Err(error) if done == 0 => Err(error),
             _ => Ok(done as usize),
         }

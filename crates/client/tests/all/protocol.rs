@@ -145,6 +145,28 @@ fn a_full_target_reports_what_stands_before_it_and_frees_what_stands_behind() {
     assert_eq!(error.errno(), libc::ENOSPC);
 }
 
+/// The kernel may begin to hold pages while a write is on its way to two servers. The write was once short then, although the mount
+/// takes all of it.
+#[test]
+fn a_write_of_which_one_server_refuses_a_part_goes_through_the_mount_as_a_whole() {
+    let folder = folder();
+    let holding = FakeServer::start(folder.path(), 1, |arrived| match &arrived.request {
+        Request::Write { .. } => Reply::PagesHeld.into(),
+        other => panic!("unexpected {other:?}"),
+    });
+    let home = FakeServer::start(folder.path(), 0, |arrived| match &arrived.request {
+        Request::Write { .. } | Request::Publish { .. } => Reply::Written { size: None }.into(),
+        Request::Detour { .. } => {
+            Reply::Layout { layout: two_targets(), layout_epoch: 0, size_bytes: 0, epoch: 1 }.into()
+        }
+        other => panic!("unexpected {other:?}"),
+    });
+    let store = store(folder.path(), &[&home, &holding], SILENCE);
+    let file = File::from_state(&store, state(Ino(7), two_targets(), 0, 0));
+    let refused = file.write_at(&CALLER, &[IoSlice::new(&[1; 2 * 4096])], 0);
+    assert!(matches!(refused, Err(weir_client::ClientError::PagesHeld)), "{refused:?}");
+}
+
 #[test]
 fn an_append_that_does_not_fit_takes_a_turn_and_ends_it() {
     let folder = folder();
