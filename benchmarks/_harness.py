@@ -5,7 +5,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -160,3 +160,24 @@ def finish(name: str, figures: dict[str, float]) -> None:
     text = json.dumps({**rounded, "machine": machine()})
     (OUT / f"{name}.json").write_text(text + "\n")
     print(text)
+
+
+def measure_parts(
+    name: str, parts: Mapping[str, tuple[str, Sequence[str]]], measure: Callable[[str], Mapping[str, float]]
+) -> None:
+    """Measures the parts that the arguments name, or all, and finishes with their figures.
+
+    `parts` has the module of each part, for errors, and the figures that it owes.
+    """
+    unknown = set(sys.argv[1:]) - parts.keys()
+    if unknown:
+        sys.exit(f"error: no part is named {', '.join(sorted(unknown))}\nhint: the parts are {', '.join(parts)}")
+    figures: dict[str, float] = {}
+    for part in sys.argv[1:] or list(parts):
+        module, owed = parts[part]
+        told = measure(part)
+        missing = [figure for figure in owed if figure not in told]
+        if missing:
+            sys.exit(f"error: {module} did not measure {', '.join(missing)}")
+        figures |= told
+    finish(name, figures)

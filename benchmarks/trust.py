@@ -4,10 +4,9 @@ make bench-trust        every figure; the last line is one JSON object
 .venv/bin/python benchmarks/trust.py power-loss strangers stalled-senders metrics-readers slow-readers kills host-calls
 """
 
-import sys
 from importlib import import_module
 
-from _harness import finish
+from _harness import measure_parts
 
 PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "power-loss": ("_power_loss", ("power_loss_violations", "power_loss_states")),
@@ -23,25 +22,9 @@ PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 def measured(name: str) -> dict[str, float]:
     """The figures of one part. Other results of its module are for people, who run the module itself."""
-    module, owed = PARTS[name]
-    told = import_module(module).measure()
-    figures = {figure: float(value) for figure, value in told.items() if isinstance(value, int | float)}
-    missing = [figure for figure in owed if figure not in figures]
-    if missing:
-        sys.exit(f"error: {module} did not measure {', '.join(missing)}")
-    return figures
-
-
-def main() -> None:
-    """Measure the parts that the arguments name, or all."""
-    unknown = set(sys.argv[1:]) - PARTS.keys()
-    if unknown:
-        sys.exit(f"error: no part is named {', '.join(sorted(unknown))}\nhint: the parts are {', '.join(PARTS)}")
-    figures: dict[str, float] = {}
-    for name in sys.argv[1:] or list(PARTS):
-        figures |= measured(name)
-    finish("trust", figures)
+    told = import_module(PARTS[name][0]).measure()
+    return {figure: float(value) for figure, value in told.items() if isinstance(value, int | float)}
 
 
 if __name__ == "__main__":
-    main()
+    measure_parts("trust", PARTS, measured)
