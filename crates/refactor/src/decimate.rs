@@ -135,7 +135,7 @@ impl<T: Sample> TileCodec<T> for Decimate {
 
 /// The errors while augmentations are read, coarsest first.
 ///
-/// Of the finest level they are its residuals. A residual of a coarser level that is not applied yet is spread over the
+/// The errors of the finest level are its residuals. A residual of a coarser level that is not applied yet is spread over the
 /// finer levels by straight lines: at no sample by more than itself, and in squares by no more than its ratio, since
 /// weights are convex. So the error is at most the sum of these and of the error that all of the level leaves, in the root
 /// of the squares (Minkowski's inequality) as in the largest.

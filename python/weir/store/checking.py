@@ -67,7 +67,7 @@ class Finding:
 
     @property
     def key(self) -> Key:
-        """What tells the finding from others."""
+        """The kind, place and file, by which findings differ."""
         return self.kind, self.target, self.ino
 
     def document(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-//! What servers decided about their targets since the configuration file was written.
+//! Servers' decisions about their targets since the configuration file was written.
 
 use super::{ClusterConfig, ServerConfig, TargetConfig};
 use weir_placement::TargetId;

@@ -19,7 +19,7 @@ use weir_wire::{limits, LeavingReport, ServerRecord, ServerReport, TargetRecord,
 /// Fill up to which the other targets take the bytes of one that retires, in hundredths: the rest is for files that grow.
 const FILL_MAX_PERCENT: u64 = 95;
 
-/// What this home knows of its objects on targets that retire.
+/// The knowledge of this home about its objects on targets that retire.
 #[derive(Default)]
 pub(crate) struct Leaving {
     /// The last record of the journal when no object was left.
