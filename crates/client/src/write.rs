@@ -292,7 +292,7 @@ impl File {
         let answers = call_all(environment, caller, &mut calls);
         let mut failure: Option<(u64, Failure)> = None;
         let mut arrived = Vec::new();
-        let mut is_stale = false;
+        let mut stale_from = None;
         for (answer, part) in answers.into_iter().zip(&planned) {
             let error = match answer {
                 Ok((Reply::Written { .. }, _)) => {
@@ -300,7 +300,7 @@ impl File {
                     continue;
                 }
                 Ok((Reply::StaleEpoch { .. }, _)) => {
-                    is_stale = true;
+                    stale_from.get_or_insert(part.file_offset - offset);
                     continue;
                 }
                 Ok(_) => self.unexpected("Write"),
@@ -316,7 +316,7 @@ impl File {
             }
         }
         let Some((bytes, mut failure)) = failure else {
-            return Ok(if is_stale { Attempt::Stale } else { Attempt::Done((length, None)) });
+            return Ok(if stale_from.is_some() { Attempt::Stale } else { Attempt::Done((length, None)) });
         };
         if !arrived.is_empty() {
             // A home that knows of no data leaves the objects alone when the file goes.
@@ -326,7 +326,13 @@ impl File {
             let is_beyond = |part: &Part| covered(part) < part.object_offset + part.length;
             failure.note_leftovers(arrived.iter().any(is_beyond));
         }
-        Ok(Attempt::Done((bytes, Some(failure))))
+        match stale_from {
+            // The failure may be that of a target which the file has left. So all is written anew by the present layout.
+            Some(_) if !failure.is_open() => Ok(Attempt::Stale),
+            // The part that a target may carry out late is the caller's to hear of.
+            Some(stale_from) => Ok(Attempt::Done((bytes.min(stale_from), Some(failure)))),
+            None => Ok(Attempt::Done((bytes, Some(failure)))),
+        }
     }
 
     /// As [`File::cut_off`], if the failure left bytes.

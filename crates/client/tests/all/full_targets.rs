@@ -296,6 +296,30 @@ fn each_way_to_grow_a_file_goes_elsewhere() {
     }
 }
 
+/// A client writes by an old layout. The first part of the write meets an object that was cut since, and a later part a full
+/// target that the file has left: bytes that an object refused count as written no more than those that found no room.
+#[test]
+fn a_full_target_that_a_file_has_left_hides_no_cut() {
+    let cluster = start("ram");
+    let (store, other) =
+        (store_on(&cluster, TransportChoice::Unix), store_on(&cluster, TransportChoice::Tcp));
+    make_directory(&store, "two", "-c 2 -S 64k");
+    let [file, others] = [&store, &other].map(|store| open(store, "two/file", false));
+    let [_, second] = file.layout().targets() else { panic!("two stripes") };
+    fill(&store, &second.to_string());
+    let stripe = content(1, 64 << 10);
+    // The home hears of this write, and for a while not of further ones within the size that the client knows.
+    assert_eq!(file.write_at(&CALLER, &[IoSlice::new(&stripe)], 0).expect("written"), stripe.len());
+    let behind = others.write_at(&CALLER, &[IoSlice::new(&stripe)], stripe.len() as u64);
+    assert_eq!(behind.expect("written elsewhere"), stripe.len());
+    let kept = 10_000;
+    others.truncate(&CALLER, kept as u64).expect("cut");
+    let bytes = content(2, 100_000);
+    assert_eq!(file.write_at(&CALLER, &[IoSlice::new(&bytes)], kept as u64).expect("written"), bytes.len());
+    let expected = [&stripe[..kept], &bytes].concat();
+    assert!(read_all(&file, expected.len() + 1) == expected);
+}
+
 /// Files that two clients write, append to, cut and remove on targets that are full most of the time, compared with plain
 /// bytes: acknowledged bytes are there, wherever they went.
 fn model_on_full_targets(backend: &str) {
