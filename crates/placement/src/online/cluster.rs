@@ -437,7 +437,7 @@ impl Cluster {
         self.expected.set(None);
     }
 
-    /// The view for a server that placed `own_bytes` between the last two exchanges between which it placed any.
+    /// The view for a server that placed `own_bytes` between two exchanges at most, of which older ones count for less.
     pub(crate) fn view(&self, own_bytes: f64) -> RefMut<'_, View> {
         let mut view = self.view.borrow_mut();
         // Lustre's allocator knows nothing of the other servers' files either.
@@ -476,7 +476,7 @@ impl Cluster {
 }
 
 /// The part of a placed byte that counts after so many seconds.
-fn part_left(seconds: f64) -> f64 {
+pub(crate) fn part_left(seconds: f64) -> f64 {
     0.5f64.powf(seconds.max(0.0) / HALF_LIFE_SECONDS)
 }
 

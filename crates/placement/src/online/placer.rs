@@ -1,7 +1,7 @@
 //! The choice of targets for files that are made, and the memory of choices.
 
 use super::awaited::{Awaited, Turn};
-use super::cluster::{loads, set_loads, Cluster, Figures, Loads, Unfit};
+use super::cluster::{loads, part_left, set_loads, Cluster, Figures, Loads, Unfit};
 use super::record::{self, LeftOut, Record};
 use super::refusal::Refusal;
 use crate::{
@@ -79,25 +79,25 @@ struct Own {
     /// Since the exchange of this moment.
     bytes: f64,
     heard_seconds: f64,
-    /// Between the two exchanges before between which it placed any.
-    bytes_before: f64,
+    /// Most bytes between two exchanges before; older ones count for less.
+    most_bytes: f64,
 }
 
 impl Own {
     fn count(&mut self, bytes: f64, heard_seconds: f64) {
         if heard_seconds != self.heard_seconds {
-            *self = Own { bytes: 0.0, heard_seconds, bytes_before: self.bytes };
+            *self = Own { bytes: 0.0, heard_seconds, most_bytes: self.most(heard_seconds) };
         }
         self.bytes += bytes;
     }
 
-    /// The bytes of the last time between two exchanges that is over, where the last exchange was at this moment.
-    fn complete(&self, heard_seconds: f64) -> f64 {
+    /// Most bytes between two exchanges, where the last exchange was at this moment: as much of an old time between two exchanges
+    /// counts as for the bytes of all homes.
+    fn most(&self, heard_seconds: f64) -> f64 {
         if heard_seconds == self.heard_seconds {
-            self.bytes_before
-        } else {
-            self.bytes
+            return self.most_bytes;
         }
+        self.most_bytes.max(self.bytes) * part_left(heard_seconds - self.heard_seconds)
     }
 }
 
@@ -440,7 +440,7 @@ impl Placer {
     }
 
     fn view(&self) -> RefMut<'_, View> {
-        self.cluster.view(self.seat.own.complete(self.cluster.heard_seconds()))
+        self.cluster.view(self.seat.own.most(self.cluster.heard_seconds()))
     }
 
     /// A target of this server that is as good as the one chosen for a stripe of `bytes`, if there is one.

@@ -28,7 +28,7 @@ impl Unheard {
     }
 
     /// The bytes that others are expected to place until the next exchange. This home is one of `homes`, and placed
-    /// `own_bytes` between the last two exchanges between which it placed any.
+    /// `own_bytes` between two exchanges at most, by the same measure.
     pub(crate) fn expected(&self, own_bytes: f64, homes: usize) -> f64 {
         (self.most_bytes - own_bytes.max(self.most_bytes / homes.max(1) as f64)).max(0.0)
     }

@@ -382,3 +382,31 @@ fn bytes_of_the_first_exchange_are_not_expected_again() {
     let loads: Vec<f64> = placer.view().targets().iter().map(|state| state.load_bytes).collect();
     assert_eq!(loads, [0.0, 0.0, 0.0, 1e9]);
 }
+
+/// Rounds of files by one home of several, where an exchange falls into a round: no other home placed any, so none is expected.
+#[test]
+fn a_home_that_makes_files_alone_tells_targets_apart_after_an_exchange_within_a_round() {
+    let mut placer = placer(0, 2, 4);
+    let mut seconds = 0.0;
+    let mut exchange = |placer: &mut Placer, after: f64| {
+        seconds += after;
+        placer.refresh(seconds, |_| Some(healthy()));
+    };
+    for files_before in 0..16 {
+        exchange(&mut placer, 0.5);
+        for number in 0..16 {
+            if number == files_before {
+                exchange(&mut placer, 0.01);
+            }
+            make(&mut placer, "-c 1").unwrap();
+        }
+        let loads: Vec<f64> = placer.view().targets().iter().map(|state| state.load_bytes).collect();
+        let placed: Vec<f64> = placer.placed_lately().map(|(_, bytes)| bytes).collect();
+        for (load, placed) in loads.iter().zip(&placed) {
+            assert!(
+                (load - placed).abs() <= 1.0,
+                "{files_before} files before the exchange: {loads:?}, {placed:?}"
+            );
+        }
+    }
+}
