@@ -1,4 +1,4 @@
-"""The deployment of a plan: the storage that is started for a job, in a form that any executor reads (LuxIO, section III-E)."""
+"""The storage that is started for a job, in a form that any executor reads (LuxIO, section III-E)."""
 
 from typing import Literal
 

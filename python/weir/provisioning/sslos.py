@@ -30,7 +30,7 @@ class Guarantees(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Sensitivities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parts of the guaranteed rates that are left under a condition: 1 where it costs nothing; None where not measured."""
+    """Parts of the guaranteed rates that are left under a condition: 1 where it is free; None where not measured."""
 
     small: float | None = None
     """Calls below 10 KB."""
