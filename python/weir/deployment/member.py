@@ -201,6 +201,27 @@ def restart(request: operations.RestartRequest) -> operations.Started:
         return _started(home, member, [request.server], notices)
 
 
+def drop(request: operations.DropRequest) -> operations.Dropped:
+    """Stop a server that never joined the store, and remove its files.
+
+    Args:
+        request: The server.
+
+    Returns:
+        Whether it ran.
+
+    Raises:
+        StoreError: The home has no part of the store.
+        OSError: A file cannot be removed.
+    """
+    home = Home.at(request.home)
+    with home.locked():
+        _member(home, request.deployment)
+        ran = cluster.stop_servers(home, [request.server]) > 0
+        shutil.rmtree(home.server(request.server), ignore_errors=True)
+    return operations.Dropped(ran)
+
+
 def state(request: operations.Part) -> operations.State:
     """Tell what runs on this host.
 
@@ -277,8 +298,11 @@ def _install(home: Home, request: operations.InstallRequest) -> operations.Insta
             )
         if present is None and (reason := _occupation(home)):
             raise StoreError(reason, hint="end that store with `weir down --discard`, or choose another --home")
-        if not _running(home):
-            _check_ports(member.address, request.ports)
+        running = _running(home)
+        ports = zip(member.servers, request.ports[::2], request.ports[1::2], strict=True)
+        for number, *pair in ports:
+            if number not in running:
+                _check_ports(member.address, pair)
         write_whole(member_file(home), json.dumps(encode(member)) + "\n")
         write_whole(home.site_key, request.site_key)
         write_whole(home.configuration, request.configuration)

@@ -101,7 +101,7 @@ class InstallRequest:
     """Text of the store's cluster.toml."""
     site_key: str
     ports: tuple[int, ...]
-    """Ports that the host's servers will listen at."""
+    """Ports that the host's servers will listen at: two for each of the part's servers, in their order."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +184,23 @@ class RestartRequest:
 
 
 @dataclass(frozen=True)
+class DropRequest:
+    """Stop one of your servers, which never joined the store, and remove its files."""
+
+    home: str
+    deployment: str
+    server: int
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """The server is gone."""
+
+    ran: bool
+    """Whether it ran."""
+
+
+@dataclass(frozen=True)
 class MountState:
     """One mount of a host."""
 
@@ -207,4 +224,5 @@ PUBLISH = Operation("publish", PublishRequest, Published, 300.0)
 END = Operation("end", EndRequest, EndedThere, 300.0)
 RESTART = Operation("restart", RestartRequest, Started, 300.0)
 STATE = Operation("state", Part, State, 180.0)
+DROP = Operation("drop", DropRequest, Dropped, 300.0)
 REMOVE = Operation("remove", Part, EndedThere, 300.0)

@@ -29,6 +29,7 @@ class Record:
         options: Further options of the program that reaches the hosts.
         ranks: Rank of each host in a Flux instance.
         members: The hosts' parts.
+        joining: Number of a server that was begun to be added, until it has joined; None without one.
     """
 
     version: int
@@ -39,6 +40,7 @@ class Record:
     options: str
     ranks: dict[str, int]
     members: tuple[Member, ...]
+    joining: int | None = None
 
     def reach(self) -> Reach:
         """Find the way to the hosts.
@@ -72,6 +74,17 @@ class Record:
             if server in member.servers:
                 return member.host
         raise StoreError(f"the store has no server {server}")
+
+    def member(self, host: str) -> Member | None:
+        """Find the part of a host.
+
+        Args:
+            host: Name of the host.
+
+        Returns:
+            The part; None where the host has none.
+        """
+        return next((member for member in self.members if member.host == host), None)
 
     def with_members(self, members: tuple[Member, ...]) -> "Record":
         """Replace the hosts' parts.
@@ -116,6 +129,8 @@ def read(home: Home) -> Record | None:
         document = json.loads(path.read_text())
         if isinstance(document, dict) and document.get("version") != VERSION:
             raise ValueError(f"its format has version {document.get('version')}, and this weir knows {VERSION}")
+        if isinstance(document, dict):
+            document = {"joining": None, **document}
         return decode(Record, document, place="the store")
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -6,11 +6,12 @@ between is completed by the same command, and until then a server that starts op
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from typing import Any, Protocol
 
-from weir.store.answers import Status, WantedTarget
+from weir.store.answers import Status, WantedSpeed, WantedTarget
 from weir.store.control import Server, ask_all
-from weir.store.decoding import encode
+from weir.store.decoding import decode, encode, key_of
 from weir.store.errors import NotYetError, SilentServerError, StoreError
 
 RETIRING, RETIRED = "retiring", "retired"
@@ -278,6 +279,25 @@ def table_of(wanted: WantedTarget) -> dict[str, Any]:
 
     table: dict[str, Any] = filled(encode(wanted))
     return table
+
+
+def wanted_of(tables: Sequence[dict[str, Any]]) -> tuple[WantedTarget, ...]:
+    """Read the tables of targets that `table_of` made.
+
+    Args:
+        tables: The tables.
+
+    Returns:
+        The targets.
+    """
+    targets = []
+    for table in tables:
+        speed = table.get("speed")
+        whole = {**dict.fromkeys(map(key_of, fields(WantedTarget))), **table}
+        if speed is not None:
+            whole["speed"] = {**dict.fromkeys(map(key_of, fields(WantedSpeed))), **speed}
+        targets.append(decode(WantedTarget, whole, place="the target"))
+    return tuple(targets)
 
 
 def _index(target: str) -> int:
