@@ -67,7 +67,7 @@ def folder_on(network: Hosts, name: str, number: int) -> str:
     return network[name].run("python3", "-c", making, network.home / "mnt" / name, str(number)).stdout.strip()
 
 
-def status(network: Hosts, code: int = 0) -> list[dict[str, object]]:
+def status(network: Hosts, code: int | None = 0) -> list[dict[str, object]]:
     answer = network["desk"].weir("status", "--output", "json", code=code)
     servers: list[dict[str, object]] = json.loads(answer.stdout)["servers"]
     return servers
@@ -178,3 +178,119 @@ def test_a_command_that_was_killed_goes_on(network: Hosts) -> None:
     network["node2"].run("mkdir", *folders)
     homes = network["node4"].run("stat", "-c", "%i", *folders).stdout.split()
     assert made in {int(ino) >> 48 for ino in homes}
+
+
+HOLDER = """
+import fcntl, os, select, sys
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(file, fcntl.LOCK_EX)
+os.write(file, b"before ")
+print("held", flush=True)
+while not select.select([sys.stdin], [], [], 0.1)[0]:
+    os.fstat(file)  # As after a restart, a program claims its locks again with its next call.
+sys.stdin.readline()
+os.write(file, b"after")
+os.fsync(file)
+print(os.pread(file, 100, 0).decode(), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_server_retires_and_another_host_serves_its_trees(network: Hosts) -> None:
+    desk, mount = network["desk"], network.home / "mnt"
+    folder = folder_on(network, "node1", 2)
+    network["node2"].run(
+        "sh", "-c", f"cd {folder} && mkdir inner && seq 200000 >inner/numbers && ln inner/numbers hard"
+    )
+    holder = network["node2"].start(
+        *(
+            network.program,
+            "run",
+            "--prefix",
+            "/weir",
+            "--",
+            "python3",
+            "-c",
+            HOLDER,
+            f"/weir/{Path(folder).name}/held",
+        ),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdin is not None and holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    begun = start_writers(network)
+    retired = json.loads(desk.weir("server", "retire", "2", "--output", "json").stdout)
+    assert retired["state"] == "retired" and retired["host"] == "node1" and retired["objects_moved"] > 0
+    end_writers(network, begun)
+    locked = network["node3"].run("flock", "--nonblock", f"{folder}/held", "true", code=None)
+    assert locked.returncode == 1, "the lock outlives the move"
+    print("on", file=holder.stdin, flush=True)
+    assert holder.stdout.readline() == "before after\n"
+    holder.communicate("end\n", timeout=PATIENCE_SECONDS)
+    assert network["node3"].run("ls", network.home / "servers").stdout.split() == ["2.sealed"]
+    assert network["node3"].run("pgrep", "weir-server", code=None).stdout == ""
+    states = status(network)
+    assert [server["up"] for server in states] == [True] * 3
+    desk.weir("config", "diff")
+    targets = json.loads(desk.weir("targets", "--output", "json").stdout)["targets"]
+    assert {target["target"].partition(".")[0] for target in targets} == {"0", "1"}
+    again = json.loads(desk.weir("server", "retire", "2", "--output", "json").stdout)
+    assert (again["host"], again["objects_moved"]) == ("node1", 0), "called again, there is nothing to do"
+    # The host is not needed any more.
+    network["node3"].cut()
+    network["node1"].run("sh", "-c", f"cd {folder} && seq 200000 | cmp - hard && echo more >>inner/numbers")
+    homes = network["node2"].run("sh", "-c", f"cd {mount} && mkdir $(seq -f later%g 60) && stat -c %i later*").stdout
+    assert {int(ino) >> 48 for ino in homes.split()} == {0, 1}
+    network["node3"].join()
+    desk.weir("down")
+    network.deploy()
+    desk.weir("config", "diff")
+    network["node3"].run("sh", "-c", f"cd {folder} && tail -n 1 hard | grep -q more && cat held")
+    assert "went from here to another host" in network["node3"].weir("serve", "server", "2", code=1).stderr
+    for arguments, said in (
+        (["2", "--cancel"], "has retired"),
+        (["1", "--to", "node1", "--cancel"], ""),
+        (["7"], "no server 7"),
+        (["1", "--to", "node2"], "is on node2 already"),
+        (["1", "--to", "node9"], "is no host of the store"),
+    ):
+        answer = desk.weir("server", "retire", *arguments, code=None if said else 0)
+        assert said in answer.stderr and answer.stderr.count("error:") == (1 if said else 0), answer
+    # The home of the root goes, too; then the last server stays.
+    assert json.loads(desk.weir("server", "retire", "0", "--output", "json").stdout)["host"] == "node2"
+    network["node1"].run(
+        "sh", "-c", f"cd {folder} && seq 200000 | head -c 100000 | cmp -n 100000 - hard; ls {mount} >/dev/null"
+    )
+    before = copies(network)
+    answer = desk.weir("server", "retire", "1", code=1)
+    assert "is the last one that takes files" in answer.stderr and answer.stderr.count("error:") == 1
+    assert copies(network) == before
+
+
+def test_a_retirement_whose_command_and_servers_are_killed_goes_on(network: Hosts) -> None:
+    """The command is killed at a random moment, and now and then a server, while programs go on."""
+    desk = network["desk"]
+    choices = random.Random(seed())
+    folder = folder_on(network, "node1", 2)
+    network["node1"].run("sh", "-c", f"seq 300000 >{folder}/numbers")
+    begun = start_writers(network)
+    command = desk.command(network.program, "server", "retire", "2", "--to", "node2")
+    for _ in range(5):
+        running = subprocess.Popen(command, env=network.variables(), start_new_session=True, stderr=subprocess.DEVNULL)
+        try:
+            running.wait(choices.uniform(0.5, 6.0))
+        except subprocess.TimeoutExpired:
+            desk.run("pkill", "-KILL", "-f", "server retire", code=None)
+            running.wait()
+        if choices.random() < 0.6:
+            victim = choices.choice(NODES)
+            network[victim].run("pkill", "-KILL", "weir-server", code=None)
+            network.deploy()
+    again = ("server", "retire", "2", "--to", "node2", "--output", "json")
+    assert json.loads(desk.weir(*again).stdout)["state"] == "retired"
+    end_writers(network, begun)
+    desk.weir("config", "diff")
+    assert [server["up"] for server in status(network)] == [True] * 3
+    for name in NODES:
+        network[name].run("sh", "-c", f"seq 300000 | cmp - {folder}/numbers")

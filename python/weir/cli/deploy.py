@@ -78,7 +78,7 @@ def deploy(
     exit code is then 1. One server runs on each host, unless the file
     or --servers has more.
     """
-    from weir.deployment import deployment, record
+    from weir.deployment import deployment, handover, record
 
     if no_mount and point is not None:
         raise click.UsageError("--mount and --no-mount contradict each other")
@@ -86,6 +86,8 @@ def deploy(
         raise click.UsageError("--mount needs an absolute path: it is one of every host")
     home: Home = context.obj
     present = record.read(home)
+    if present is not None and present.moving is not None:
+        present = handover.go_on(home, tell)
     if present is not None and nodes is None and file is None:
         deployed = deployment.bring_up(home, present, tell, accept_journal_loss=accept_journal_loss)
     else:

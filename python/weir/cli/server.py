@@ -1,4 +1,4 @@
-"""`weir server`: servers that join the store while programs use it."""
+"""`weir server`: servers that join the store, or retire, while programs use it."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from weir.store.home import Home
 
 @click.group()
 def server() -> None:
-    """Add a server to the store while programs use it."""
+    """Add a server to the store, or let one retire, while programs use the store."""
 
 
 @server.command()
@@ -78,3 +78,61 @@ def add(
         show(output, document, headings, [row])
     else:
         show(output, document, (*headings, "HOST"), [(*row, on)])
+
+
+@server.command()
+@click.argument("number", metavar="SERVER", type=click.IntRange(0))
+@click.option("--to", metavar="HOST", help="Host that takes its trees.  [default: the one with the fewest servers]")
+@click.option(
+    "--rate",
+    metavar="BYTES/s",
+    type=Checked("rate", values.rate),
+    help="Highest rate of the moves.  [default: the policy's share]",
+)
+@click.option("--cancel", is_flag=True, help="Let a server that retires take files again.")
+@output_option
+@click.pass_obj
+def retire(home: Home, number: int, to: str | None, rate: str | None, cancel: bool, output: str) -> int | None:
+    """Empty a server's targets, and have another host serve its trees.
+
+    The server gets no new files and no new trees from now on. Its objects go to the other servers, as by
+    `weir rebalance`, while programs use the files, and its targets leave. Its trees keep their number. In a store of
+    several hosts their journal goes to another host, where a process serves them: for programs that is a restart, and
+    the host is not needed any more. In a store of one host the process stays, and has only names. Ended in its midst,
+    the same command goes on; --cancel opens a server again that has not retired.
+    """
+    from weir.cli.draining import INTERRUPTED, await_end, changeable, empty
+    from weir.cli.errors import say
+    from weir.cli.output import show
+    from weir.deployment import handover
+    from weir.deployment.growth import check_move
+    from weir.store.membership import begin_server, end_retirement, end_server, reopen_server
+
+    chosen, file, token = changeable(home, str(number), f"let server {number} retire")
+    if cancel:
+        handover.refuse_moving(home, number)
+        reopen_server(file, chosen, token)
+        show(output, {"server": number, "state": "open"}, ("SERVER", "STATE"), [(number, "open")])
+        return None
+    goal = check_move(home, number, to, token, tell)
+    # A move that was gone on with has changed its address.
+    chosen, file, token = changeable(home, str(number), f"let server {number} retire")
+    moved = 0
+    if names := begin_server(file, chosen, token):
+        interrupted, moved = empty(home, names, rate)
+        if interrupted:
+            say(f"server {number} takes no new files; the same command goes on, and --cancel opens it again")
+            return INTERRUPTED
+        for name in names:
+            await_end(lambda name=name: end_retirement(file, chosen, name, token))  # type: ignore[misc]
+    if goal is None:
+        await_end(lambda: end_server(file, chosen, token))
+    else:
+        handover.move(home, number, goal, token, tell)
+    document = {"server": number, "state": "retired", "objects_moved": moved, "host": goal}
+    headings, row = ("SERVER", "STATE", "OBJECTS MOVED"), (number, "retired", moved)
+    if goal is None:
+        show(output, document, headings, [row])
+    else:
+        show(output, document, (*headings, "HOST OF ITS TREES"), [(*row, goal)])
+    return None

@@ -18,7 +18,7 @@ from weir.deployment.nodes import folded
 from weir.deployment.operations import Member, Probed
 from weir.deployment.record import Record
 from weir.store import cluster, lifecycle
-from weir.store.configuration import Configuration, check, read_toml
+from weir.store.configuration import Configuration, check
 from weir.store.decoding import encode
 from weir.store.errors import StoreError
 from weir.store.files import write_whole
@@ -161,7 +161,7 @@ def bring_up(home: Home, described: Record, listener: Listener, *, accept_journa
         StoreError: No host does its part.
     """
     with record.folder_of(home).locked():
-        configuration = Configuration(read_toml(record.configuration_file(home)))
+        configuration = Configuration(record.read_configuration(home, described))
         able = asking.able(install(home, described, configuration), listener)
         begin_steps(home, described, able)
         request = operations.StartRequest(described.home, described.deployment, accept_journal_loss)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from weir.deployment import deployment, joining, record
+from weir.deployment import deployment, handover, joining, record
 from weir.deployment.joining import Place
 from weir.deployment.record import Record
 from weir.store import cluster, membership
@@ -88,7 +88,7 @@ class SeveralHosts:
         Returns:
             The document.
         """
-        return read_toml(record.configuration_file(self._home))
+        return record.read_configuration(self._home, record.read(self._home) or self._described)
 
     def write(self, document: dict[str, Any]) -> None:
         """Replace the document here and on the hosts.
@@ -131,6 +131,34 @@ def add_server(
     if place is None:
         raise StoreError("the store has several hosts", hint="name that of the server with --host")
     return joining.add_server(home, place, targets, token, listener)
+
+
+def check_move(home: Home, number: int, goal: str | None, token: str, listener: Listener) -> str | None:
+    """Check whether a server can retire where it is, and choose the host that takes its trees.
+
+    Args:
+        home: Home of the store.
+        number: Number of the server.
+        goal: Name of a host of the store; None leaves the choice.
+        token: Token of the site's key.
+        listener: Called with further notices for the user.
+
+    Returns:
+        Name of the host; None in a store of one host, where the trees stay.
+
+    Raises:
+        StoreError: There is no such host, or a server or a host does not answer.
+    """
+    if record.read(home) is not None:
+        return handover.check_move(home, number, goal, token, listener)
+    if goal is not None:
+        raise StoreError("the store has one host, where its trees stay", hint="leave out --to")
+    for state in ask_all(servers_of(home.cluster), Server.status):
+        if isinstance(state, StoreError):
+            raise StoreError(
+                f"a server retires when all answer: {state.message}", hint=state.hint or "see `weir status`"
+            )
+    return None
 
 
 def _add_here(home: Home, file: OneHost, targets: Sequence[WantedTarget], token: str, listener: Listener) -> int:

@@ -17,7 +17,7 @@ from weir.deployment.places import Network
 from weir.deployment.record import Record
 from weir.store import cluster, membership
 from weir.store.answers import WantedServer, WantedTarget
-from weir.store.configuration import Configuration, check, read_toml
+from weir.store.configuration import Configuration, check
 from weir.store.control import Server, ask_all, servers_of
 from weir.store.errors import SilentServerError, StoreError
 from weir.store.files import write_whole
@@ -93,7 +93,9 @@ def add_server(
             _take_back(begun, listener)
             described = begun.before
         joining = _planned(home, described, place, targets, listener)
-        _keep(home, joining.after, joining.grown)
+        # A server is described once it is configured.
+        write_whole(record.configuration_file(home), Configuration(joining.grown).text())
+        record.write(home, joining.after)
         try:
             _start(joining, listener)
         except BaseException:
@@ -146,7 +148,7 @@ def _planned(
     membership.check_backends(states, targets)
     membership.check_version(states, cluster.installed_version())
     number = membership.next_server(states)
-    document = read_toml(record.configuration_file(home))
+    document = record.read_configuration(home, described)
     if len(document["server"]) != number:
         raise StoreError(
             f"the configuration has {len(document['server'])} of {number} servers", hint="bring it back from a copy"
@@ -192,7 +194,7 @@ def _begun(home: Home, described: Record) -> _Joining:
     """The server that an earlier command began to add."""
     number = described.joining
     assert number is not None, "the caller has looked"
-    grown = read_toml(record.configuration_file(home))
+    grown = record.read_configuration(home, described)
     document = {**grown, "server": grown["server"][:number]}
     without = []
     for part in described.members:
@@ -233,11 +235,6 @@ def _others(home: Home, number: int) -> list[Server]:
 def _address(joining: _Joining) -> dict[str, Any]:
     table = joining.grown["server"][joining.number]
     return {"tcp": table["listen"], "control": table["control"]}
-
-
-def _keep(home: Home, described: Record, document: dict[str, Any]) -> None:
-    record.write(home, described)
-    write_whole(record.configuration_file(home), Configuration(document).text())
 
 
 def _start(joining: _Joining, listener: Listener) -> None:
@@ -298,7 +295,8 @@ def _take_back(joining: _Joining, listener: Listener) -> None:
     else:
         request = operations.DropRequest(after.home, after.deployment, joining.number)
         asking.ask_all(after.reach(), operations.DROP, {joining.host: request})
-    _keep(home, before, joining.document)
+    record.write(home, before)
+    write_whole(record.configuration_file(home), Configuration(joining.document).text())
     # A host that does not answer gets its copies when the store comes up again.
     with contextlib.suppress(StoreError):
         asking.able(deployment.install(home, before, configuration), listener)

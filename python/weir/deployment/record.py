@@ -3,10 +3,11 @@
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from weir.deployment.fanout import Reach, Via
 from weir.deployment.operations import Member
+from weir.store.configuration import read_toml
 from weir.store.decoding import decode, encode
 from weir.store.errors import StoreError
 from weir.store.files import make_folder, write_whole
@@ -14,6 +15,20 @@ from weir.store.home import Home
 
 VERSION = 1
 """Version of the file's format."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """The way of a server from one host to another."""
+
+    server: int
+    """Number of the server."""
+    source: str
+    """Name of the host that it comes from."""
+    listen: str
+    """Address at which it listens on the new host."""
+    control: str
+    """Address of its control API there."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +45,7 @@ class Record:
         ranks: Rank of each host in a Flux instance.
         members: The hosts' parts.
         joining: Number of a server that was begun to be added, until it has joined; None without one.
+        moving: A server on its way to another host, to which the parts give it already; None without one.
     """
 
     version: int
@@ -41,6 +57,7 @@ class Record:
     ranks: dict[str, int]
     members: tuple[Member, ...]
     joining: int | None = None
+    moving: Move | None = None
 
     def reach(self) -> Reach:
         """Find the way to the hosts.
@@ -130,7 +147,7 @@ def read(home: Home) -> Record | None:
         if isinstance(document, dict) and document.get("version") != VERSION:
             raise ValueError(f"its format has version {document.get('version')}, and this weir knows {VERSION}")
         if isinstance(document, dict):
-            document = {"joining": None, **document}
+            document = {"joining": None, "moving": None, **document}
         return decode(Record, document, place="the store")
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -174,6 +191,32 @@ def configuration_file(home: Home) -> Path:
         Path of the file.
     """
     return folder_of(home).root / "cluster.toml"
+
+
+def read_configuration(home: Home, described: Record) -> dict[str, Any]:
+    """Read the configuration of a store on several hosts, as it belongs to the store's description.
+
+    A command that died between the two files may have left a server in the configuration that is not described, or the
+    address of one before its move.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        described: The store.
+
+    Returns:
+        The document.
+
+    Raises:
+        StoreError: The configuration cannot be read.
+    """
+    document = read_toml(configuration_file(home))
+    count = sum(len(part.servers) for part in described.members)
+    del document["server"][count:]
+    if described.moving is not None:
+        document["server"][described.moving.server].update(
+            listen=described.moving.listen, control=described.moving.control
+        )
+    return document
 
 
 def _file(home: Home) -> Path:
