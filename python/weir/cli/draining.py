@@ -43,7 +43,7 @@ def empty(home: Home, names: Sequence[str], rate: str | None) -> tuple[bool, int
     servers = servers_of(cluster)
     spelled = ", ".join(names)
     options = ["--drain", ",".join(names), *([] if rate is None else ["--rate", rate])]
-    left = _await_count(servers, names)
+    left = _await_count(servers, names, are_settled=True)
     moved = passes = 0
     with mover_credential(home, None) as bearer:
         while left:
@@ -52,7 +52,7 @@ def empty(home: Home, names: Sequence[str], rate: str | None) -> tuple[bool, int
             moved += len(outcome.moves)
             if outcome.code == INTERRUPTED:
                 return True, moved
-            before, left = left, _await_count(servers, names)
+            before, left = left, _await_count(servers, names, are_settled=False)
             passes = 0 if left < before else passes + 1
             if passes == _PASSES_MAX:
                 raise CommandError(
@@ -109,8 +109,8 @@ def changeable(home: Home, number: str, change: str) -> "tuple[Server, Configura
     return server, configuration_of(home, tell), control_token(home, change)
 
 
-def _await_count(servers: "list[Server]", names: Sequence[str]) -> int:
-    """The objects on targets, once all homes tell. Those whose moves are not settled get a moment.
+def _await_count(servers: "list[Server]", names: Sequence[str], *, are_settled: bool) -> int:
+    """The objects on targets, once all homes tell. Moves that are not settled get a moment.
 
     Raises:
         CommandError: A home does not tell.
@@ -126,7 +126,7 @@ def _await_count(servers: "list[Server]", names: Sequence[str]) -> int:
                     f"it is not known whether {', '.join(names)} is empty: {left.message}",
                     hint="it takes no new files; the same command goes on when all servers answer",
                 )
-        elif left == 0 or is_over or before == left:
+        elif left == 0 or are_settled or is_over or before == left:
             return left
         else:
             before = left

@@ -17,6 +17,8 @@ from pathlib import Path
 FILES = 6
 LENGTH_MAX = 3 << 20
 PATIENCE_SECONDS = 600.0
+PAUSE_SECONDS = 0.01
+"""Pause between two changes: several of these programs leave some of the processors to others."""
 
 
 def patiently(call: Callable[[], object], done: Callable[[OSError], bool] = lambda error: False) -> int:
@@ -43,12 +45,16 @@ def main() -> None:
     models: dict[str, bytearray] = {}
     print("begun", flush=True)
     steps = repeated = 0
+    longest = 0.0
     while not stop.exists():
+        begun = time.monotonic()
         repeated += step(folder, models, choices)
+        longest = max(longest, time.monotonic() - begun)
         steps += 1
+        time.sleep(PAUSE_SECONDS)
     for name, model in models.items():
         compare(folder / name, model)
-    print(f"{steps} steps, {repeated} repeated")
+    print(f"{steps} steps, {repeated} repeated, the longest {longest:.1f} s")
 
 
 def step(folder: Path, models: dict[str, bytearray], choices: random.Random) -> int:
