@@ -335,3 +335,47 @@ def test_a_server_of_another_version_does_not_join(kept: Store, tmp_path: Path) 
     assert "keeps nothing over a restart" in answer.stderr
     assert ((kept.home / "cluster.toml").read_text(), set(kept.server_pids())) == (before[0], {0, 1})
     check(kept)
+
+
+def test_a_server_of_one_host_retires_and_keeps_its_names(kept: Store) -> None:
+    kept.weir("server", "add")
+    folder = next(folder for folder in _new_folders(kept) if folder.stat().st_ino >> 48 == 2)
+    (folder / "file").write_bytes(content(1))
+    with changes(kept.mount / "files" / "changing"):
+        answer = kept.json("server", "retire", "2")
+        assert answer["state"] == "retired" and answer["host"] is None
+    kept.weir("config", "diff")
+    assert names(kept) == ["0.0", "0.1", "1.0", "1.1"]
+    kept.weir("down")
+    kept.weir("up")
+    kept.weir("config", "diff")
+    assert (folder / "file").read_bytes() == content(1)
+    later = [kept.mount / f"later{number}" for number in range(40)]
+    for each in later:
+        each.mkdir()
+    assert {each.stat().st_ino >> 48 for each in later} == {0, 1}
+    before = (kept.home / "cluster.toml").read_text()
+    for arguments, said in (
+        (["2", "--cancel"], "has retired"),
+        (["9"], "no server 9"),
+        (["1", "--to", "elsewhere"], "has one host"),
+    ):
+        answer = kept.weir("server", "retire", *arguments, code=1)
+        assert said in answer.stderr and answer.stderr.count("error:") == 1, answer
+    kill(kept.server_pids()[0])
+    answer = kept.weir("server", "retire", "1", code=1)
+    assert "when all answer" in answer.stderr and answer.stderr.count("error:") == 1
+    assert (kept.home / "cluster.toml").read_text() == before
+    kept.weir("up")
+    check(kept)
+
+
+def test_a_server_whose_bytes_find_no_room_stays_as_it_is(store: Store, fuse: None) -> None:
+    """Its targets leave together: each alone would find room on the other."""
+    store.up(servers=2, targets=2, backend="ram", capacity="8MiB")
+    (store.mount / "file").write_bytes(bytes(32 << 20))
+    before = (store.home / "cluster.toml").read_text()
+    answer = store.weir("server", "retire", "1", code=1)
+    assert "have room for" in answer.stderr and answer.stderr.count("error:") == 1, answer
+    assert (store.home / "cluster.toml").read_text() == before
+    assert {target["state"] for target in store.json("targets")["targets"]} == {"open"}

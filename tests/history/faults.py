@@ -2,15 +2,20 @@
 
 import json
 import random
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from hosts import Host, Hosts
+from waits import PATIENCE_SECONDS
 
 _FAULT_SECONDS = (0.5, 12.0)
 """Shortest and longest fault: some outlast the silence after which clients give up, 10 s."""
+_ATTEMPTS = 20
+"""Attempts of a command after a fault."""
 _CLOCK_SECONDS = 100.0
 """Greatest difference of a clock: `weir deploy` refuses clocks that are 120 s apart."""
 
@@ -178,9 +183,62 @@ def resize(scene: Scene) -> str:
     return f"target {added} joined, and retired after {lasted}"
 
 
+def grow_and_shrink(scene: Scene) -> str:
+    """A server joins, gets trees and files, and retires to another host; commands and servers are killed meanwhile."""
+    host = scene.host().name
+    troubles = [_interrupted(scene, ("server", "add", "--host", host))]
+    added = _done(scene, "server", "add", "--host", host)
+    scene.network["desk"].weir("rebalance", "--until", "0", code=None)
+    lasted = scene.last()
+    goal = scene.dice.choice([name for name in scene.servers if name != host])
+    words = ("server", "retire", str(added["server"]), "--to", goal)
+    troubles += [_interrupted(scene, words), _interrupted(scene, words)]
+    _done(scene, *words)
+    met = ", ".join(trouble for trouble in troubles if trouble) or "nothing else"
+    return f"server {added['server']} joined on {host}, and retired to {goal} after {lasted}; meanwhile: {met}"
+
+
+def _interrupted(scene: Scene, words: Sequence[str]) -> str:
+    """Begin a command, and let something go wrong at a random moment; answers what, in words."""
+    trouble = scene.dice.choice(("", "kill the command", "kill a server", "cut a host"))
+    if not trouble:
+        return ""
+    desk = scene.network["desk"]
+    running = desk.start(scene.network.program, *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(scene.dice.uniform(0.0, 8.0))
+    if trouble == "kill the command":
+        desk.run("pkill", "-KILL", "-f", " ".join(words), code=None)
+    elif trouble == "kill a server":
+        scene.host().run("pkill", "-KILL", "weir-server", code=None)
+    else:
+        host = scene.host()
+        host.cut()
+        try:
+            scene.last()
+        finally:
+            host.join()
+    running.wait(PATIENCE_SECONDS)
+    scene.mend()
+    return trouble
+
+
+def _done(scene: Scene, *words: str) -> dict[str, Any]:
+    """Give a command until it succeeds: after a fault the servers need a moment to hear of each other."""
+    for attempt in range(_ATTEMPTS, 0, -1):
+        answer = scene.network["desk"].weir(*words, "--output", "json", code=0 if attempt == 1 else None)
+        if answer.returncode == 0:
+            break
+        time.sleep(1.0)
+    document: dict[str, Any] = json.loads(answer.stdout)
+    return document
+
+
 FAULTS: dict[str, Callable[[Scene], str]] = {
     each.__name__.replace("_", "-"): each
-    for each in (cut, deafen, split, restart_while_split, slow, pause, kill, kill_mount, power_off, jump, fill, resize)
+    for each in (
+        *(cut, deafen, split, restart_while_split, slow, pause, kill, kill_mount, power_off, jump, fill, resize),
+        grow_and_shrink,
+    )
 }
 """Every kind of fault by its name. A schedule chooses among them; each answers in words what happened."""
 

@@ -64,6 +64,7 @@ pub(crate) fn prepare_until(
         let began = Instant::now();
         let Err(fault) = attempt(environment, link, lease, caller, until) else { return Ok(()) };
         lease.disconnect();
+        environment.look_for_servers();
         match fault {
             Attempt::Final(error) => return Err(Unreached::Final(error)),
             Attempt::Again if !is_once && Instant::now() + pause < until => {
@@ -133,9 +134,14 @@ fn connect(
     lease: &mut Lease<'_>,
     deadline: Instant,
 ) -> std::result::Result<(), Attempt> {
+    if link.breaks.load(Ordering::SeqCst) > 0 {
+        // The server's number may have gone to another host. The old one may take no connection, and refuse none either.
+        environment.look_for_servers();
+    }
     let left = deadline.saturating_duration_since(Instant::now());
+    let address = link.address();
     let mut connection =
-        environment.transport().dial(&link.address, left, environment.tick()).map_err(|_| Attempt::Again)?;
+        environment.transport().dial(address, left, environment.tick()).map_err(|_| Attempt::Again)?;
     Counters::add(&environment.counters().connections, 1);
     let state = lease.state();
     let session = environment.session();
@@ -160,9 +166,14 @@ fn connect(
     let boot = match ask(connection.as_mut(), &answer)? {
         Reply::Welcome { server, boot, proof, .. } => {
             if !credential.server_is_genuine(&client_nonce, &server_nonce, &proof) {
-                return Err(Attempt::Final(ClientError::NotGenuine(link.address.server)));
+                return Err(Attempt::Final(ClientError::NotGenuine(link.server())));
             }
-            if server != link.address.server {
+            if server != link.server() {
+                // Another one may listen at the address of a server that went elsewhere.
+                environment.look_for_servers();
+                if link.address() != address {
+                    return Err(Attempt::Again);
+                }
                 return Err(Attempt::Final(environment.unexpected(link, "Hello (another server answered)")));
             }
             boot
@@ -219,12 +230,8 @@ fn settle(link: &Link, fault: Fault) -> Attempt {
     match fault {
         // A handshake sends and receives in buffers of this client.
         Fault::Broken | Fault::Silent | Fault::Address => Attempt::Again,
-        Fault::Refused(reason) => {
-            Attempt::Final(ClientError::Refused { server: link.address.server, reason })
-        }
-        Fault::Protocol(source) => {
-            Attempt::Final(ClientError::Protocol { server: link.address.server, source })
-        }
+        Fault::Refused(reason) => Attempt::Final(ClientError::Refused { server: link.server(), reason }),
+        Fault::Protocol(source) => Attempt::Final(ClientError::Protocol { server: link.server(), source }),
     }
 }
 
@@ -233,7 +240,7 @@ fn refused(link: &Link, errno: Errno) -> Attempt {
         return Attempt::Final(ClientError::Failed(errno));
     }
     let reason = "the credential is forged, altered or expired".to_owned();
-    Attempt::Final(ClientError::Refused { server: link.address.server, reason })
+    Attempt::Final(ClientError::Refused { server: link.server(), reason })
 }
 
 fn random_nonce() -> Result<Nonce> {

@@ -548,12 +548,12 @@ impl<'s> Exchange<'s> {
     /// The error of a broken connection that is not made again. The server does not count as lost for it.
     fn broken(&self, environment: Environment<'s>) -> ClientError {
         let waited_seconds = environment.silence().as_secs();
-        ClientError::Lost { server: self.link.address.server, waited_seconds }
+        ClientError::Lost { server: self.link.server(), waited_seconds }
     }
 
     fn fail(&mut self, environment: Environment<'s>, fault: Fault) -> ClientError {
         self.lease.disconnect();
-        let server = self.link.address.server;
+        let server = self.link.server();
         match fault {
             Fault::Refused(reason) => ClientError::Refused { server, reason },
             Fault::Protocol(source) => ClientError::Protocol { server, source },
@@ -597,7 +597,7 @@ fn settle(environment: Environment<'_>, link: &Link) -> Result<()> {
     while let Some(release) = owed.next() {
         let message = Message::Plain(&release);
         let mut call =
-            Call { server: link.address.server, lane: Lane::Small, message, payload: &[], sink: Sink::None };
+            Call { server: link.server(), lane: Lane::Small, message, payload: &[], sink: Sink::None };
         match converse_once(environment, &Caller::own(), &mut call, None) {
             Err(error) if error.is_open() => {
                 let rest = std::iter::once(release).chain(owed).collect();

@@ -28,14 +28,19 @@ impl Links {
 
     /// The link to a server.
     pub(crate) fn find(&self, server: ServerId) -> Option<&Link> {
-        let usual = self.links.get(usize::from(server.0)).filter(|link| link.address.server == server);
-        usual.or_else(|| self.iter().find(|link| link.address.server == server))
+        let usual = self.links.get(usize::from(server.0)).filter(|link| link.server() == server);
+        usual.or_else(|| self.iter().find(|link| link.server() == server))
     }
 
-    /// Adds the servers that are not known yet.
+    /// Adds the servers that are not known yet, and notes where the others are now.
     pub(crate) fn extend(&self, servers: Vec<ServerAddress>, is_mount: bool) {
         let mut last = self;
         let mut servers = servers;
+        for address in &servers {
+            if let Some(link) = self.find(address.server) {
+                link.note_address(address);
+            }
+        }
         loop {
             servers.retain(|address| self.find(address.server).is_none());
             while let Some(next) = last.next.get() {
@@ -65,10 +70,23 @@ mod tests {
         assert!(links.find(ServerId(3)).is_none());
         links.extend((0..5).map(address).collect(), false);
         links.extend((2..6).map(address).collect(), false);
-        let known: Vec<u16> = links.iter().map(|link| link.address.server.0).collect();
+        let known: Vec<u16> = links.iter().map(|link| link.server().0).collect();
         assert_eq!(known, [0, 1, 2, 3, 4, 5]);
         assert!(std::ptr::eq(links.find(ServerId(1)).unwrap(), first));
-        assert_eq!(links.find(ServerId(5)).unwrap().address, address(5));
+        assert_eq!(*links.find(ServerId(5)).unwrap().address(), address(5));
+    }
+
+    #[test]
+    fn a_server_is_where_it_was_seen_last_and_its_link_stays() {
+        let links = Links::new((0..2).map(address).collect(), false);
+        let link: *const Link = links.find(ServerId(1)).unwrap();
+        for port in [7, 7, 8, 1001] {
+            let elsewhere = ServerAddress { tcp: format!("127.0.0.2:{port}"), ..address(1) };
+            links.extend(vec![address(0), elsewhere.clone()], false);
+            assert_eq!(*links.find(ServerId(1)).unwrap().address(), elsewhere);
+        }
+        assert!(std::ptr::eq(links.find(ServerId(1)).unwrap(), link));
+        assert_eq!(*links.find(ServerId(0)).unwrap().address(), address(0));
     }
 
     #[test]
@@ -84,7 +102,7 @@ mod tests {
                 });
             }
         });
-        let mut known: Vec<u16> = links.iter().map(|link| link.address.server.0).collect();
+        let mut known: Vec<u16> = links.iter().map(|link| link.server().0).collect();
         known.sort_unstable();
         assert_eq!(known, (0..49).collect::<Vec<u16>>());
     }

@@ -309,7 +309,7 @@ impl Store {
         Counters::add(&self.counters().metadata_calls, 1);
         let request = Request::Statistics;
         environment.look_for_servers();
-        let servers = environment.session().links.iter().map(|link| link.address.server);
+        let servers = environment.session().links.iter().map(|link| link.server());
         let mut calls: Vec<Call<'_, '_>> = servers.map(|server| plain(server, &request)).collect();
         let mut sum = None;
         let mut failure = ClientError::number(libc::EIO);

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
+use weir_placement::ServerId;
 use weir_wire::{limits, Extent, Nonce, ServerAddress, HEADER_BYTES};
 
 /// The use of a connection. Payloads above [`limits::INLINE_PAYLOAD_BYTES`] must not delay small requests.
@@ -50,10 +51,19 @@ impl Lane {
     }
 }
 
+/// The addresses that a server has had, the last one at the end: its number may go to another host. Addresses are only added,
+/// so no call takes a lock to find one.
+#[derive(Debug)]
+struct Whereabouts {
+    address: ServerAddress,
+    next: OnceLock<Box<Whereabouts>>,
+}
+
 /// A server and the connections to it.
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(crate) address: ServerAddress,
+    /// The server's number, and its address at the beginning.
+    first: Whereabouts,
     /// Whether this client is a mount.
     is_mount: bool,
     lanes: [OnceLock<LaneSlots>; 4],
@@ -124,7 +134,7 @@ pub(crate) struct Lease<'s> {
 impl Link {
     pub(crate) fn new(address: ServerAddress, is_mount: bool) -> Link {
         Link {
-            address,
+            first: Whereabouts { address, next: OnceLock::new() },
             is_mount,
             lanes: [const { OnceLock::new() }; 4],
             heard: AtomicU64::new(0),
@@ -136,6 +146,33 @@ impl Link {
             held: Mutex::new(Held::default()),
             owes: AtomicBool::new(false),
         }
+    }
+
+    /// The number of the server.
+    pub(crate) fn server(&self) -> ServerId {
+        self.first.address.server
+    }
+
+    /// The address of the server, as far as is known.
+    pub(crate) fn address(&self) -> &ServerAddress {
+        &self.whereabouts().address
+    }
+
+    /// Takes over the address that cluster.json names now.
+    pub(crate) fn note_address(&self, address: &ServerAddress) {
+        let last = self.whereabouts();
+        if last.address != *address {
+            // Where another thread was faster, its reading counts, and the next look finds a later one.
+            let _ = last.next.set(Box::new(Whereabouts { address: address.clone(), next: OnceLock::new() }));
+        }
+    }
+
+    fn whereabouts(&self) -> &Whereabouts {
+        let mut last = &self.first;
+        while let Some(next) = last.next.get() {
+            last = next;
+        }
+        last
     }
 
     /// A number that changes when the server may have forgotten requests of earlier connections: after a connection broke, or

@@ -237,7 +237,7 @@ impl<'s> Environment<'s> {
         known.ok_or(ClientError::UnknownServer(server))
     }
 
-    /// Reads cluster.json again for servers that joined the store, unless that was done a moment ago.
+    /// Reads cluster.json again for servers that joined the store or are elsewhere now, unless that was done a moment ago.
     pub(crate) fn look_for_servers(&self) {
         let (session, now) = (self.session, self.session.milliseconds());
         let looked = session.looked.load(Ordering::Relaxed);
@@ -330,7 +330,7 @@ impl<'s> Environment<'s> {
 
     /// The error of a call to a server that is lost.
     fn lost(&self, link: &Link) -> ClientError {
-        ClientError::Lost { server: link.address.server, waited_seconds: self.settings.silence.as_secs() }
+        ClientError::Lost { server: link.server(), waited_seconds: self.settings.silence.as_secs() }
     }
 
     /// Fails in the child of a fork that a signal handler made in the midst of this call.
@@ -343,7 +343,7 @@ impl<'s> Environment<'s> {
 
     /// The error of a reply that does not answer the request.
     pub(crate) fn unexpected(&self, link: &Link, request: &'static str) -> ClientError {
-        ClientError::UnexpectedReply { server: link.address.server, request }
+        ClientError::UnexpectedReply { server: link.server(), request }
     }
 }
 

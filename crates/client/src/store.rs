@@ -122,7 +122,7 @@ impl Store {
     /// [`crate::ClientError::Settings`] where cluster.json or the credential cannot be read.
     pub fn cluster(&self) -> Result<Cluster> {
         let environment = self.environment()?;
-        let servers = environment.session().links.iter().map(|link| link.address.clone()).collect();
+        let servers = environment.session().links.iter().map(|link| link.address().clone()).collect();
         Ok(Cluster { servers })
     }
 

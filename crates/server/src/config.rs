@@ -2,6 +2,8 @@
 
 mod records;
 
+pub(crate) use records::Taken;
+
 use crate::error::ServerError;
 use crate::ports::{resolve, Ports};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -94,6 +96,9 @@ pub struct ServerConfig {
     /// Emulated speed of the metadata device.
     #[serde(default)]
     pub metadata_speed: Option<SpeedConfig>,
+    /// Whether new trees have their home on it; absent means that they do. `weir server retire` writes it.
+    #[serde(default, skip_serializing_if = "is_open")]
+    pub state: TargetState,
     /// Its targets.
     #[serde(rename = "target")]
     pub targets: Vec<TargetConfig>,
@@ -241,6 +246,7 @@ impl ClusterConfig {
             sharing: Decided { value: sharing_names(sharing), stamp },
             allocator: Decided { value: self.layout.allocator.to_string(), stamp },
             targets: self.closed_targets(),
+            servers: self.closed_servers(),
             ..StoreSettings::default()
         }
     }

@@ -27,18 +27,21 @@ pub struct StoreSettings {
     /// The limits of users and groups. A report has them only while another server has others.
     #[serde(default)]
     pub quotas: QuotaTable,
-    /// The servers that joined since the store was made, in ascending order.
+    /// The servers that joined, retire, have retired or are at another address since the store was made, in ascending order.
     #[serde(default)]
     pub servers: Vec<ServerRecord>,
 }
 
-/// One server that joined a store.
+/// One server that joined a store, or of which something was decided since. It decides itself; the others follow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerRecord {
     /// The server. Its number is given once.
     pub server: ServerId,
-    /// The table of the server in the configuration, as JSON, with the targets that it had when it joined.
+    /// The table of the server in the configuration, as JSON, with the targets that it had at the decision.
     pub description: String,
+    /// Its state. The stamp is that of the last decision about its state or its addresses; one that only joined has none.
+    #[serde(default)]
+    pub state: Decided<TargetState>,
 }
 
 /// One target that joined or leaves a store. Its server decides; the others follow.
@@ -52,11 +55,11 @@ pub struct TargetRecord {
     pub state: Decided<TargetState>,
 }
 
-/// The part that a target has in its store.
+/// The part that a target or a server has in its store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetState {
-    /// It takes new files.
+    /// It takes new files; a server takes new trees.
     #[default]
     Open,
     /// It takes no new files, and those that it has leave.
@@ -78,14 +81,27 @@ impl StoreSettings {
         self.targets.iter().find(|record| record.target == target)
     }
 
+    /// The record of a server, if there is one.
+    pub fn server(&self, server: ServerId) -> Option<&ServerRecord> {
+        self.servers.iter().find(|record| record.server == server)
+    }
+
     /// Takes over a record of a server; answers whether it was news.
     pub fn follow_server(&mut self, other: &ServerRecord) -> bool {
-        let is_news = self.servers.iter().all(|record| record.server != other.server);
-        if is_news {
-            self.servers.push(other.clone());
-            self.servers.sort_unstable_by_key(|record| record.server);
+        match self.servers.iter_mut().find(|record| record.server == other.server) {
+            Some(known) => {
+                let is_news = other.state.stamp > known.state.stamp;
+                if is_news {
+                    known.clone_from(other);
+                }
+                is_news
+            }
+            None => {
+                self.servers.push(other.clone());
+                self.servers.sort_unstable_by_key(|record| record.server);
+                true
+            }
         }
-        is_news
     }
 
     /// Takes over a record of a target; answers whether it was news. A target that has retired stays so.
@@ -163,6 +179,26 @@ mod tests {
         assert!(settings.follow_target(&told[1]) && !settings.follow_target(&told[0]));
         assert!(settings.follow_target(&told[2]));
         assert_eq!(settings.target(target).unwrap().state.value, TargetState::Open);
+    }
+
+    #[test]
+    fn a_server_that_moved_is_known_where_it_went_last() {
+        let record = |description: &str, milliseconds| ServerRecord {
+            server: weir_placement::ServerId(2),
+            description: description.into(),
+            state: Decided {
+                value: TargetState::Retired,
+                stamp: Stamp { milliseconds, server: if milliseconds == 0 { 0 } else { 2 } },
+            },
+        };
+        let told = [record("where it joined", 0), record("first move", 5), record("second move", 9)];
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+            let mut settings = StoreSettings::default();
+            for number in order {
+                settings.follow_server(&told[number]);
+            }
+            assert_eq!(settings.servers, [told[2].clone()], "{order:?}");
+        }
     }
 
     #[test]

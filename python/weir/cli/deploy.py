@@ -1,6 +1,5 @@
 """`weir deploy`: a store whose servers and mounts are on several hosts."""
 
-import ipaddress
 import os
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import click
 from weir.cli.errors import FAILED, say, tell
 from weir.cli.options import store_options
 from weir.cli.output import output_option
-from weir.cli.parameters import Type
+from weir.cli.parameters import Network
 from weir.store.errors import SettingsError
 from weir.store.home import Home
 
@@ -26,16 +25,6 @@ _FIRST_PORT = 7700
 _PORT_MAX = 65535
 
 
-class _Network(Type):
-    name = "network"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            return ipaddress.ip_network(value)
-        except ValueError as error:
-            self.fail(f"{error}; a network is spelled as 10.1.0.0/16", param, ctx)
-
-
 @click.command()
 @click.argument("file", metavar="[CLUSTER.toml]", required=False, type=click.Path(path_type=Path))
 @click.option("--nodes", metavar="HOSTS", help="Hosts of the servers: node[01-16], or a file with such lists.")
@@ -47,7 +36,7 @@ class _Network(Type):
 )
 @click.option("--ssh-options", metavar="OPTIONS", default="", help="Further options of ssh, such as '-F FILE'.")
 @click.option("--program", metavar="PATH", help="Path of `weir` on the hosts.  [default: that of this one]")
-@click.option("--network", type=_Network(), metavar="NET/BITS", help="Network that carries the store's traffic.")
+@click.option("--network", type=Network(), metavar="NET/BITS", help="Network that carries the store's traffic.")
 @click.option(
     "--port",
     type=click.IntRange(1024, _PORT_MAX),
@@ -89,7 +78,7 @@ def deploy(
     exit code is then 1. One server runs on each host, unless the file
     or --servers has more.
     """
-    from weir.deployment import deployment, record
+    from weir.deployment import deployment, handover, record
 
     if no_mount and point is not None:
         raise click.UsageError("--mount and --no-mount contradict each other")
@@ -97,6 +86,8 @@ def deploy(
         raise click.UsageError("--mount needs an absolute path: it is one of every host")
     home: Home = context.obj
     present = record.read(home)
+    if present is not None and present.moving is not None:
+        present = handover.go_on(home, tell)
     if present is not None and nodes is None and file is None:
         deployed = deployment.bring_up(home, present, tell, accept_journal_loss=accept_journal_loss)
     else:

@@ -54,6 +54,30 @@ class Checked(Type):
         return value
 
 
+class Network(Type):
+    """A network such as 10.1.0.0/16."""
+
+    name = "network"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read a network.
+
+        Args:
+            value: The text.
+            param: The parameter, for the error.
+            ctx: Click's context, for the error.
+
+        Returns:
+            The network, of the module ipaddress.
+        """
+        import ipaddress
+
+        try:
+            return ipaddress.ip_network(value)
+        except ValueError as error:
+            self.fail(f"{error}; a network is spelled as 10.1.0.0/16", param, ctx)
+
+
 class Number(click.FloatRange):
     """A finite number within bounds: `nan` is neither below nor above any bound."""
 

@@ -1,17 +1,19 @@
-"""`weir server`: servers that join the store while programs use it."""
+"""`weir server`: servers that join the store, or retire, while programs use it."""
+
+from typing import Any
 
 import click
 
 from weir.cli.errors import tell
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked
+from weir.cli.parameters import Checked, Network
 from weir.store import values
 from weir.store.home import Home
 
 
 @click.group()
 def server() -> None:
-    """Add a server to the store while programs use it."""
+    """Add a server to the store, or let one retire, while programs use the store."""
 
 
 @server.command()
@@ -23,21 +25,42 @@ def server() -> None:
     type=Checked("size", values.size),
     help="Most bytes of each target.  [default: as on server 0]",
 )
+@click.option("--host", help="Host of the server, in a store of several hosts; it may be new to the store.")
+@click.option("--network", type=Network(), metavar="NET/BITS", help="Network that carries the store's traffic.")
+@click.option(
+    "--port",
+    type=click.IntRange(1024, 65534),
+    help="First port to choose from; a server has two.  [default: the store's first one]",
+)
 @output_option
 @click.pass_obj
-def add(home: Home, targets: int | None, backend: str | None, capacity: str | None, output: str) -> None:
-    """Start one more server on this host, and have it join the store.
+def add(
+    home: Home,
+    targets: int | None,
+    backend: str | None,
+    capacity: str | None,
+    host: str | None,
+    network: Any,
+    port: int | None,
+    output: str,
+) -> None:
+    """Start one more server, and have it join the store.
 
     New files get their share on its targets at once, and new directories of the root may have their home on it. What is
-    there stays where it is; `weir rebalance` moves stripes. Other servers must be of the version that is installed.
+    there stays where it is; `weir rebalance` moves stripes. All servers must answer, and be of the version that is
+    installed; in a store of several hosts so must the hosts. A host that is new to the store gets the store's key, and
+    mounts the store as the others do. Ended in its midst, the same command goes on.
     """
     from weir.cli.output import show
     from weir.cli.targets import control_token
     from weir.deployment.growth import add_server
+    from weir.deployment.joining import Place
     from weir.store.answers import WantedTarget
     from weir.store.control import servers_of
     from weir.store.home import find_cluster
 
+    if host is None and (network is not None or port is not None):
+        raise click.UsageError("--network and --port are for a server on another --host")
     token = control_token(home, "add a server")
     first = servers_of(find_cluster(home))[0].status().targets
     alike = first[0] if first else None
@@ -47,6 +70,69 @@ def add(home: Home, targets: int | None, backend: str | None, capacity: str | No
             raise click.UsageError("ram targets need --capacity")
         capacity = str(alike.capacity_bytes)
     wanted = [WantedTarget(backend, capacity)] * (targets or len(first) or 1)
-    number = add_server(home, wanted, token, tell)
-    rows = [(number, len(wanted), backend)]
-    show(output, {"server": number, "targets": len(wanted), "backend": backend}, ("SERVER", "TARGETS", "BACKEND"), rows)
+    place = None if host is None else Place(host, network, port)
+    number, on = add_server(home, place, wanted, token, tell)
+    document = {"server": number, "targets": len(wanted), "backend": backend, "host": on}
+    headings, row = ("SERVER", "TARGETS", "BACKEND"), (number, len(wanted), backend)
+    if on is None:
+        show(output, document, headings, [row])
+    else:
+        show(output, document, (*headings, "HOST"), [(*row, on)])
+
+
+@server.command()
+@click.argument("number", metavar="SERVER", type=click.IntRange(0))
+@click.option("--to", metavar="HOST", help="Host that takes its trees.  [default: the one with the fewest servers]")
+@click.option(
+    "--rate",
+    metavar="BYTES/s",
+    type=Checked("rate", values.rate),
+    help="Highest rate of the moves.  [default: the policy's share]",
+)
+@click.option("--cancel", is_flag=True, help="Let a server that retires take files again.")
+@output_option
+@click.pass_obj
+def retire(home: Home, number: int, to: str | None, rate: str | None, cancel: bool, output: str) -> int | None:
+    """Empty a server's targets, and have another host serve its trees.
+
+    The server gets no new files and no new trees from now on. Its objects go to the other servers, as by
+    `weir rebalance`, while programs use the files, and its targets leave. Its trees keep their number. In a store of
+    several hosts their journal goes to another host, where a process serves them: for programs that is a restart, and
+    the host is not needed any more. In a store of one host the process stays, and has only names. Ended in its midst,
+    the same command goes on; --cancel opens a server again that has not retired.
+    """
+    from weir.cli.draining import INTERRUPTED, await_end, changeable, empty
+    from weir.cli.errors import say
+    from weir.cli.output import show
+    from weir.deployment import handover
+    from weir.deployment.growth import check_move
+    from weir.store.membership import begin_server, end_retirement, end_server, reopen_server
+
+    chosen, file, token = changeable(home, str(number), f"let server {number} retire")
+    if cancel:
+        handover.refuse_moving(home, number)
+        reopen_server(file, chosen, token)
+        show(output, {"server": number, "state": "open"}, ("SERVER", "STATE"), [(number, "open")])
+        return None
+    goal = check_move(home, number, to, token, tell)
+    # A move that was gone on with has changed its address.
+    chosen, file, token = changeable(home, str(number), f"let server {number} retire")
+    moved = 0
+    if names := begin_server(file, chosen, token):
+        interrupted, moved = empty(home, names, rate)
+        if interrupted:
+            say(f"server {number} takes no new files; the same command goes on, and --cancel opens it again")
+            return INTERRUPTED
+        for name in names:
+            await_end(lambda name=name: end_retirement(file, chosen, name, token))  # type: ignore[misc]
+    if goal is None:
+        await_end(lambda: end_server(file, chosen, token))
+    else:
+        handover.move(home, number, goal, token, tell)
+    document = {"server": number, "state": "retired", "objects_moved": moved, "host": goal}
+    headings, row = ("SERVER", "STATE", "OBJECTS MOVED"), (number, "retired", moved)
+    if goal is None:
+        show(output, document, headings, [row])
+    else:
+        show(output, document, (*headings, "HOST OF ITS TREES"), [(*row, goal)])
+    return None

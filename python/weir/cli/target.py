@@ -1,27 +1,19 @@
 """`weir target`: targets that join and leave the store while programs use it."""
 
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import CommandError, say, tell
+from weir.cli.errors import say
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
 from weir.store import values
-from weir.store.errors import NotYetError, StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.store.control import Server
     from weir.store.membership import ConfigurationFile
 
-_SETTLE_SECONDS = 30.0
-"""Longest time until all homes tell that the moves are done, and requests under way have ended, on a busy machine."""
-_LOOK_SECONDS = 0.1
-_PASSES_MAX = 3
-"""Passes of the mover without an object less: files that came in between need a second one."""
 _INTERRUPTED = 130
 
 
@@ -112,6 +104,7 @@ def retire(home: Home, name: str, rate: str | None, cancel: bool, output: str) -
     Then the target leaves. Its number is not given again. Ended before that, the target stays closed, and the same
     command goes on; --cancel opens the target again.
     """
+    from weir.cli.draining import await_end, empty
     from weir.cli.output import show
     from weir.store.membership import begin_retirement, end_retirement, reopen
 
@@ -122,11 +115,11 @@ def retire(home: Home, name: str, rate: str | None, cancel: bool, output: str) -
         return None
     moved = 0
     if begin_retirement(file, server, name, token):
-        interrupted, moved = _empty(home, name, rate)
+        interrupted, moved = empty(home, (name,), rate)
         if interrupted:
             say(f"{name} takes no new files; the same command goes on, and --cancel opens it again")
             return _INTERRUPTED
-        _await_end(lambda: end_retirement(file, server, name, token))
+        await_end(lambda: end_retirement(file, server, name, token))
     show(
         output,
         {"target": name, "state": "retired", "objects_moved": moved},
@@ -136,88 +129,8 @@ def retire(home: Home, name: str, rate: str | None, cancel: bool, output: str) -
     return None
 
 
-def _empty(home: Home, name: str, rate: str | None) -> tuple[bool, int]:
-    """Move everything off a target; return whether the user ended it, and the number of objects moved."""
-    from weir.cli.rebalance import follow, mover_credential, start_mover, target_fills
-    from weir.store.control import servers_of
-    from weir.store.home import find_cluster
-
-    cluster = find_cluster(home)
-    servers = servers_of(cluster)
-    options = ["--drain", name, *([] if rate is None else ["--rate", rate])]
-    left = _await_count(servers, name)
-    moved = passes = 0
-    with mover_credential(home, None) as bearer:
-        while left:
-            fills, silent = target_fills(home, cluster, drained=(name,))
-            outcome = follow(start_mover(cluster, bearer, options, silent, ["/"]), fills)
-            moved += len(outcome.moves)
-            if outcome.code == _INTERRUPTED:
-                return True, moved
-            before, left = left, _await_count(servers, name)
-            passes = 0 if left < before else passes + 1
-            if passes == _PASSES_MAX:
-                raise CommandError(
-                    f"{left} objects are still on {name}, which takes no new files",
-                    hint="files that are open and have no name stay until they are closed, and full targets take "
-                    "nothing; the same command goes on, and --cancel opens the target again",
-                )
-    return False, moved
-
-
-def _await_count(servers: "list[Server]", name: str) -> int:
-    """The objects on a target, once all homes tell. Those whose moves are not settled get a moment.
-
-    Raises:
-        CommandError: A home does not tell.
-    """
-    from weir.store.membership import objects_left
-
-    begun = time.monotonic()
-    before: int | None = None
-    while True:
-        left = objects_left(servers, name)
-        is_over = time.monotonic() - begun > _SETTLE_SECONDS
-        if isinstance(left, StoreError):
-            if is_over:
-                raise CommandError(
-                    f"it is not known whether {name} is empty: {left.message}",
-                    hint="the target takes no new files; the same command goes on when all servers answer",
-                )
-        elif left == 0 or is_over or before == left:
-            return left
-        else:
-            before = left
-        # A settled move is told with the next report of its home.
-        time.sleep(_LOOK_SECONDS if isinstance(left, StoreError) else 10 * _LOOK_SECONDS)
-
-
-def _await_end(end: Callable[[], None]) -> None:
-    """Repeat a step that a server cannot do yet."""
-    deadline = time.monotonic() + _SETTLE_SECONDS
-    while True:
-        try:
-            end()
-            return
-        except NotYetError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_LOOK_SECONDS)
-
-
 def _store(home: Home, number: str, change: str) -> "tuple[Server, ConfigurationFile, str]":
-    """A server of the store, the store's configuration, and the token for changes.
+    """A server of the store, the store's configuration, and the token for changes."""
+    from weir.cli.draining import changeable
 
-    Raises:
-        CommandError: There is no such server, or the caller may not change the store.
-    """
-    from weir.cli.targets import control_token
-    from weir.deployment.growth import configuration_of
-    from weir.store.control import servers_of
-    from weir.store.home import find_cluster
-
-    servers = servers_of(find_cluster(home))
-    server = next((server for server in servers if str(server.number) == number), None)
-    if server is None:
-        raise CommandError(f"the store has no server {number}", hint="`weir status` lists them")
-    return server, configuration_of(home, tell), control_token(home, change)
+    return changeable(home, number, change)

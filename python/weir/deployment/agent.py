@@ -18,11 +18,18 @@ _DONE_BY: tuple[tuple[Operation[Any, Any], Callable[[Any], Any]], ...] = (
     (operations.END, member.end),
     (operations.RESTART, member.restart),
     (operations.STATE, member.state),
+    (operations.DROP, member.drop),
+    (operations.FETCH, member.fetch),
+    (operations.STORE, member.store),
+    (operations.FORGET, member.forget),
     (operations.REMOVE, member.remove),
 )
 
-_STARTING = {operation.name for operation in (operations.START, operations.PUBLISH, operations.RESTART)}
-"""Operations that start programs, which a kept host leaves to its keeper."""
+_STARTING = {
+    operation.name
+    for operation in (operations.START, operations.PUBLISH, operations.RESTART, operations.DROP, operations.FETCH)
+}
+"""Operations that start or stop single programs, which a kept host leaves to its keeper."""
 _ENDING = {operation.name for operation in (operations.END, operations.REMOVE)}
 
 NAMES = tuple(operation.name for operation, _ in _DONE_BY)

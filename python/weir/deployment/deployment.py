@@ -10,29 +10,23 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from weir import distribution
-from weir.deployment import fanout, member, operations, record, steps
+from weir.deployment import asking, member, operations, places, record, steps
 from weir.deployment.fanout import Reach
 from weir.deployment.nodes import folded
-from weir.deployment.operations import Member, Operation, Probed
+from weir.deployment.operations import Member, Probed
 from weir.deployment.record import Record
 from weir.store import cluster, lifecycle
-from weir.store.configuration import Configuration, check, read_toml
-from weir.store.decoding import DecodingError, decode, encode
-from weir.store.errors import SettingsError, StoreError
+from weir.store.configuration import Configuration, check
+from weir.store.decoding import encode
+from weir.store.errors import StoreError
 from weir.store.files import write_whole
 from weir.store.home import Home
 from weir.store.notices import Listener, Notice
 
 SKEW_SECONDS = 120.0
 """Greatest difference between the clocks of two hosts: credentials hold from 300 s before they are minted."""
-_SHOWN_MAX = 5
-"""Most hosts whose errors are shown in one line."""
-
-Request = TypeVar("Request")
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -117,14 +111,15 @@ def _deploy(
     accept_journal_loss: bool,
 ) -> Deployed:
     """Deploy a store while this command holds its folder."""
-    _refuse_other(home, present, wanted)
+    _refuse_other(home, present, wanted, len(configuration.servers))
     probed = probe(home, wanted.hosts, reach)
     identity = present.deployment if present else uuid.uuid4().hex
-    _check_members(probed, identity, home)
-    addresses = {host: _address(host, probed[host], wanted.network, len(wanted.hosts)) for host in wanted.servers}
-    members = _members(
-        identity, home, wanted, addresses, len(configuration.servers), probed, listener, is_kept=reach.is_allocation
-    )
+    check_parts(probed, identity, home)
+    addresses = {
+        host: places.address_of(host, probed[host], wanted.network, len(wanted.hosts)) for host in wanted.servers
+    }
+    numbers = _divided(present, wanted, len(configuration.servers))
+    members = _members(identity, home, wanted, addresses, numbers, probed, listener, is_kept=reach.is_allocation)
     _place(configuration, members, wanted.port)
     check(configuration, None)
     site_key = home.read_site_key() or secrets.token_hex(32) + "\n"
@@ -140,7 +135,7 @@ def _deploy(
     )
     _keep(home, described, site_key, configuration)
     try:
-        _checked(_install(home, described, configuration))
+        asking.checked(install(home, described, configuration))
         return _bring_up_whole(home, described, listener, accept_journal_loss=accept_journal_loss)
     except BaseException:
         if present is None:
@@ -166,17 +161,19 @@ def bring_up(home: Home, described: Record, listener: Listener, *, accept_journa
         StoreError: No host does its part.
     """
     with record.folder_of(home).locked():
-        configuration = Configuration(read_toml(record.configuration_file(home)))
-        able = _able(_install(home, described, configuration), listener)
-        _begin_steps(home, described, able)
+        configuration = Configuration(record.read_configuration(home, described))
+        able = asking.able(install(home, described, configuration), listener)
+        begin_steps(home, described, able)
         request = operations.StartRequest(described.home, described.deployment, accept_journal_loss)
         serving = [part.host for part in described.members if part.servers and part.host in able]
-        started = _able(_ask(described.reach(), operations.START, dict.fromkeys(serving, request)), listener)
+        started = asking.able(
+            asking.ask(described.reach(), operations.START, dict.fromkeys(serving, request)), listener
+        )
         for host, answer in started.items():
-            _pass_on(host, answer.notices, listener)
-        addresses = _addresses(described, configuration)
-        published = _able(
-            _ask(described.reach(), operations.PUBLISH, _publishing(described, able, addresses)), listener
+            asking.pass_on(host, answer.notices, listener)
+        addresses = addresses_of(described, configuration)
+        published = asking.able(
+            asking.ask(described.reach(), operations.PUBLISH, publishing(described, able, addresses)), listener
         )
         return _deployed(home, described, addresses, published, listener)
 
@@ -193,7 +190,7 @@ def hand_out(home: Home, described: Record, configuration: Configuration, listen
     Raises:
         StoreError: No host answers.
     """
-    _able(_install(home, described, configuration), listener)
+    asking.able(install(home, described, configuration), listener)
 
 
 def take_down(home: Home, described: Record, *, force: bool, discard: bool) -> lifecycle.Ended:
@@ -213,7 +210,7 @@ def take_down(home: Home, described: Record, *, force: bool, discard: bool) -> l
     """
     with record.folder_of(home).locked():
         request = operations.EndRequest(described.home, described.deployment, force, discard)
-        ended = _all(described.reach(), operations.END, dict.fromkeys(described.hosts(), request))
+        ended = asking.ask_all(described.reach(), operations.END, dict.fromkeys(described.hosts(), request))
         steps.end(home, described.hosts())
         home.cluster.unlink(missing_ok=True)
         return _sum(ended)
@@ -234,7 +231,7 @@ def uninstall(home: Home, described: Record) -> lifecycle.Ended:
     """
     with record.folder_of(home).locked():
         request = operations.Part(described.home, described.deployment)
-        ended = _all(described.reach(), operations.REMOVE, dict.fromkeys(described.hosts(), request))
+        ended = asking.ask_all(described.reach(), operations.REMOVE, dict.fromkeys(described.hosts(), request))
         steps.end(home, described.hosts())
         _forget(home, with_key=True)
         return _sum(ended)
@@ -255,8 +252,8 @@ def restart(home: Home, described: Record, server: int, listener: Listener) -> N
     host = described.host_of(server)
     with record.folder_of(home).locked():
         request = operations.RestartRequest(described.home, described.deployment, server)
-        answer = _all(described.reach(), operations.RESTART, {host: request})[host]
-        _pass_on(host, answer.notices, listener)
+        answer = asking.ask_all(described.reach(), operations.RESTART, {host: request})[host]
+        asking.pass_on(host, answer.notices, listener)
 
 
 def states(described: Record) -> dict[str, "operations.State | StoreError"]:
@@ -272,7 +269,7 @@ def states(described: Record) -> dict[str, "operations.State | StoreError"]:
         StoreError: ClusterShell is missing.
     """
     request = operations.Part(described.home, described.deployment)
-    return _ask(described.reach(), operations.STATE, dict.fromkeys(described.hosts(), request))
+    return asking.ask(described.reach(), operations.STATE, dict.fromkeys(described.hosts(), request))
 
 
 def probe(home: Home, hosts: Sequence[str], reach: Reach) -> dict[str, Probed]:
@@ -290,7 +287,7 @@ def probe(home: Home, hosts: Sequence[str], reach: Reach) -> dict[str, Probed]:
         StoreError: A host does not answer, has another version or another time, or has two of the names.
     """
     begun = time.time()
-    probed = _all(reach, operations.PROBE, dict.fromkeys(hosts, operations.ProbeRequest(str(home.root))))
+    probed = asking.ask_all(reach, operations.PROBE, dict.fromkeys(hosts, operations.ProbeRequest(str(home.root))))
     ended = time.time()
     version = distribution.version()
     machines: dict[tuple[str, str], str] = {}
@@ -323,8 +320,8 @@ def _opened(home: Home) -> Home:
     return folder
 
 
-def _refuse_other(home: Home, present: Record | None, wanted: Wanted) -> None:
-    """Refuse another set of hosts than that of the store which was deployed from this home."""
+def _refuse_other(home: Home, present: Record | None, wanted: Wanted, servers_wanted: int) -> None:
+    """Refuse other hosts or servers than those of the store which was deployed from this home."""
     if present is None:
         return
     servers = tuple(part.host for part in present.members if part.servers)
@@ -333,10 +330,33 @@ def _refuse_other(home: Home, present: Record | None, wanted: Wanted) -> None:
             f"the store of {home.root} has its servers on {folded(servers)}",
             hint="leave out --nodes to bring it up again, remove it with `weir uninstall`, or choose another --home",
         )
+    count = sum(len(part.servers) for part in present.members)
+    if count != servers_wanted:
+        raise StoreError(
+            f"the store of {home.root} has {count} servers, and {servers_wanted} are wanted",
+            hint="`weir deploy` without a file brings it up as it is; `weir server add` adds one",
+        )
 
 
-def _check_members(probed: Mapping[str, Probed], identity: str, home: Home) -> None:
-    """Refuse hosts whose home has something else."""
+def _divided(present: Record | None, wanted: Wanted, servers: int) -> dict[str, tuple[int, ...]]:
+    """The numbers of each host's servers: those that it has, or its share of those of a new store."""
+    if present is not None:
+        return {part.host: part.servers for part in present.members}
+    count = len(wanted.servers)
+    return {host: tuple(range(index, servers, count)) for index, host in enumerate(wanted.servers)}
+
+
+def check_parts(probed: Mapping[str, Probed], identity: str, home: Home) -> None:
+    """Refuse hosts whose home has something else.
+
+    Args:
+        probed: What the hosts are, by their names.
+        identity: Identity of the store.
+        home: Home on the hosts.
+
+    Raises:
+        StoreError: A home has another store, or something else.
+    """
     for host, answer in probed.items():
         if answer.occupied:
             raise StoreError(f"{host}: {answer.occupied}", hint="choose another --home")
@@ -347,59 +367,20 @@ def _check_members(probed: Mapping[str, Probed], identity: str, home: Home) -> N
             )
 
 
-def _address(
-    host: str, probed: Probed, network: "ipaddress.IPv4Network | ipaddress.IPv6Network | None", hosts: int
-) -> str:
-    """The address at which a host's servers listen."""
-    if network is not None:
-        for text in probed.addresses:
-            if ipaddress.ip_address(text) in network:
-                return text
-        known = ", ".join(probed.addresses) or "unknown, because it has no `ip`"
-        raise SettingsError(f"{host} has no address in {network}", hint=f"its addresses are {known}")
-    address = _resolved(host)
-    if ipaddress.ip_address(address).is_loopback and hosts > 1:
-        raise SettingsError(
-            f"{host} is {address} here, which is no address for other hosts",
-            hint="name the network of the store's traffic, such as --network 10.1.0.0/16",
-        )
-    if probed.addresses and address not in probed.addresses:
-        raise SettingsError(
-            f"{host} is {address} here, but has no such address there: {', '.join(probed.addresses)}",
-            hint="name the network of the store's traffic, such as --network 10.1.0.0/16",
-        )
-    return address
-
-
-def _resolved(host: str) -> str:
-    import socket
-
-    try:
-        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
-    except OSError as error:
-        raise SettingsError(
-            f"the name {host} has no address here: {error.strerror or error}",
-            hint="name the network of the store's traffic, such as --network 10.1.0.0/16",
-        ) from error
-
-
 def _members(
     identity: str,
     home: Home,
     wanted: Wanted,
     addresses: Mapping[str, str],
-    servers: int,
+    numbers: Mapping[str, tuple[int, ...]],
     probed: Mapping[str, Probed],
     listener: Listener,
     *,
     is_kept: bool,
 ) -> tuple[Member, ...]:
-    """Divide the servers among the hosts, and decide which hosts mount the store."""
+    """Describe the hosts' parts, and decide which hosts mount the store."""
     members = []
     for host in wanted.hosts:
-        numbers: tuple[int, ...] = ()
-        if host in wanted.servers:
-            numbers = tuple(range(wanted.servers.index(host), servers, len(wanted.servers)))
         mount: str | None = None
         if wanted.mount != "":
             mount = wanted.mount or str(home.mount_point)
@@ -415,7 +396,7 @@ def _members(
                     )
                 )
                 mount = None
-        members.append(Member(identity, host, addresses.get(host, ""), numbers, mount, kept=is_kept))
+        members.append(Member(identity, host, addresses.get(host, ""), numbers.get(host, ()), mount, kept=is_kept))
     return tuple(members)
 
 
@@ -425,18 +406,8 @@ def _place(configuration: Configuration, members: Sequence[Member], port: int) -
         for index, number in enumerate(part.servers):
             table = configuration.servers[number]
             for key, offset in (("listen", 0), ("control", 1)):
-                named = _port(table.get(key))
-                table[key] = _joined(part.address, named or port + 2 * index + offset)
-
-
-def _port(address: object) -> int:
-    """The port of a `HOST:PORT` that a file names; 0 where it names none."""
-    _, _, port = str(address or "").rpartition(":")
-    return int(port) if port.isdecimal() else 0
-
-
-def _joined(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+                named = places.port_of(table.get(key))
+                table[key] = places.joined(part.address, named or port + 2 * index + offset)
 
 
 def _keep(home: Home, described: Record, site_key: str, configuration: Configuration) -> None:
@@ -447,10 +418,22 @@ def _keep(home: Home, described: Record, site_key: str, configuration: Configura
     lifecycle.mint_credentials(home)
 
 
-def _install(
+def install(
     home: Home, described: Record, configuration: Configuration
 ) -> dict[str, "operations.Installed | StoreError"]:
-    """Give every host its part; an error in the place of a host that does not take it."""
+    """Give every host its part.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        described: The store.
+        configuration: Configuration of the servers.
+
+    Returns:
+        The answer of each host; an error in the place of a host that does not take its part.
+
+    Raises:
+        StoreError: The site's key cannot be read.
+    """
     site_key = home.read_site_key()
     if site_key is None:
         raise StoreError(f"cannot read {home.site_key}", hint="bring it back from a copy: every host has one")
@@ -460,43 +443,58 @@ def _install(
         )
         for part in described.members
     }
-    return _ask(described.reach(), operations.INSTALL, requests)
+    return asking.ask(described.reach(), operations.INSTALL, requests)
 
 
 def _ports(configuration: Configuration, part: Member) -> tuple[int, ...]:
     tables = [configuration.servers[number] for number in part.servers]
-    return tuple(_port(table[key]) for table in tables for key in ("listen", "control"))
+    return tuple(places.port_of(table[key]) for table in tables for key in ("listen", "control"))
 
 
 def _bring_up_whole(home: Home, described: Record, listener: Listener, *, accept_journal_loss: bool) -> Deployed:
     """Start every server of a store and mount it on every host, or leave nothing of it running."""
     reach = described.reach()
-    _begin_steps(home, described, described.hosts())
+    begin_steps(home, described, described.hosts())
     serving = tuple(part.host for part in described.members if part.servers)
     request = operations.StartRequest(described.home, described.deployment, accept_journal_loss)
-    answers = _ask(reach, operations.START, dict.fromkeys(serving, request))
+    answers = asking.ask(reach, operations.START, dict.fromkeys(serving, request))
     try:
-        started = _checked(answers)
+        started = asking.checked(answers)
         for host, answer in started.items():
-            _pass_on(host, answer.notices, listener)
+            asking.pass_on(host, answer.notices, listener)
         addresses = tuple(
             sorted((each for answer in started.values() for each in answer.addresses), key=lambda each: each.server)
         )
-        published = _all(reach, operations.PUBLISH, _publishing(described, described.hosts(), addresses))
+        published = asking.ask_all(reach, operations.PUBLISH, publishing(described, described.hosts(), addresses))
     except BaseException:
         _stop_new(home, described, answers)
         raise
     return _deployed(home, described, addresses, published, listener)
 
 
-def _begin_steps(home: Home, described: Record, hosts: Iterable[str]) -> None:
+def begin_steps(home: Home, described: Record, hosts: Iterable[str]) -> None:
+    """Begin the lasting steps of hosts in an allocation; elsewhere there is nothing to do.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        described: The store.
+        hosts: Names of the hosts.
+    """
     reach = described.reach()
     if reach.is_allocation:
         steps.begin(home, reach, hosts)
 
 
-def _addresses(described: Record, configuration: Configuration) -> tuple[operations.Address, ...]:
-    """The addresses of all servers, also of those whose hosts do not answer."""
+def addresses_of(described: Record, configuration: Configuration) -> tuple[operations.Address, ...]:
+    """Find the addresses of all servers, also of those whose hosts do not answer.
+
+    Args:
+        described: The store.
+        configuration: Configuration of the servers.
+
+    Returns:
+        The addresses, by the servers' numbers.
+    """
     return tuple(
         operations.Address(
             number, str(configuration.servers[number]["listen"]), str(configuration.servers[number]["control"]), None
@@ -505,10 +503,31 @@ def _addresses(described: Record, configuration: Configuration) -> tuple[operati
     )
 
 
-def _publishing(
+def publishing(
     described: Record, hosts: Iterable[str], addresses: tuple[operations.Address, ...]
 ) -> dict[str, operations.PublishRequest]:
+    """Make the requests that tell hosts of a store's addresses.
+
+    Args:
+        described: The store.
+        hosts: Names of the hosts.
+        addresses: Addresses of the servers.
+
+    Returns:
+        Request for each host.
+    """
     return dict.fromkeys(hosts, operations.PublishRequest(described.home, described.deployment, addresses))
+
+
+def publish_here(home: Home, addresses: Sequence[operations.Address]) -> None:
+    """Tell the addresses of a store to the users of this host, where it has no part of the store.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        addresses: Addresses of the servers.
+    """
+    if member.member_of(home) is None:
+        cluster.publish(home, [encode(address) for address in addresses])
 
 
 def _deployed(
@@ -520,25 +539,9 @@ def _deployed(
 ) -> Deployed:
     """The store as it runs, whose addresses are told here too."""
     for host, done in published.items():
-        _pass_on(host, done.notices, listener)
-    if member.member_of(home) is None:
-        cluster.publish(home, [encode(address) for address in addresses])
+        asking.pass_on(host, done.notices, listener)
+    publish_here(home, addresses)
     return Deployed(described, addresses, {host: done.mount for host, done in published.items()})
-
-
-def _able(answers: Mapping[str, "Answer | StoreError"], listener: Listener) -> dict[str, Answer]:
-    """The answers of those hosts that gave one; the listener is told of the others.
-
-    Raises:
-        StoreError: No host gave one.
-    """
-    given = {host: answer for host, answer in answers.items() if not isinstance(answer, StoreError)}
-    if not given:
-        return _checked(answers)
-    for answer in answers.values():
-        if isinstance(answer, StoreError):
-            listener(Notice(answer.message, hint=answer.hint or "the store goes on without it"))
-    return given
 
 
 def _fresh(described: Record, answers: Mapping[str, "operations.Started | StoreError"]) -> list[str]:
@@ -554,7 +557,7 @@ def _fresh(described: Record, answers: Mapping[str, "operations.Started | StoreE
 def _remove_new(described: Record, hosts: Iterable[str]) -> None:
     """Remove what a deployment that failed left on hosts which had nothing before."""
     request = operations.Part(described.home, described.deployment)
-    _ask(described.reach(), operations.REMOVE, dict.fromkeys(hosts, request))
+    asking.ask(described.reach(), operations.REMOVE, dict.fromkeys(hosts, request))
 
 
 def _forget(home: Home, *, with_key: bool) -> None:
@@ -573,7 +576,7 @@ def _stop_new(home: Home, described: Record, answers: Mapping[str, "operations.S
     """End the parts of those hosts on which every server was started by a deployment that failed."""
     fresh = _fresh(described, answers)
     request = operations.EndRequest(described.home, described.deployment, force=True, discard=False)
-    _ask(described.reach(), operations.END, dict.fromkeys(fresh, request))
+    asking.ask(described.reach(), operations.END, dict.fromkeys(fresh, request))
     steps.end(home, fresh)
 
 
@@ -586,46 +589,3 @@ def _sum(ended: Mapping[str, operations.EndedThere]) -> lifecycle.Ended:
         sum(answer.lost_bytes for answer in ended.values()),
         tuple(f"{host}:{path}" for host, answer in ended.items() for path in answer.left),
     )
-
-
-def _pass_on(host: str, notices: Sequence[operations.Told], listener: Listener) -> None:
-    for notice in notices:
-        listener(Notice(f"{host}: {notice.words}", hint=notice.hint))
-
-
-def _ask(
-    reach: Reach, operation: Operation[Request, Answer], requests: Mapping[str, Request]
-) -> dict[str, "Answer | StoreError"]:
-    """Have hosts do an operation; an error in the place of an answer that did not come."""
-    documents = {host: encode(request) for host, request in requests.items()}
-    told = fanout.ask(reach, operation.name, documents, operation.seconds)
-    return {host: _read(operation, host, answer) for host, answer in told.items()}
-
-
-def _read(operation: Operation[Any, Answer], host: str, answer: Any) -> "Answer | StoreError":
-    if isinstance(answer, StoreError):
-        return answer
-    try:
-        return decode(operation.answer, answer)
-    except DecodingError as error:
-        return StoreError(f"{host} is not of this version: {error}", hint="install the same version on every host")
-
-
-def _all(reach: Reach, operation: Operation[Request, Answer], requests: Mapping[str, Request]) -> dict[str, Answer]:
-    """Have hosts do an operation, all of them."""
-    return _checked(_ask(reach, operation, requests))
-
-
-def _checked(answers: Mapping[str, "Answer | StoreError"]) -> dict[str, Answer]:
-    """The answers, where all hosts gave one.
-
-    Raises:
-        StoreError: The errors of the hosts that gave none.
-    """
-    errors = {host: answer for host, answer in answers.items() if isinstance(answer, StoreError)}
-    if not errors:
-        return {host: answer for host, answer in answers.items() if not isinstance(answer, StoreError)}
-    shown = [error.message for error in list(errors.values())[:_SHOWN_MAX]]
-    if len(errors) > _SHOWN_MAX:
-        shown.append(f"and {len(errors) - _SHOWN_MAX} more hosts")
-    raise StoreError("; ".join(shown), hint=next(iter(errors.values())).hint)

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from weir.deployment import deployment, record
+from weir.deployment import deployment, handover, joining, record
+from weir.deployment.joining import Place
 from weir.deployment.record import Record
 from weir.store import cluster, membership
-from weir.store.answers import WantedServer, WantedTarget
+from weir.store.answers import WantedTarget
 from weir.store.configuration import Configuration, read_toml
 from weir.store.control import Server, ask_all, servers_of
-from weir.store.errors import SilentServerError, StoreError
+from weir.store.errors import StoreError
 from weir.store.files import write_whole
 from weir.store.home import Home
 from weir.store.notices import Listener
@@ -87,7 +88,7 @@ class SeveralHosts:
         Returns:
             The document.
         """
-        return read_toml(record.configuration_file(self._home))
+        return record.read_configuration(self._home, record.read(self._home) or self._described)
 
     def write(self, document: dict[str, Any]) -> None:
         """Replace the document here and on the hosts.
@@ -99,30 +100,68 @@ class SeveralHosts:
         """
         configuration = Configuration(document)
         write_whole(record.configuration_file(self._home), configuration.text())
-        deployment.hand_out(self._home, self._described, configuration, self._listener)
+        # A server may have joined since the command began.
+        described = record.read(self._home) or self._described
+        deployment.hand_out(self._home, described, configuration, self._listener)
 
 
-def add_server(home: Home, targets: Sequence[WantedTarget], token: str, listener: Listener) -> int:
-    """Start one more server of a store on this host, and have it join the others.
+def add_server(
+    home: Home, place: Place | None, targets: Sequence[WantedTarget], token: str, listener: Listener
+) -> tuple[int, str | None]:
+    """Start one more server of a store, and have it join the others.
 
     Args:
         home: Home of the store.
+        place: Host of the server; None is this host, which has the whole store.
         targets: The server's targets.
         token: Token of the site's key.
         listener: Called with further notices for the user.
 
     Returns:
-        Number of the server.
+        Number of the server, and its host; None is this one.
 
     Raises:
         StoreError: A server does not answer or refuses, or the new one does not start: the store is as before.
     """
-    if record.read(home) is not None:
-        raise StoreError(
-            "servers join a store of several hosts only when it is deployed anew",
-            hint="`weir target add` gives the servers that are there more targets",
-        )
     file = configuration_of(home, listener)
+    if isinstance(file, OneHost):
+        if place is not None:
+            raise StoreError("the store has one host, and takes none in", hint="leave out --host, --network and --port")
+        return _add_here(home, file, targets, token, listener), None
+    if place is None:
+        raise StoreError("the store has several hosts", hint="name that of the server with --host")
+    return joining.add_server(home, place, targets, token, listener)
+
+
+def check_move(home: Home, number: int, goal: str | None, token: str, listener: Listener) -> str | None:
+    """Check whether a server can retire where it is, and choose the host that takes its trees.
+
+    Args:
+        home: Home of the store.
+        number: Number of the server.
+        goal: Name of a host of the store; None leaves the choice.
+        token: Token of the site's key.
+        listener: Called with further notices for the user.
+
+    Returns:
+        Name of the host; None in a store of one host, where the trees stay.
+
+    Raises:
+        StoreError: There is no such host, or a server or a host does not answer.
+    """
+    if record.read(home) is not None:
+        return handover.check_move(home, number, goal, token, listener)
+    if goal is not None:
+        raise StoreError("the store has one host, where its trees stay", hint="leave out --to")
+    for state in ask_all(servers_of(home.cluster), Server.status):
+        if isinstance(state, StoreError):
+            raise StoreError(
+                f"a server retires when all answer: {state.message}", hint=state.hint or "see `weir status`"
+            )
+    return None
+
+
+def _add_here(home: Home, file: OneHost, targets: Sequence[WantedTarget], token: str, listener: Listener) -> int:
     with file.locked():
         servers = servers_of(home.cluster)
         states = ask_all(servers, Server.status)
@@ -157,30 +196,12 @@ def add_server(home: Home, targets: Sequence[WantedTarget], token: str, listener
             undo()
             raise
         try:
-            _join(servers, number, started[0], targets, token)
+            joining.tell(servers, number, started[0], targets, token)
         except StoreError:
             # No server has taken it in. After any other failure one may have.
             undo()
             raise
     return number
-
-
-def _join(
-    servers: Sequence[Server], number: int, address: dict[str, Any], targets: Sequence[WantedTarget], token: str
-) -> None:
-    """Tell the servers of a new one. They tell each other, so one that is told is enough."""
-    wanted = WantedServer(str(address["tcp"]), str(address["control"]), tuple(targets))
-    told = False
-    for server in servers:
-        try:
-            server.add_server(number, wanted, token)
-            told = True
-        except SilentServerError:
-            # The decision may have been kept: the server must not be taken back.
-            told = True
-        except StoreError:
-            if not told:
-                raise
 
 
 def configuration_of(home: Home, listener: Listener) -> OneHost | SeveralHosts:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weir import distribution
-from weir.deployment import operations
+from weir.deployment import operations, parcels
 from weir.deployment.operations import Address, Member
 from weir.store import cluster, lifecycle, mounts
 from weir.store.decoding import DecodingError, decode, encode
@@ -124,7 +124,16 @@ def start(request: operations.StartRequest) -> operations.Started:
     with home.locked():
         member = _member(home, request.deployment)
         running = _running(home)
-        missing = [number for number in member.servers if number not in running]
+        missing = []
+        for number in member.servers:
+            if number in running:
+                continue
+            if parcels.put_in_place(home, number):
+                missing.append(number)
+            else:
+                notices.append(
+                    Notice(f"server {number} has not come here yet", hint="`weir server retire` goes on with its move")
+                )
         cluster.start_servers(
             home, home.configuration, missing, notices.append, accept_journal_loss=request.accept_journal_loss
         )
@@ -199,6 +208,88 @@ def restart(request: operations.RestartRequest) -> operations.Started:
         cluster.stop_servers(home, [request.server])
         cluster.start_servers(home, home.configuration, [request.server], notices.append)
         return _started(home, member, [request.server], notices)
+
+
+def fetch(request: operations.FetchRequest) -> operations.Fetched:
+    """Give parts of the files of a server that goes to another host.
+
+    Args:
+        request: The server, and the parts that the other host has.
+
+    Returns:
+        The files and some of the missing parts.
+
+    Raises:
+        StoreError: The home has no part of the store, or not the server's files.
+        OSError: A file cannot be read.
+    """
+    home = Home.at(request.home)
+    with home.locked():
+        _member(home, request.deployment)
+        if request.seals:
+            cluster.stop_servers(home, [request.server])
+            parcels.seal(home, request.server)
+        return parcels.fetch(home, request.server, request.have, request.bytes_max)
+
+
+def store(request: operations.StoreRequest) -> operations.Stored:
+    """Take parts of the files of a server that comes to this host.
+
+    Args:
+        request: The server and the parts.
+
+    Returns:
+        The files as far as they are here.
+
+    Raises:
+        StoreError: The home has no part of the store.
+        OSError: A file cannot be written.
+    """
+    home = Home.at(request.home)
+    with home.locked():
+        _member(home, request.deployment)
+        return operations.Stored(*parcels.store(home, request.server, request.fetched))
+
+
+def forget(request: operations.ForgetRequest) -> operations.Forgotten:
+    """Remove the files of a server that went elsewhere, or of one that did not come.
+
+    Args:
+        request: The server.
+
+    Returns:
+        Nothing.
+
+    Raises:
+        StoreError: The home has no part of the store.
+        OSError: A file cannot be removed.
+    """
+    home = Home.at(request.home)
+    with home.locked():
+        _member(home, request.deployment)
+        parcels.forget(home, request.server)
+    return operations.Forgotten()
+
+
+def drop(request: operations.DropRequest) -> operations.Dropped:
+    """Stop a server that never joined the store, and remove its files.
+
+    Args:
+        request: The server.
+
+    Returns:
+        Whether it ran.
+
+    Raises:
+        StoreError: The home has no part of the store.
+        OSError: A file cannot be removed.
+    """
+    home = Home.at(request.home)
+    with home.locked():
+        _member(home, request.deployment)
+        ran = cluster.stop_servers(home, [request.server]) > 0
+        shutil.rmtree(home.server(request.server), ignore_errors=True)
+    return operations.Dropped(ran)
 
 
 def state(request: operations.Part) -> operations.State:
@@ -277,8 +368,11 @@ def _install(home: Home, request: operations.InstallRequest) -> operations.Insta
             )
         if present is None and (reason := _occupation(home)):
             raise StoreError(reason, hint="end that store with `weir down --discard`, or choose another --home")
-        if not _running(home):
-            _check_ports(member.address, request.ports)
+        running = _running(home)
+        ports = zip(member.servers, request.ports[::2], request.ports[1::2], strict=True)
+        for number, *pair in ports:
+            if number not in running:
+                _check_ports(member.address, pair)
         write_whole(member_file(home), json.dumps(encode(member)) + "\n")
         write_whole(home.site_key, request.site_key)
         write_whole(home.configuration, request.configuration)
@@ -312,8 +406,9 @@ def _running(home: Home) -> list[int]:
 
 
 def _announced(home: Home, member: Member) -> list[Address]:
-    """The addresses of the host's servers, as these say themselves."""
-    return [decode(Address, json.loads(home.address(number).read_text())) for number in member.servers]
+    """The addresses of the host's servers, as these say themselves, without those of which files are still to come."""
+    present = [number for number in member.servers if home.server(number).is_dir()]
+    return [decode(Address, json.loads(home.address(number).read_text())) for number in present]
 
 
 def _started(home: Home, member: Member, started: Sequence[int], notices: Sequence[Notice]) -> operations.Started:

@@ -101,7 +101,7 @@ class InstallRequest:
     """Text of the store's cluster.toml."""
     site_key: str
     ports: tuple[int, ...]
-    """Ports that the host's servers will listen at."""
+    """Ports that the host's servers will listen at: two for each of the part's servers, in their order."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +184,101 @@ class RestartRequest:
 
 
 @dataclass(frozen=True)
+class DropRequest:
+    """Stop one of your servers, which never joined the store, and remove its files."""
+
+    home: str
+    deployment: str
+    server: int
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """The server is gone."""
+
+    ran: bool
+    """Whether it ran."""
+
+
+@dataclass(frozen=True)
+class FileState:
+    """One file of a server that goes to another host."""
+
+    name: str
+    size: int
+    digest: str
+    """SHA-256 of the file; empty while its server runs."""
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """A part of a file."""
+
+    name: str
+    offset: int
+    data: str
+    """The bytes, in base64."""
+
+
+@dataclass(frozen=True)
+class FetchRequest:
+    """Give parts of the files of one of your servers, which goes to another host."""
+
+    home: str
+    deployment: str
+    server: int
+    have: dict[str, int]
+    """Bytes of each file that the other host has."""
+    bytes_max: int
+    seals: bool
+    """Whether the server ends before, and never starts from these files again."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Files, and parts of them."""
+
+    files: tuple[FileState, ...]
+    parts: tuple[FilePart, ...]
+    is_sealed: bool
+    """Whether the files change no more."""
+
+
+@dataclass(frozen=True)
+class StoreRequest:
+    """Take parts of the files of a server that comes to you."""
+
+    home: str
+    deployment: str
+    server: int
+    fetched: Fetched
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The files of a server that comes, as far as they are here."""
+
+    have: dict[str, int]
+    """Bytes of each file."""
+    is_whole: bool
+    """Whether the server can start here, or did so."""
+
+
+@dataclass(frozen=True)
+class ForgetRequest:
+    """Remove the files of a server that went elsewhere, or of one that did not come."""
+
+    home: str
+    deployment: str
+    server: int
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """The files are gone."""
+
+
+@dataclass(frozen=True)
 class MountState:
     """One mount of a host."""
 
@@ -207,4 +302,8 @@ PUBLISH = Operation("publish", PublishRequest, Published, 300.0)
 END = Operation("end", EndRequest, EndedThere, 300.0)
 RESTART = Operation("restart", RestartRequest, Started, 300.0)
 STATE = Operation("state", Part, State, 180.0)
+FETCH = Operation("fetch", FetchRequest, Fetched, 300.0)
+STORE = Operation("store", StoreRequest, Stored, 300.0)
+FORGET = Operation("forget", ForgetRequest, Forgotten, 300.0)
+DROP = Operation("drop", DropRequest, Dropped, 300.0)
 REMOVE = Operation("remove", Part, EndedThere, 300.0)

@@ -3,10 +3,11 @@
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from weir.deployment.fanout import Reach, Via
 from weir.deployment.operations import Member
+from weir.store.configuration import read_toml
 from weir.store.decoding import decode, encode
 from weir.store.errors import StoreError
 from weir.store.files import make_folder, write_whole
@@ -14,6 +15,20 @@ from weir.store.home import Home
 
 VERSION = 1
 """Version of the file's format."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """The way of a server from one host to another."""
+
+    server: int
+    """Number of the server."""
+    source: str
+    """Name of the host that it comes from."""
+    listen: str
+    """Address at which it listens on the new host."""
+    control: str
+    """Address of its control API there."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +44,8 @@ class Record:
         options: Further options of the program that reaches the hosts.
         ranks: Rank of each host in a Flux instance.
         members: The hosts' parts.
+        joining: Number of a server that was begun to be added, until it has joined; None without one.
+        moving: A server on its way to another host, to which the parts give it already; None without one.
     """
 
     version: int
@@ -39,6 +56,8 @@ class Record:
     options: str
     ranks: dict[str, int]
     members: tuple[Member, ...]
+    joining: int | None = None
+    moving: Move | None = None
 
     def reach(self) -> Reach:
         """Find the way to the hosts.
@@ -72,6 +91,17 @@ class Record:
             if server in member.servers:
                 return member.host
         raise StoreError(f"the store has no server {server}")
+
+    def member(self, host: str) -> Member | None:
+        """Find the part of a host.
+
+        Args:
+            host: Name of the host.
+
+        Returns:
+            The part; None where the host has none.
+        """
+        return next((member for member in self.members if member.host == host), None)
 
     def with_members(self, members: tuple[Member, ...]) -> "Record":
         """Replace the hosts' parts.
@@ -116,6 +146,8 @@ def read(home: Home) -> Record | None:
         document = json.loads(path.read_text())
         if isinstance(document, dict) and document.get("version") != VERSION:
             raise ValueError(f"its format has version {document.get('version')}, and this weir knows {VERSION}")
+        if isinstance(document, dict):
+            document = {"joining": None, "moving": None, **document}
         return decode(Record, document, place="the store")
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -159,6 +191,32 @@ def configuration_file(home: Home) -> Path:
         Path of the file.
     """
     return folder_of(home).root / "cluster.toml"
+
+
+def read_configuration(home: Home, described: Record) -> dict[str, Any]:
+    """Read the configuration of a store on several hosts, as it belongs to the store's description.
+
+    A command that died between the two files may have left a server in the configuration that is not described, or the
+    address of one before its move.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        described: The store.
+
+    Returns:
+        The document.
+
+    Raises:
+        StoreError: The configuration cannot be read.
+    """
+    document = read_toml(configuration_file(home))
+    count = sum(len(part.servers) for part in described.members)
+    del document["server"][count:]
+    if described.moving is not None:
+        document["server"][described.moving.server].update(
+            listen=described.moving.listen, control=described.moving.control
+        )
+    return document
 
 
 def _file(home: Home) -> Path:

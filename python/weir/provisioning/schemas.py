@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 
 from weir.provisioning.classes import ClassTable
+from weir.provisioning.deployments import Deployment
 from weir.provisioning.identity import Identity
 from weir.provisioning.jobs import Job
+from weir.provisioning.sslos import SsloTable
 from weir.provisioning.traits import Traits
 
 DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
@@ -21,6 +23,8 @@ DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
     "job": Job,
     "identity": Identity,
     "classes": ClassTable,
+    "sslos": SsloTable,
+    "deployment": Deployment,
 }
 """Documents by the names of their schemas' files."""
 

@@ -175,6 +175,8 @@ class Status:
     """Version of the program."""
     boot: str
     """Identity of the server's start, another one for each start."""
+    state: str
+    """`open`; `retiring`: it takes no new trees, and its targets are emptied; or `retired`: it has only its trees."""
     uptime_seconds: float
     """Time since the start."""
     policy: str
@@ -531,7 +533,7 @@ class AddedServer:
 
 @dataclass(frozen=True, slots=True)
 class WantedState:
-    """A state that a target is to have."""
+    """A state that a target or a server is to have."""
 
     state: str
     """`retiring`, `open` where a target is to take files again, or `retired` where no home has an object there."""

@@ -94,6 +94,13 @@ ADD_SERVER = Request(
     "Takes in a server that runs, with the store's next number; the others follow. Sent again, it changes nothing.",
     WantedServer,
 )
+SET_SERVER_STATE = Request(
+    "PUT",
+    "/v1/servers/{server}/state",
+    AddedServer,
+    "Lets the server, which has this number, retire with all of its targets, or have retired once these have left.",
+    WantedState,
+)
 SET_STATE = Request(
     "PUT",
     "/v1/targets/{target}/state",
@@ -124,6 +131,7 @@ REQUESTS: tuple[Request[Any], ...] = (
     PLACES,
     SET_SPEED,
     ADD_SERVER,
+    SET_SERVER_STATE,
     ADD_TARGET,
     SET_STATE,
 )
@@ -283,6 +291,15 @@ class Server:
             token: Token of the site's key.
         """
         self.ask(ADD_SERVER, server=number, body=wanted, token=token)
+
+    def set_state(self, state: str, token: str) -> None:
+        """Change the state of the server, and with it that of its targets.
+
+        Args:
+            state: The wanted state, as in `WantedState`.
+            token: Token of the site's key.
+        """
+        self.ask(SET_SERVER_STATE, server=self.number, body=WantedState(state), token=token)
 
     def set_target_state(self, target: str, state: str, token: str) -> None:
         """Change the state of a target of the server.

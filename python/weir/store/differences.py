@@ -64,6 +64,8 @@ def differences(configuration: Configuration, states: Sequence[Status]) -> list[
 
 def _of_server(number: int, table: dict[str, Any], state: Status) -> list[Difference]:
     found = []
+    if str(table.get("state", "open")) != state.state:
+        found.append(Difference(f"state of server {number}", str(table.get("state", "open")), state.state))
     if len(table["target"]) != state.target_numbers:
         found.append(Difference(f"targets of server {number}", str(len(table["target"])), str(state.target_numbers)))
     if speed := _speed_difference(table.get("metadata_speed"), state.metadata.speed):

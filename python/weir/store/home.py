@@ -130,6 +130,28 @@ class Home:
         """
         return self.server(number) / "address.json"
 
+    def arriving(self, number: int) -> Path:
+        """Name the folder of the files of a server that come here from another host.
+
+        Args:
+            number: Number of the server.
+
+        Returns:
+            Path of the folder.
+        """
+        return self.servers / f"{number}.arriving"
+
+    def sealed(self, number: int) -> Path:
+        """Name the folder of a server that went to another host: while it is there, the server cannot start here.
+
+        Args:
+            number: Number of the server.
+
+        Returns:
+            Path of the folder.
+        """
+        return self.servers / f"{number}.sealed"
+
     def log(self, number: int) -> Path:
         """Name the log of a server.
 

@@ -6,11 +6,12 @@ between is completed by the same command, and until then a server that starts op
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from typing import Any, Protocol
 
-from weir.store.answers import Status, WantedTarget
+from weir.store.answers import Status, WantedSpeed, WantedTarget
 from weir.store.control import Server, ask_all
-from weir.store.decoding import encode
+from weir.store.decoding import decode, encode, key_of
 from weir.store.errors import NotYetError, SilentServerError, StoreError
 
 RETIRING, RETIRED = "retiring", "retired"
@@ -187,6 +188,56 @@ def reopen(file: ConfigurationFile, server: Server, target: str, token: str) -> 
     _write_state(file, target, None)
 
 
+def begin_server(file: ConfigurationFile, server: Server, token: str) -> list[str]:
+    """Close a server and all of its targets for new files and trees.
+
+    Args:
+        file: The configuration.
+        server: The server.
+        token: Token of the site's key.
+
+    Returns:
+        Names of its targets that have not left yet.
+
+    Raises:
+        StoreError: The server refuses or does not answer; nothing was changed.
+    """
+    if server.status().state != RETIRED:
+        server.set_state(RETIRING, token)
+    _write_server(file, server)
+    return [target.target for target in server.status().targets]
+
+
+def reopen_server(file: ConfigurationFile, server: Server, token: str) -> None:
+    """Let a server that retires take files and trees again, on those of its targets that have not left.
+
+    Args:
+        file: The configuration.
+        server: The server.
+        token: Token of the site's key.
+
+    Raises:
+        StoreError: The server refuses, for instance because it has retired.
+    """
+    server.set_state("open", token)
+    _write_server(file, server)
+
+
+def end_server(file: ConfigurationFile, server: Server, token: str) -> None:
+    """Let a server without targets have retired.
+
+    Args:
+        file: The configuration.
+        server: The server.
+        token: Token of the site's key.
+
+    Raises:
+        StoreError: The server refuses or does not answer.
+    """
+    server.set_state(RETIRED, token)
+    _write_server(file, server)
+
+
 def objects_left(servers: Sequence[Server], target: str) -> int | StoreError:
     """Count the objects on a target that retires.
 
@@ -238,6 +289,22 @@ def _write_state(file: ConfigurationFile, target: str, state: str | None) -> Non
     _change_table(file, target, change)
 
 
+def _write_server(file: ConfigurationFile, server: Server) -> None:
+    """Write the states of a server and of its targets down, as the server tells them."""
+    state = server.status()
+    known = {target.target: target.state for target in state.targets}
+    with file.locked():
+        document = file.read()
+        tables = _tables(document, server.number)
+        own = document["server"][server.number]
+        named = [(f"{server.number}.{index}", table) for index, table in enumerate(tables)]
+        for table, wanted in [(own, state.state), *((table, known.get(name, RETIRED)) for name, table in named)]:
+            table.pop("state", None)
+            if wanted != "open":
+                table["state"] = wanted
+        file.write(document)
+
+
 def _change_table(file: ConfigurationFile, target: str, change: Callable[[dict[str, Any]], None]) -> None:
     with file.locked():
         document = file.read()
@@ -278,6 +345,25 @@ def table_of(wanted: WantedTarget) -> dict[str, Any]:
 
     table: dict[str, Any] = filled(encode(wanted))
     return table
+
+
+def wanted_of(tables: Sequence[dict[str, Any]]) -> tuple[WantedTarget, ...]:
+    """Read the tables of targets that `table_of` made.
+
+    Args:
+        tables: The tables.
+
+    Returns:
+        The targets.
+    """
+    targets = []
+    for table in tables:
+        speed = table.get("speed")
+        whole = {**dict.fromkeys(map(key_of, fields(WantedTarget))), **table}
+        if speed is not None:
+            whole["speed"] = {**dict.fromkeys(map(key_of, fields(WantedSpeed))), **speed}
+        targets.append(decode(WantedTarget, whole, place="the target"))
+    return tuple(targets)
 
 
 def _index(target: str) -> int:

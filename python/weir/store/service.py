@@ -32,6 +32,10 @@ def serve(home: Home, number: int) -> NoReturn:
     tables = _servers(home)
     if number >= len(tables):
         raise StoreError(f"{home.configuration} has no server {number}", hint=f"its servers are 0 to {len(tables) - 1}")
+    if home.sealed(number).is_dir():
+        raise StoreError(
+            f"server {number} went from here to another host", hint=f"disable its unit here: weir-server@{number}"
+        )
     program = native.server_program()
     with home.locked():
         _refuse_running(home.record(number), f"server {number}")

@@ -1,7 +1,7 @@
 //! Servers' decisions about their targets since the configuration file was written.
 
 use super::{ClusterConfig, ServerConfig, TargetConfig};
-use weir_placement::TargetId;
+use weir_placement::{ServerId, TargetId};
 use weir_wire::{Decided, ServerRecord, Stamp, StoreSettings, TargetRecord, TargetState};
 
 impl ClusterConfig {
@@ -17,6 +17,17 @@ impl ClusterConfig {
         closed.map(record).collect()
     }
 
+    /// The records of servers that the file says to retire, or to have retired. Decisions of servers count before them.
+    pub(super) fn closed_servers(&self) -> Vec<ServerRecord> {
+        let record = |(number, config): (usize, &ServerConfig)| ServerRecord {
+            server: ServerId(number as u16),
+            description: config.description(),
+            state: Decided { value: config.state, stamp: Stamp::default() },
+        };
+        let closed = self.servers.iter().enumerate().filter(|(_, config)| config.state.is_closed());
+        closed.map(record).collect()
+    }
+
     /// Takes over what was decided about servers and targets since the file was written.
     ///
     /// # Errors
@@ -26,21 +37,33 @@ impl ClusterConfig {
         settings.targets.iter().try_for_each(|record| self.take_record(record).map(|_| ()))
     }
 
-    /// Takes over that a server joined; answers whether it is new.
+    /// Takes over that a server joined, or what was decided about it since.
     ///
     /// # Errors
     /// As [`ClusterConfig::take_records`].
-    pub(crate) fn take_server(&mut self, record: &ServerRecord) -> Result<bool, String> {
-        let ServerRecord { server, description } = record;
+    pub(crate) fn take_server(&mut self, record: &ServerRecord) -> Result<Taken, String> {
+        let ServerRecord { server, description, state } = record;
         let (known, number) = (self.servers.len(), usize::from(server.0));
         if known < number {
             return Err(format!("server {server}, which joined: the servers before it are not known"));
         }
+        let refused = |what: String| format!("server {server}, decided elsewhere: {what}");
         if known == number {
-            let config = ServerConfig::described(description);
-            self.servers.push(config.map_err(|what| format!("server {server}, which joined: {what}"))?);
+            let config = ServerConfig::described(description).map_err(refused)?;
+            self.servers.push(ServerConfig { state: state.value, ..config });
+            return Ok(Taken::New);
         }
-        Ok(known == number)
+        let own = &mut self.servers[number];
+        own.state = state.value;
+        if state.stamp == Stamp::default() {
+            return Ok(Taken::Known);
+        }
+        let told = ServerConfig::described(description).map_err(refused)?;
+        if told.is_anywhere() || (&told.listen, &told.control) == (&own.listen, &own.control) {
+            return Ok(Taken::Known);
+        }
+        (own.listen, own.control) = (told.listen, told.control);
+        Ok(Taken::Moved)
     }
 
     /// Takes over one decision; answers whether the target is new.
@@ -70,7 +93,28 @@ impl ClusterConfig {
     }
 }
 
+/// The news in a record of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// The server was known, and where it is.
+    Known,
+    /// The server joined.
+    New,
+    /// The server is at another address.
+    Moved,
+}
+
 impl ServerConfig {
+    /// Takes over the addresses of another configuration of the server.
+    pub(crate) fn put_at(&mut self, other: ServerConfig) {
+        (self.listen, self.control) = (other.listen, other.control);
+    }
+
+    /// Whether the server chooses a port at its start: then others on its host find it by the file that it writes.
+    pub(crate) fn is_anywhere(&self) -> bool {
+        [&self.listen, &self.control].iter().any(|address| address.ends_with(":0"))
+    }
+
     /// The text of a record of the server.
     pub(crate) fn description(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
@@ -107,7 +151,6 @@ impl TargetConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_placement::ServerId;
 
     const FILE: &str = "version = 1\n[[server]]\n[[server.target]]\nbackend = \"dir\"\n\
                         speed = { read = \"200MB/s\", fixed = \"100us\" }\n\
@@ -131,6 +174,38 @@ mod tests {
         for wrong in ["", "{}", "{\"backend\": \"ram\"}", "{\"backend\": \"dir\", \"colour\": 1}"] {
             assert!(TargetConfig::described(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn records_of_servers_add_them_and_say_where_they_went() {
+        let mut config = config();
+        let record = |server, listen: &str, value, milliseconds| {
+            ServerRecord {
+            server: ServerId(server),
+            description: format!(
+                "{{\"listen\": \"{listen}\", \"control\": \"127.0.0.1:8\", \"target\": [{{\"backend\": \"dir\"}}]}}"
+            ),
+            state: Decided { value, stamp: Stamp { milliseconds, server } },
+        }
+        };
+        let zero = |server, listen| {
+            let joined = record(server, listen, TargetState::Open, 0);
+            ServerRecord { state: Decided::default(), ..joined }
+        };
+        assert!(config.take_server(&zero(2, "127.0.0.1:7")).is_err(), "server 1 is not known");
+        assert_eq!(config.take_server(&zero(1, "127.0.0.1:7")), Ok(Taken::New));
+        assert_eq!(config.take_server(&zero(1, "127.0.0.1:9")), Ok(Taken::Known));
+        assert_eq!(config.servers[1].listen, "127.0.0.1:7", "the file counts before the joining");
+        let moved = record(1, "127.0.0.2:7", TargetState::Retired, 5);
+        assert_eq!(config.take_server(&moved), Ok(Taken::Moved));
+        assert_eq!(config.take_server(&moved), Ok(Taken::Known));
+        assert_eq!(
+            (config.servers[1].listen.as_str(), config.servers[1].state),
+            ("127.0.0.2:7", TargetState::Retired)
+        );
+        let anywhere = record(1, "127.0.0.1:0", TargetState::Retired, 6);
+        assert_eq!(config.take_server(&anywhere), Ok(Taken::Known));
+        assert_eq!(config.servers[1].listen, "127.0.0.2:7");
     }
 
     #[test]

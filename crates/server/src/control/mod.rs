@@ -36,7 +36,7 @@ const JSON: &str = "application/json";
 
 /// `PUT /v1/targets/SERVER.INDEX`, and `/speed` or `/state` below it.
 const TARGET_PATH: &str = "/v1/targets/";
-/// `PUT /v1/servers/NUMBER`.
+/// `PUT /v1/servers/NUMBER`, and `/state` below it.
 const SERVER_PATH: &str = "/v1/servers/";
 
 /// The way to the event loop: questions there, snapshots back.
@@ -110,7 +110,7 @@ fn respond(request: &Request, desk: &Desk) -> Response {
             answer(desk.status(), |status| json(200, &AllocatorBody { allocator: status.allocator.clone() }))
         }
         ("PUT", "/v1/allocator") => set_allocator(request, desk),
-        ("PUT", path) if path.starts_with(SERVER_PATH) => add_server(request, desk),
+        ("PUT", path) if path.starts_with(SERVER_PATH) => change_server(request, desk),
         ("PUT", path) if path.starts_with(TARGET_PATH) => change_target(request, desk),
         ("GET", "/v1/quotas") => quotas::show(request, desk),
         ("PUT", "/v1/quotas") => quotas::set(request, desk),
@@ -190,15 +190,34 @@ fn change_target(request: &Request, desk: &Desk) -> Answer {
     }
 }
 
-/// Takes in a server that runs; the body is its table in the configuration, with the addresses at which it listens.
-fn add_server(request: &Request, desk: &Desk) -> Answer {
+/// Changes the server that the path names.
+fn change_server(request: &Request, desk: &Desk) -> Answer {
     if let Some(refusal) = desk.refusal(request) {
         return refusal;
     }
-    let refused = |what: &str| json(400, &failure(what, "see `weir server add --help`"));
-    let Ok(number) = request.path.trim_start_matches(SERVER_PATH).parse::<u16>() else {
-        return refused("a server has a number");
+    let path = request.path.trim_start_matches(SERVER_PATH);
+    let (number, part) = path.split_once('/').map_or((path, None), |(number, part)| (number, Some(part)));
+    let Ok(number) = number.parse::<u16>() else {
+        return json(400, &failure("a server has a number", "see `weir server add --help`"));
     };
+    match part {
+        None => add_server(request, desk, number),
+        Some("state") => match serde_json::from_slice::<StateBody>(&request.body) {
+            Ok(StateBody { state }) => {
+                let ask = |answer| Question::SetServerState(ServerId(number), state, answer);
+                changed(desk.ask(ask), || serde_json::json!({ "server": number }))
+            }
+            Err(error) => {
+                json(400, &failure(&format!("not a state: {error}"), "see `weir server retire --help`"))
+            }
+        },
+        Some(_) => json(404, &failure("no such resource", "a server has a state")),
+    }
+}
+
+/// Takes in a server that runs; the body is its table in the configuration, with the addresses at which it listens.
+fn add_server(request: &Request, desk: &Desk, number: u16) -> Answer {
+    let refused = |what: &str| json(400, &failure(what, "see `weir server add --help`"));
     let config = std::str::from_utf8(&request.body).map_err(|error| error.to_string());
     match config.and_then(ServerConfig::described) {
         Ok(config) => {

@@ -99,6 +99,8 @@ pub(crate) enum Question {
     SetSpeed(TargetId, Option<DeviceSpeed>, SyncSender<bool>),
     /// One more server.
     AddServer(ServerId, Box<ServerConfig>, SyncSender<Result<(), NotChanged>>),
+    /// Another state of this server, which must have that number.
+    SetServerState(ServerId, TargetState, SyncSender<Result<(), NotChanged>>),
     /// One more target.
     AddTarget(TargetId, Box<TargetConfig>, SyncSender<Result<(), NotChanged>>),
     /// Another state of a target.

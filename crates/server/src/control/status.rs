@@ -10,6 +10,7 @@ pub(crate) struct Status {
     pub(crate) server: u16,
     pub(crate) version: &'static str,
     pub(crate) boot: String,
+    pub(crate) state: TargetState,
     pub(crate) uptime_seconds: f64,
     pub(crate) policy: String,
     pub(crate) scheduler: String,

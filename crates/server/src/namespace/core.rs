@@ -149,10 +149,13 @@ impl Namespace {
         &mut self.targets
     }
 
-    /// Takes another server of the store in: new directories have their homes on it, too.
-    pub(crate) fn add_server(&mut self, server: ServerId) {
-        self.settings.servers.push(server);
-        self.ring = Ring::new(self.settings.servers.iter().copied());
+    /// Has new directories of the root, or of one with `spread`, have their homes on these servers. A directory stays where it
+    /// is, and its number says where that is: so servers that know of other rings never disagree.
+    pub(crate) fn spread_over(&mut self, servers: Vec<ServerId>) {
+        if self.settings.servers != servers {
+            self.ring = Ring::new(servers.iter().copied());
+            self.settings.servers = servers;
+        }
     }
 
     /// Takes another target of the store in.

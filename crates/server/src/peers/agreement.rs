@@ -9,7 +9,7 @@ use rustix::fs::fsync;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use weir_placement::TargetId;
+use weir_placement::{ServerId, TargetId};
 use weir_wire::{
     Decided, QuotaLimits, QuotaOwner, ServerRecord, SharingNames, Stamp, StoreSettings, TargetRecord,
     TargetState,
@@ -88,11 +88,22 @@ impl Agreement {
         milliseconds: u64,
     ) -> io::Result<()> {
         let mut wanted = self.settings.clone();
+        self.decide_in(&mut wanted, target, description, state, milliseconds);
+        self.keep(wanted)
+    }
+
+    fn decide_in(
+        &self,
+        wanted: &mut StoreSettings,
+        target: TargetId,
+        description: String,
+        state: TargetState,
+        milliseconds: u64,
+    ) {
         let before = wanted.target(target).map_or(Stamp::default(), |record| record.state.stamp);
         let mut decided = Decided { value: state, stamp: before };
         decided.decide(state, milliseconds, self.server);
         wanted.follow_target(&TargetRecord { target, description, state: decided });
-        self.keep(wanted)
     }
 
     /// Decides the limits of one owner anew, and keeps the decision on stable storage.
@@ -115,9 +126,33 @@ impl Agreement {
     ///
     /// # Errors
     /// The file cannot be written; nothing is decided then.
-    pub(crate) fn decide_server(&mut self, record: &ServerRecord) -> io::Result<()> {
+    pub(crate) fn admit_server(&mut self, record: &ServerRecord) -> io::Result<()> {
         let mut wanted = self.settings.clone();
         wanted.follow_server(record);
+        self.keep(wanted)
+    }
+
+    /// Decides the state or the addresses of this server anew, and with them the state of some of its targets. All of it is
+    /// kept on stable storage at once. `description` is the server's configuration.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing is decided then.
+    pub(crate) fn decide_server(
+        &mut self,
+        description: String,
+        state: TargetState,
+        targets: &[(TargetId, String)],
+        milliseconds: u64,
+    ) -> io::Result<()> {
+        let mut wanted = self.settings.clone();
+        let server = ServerId(self.server);
+        let before = wanted.server(server).map_or(Stamp::default(), |record| record.state.stamp);
+        let mut decided = Decided { value: state, stamp: before };
+        decided.decide(state, milliseconds, self.server);
+        wanted.follow_server(&ServerRecord { server, description, state: decided });
+        for (target, description) in targets {
+            self.decide_in(&mut wanted, *target, description.clone(), state, milliseconds);
+        }
         self.keep(wanted)
     }
 

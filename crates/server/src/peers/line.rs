@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_placement::ServerId;
 use weir_wire::{
@@ -41,15 +42,34 @@ pub(crate) type Answer = Result<(PeerReply, Vec<u8>), PeerFailure>;
 pub(crate) struct PeerAccess {
     /// Folder of the whole store, where servers on this host leave their addresses.
     pub(crate) home: PathBuf,
-    /// `host:port` from the configuration, when it names a port.
-    pub(crate) configured: Option<String>,
+    /// `host:port` from the configuration, when it names a port, or where the peer went since.
+    pub(crate) configured: Place,
     pub(crate) credential: Credential,
     pub(crate) client: ClientId,
+}
+
+/// The address of a peer, which may change while its thread runs.
+#[derive(Clone, Default)]
+pub(crate) struct Place(Arc<Mutex<Option<String>>>);
+
+impl Place {
+    pub(crate) fn new(address: Option<String>) -> Place {
+        Place(Arc::new(Mutex::new(address)))
+    }
+
+    fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, address: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+    }
 }
 
 /// The sending side of one peer's thread.
 pub(crate) struct Peer {
     queue: SyncSender<Ask>,
+    place: Place,
 }
 
 enum Line {
@@ -64,12 +84,18 @@ impl Peer {
     /// [`ServerError::Loop`] when the system refuses a thread.
     pub(crate) fn start(server: ServerId, access: PeerAccess) -> Result<Peer, ServerError> {
         let (queue, receiver) = sync_channel(QUEUE_MAX);
+        let place = access.configured.clone();
         std::thread::Builder::new()
             .name(format!("peer-{server}"))
             .stack_size(STACK_BYTES)
             .spawn(move || serve(server, &access, &receiver))
             .map_err(|source| ServerError::Loop { what: "start a peer thread", source })?;
-        Ok(Peer { queue })
+        Ok(Peer { queue, place })
+    }
+
+    /// The peer is at another address from now on. A connection to its old place ends with the process there.
+    pub(crate) fn redirect(&self, address: String) {
+        self.place.set(address);
     }
 
     /// Hands a request over; when the queue is full it is answered at once.
@@ -128,7 +154,7 @@ fn connect(server: ServerId, access: &PeerAccess) -> io::Result<Line> {
     let mut line = match unix {
         Some(stream) => Line::Unix(stream),
         None => {
-            let tcp = announced.map(|address| address.tcp).or_else(|| access.configured.clone());
+            let tcp = announced.map(|address| address.tcp).or_else(|| access.configured.get());
             let address = crate::ports::resolve(&tcp.ok_or(io::ErrorKind::NotFound)?)?;
             let stream = TcpStream::connect_timeout(&address, SILENCE)?;
             stream.set_nodelay(true)?;
@@ -136,11 +162,11 @@ fn connect(server: ServerId, access: &PeerAccess) -> io::Result<Line> {
         }
     };
     line.set_timeouts()?;
-    greet(&mut line, access)?;
+    greet(&mut line, server, access)?;
     Ok(line)
 }
 
-fn greet(line: &mut Line, access: &PeerAccess) -> io::Result<()> {
+fn greet(line: &mut Line, server: ServerId, access: &PeerAccess) -> io::Result<()> {
     let mut nonce = [0; 32];
     rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
     let claims = access.credential.claims.clone();
@@ -150,7 +176,10 @@ fn greet(line: &mut Line, access: &PeerAccess) -> io::Result<()> {
     };
     let prove = Request::Prove { proof: access.credential.prove(&nonce, &theirs) };
     match exchange(line, RequestId(0), &prove, &[])?.0 {
-        Reply::Welcome { proof, .. } if access.credential.server_is_genuine(&nonce, &theirs, &proof) => {
+        // At the address of a server that went elsewhere, another one may listen.
+        Reply::Welcome { server: found, proof, .. }
+            if found == server && access.credential.server_is_genuine(&nonce, &theirs, &proof) =>
+        {
             Ok(())
         }
         _ => Err(io::ErrorKind::PermissionDenied.into()),

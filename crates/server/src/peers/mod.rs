@@ -126,6 +126,14 @@ impl Peers {
         self.lines.insert(server, peer);
     }
 
+    /// A server is at another address.
+    pub(crate) fn redirect(&mut self, server: ServerId, address: ServerAddress) {
+        if let Some(peer) = self.lines.get(&server) {
+            peer.redirect(address.tcp.clone());
+        }
+        self.addresses.insert(server, address);
+    }
+
     /// Notes where a server listens.
     pub(crate) fn note_address(&mut self, server: ServerId, address: ServerAddress) {
         self.addresses.insert(server, address);

@@ -176,6 +176,10 @@ impl Server {
             Question::SetAllocator(name, answer) => {
                 let _ = answer.try_send(self.decide_allocator(name));
             }
+            Question::SetServerState(server, state, answer) => {
+                // The caller may have given up.
+                let _ = answer.send(self.set_server_state(server, state));
+            }
             Question::AddServer(server, config, answer) => {
                 let _ = answer.try_send(self.add_server(server, &config));
             }

@@ -4,7 +4,7 @@ use super::Server;
 use crate::clock::wall_seconds;
 use crate::error::ServerError;
 use crate::links::claims;
-use crate::peers::line::{Answer, Peer, PeerAccess};
+use crate::peers::line::{Answer, Peer, PeerAccess, Place};
 use crate::requests::arrival::Sink;
 use crate::requests::request::{Outcome, Step, Token};
 use std::collections::HashMap;
@@ -36,10 +36,10 @@ impl Server {
     /// As [`Server::meet_peers`].
     pub(super) fn meet(&mut self, server: ServerId) -> Result<(), ServerError> {
         let claims = claims::of_server(self.site.id, wall_seconds(), CREDENTIAL_SECONDS);
-        let configured = self.site.config.servers[usize::from(server.0)].listen.clone();
+        let configured = Some(self.site.config.servers[usize::from(server.0)].listen.clone());
         let access = PeerAccess {
             home: self.peers.home().to_path_buf(),
-            configured: Some(configured).filter(|address| !address.ends_with(":0")),
+            configured: Place::new(configured.filter(|address| !address.ends_with(":0"))),
             credential: self.site.key.mint(claims),
             client: ClientId(self.site.boot),
         };

@@ -5,7 +5,7 @@
 //! reports that it has no object there, by records that no power loss takes back.
 
 use super::Server;
-use crate::config::{BackendKind, ServerConfig, TargetConfig};
+use crate::config::{BackendKind, ServerConfig, Taken, TargetConfig};
 use crate::control::question::NotChanged;
 use crate::durability::Deferred;
 use crate::notices::notice;
@@ -14,7 +14,9 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use weir_placement::{ServerId, TargetId};
-use weir_wire::{limits, LeavingReport, ServerRecord, ServerReport, TargetRecord, TargetState};
+use weir_wire::{
+    limits, Decided, LeavingReport, ServerAddress, ServerRecord, ServerReport, TargetRecord, TargetState,
+};
 
 /// Fill up to which the other targets take the bytes of one that retires, in hundredths: the rest is for files that grow.
 const FILL_MAX_PERCENT: u64 = 95;
@@ -66,6 +68,10 @@ impl Server {
         }
         if config.state.is_closed() {
             return Err(NotChanged::refused("a new target is open".into(), "leave `state` away".into()));
+        }
+        if own.state.is_closed() {
+            let what = format!("server {} takes no new files", self.site.id);
+            return Err(NotChanged::refused(what, "add the target to another server".into()));
         }
         if self.durability.is_durable() && config.backend == BackendKind::Ram {
             let what = "a ram target keeps nothing over a restart, and this store keeps its files";
@@ -170,6 +176,16 @@ impl Server {
             let what = format!("target {target} is the last {kind} target that takes files");
             return Err(NotChanged::refused(what, hint));
         }
+        self.check_room((&format!("target {target}"), &[target]), (kind, &heirs), hint + ", or remove files")
+    }
+
+    /// Checks that some targets have room for the bytes of others, which leave; reports of targets are up to date here.
+    pub(super) fn check_room(
+        &self,
+        (name, leaving): (&str, &[TargetId]),
+        (kind, heirs): (&str, &[TargetId]),
+        hint: String,
+    ) -> Result<(), NotChanged> {
         let reports = self.peers.all_reports(self.clock.now());
         let fills: HashMap<TargetId, (u64, u64)> = reports
             .iter()
@@ -181,15 +197,16 @@ impl Server {
             (capacity / 100 * FILL_MAX_PERCENT).saturating_sub(used)
         };
         let room_bytes: u64 = heirs.iter().map(room).sum();
-        let used_bytes = fills.get(&target).map_or(0, |&(_, used)| used);
-        if used_bytes > room_bytes {
-            let what = format!(
-                "target {target} holds {used_bytes} bytes, and the other {kind} targets have room for {room_bytes} \
-                 up to {FILL_MAX_PERCENT} % of their capacity"
-            );
-            return Err(NotChanged::refused(what, hint + ", or remove files"));
+        let used_bytes: u64 =
+            leaving.iter().map(|target| fills.get(target).map_or(0, |&(_, used)| used)).sum();
+        if used_bytes <= room_bytes {
+            return Ok(());
         }
-        Ok(())
+        let what = format!(
+            "{name} holds {used_bytes} bytes, and the other {kind} targets have room for {room_bytes} up to \
+             {FILL_MAX_PERCENT} % of their capacity"
+        );
+        Err(NotChanged::refused(what, hint))
     }
 
     /// Checks that no home has an object on a target, and nothing here uses its memory.
@@ -244,8 +261,8 @@ impl Server {
         if number != next || number >= limits::SERVERS {
             return refused("it is not the next server of the store", &format!("the next one is {next}"));
         }
-        if config.targets.iter().any(|target| target.state.is_closed()) {
-            return refused("the targets of a new server are open", "leave `state` away");
+        if config.state.is_closed() || config.targets.iter().any(|target| target.state.is_closed()) {
+            return refused("a new server and its targets are open", "leave `state` away");
         }
         if self.durability.is_durable()
             && config.targets.iter().any(|target| target.backend == BackendKind::Ram)
@@ -253,8 +270,8 @@ impl Server {
             let what = "a ram target keeps nothing over a restart, and this store keeps its files";
             return refused(what, "give the server targets of backend dir");
         }
-        let record = ServerRecord { server, description: config.description() };
-        self.peers.agreement().decide_server(&record)?;
+        let record = ServerRecord { server, description: config.description(), state: Decided::default() };
+        self.peers.agreement().admit_server(&record)?;
         self.put_targets_in_force();
         self.tell_of_targets();
         Ok(())
@@ -262,18 +279,37 @@ impl Server {
 
     fn put_server_in_force(&mut self, record: &ServerRecord) {
         let server = record.server;
+        let before = self.site.config.servers.get(usize::from(server.0)).map(|config| config.state);
         match self.site.config.take_server(record) {
-            Ok(true) => {}
-            Ok(false) => return,
+            Ok(Taken::Known) => {}
+            Ok(Taken::New) => {
+                if let Err(error) = self.meet(server) {
+                    notice!("server {server}, which joined, cannot be asked: {error}");
+                }
+                let targets = self.site.config.targets().into_iter().filter(|target| target.server == server);
+                targets.for_each(|target| self.namespace.add_target(target));
+                notice!("server {server} joined");
+            }
+            Ok(Taken::Moved) => {
+                let config = &self.site.config.servers[usize::from(server.0)];
+                let (tcp, control) = (config.listen.clone(), config.control.clone());
+                notice!("server {server} is at {tcp} now");
+                self.peers.redirect(server, ServerAddress { server, tcp, unix: None, control });
+            }
             Err(error) => return notice!("{error}"),
         }
-        if let Err(error) = self.meet(server) {
-            notice!("server {server}, which joined, cannot be asked: {error}");
+        let state = record.state.value;
+        if before.is_some_and(|before| before != state) {
+            notice!("server {server} is {state:?}");
         }
-        self.namespace.add_server(server);
-        let targets = self.site.config.targets().into_iter().filter(|target| target.server == server);
-        targets.for_each(|target| self.namespace.add_target(target));
-        notice!("server {server} joined");
+    }
+
+    /// Has new trees have their homes on the servers that take them.
+    fn spread_trees(&mut self) {
+        let servers = (0..).map(ServerId).zip(&self.site.config.servers);
+        let open = servers.filter(|(_, config)| !config.state.is_closed()).map(|(server, _)| server);
+        let open = open.collect();
+        self.namespace.spread_over(open);
     }
 
     /// Brings the servers, the targets here and the placer to what was agreed.
@@ -281,6 +317,7 @@ impl Server {
         for record in self.peers.agreement().settings().servers.clone() {
             self.put_server_in_force(&record);
         }
+        self.spread_trees();
         for record in self.peers.agreement().settings().targets.clone() {
             self.put_target_in_force(&record);
         }
@@ -343,7 +380,7 @@ impl Server {
     }
 
     /// Tells the other servers at once.
-    fn tell_of_targets(&mut self) {
+    pub(super) fn tell_of_targets(&mut self) {
         let now = self.clock.now();
         self.report_targets();
         self.report_leaving();

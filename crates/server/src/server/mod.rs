@@ -22,7 +22,8 @@
 //! | `waiting` | a request that waits for an intent, and the end of its service |
 //! | `showing`, `exchange` | reports to the control API and to other servers |
 //! | `agreement` | settings of the whole store |
-//! | `membership` | targets that join and leave |
+//! | `retirement` | the retirement of this server |
+//! | `membership` | targets and servers that join, targets that leave |
 //! | `placement` | reports of targets |
 //! | `recovery`, `confirmations` | the start, and files with other homes |
 //! | `effects` | the work of targets and other servers for a decision |
@@ -52,6 +53,7 @@ mod questions;
 mod reading;
 mod records;
 mod recovery;
+mod retirement;
 mod room;
 mod routing;
 mod service;
@@ -151,7 +153,10 @@ impl Server {
         let wrong = |what| ServerError::Configuration { path: folder.to_path_buf(), what };
         let sharing = config.sharing().map_err(wrong)?;
         let agreement = Agreement::open(folder, id.0, config.settings(&sharing));
+        let filed = config.servers[usize::from(id.0)].clone();
         config.take_records(agreement.settings()).map_err(wrong)?;
+        // A server is where its file says, wherever it was before.
+        config.servers[usize::from(id.0)].put_at(filed);
         let own = &config.servers[usize::from(id.0)];
         let boot = draw_boot()?;
         let durability = Durability::prepare(folder, config.is_durable());
@@ -190,6 +195,7 @@ impl Server {
             leaving: Leaving::default(),
             site: Site { id, boot, key, config, folder: folder.to_path_buf(), objects_open },
         };
+        server.decide_own_place()?;
         server.put_settings_in_force();
         server.recover(folder, losses)?;
         Ok(server)

@@ -79,6 +79,7 @@ impl Server {
             server: self.site.id.0,
             version: env!("CARGO_PKG_VERSION"),
             boot: format!("{:016x}", self.site.boot),
+            state: self.site.config.servers[usize::from(self.site.id.0)].state,
             uptime_seconds: seconds(now),
             policy: sharing.policy().to_string(),
             scheduler: sharing.algorithm().to_string(),

@@ -261,3 +261,71 @@ fn only_the_next_server_joins_and_only_by_who_knows_the_key() {
     assert_eq!(cluster.join_server(1, "dir", "64MiB").status, 200);
     assert_eq!(cluster.status(0)["servers"], 2);
 }
+
+fn change_server(cluster: &Cluster, server: usize, state: &str) -> weir_testing::Answer {
+    cluster.put(server, &format!("/v1/servers/{server}/state"), state)
+}
+
+/// One decision closes a server and its targets, and one opens them; a kill in between changes nothing.
+#[test]
+fn a_server_retires_keeps_its_trees_and_gets_no_new_ones() {
+    let mut cluster = Cluster::start(&servers(3, 2, "dir", "64MiB"));
+    assert_eq!(homes(&cluster, "before").len(), 3);
+    let other = cluster.put(0, "/v1/servers/2/state", RETIRING);
+    assert_eq!(other.status, 409);
+    assert!(other.body.contains("another one"), "{}", other.body);
+    assert_eq!(change_server(&cluster, 2, RETIRED).status, 409, "its targets take files");
+    assert_eq!(change_server(&cluster, 2, "{\"state\": \"gone\"}").status, 400);
+    assert_eq!(cluster.put(2, "/v1/servers/2/colour", RETIRING).status, 404);
+    for token in [None, Some("forged")] {
+        let control = &cluster.address(2).control;
+        assert_eq!(put(control, "/v1/servers/2/state", RETIRING, token).status, 401);
+    }
+    assert_eq!(change_server(&cluster, 2, RETIRING).status, 200);
+    assert_eq!(change_server(&cluster, 2, RETIRING).status, 200, "a repeated request changes nothing");
+    cluster.kill_server(2);
+    cluster.start_server(2);
+    assert_eq!(cluster.status(2)["state"], "retiring");
+    let states_of = |cluster: &Cluster| -> Vec<String> {
+        states(cluster, 2).into_iter().map(|(_, state)| state).collect()
+    };
+    assert_eq!(states_of(&cluster), ["retiring", "retiring"]);
+    wait_until("no new tree has its home there", || homes(&cluster, &random_label()).len() == 2);
+    let mut labels = Vec::new();
+    wait_until("no new file lies there", || {
+        labels.push(random_label());
+        stripes(&cluster, 0, labels.last().expect("one")).len() == 4
+    });
+    assert_eq!(change_server(&cluster, 2, "{\"state\": \"open\"}").status, 200);
+    assert_eq!(states_of(&cluster), ["open", "open"]);
+    wait_until("new trees have their homes there again", || homes(&cluster, &random_label()).len() == 3);
+    assert_eq!(change_server(&cluster, 2, RETIRING).status, 200);
+    assert_eq!(change_server(&cluster, 2, RETIRED).status, 503, "its targets are there");
+    // Files that were placed there until the homes knew go.
+    let mut line = cluster.root(0);
+    for label in labels {
+        (0..24).for_each(|number| assert_eq!(line.unlink(&format!("{label}-{number}"), false), Reply::Done));
+    }
+    for target in ["2.0", "2.1"] {
+        wait_until("it has left", || {
+            cluster.change_target(2, &format!("{target}/state"), RETIRED).status == 200
+        });
+    }
+    assert_eq!(change_server(&cluster, 2, RETIRED).status, 200);
+    for state in [RETIRING, "{\"state\": \"open\"}"] {
+        assert_eq!(change_server(&cluster, 2, state).status, 409);
+    }
+    let answer = cluster.change_target(2, "2.2", DIR);
+    assert!(answer.status == 409 && answer.body.contains("takes no new files"), "{}", answer.body);
+    for server in 0..3 {
+        cluster.kill_server(server);
+        cluster.start_server(server);
+    }
+    assert_eq!(cluster.status(2)["state"], "retired");
+    wait_until("the homes of new trees are as before", || homes(&cluster, &random_label()).len() == 2);
+    assert_eq!(change_server(&cluster, 1, RETIRING).status, 200);
+    let answer = change_server(&cluster, 0, RETIRING);
+    assert_eq!(answer.status, 409);
+    assert!(answer.body.contains("is the last one that takes files"), "{}", answer.body);
+    assert_eq!(cluster.status(0)["state"], "open");
+}

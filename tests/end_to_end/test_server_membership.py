@@ -1,0 +1,227 @@
+"""Servers join a store of several hosts and retire while programs use it; what cannot be done leaves all as it was."""
+
+import json
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import hosts
+import pytest
+from hosts import DURABLE, Hosts
+from seeds import seed
+from store import program
+from waits import PATIENCE_SECONDS
+
+pytestmark = pytest.mark.skipif(bool(hosts.missing()), reason=hosts.missing())
+
+NODES = ["node1", "node2", "node3"]
+WRITER = Path(__file__).parent / "programs/changes.py"
+
+
+@pytest.fixture
+def network() -> Iterator[Hosts]:
+    """Three hosts with a durable store, the host that it is deployed from, and a host that is new to the store."""
+    with hosts.hosts(["desk", *NODES, "node4"]) as network:
+        file = network.folder / "cluster.toml"
+        file.write_text(DURABLE)
+        network.deploy(file, "--nodes", ",".join(NODES))
+        yield network
+
+
+def start_writers(network: Hosts) -> "dict[str, subprocess.Popen[str]]":
+    """A program on each host changes files of its own: through the mount, and by the library alone."""
+    begun = {}
+    stop = network.folder / "stop"
+    choices = random.Random(seed())
+    for name, options in (("node1", ["--prefix", "/weir"]), ("node2", None), ("node3", None)):
+        root = "/weir" if options else str(network.home / "mnt")
+        words = ["python3", str(WRITER), f"{root}/of-{name}", str(stop), str(choices.randrange(1 << 32))]
+        run = [network.program, "run", *options, "--"] if options else []
+        begun[name] = network[name].start(*run, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for process in begun.values():
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+    return begun
+
+
+def end_writers(network: Hosts, begun: "dict[str, subprocess.Popen[str]]") -> None:
+    (network.folder / "stop").touch()
+    for name, process in begun.items():
+        said, errors = process.communicate(timeout=PATIENCE_SECONDS)
+        assert process.returncode == 0, f"{name}: {said}{errors}"
+        print(name, said.strip())
+
+
+def folder_on(network: Hosts, name: str, number: int) -> str:
+    """Make a directory of the root whose home is a server, from a host."""
+    making = (
+        "import os, sys\n"
+        "for number in range(400):\n"
+        "    folder = f'{sys.argv[1]}-{number}'\n"
+        "    os.mkdir(folder)\n"
+        "    if os.stat(folder).st_ino >> 48 == int(sys.argv[2]):\n"
+        "        sys.exit(print(folder))\n"
+        "sys.exit('no directory has this home')\n"
+    )
+    return network[name].run("python3", "-c", making, network.home / "mnt" / name, str(number)).stdout.strip()
+
+
+def status(network: Hosts, code: int | None = 0) -> list[dict[str, object]]:
+    answer = network["desk"].weir("status", "--output", "json", code=code)
+    servers: list[dict[str, object]] = json.loads(answer.stdout)["servers"]
+    return servers
+
+
+def copies(network: Hosts) -> dict[str, str]:
+    """The descriptions and configurations on all hosts."""
+    script = f"cd {network.home} && cat member.json cluster.toml cluster.json deployment/* 2>/dev/null; ls servers"
+    return {host.name: host.run("sh", "-c", script, code=None).stdout for host in network.all}
+
+
+HOLDER = """
+import fcntl, os, select, sys
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(file, fcntl.LOCK_EX)
+os.write(file, b"before ")
+print("held", flush=True)
+while not select.select([sys.stdin], [], [], 0.1)[0]:
+    os.fstat(file)  # As after a restart, a program claims its locks again with its next call.
+sys.stdin.readline()
+os.write(file, b"after")
+os.fsync(file)
+print(os.pread(file, 100, 0).decode(), flush=True)
+sys.stdin.readline()
+"""
+
+
+def interrupt(network: Hosts, choices: random.Random, *words: str) -> None:
+    """Kill a command at a random moment, and then now and then a host's server, which is started again."""
+    desk = network["desk"]
+    command = desk.command(network.program, *words)
+    running = subprocess.Popen(command, env=network.variables(), start_new_session=True, stderr=subprocess.DEVNULL)
+    try:
+        running.wait(choices.uniform(0.4, 6.0))
+    except subprocess.TimeoutExpired:
+        desk.run("pkill", "-KILL", "-f", " ".join(words), code=None)
+        running.wait()
+    if choices.random() < 0.5:
+        network[choices.choice(NODES)].run("pkill", "-KILL", "weir-server", code=None)
+        network.deploy()
+
+
+def told(network: Hosts, *words: str) -> dict[str, object]:
+    """The JSON that a command on the desk prints."""
+    answer: dict[str, object] = json.loads(network["desk"].weir(*words, "--output", "json").stdout)
+    return answer
+
+
+def test_servers_join_and_retire_and_programs_go_on(network: Hosts) -> None:
+    desk, mount = network["desk"], network.home / "mnt"
+    begun = start_writers(network)
+    added = told(network, "server", "add", "--host", "node4")
+    assert (added["server"], added["host"]) == (3, "node4")
+    # Trees and stripes go to the new server from every host, and every host sees them.
+    new = folder_on(network, "node4", 3)
+    network["node2"].run("sh", "-c", f"seq 300000 >{new}/numbers")
+    network["node1"].run("sh", "-c", f"seq 300000 | cmp - {new}/numbers")
+    old = folder_on(network, "node1", 2)
+    network["node2"].run("sh", "-c", f"cd {old} && mkdir inner && seq 200000 >inner/numbers && ln inner/numbers hard")
+    words = ["run", "--prefix", "/weir", "--", "python3", "-c", HOLDER, f"/weir/{Path(old).name}/held"]
+    holder = network["node2"].start(network.program, *words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdin is not None and holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    retired = told(network, "server", "retire", "2", "--to", "node1")
+    assert (retired["state"], retired["host"]) == ("retired", "node1")
+    end_writers(network, begun)
+    locked = network["node4"].run("flock", "--nonblock", f"{old}/held", "true", code=None)
+    assert locked.returncode == 1, "the lock outlives the move"
+    print("on", file=holder.stdin, flush=True)
+    assert holder.stdout.readline() == "before after\n"
+    holder.communicate("end\n", timeout=PATIENCE_SECONDS)
+    assert network["node3"].run("ls", network.home / "servers").stdout.split() == ["2.sealed"]
+    assert network["node3"].run("pgrep", "weir-server", code=None).stdout == ""
+    again = told(network, "server", "retire", "2")
+    assert (again["host"], again["objects_moved"]) == ("node1", 0), "called again, there is nothing to do"
+    # Its host is not needed any more.
+    network["node3"].cut()
+    network["node1"].run("sh", "-c", f"cd {old} && seq 200000 | cmp - hard && echo more >>inner/numbers")
+    homes = network["node2"].run("sh", "-c", f"cd {mount} && mkdir $(seq -f later%g 60) && stat -c %i later*").stdout
+    assert {int(ino) >> 48 for ino in homes.split()} == {0, 1, 3}
+    network["node3"].join()
+    desk.weir("down")
+    network.deploy()
+    desk.weir("config", "diff")
+    targets = [each["target"] for each in json.loads(desk.weir("targets", "--output", "json").stdout)["targets"]]
+    assert targets == ["0.0", "1.0", "3.0"]
+    network["node3"].run("sh", "-c", f"cd {old} && tail -n 1 hard | grep -q more && grep -q 'before after' held")
+    assert "went from here to another host" in network["node3"].weir("serve", "server", "2", code=1).stderr
+    other = network.folder / "other.toml"
+    other.write_text(DURABLE)
+    assert "has 4 servers, and 3 are wanted" in network.deploy(other, "--nodes", "node1,node2,node4", code=1)
+
+
+def test_what_cannot_be_done_is_said_and_changes_nothing(network: Hosts) -> None:
+    desk = network["desk"]
+    before = copies(network)
+    listener = (
+        "import socket,time; s=socket.create_server(('10.77.0.5', 7700)); print('x', flush=True); time.sleep(600)"
+    )
+    process = network["node4"].start("python3", "-c", listener, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    for arguments, said in (
+        (["add"], "several hosts"),
+        (["add", "--host", "10.77.0.2"], "are one host"),
+        (["add", "--host", "node4", "--network", "10.9.0.0/16"], "no address in 10.9.0.0/16"),
+        # This is found out on the new host, when the configuration has gone round.
+        (["add", "--host", "node4"], "node4: cannot listen at 10.77.0.5, port 7700"),
+        (["retire", "1", "--to", "node2"], "is on node2 already"),
+        (["retire", "1", "--to", "node4"], "is no host of the store"),
+    ):
+        answer = desk.weir("server", *arguments, code=None)
+        assert answer.returncode in (1, 2) and said in answer.stderr and answer.stderr.count("error:") == 1, answer
+    network["node4"].run("pkill", "--full", "create_server")
+    process.communicate()
+    assert copies(network) == before
+    record = network.folder / "desk/state/weir/deployment/store.json"
+    text = record.read_text()
+    document = json.loads(text)
+    # Hosts that do not answer are given up soon.
+    hurried = {**document, "options": f"{network.ssh_options} -oConnectTimeout=2"}
+    record.write_text(json.dumps(hurried))
+    network["node4"].cut()
+    assert "node4" in desk.weir("server", "add", "--host", "node4", code=1).stderr
+    network["node4"].join()
+    network["node3"].cut()
+    for words in (["add", "--host", "node4"], ["retire", "1"]):
+        answer = desk.weir("server", *words, code=1)
+        assert "answer" in answer.stderr and answer.stderr.count("error:") == 1, answer
+    network["node3"].join()
+    old = network.folder / "old"
+    own = program()[0]
+    alter = 's/"version": "[^"]*"/"version": "0.0.1"/'
+    old.write_text(f'#!/bin/sh\n[ $(hostname) = node4 ] || exec {own} "$@"\n{own} "$@" | sed \'{alter}\'\n')
+    old.chmod(0o755)
+    record.write_text(json.dumps({**document, "program": str(old)}))
+    assert "node4 has weir 0.0.1" in desk.weir("server", "add", "--host", "node4", code=1).stderr
+    record.write_text(text)
+    assert copies(network) == before
+
+
+def test_commands_that_were_killed_go_on(network: Hosts) -> None:
+    """Commands are killed at random moments, and servers with them, while programs go on."""
+    choices = random.Random(seed())
+    folder = folder_on(network, "node1", 2)
+    network["node1"].run("sh", "-c", f"seq 300000 >{folder}/numbers")
+    begun = start_writers(network)
+    add, retire = ("server", "add", "--host", "node4"), ("server", "retire", "2", "--to", "node2")
+    for words in (add, retire, retire):
+        interrupt(network, choices, *words)
+    made = int(str(told(network, *add)["server"]))
+    assert told(network, *retire)["state"] == "retired"
+    end_writers(network, begun)
+    network["desk"].weir("config", "diff")
+    assert [server["up"] for server in status(network)] == [True] * (made + 1)
+    for name in (*NODES, "node4"):
+        network[name].run("sh", "-c", f"seq 300000 | cmp - {folder}/numbers")
