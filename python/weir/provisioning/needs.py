@@ -1,4 +1,4 @@
-"""The rates that a job needs, and the part of a storage system's rates that is left under the job's pattern of calls."""
+"""The rates that a job needs, and the part of a system's rates that is left under the job's pattern of calls."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -185,3 +185,21 @@ def io_seconds(identity: Identity, rates: Guarantees) -> float:
         if reached:
             total += work(identity, kind) / reached
     return total
+
+
+def reached(needs: Needs, rates: Guarantees) -> float:
+    """The least part of a needed rate that is reached.
+
+    Args:
+        needs: The needed rates.
+        rates: The expected rates; a kind of unknown rate counts as reached.
+
+    Returns:
+        A number from 0 to 1.
+    """
+    parts = [1.0]
+    for kind in KINDS:
+        needed, got = needs.rate(kind), rate(rates, kind)
+        if needed and got is not None:
+            parts.append(got / needed)
+    return min(parts)
