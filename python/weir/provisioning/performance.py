@@ -21,6 +21,7 @@ Basis = Literal["measured", "another system", "devices", "assumed"]
 """Ground of an expectation: measured systems of the kind, another product on such devices, the devices' own rates,
 or rates that are assumed of their class."""
 ASSUMED_RATES: Mapping[str, tuple[float, float]] = {
+    "disk": (150e6, 150e6),
     "hdd": (150e6, 150e6),
     "ssd": (500e6, 450e6),
     "nvme": (2.5e9, 1.5e9),

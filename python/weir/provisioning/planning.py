@@ -13,7 +13,7 @@ from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.identity import Identity
 from weir.provisioning.jobs import Job
 from weir.provisioning.mapping import Coverages, Mapping
-from weir.provisioning.needs import KINDS, Kind, Needs, effective, needs, rate
+from weir.provisioning.needs import KINDS, Kind, Needs, amount, effective, needs, rate
 from weir.provisioning.performance import PerformanceModel, devices_of
 from weir.provisioning.resources import Resources
 from weir.provisioning.selection import Select, Selected, by_policy
@@ -69,17 +69,6 @@ class Planner:
         """The performance model."""
         return self._model
 
-    def map(self, identity: Identity) -> Mapping:
-        """Choose the objective of a job.
-
-        Args:
-            identity: The job.
-
-        Returns:
-            The choice.
-        """
-        return self._coverages.map(identity)
-
     def plan(
         self,
         identity: Identity,
@@ -107,7 +96,7 @@ class Planner:
             ProvisioningError: No deployment can serve the job; the error says which wish cannot be met.
         """
         wishes = wishes if wishes is not None else of_hints("the job", job.hints if job else {})
-        mapping = self.map(identity)
+        mapping = self._coverages.map(identity, wishes.semantics)
         task = Task(
             name=name or _name(identity, job),
             identity=identity,
@@ -195,7 +184,8 @@ def _task_needs(identity: Identity, sslo: Sslo, wishes: Wishes) -> Needs:
 
     def needed(kind: Kind) -> float | None:
         wanted, offered = own.rate(kind), rate(given, kind)
-        return wanted if wanted is None or offered is None else min(wanted, offered)
+        # An objective without a measured rate asks for none.
+        return None if wanted is None or offered is None else min(wanted, offered)
 
     return Needs(
         read_bytes_per_second=wishes.read_bytes_per_second or needed("read"),
@@ -222,9 +212,8 @@ def _fast_enough(found: Sequence[Candidate], task: Task) -> Sequence[Candidate]:
             best = max(found, key=lambda each: rate(each.deployment.expected, kind) or 0.0)
             system = best.deployment.system
             raise ProvisioningError(
-                f"no deployment {kind}s {least / 1e9:.6g} GB/s: the fastest reaches"
-                f" {(rate(best.deployment.expected, kind) or 0.0) / 1e9:.3g} GB/s"
-                f" by {system.servers} servers of {system.device}",
+                f"no deployment {kind}s {amount(least)}/s: the fastest reaches"
+                f" {amount(rate(best.deployment.expected, kind) or 0.0)}/s by {system.servers} of {system.device}",
                 hint=f"ask for a lower `{kind}`, or let the plan use more devices",
             )
         found = enough
@@ -253,11 +242,11 @@ def _no_candidate(task: Task, resources: Resources) -> ProvisioningError:
     kind = max(sorted(room), key=lambda each: room[each])
     if room[kind] >= task.size_bytes:
         return ProvisioningError(
-            f"devices of class {kind} have room for {task.size_bytes} bytes together, and not in equal targets,"
-            " or nothing is known of their rates",
+            f"devices of class {kind} have room for {amount(task.size_bytes)} together, and not in equal targets, or"
+            " nothing is known of their rates",
             hint="give the devices' rates in the resource model, or ask for a smaller `size`",
         )
     return ProvisioningError(
-        f"no class of devices has room for {task.size_bytes} bytes: {kind} has the most, {room[kind]} bytes",
+        f"no class of devices has room for {amount(task.size_bytes)}: {kind} has the most, {amount(room[kind])}",
         hint="ask for a smaller `size`",
     )

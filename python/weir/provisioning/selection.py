@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from weir.provisioning import leases, policies, prices
-from weir.provisioning.candidates import Candidate, Task
+from weir.provisioning.candidates import ENOUGH, Candidate, Task
 from weir.provisioning.deployments import Policy
+from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.interference_factors import FactorTable, Neighbour
 from weir.provisioning.needs import effective, io_seconds, reached
 from weir.provisioning.performance import PerformanceModel, devices_of
@@ -14,7 +15,7 @@ from weir.provisioning.prices import PriceList, Tier
 from weir.provisioning.resources import Resources, Running
 from weir.provisioning.sslos import Guarantees
 
-COSTS: Mapping[str, float] = {"hdd": 0.02, "ssd": 0.05, "nvme": 0.1, "pmem": 0.4, "memory": 0.4}
+COSTS: Mapping[str, float] = {"disk": 0.02, "hdd": 0.02, "ssd": 0.05, "nvme": 0.1, "pmem": 0.4, "memory": 0.4}
 """Node-hours of one device for one hour, where the administrator sets no prices. Only their order counts: a faster
 class costs more, and PMEM and memory are kept for the jobs that need them."""
 COST_DEFAULT = 0.1
@@ -88,14 +89,23 @@ def _select(
 ) -> Selected:
     offers = {f"{place}": each for place, each in enumerate(found)}
     running = {each.deployment.name: each for each in resources.deployments if _is_wanted(task, each)}
-    choice = policies.choose(
-        _request(task),
-        [_offer(name, each, task, price_list) for name, each in offers.items()],
-        [_existing(each) for each in running.values()],
-        now=0.0,
-        factors=factors,
-        prices=price_list,
-    )
+
+    def choose(among: Mapping[str, Candidate]) -> policies.Choice:
+        return policies.choose(
+            _request(task),
+            [_offer(name, each, task, price_list) for name, each in among.items()],
+            [_existing(each) for each in running.values()],
+            now=0.0,
+            factors=factors,
+            prices=price_list,
+        )
+
+    adequate = _adequate(task, offers)
+    try:
+        choice = choose(adequate)
+    except ProvisioningError:
+        # A budget or window may rule the adequate ones out; less is better than nothing.
+        choice = choose(offers)
     chosen = _joined(task, running[choice.joins], model) if choice.joins else offers[choice.candidate]
     deployment = msgspec.structs.replace(
         chosen.deployment,
@@ -108,6 +118,26 @@ def _select(
         policy=choice.policy,
         passed_over=choice.passed_over,
     )
+
+
+def _adequate(task: Task, offers: Mapping[str, Candidate]) -> dict[str, Candidate]:
+    """The candidates that reach the needed rates, or come nearest: a policy weighs prices among these alone.
+
+    Those that are there within the job's window are compared among themselves, and so are those that come later.
+    """
+    window = task.wishes.directives.window_seconds or 0.0
+    able = {
+        name: each
+        for name, each in offers.items()
+        if not policies.unmet(task.wishes.semantics, each.deployment.semantics)
+    }
+    best: dict[bool, float] = {}
+    for each in able.values():
+        late = each.wait_seconds > window
+        best[late] = max(best.get(late, 0.0), each.reached)
+    return {
+        name: each for name, each in able.items() if each.reached * ENOUGH >= best[each.wait_seconds > window]
+    } or dict(offers)
 
 
 def _is_wanted(task: Task, running: Running) -> bool:

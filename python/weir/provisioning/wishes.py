@@ -1,6 +1,6 @@
 """The wishes for a job's storage: the directives of its user, and the limits that a site or a command line sets."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -8,6 +8,7 @@ import msgspec
 from weir.provisioning import directives
 from weir.provisioning.deployments import Policy
 from weir.provisioning.directives import Directives
+from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.sslos import Semantics
 
 SystemKind = Literal["weir", "orangefs", "beeond", "lustre"]
@@ -52,14 +53,12 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
 
-def of_hints(source: str, hints: Mapping[str, str], *, policy: Policy | None = None, size: int | None = None) -> Wishes:
+def of_hints(source: str, hints: Mapping[str, str]) -> Wishes:
     """Read the wishes in a job's hints.
 
     Args:
         source: Name of the job's script or jobspec, for messages.
         hints: Names and values, as in `#WEIR` lines.
-        policy: A policy that stands above the hints.
-        size: A size in bytes that stands above the hints.
 
     Returns:
         The wishes.
@@ -67,9 +66,49 @@ def of_hints(source: str, hints: Mapping[str, str], *, policy: Policy | None = N
     Raises:
         ProvisioningError: There is no directive of a name, or a value cannot be.
     """
-    found = directives.of_attributes(source, hints)
-    if policy is not None:
-        found = msgspec.structs.replace(found, policy=policy)
-    if size is not None:
-        found = msgspec.structs.replace(found, size_bytes=size)
-    return Wishes(directives=found)
+    return Wishes(directives=directives.of_attributes(source, hints))
+
+
+def of_options(
+    source: str,
+    hints: Mapping[str, str],
+    *,
+    policy: str | None = None,
+    size_bytes: int | None = None,
+    system: str = "weir",
+    devices: Sequence[str] = (),
+    read_bytes_per_second: float | None = None,
+    write_bytes_per_second: float | None = None,
+) -> Wishes:
+    """Read the wishes in a job's hints, and those of a command line, which stand above.
+
+    Args:
+        source: Name of the job's script or jobspec, for messages.
+        hints: Names and values, as in `#WEIR` lines.
+        policy: The policy; None for the hints' one.
+        size_bytes: Size of the store; None for the hints' one.
+        system: The product to deploy.
+        devices: Classes of devices; all without one.
+        read_bytes_per_second: Least rate of reads; None for none.
+        write_bytes_per_second: Least rate of writes; None for none.
+
+    Returns:
+        The wishes.
+
+    Raises:
+        ProvisioningError: There is no directive of a name, or a value cannot be.
+    """
+    wishes = of_hints(source, hints)
+    own = {"policy": policy, "size_bytes": size_bytes}
+    changed = {
+        "directives": msgspec.to_builtins(wishes.directives)
+        | {name: value for name, value in own.items() if value is not None},
+        "system": system,
+        "devices": tuple(devices),
+        "read_bytes_per_second": read_bytes_per_second,
+        "write_bytes_per_second": write_bytes_per_second,
+    }
+    try:
+        return msgspec.convert(changed, Wishes)
+    except msgspec.ValidationError as error:
+        raise ProvisioningError(f"the options cannot be used: {error}", hint="see `weir plan schema --help`") from error
