@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from weir.provisioning import leases, policies, prices
-from weir.provisioning.candidates import ENOUGH, Candidate, Task
+from weir.provisioning.candidates import ENOUGH, Candidate, Task, needs_beside
 from weir.provisioning.deployments import Policy
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.interference_factors import FactorTable, Neighbour
@@ -153,7 +153,7 @@ def _request(task: Task) -> policies.Request:
         load=Neighbour(behaviour_class=task.behaviour_class, processes=task.identity.processes),
         size_bytes=task.size_bytes,
         seconds=task.seconds,
-        guarantees=Guarantees(**msgspec.structs.asdict(task.needs)),
+        guarantees=Guarantees(**msgspec.structs.asdict(needs_beside(task, task.sslo.sensitivities))),
         semantics=wishes.semantics,
         slowdown_max=wishes.slowdown_max,
         window_seconds=wishes.directives.window_seconds or 0.0,
@@ -193,8 +193,9 @@ def _joined(task: Task, running: Running, model: PerformanceModel) -> Candidate:
     """The existing deployment as the job sees it."""
     there = running.deployment
     expected = model.expect(there.system)
-    rates = there.expected
+    rates, needed = there.expected, task.needs
     if expected is not None:
+        needed = needs_beside(task, expected.sensitivities)
         rates = effective(task.identity, expected.guarantees, expected.sensitivities)
     return Candidate(
         deployment=msgspec.structs.replace(
@@ -202,7 +203,7 @@ def _joined(task: Task, running: Running, model: PerformanceModel) -> Candidate:
             name=task.name,
             identity=task.identity.name,
             behaviour_class=task.behaviour_class,
-            sslo=task.sslo,
+            sslo=task.sslo.name,
             policy=task.wishes.policy,
             servers=(),
             joins=there.name,
@@ -213,6 +214,7 @@ def _joined(task: Task, running: Running, model: PerformanceModel) -> Candidate:
         ),
         io_seconds=io_seconds(task.identity, rates),
         wait_seconds=running.ready_in_seconds,
-        reached=reached(task.needs, rates),
+        needs=needed,
+        reached=reached(needed, rates),
         basis=expected.basis if expected is not None else "measured",
     )
