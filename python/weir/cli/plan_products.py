@@ -11,6 +11,8 @@ from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, warn
 from weir.cli.job_identity import document, identities, require_provisioning
 from weir.cli.output import Quantity, output_option, show, size
+from weir.cli.parameters import Checked
+from weir.store import values
 
 if TYPE_CHECKING:
     from weir.provisioning.planning import Plan
@@ -38,12 +40,14 @@ _OPTIONS = (
     click.option("--policy", type=click.Choice(_POLICIES), help="Pace of sharing, in place of the job's."),
     click.option("--system", type=click.Choice(_SYSTEMS), default="weir", show_default=True, help="Product to deploy."),
     click.option("--device", "devices", multiple=True, help="Class of devices to use, such as nvme; may be repeated."),
-    click.option("--size", "size_bytes", callback=parse_amount, help="Capacity, in place of the job's."),
+    click.option(
+        "--size", "size_text", type=Checked("SIZE", values.size), help="Capacity, such as 2TiB, in place of the job's."
+    ),
     click.option("--read", "read_rate", callback=parse_amount, help="Least rate of reads, such as 2GB/s."),
     click.option("--write", "write_rate", callback=parse_amount, help="Least rate of writes."),
 )
 _NAMES = (
-    *("log", "job_file", "resources_file", "local_folder", "sslos_file", "policy", "system", "devices", "size_bytes"),
+    *("log", "job_file", "resources_file", "local_folder", "sslos_file", "policy", "system", "devices", "size_text"),
     *("read_rate", "write_rate"),
 )
 """Parameters of `_OPTIONS`."""
@@ -72,7 +76,7 @@ def _plan(
     policy: str | None,
     system: str,
     devices: tuple[str, ...],
-    size_bytes: int | None,
+    size_text: str | None,
     read_rate: int | None,
     write_rate: int | None,
 ) -> "Plan":
@@ -89,7 +93,7 @@ def _plan(
         str(job_file),
         job.hints if job else {},
         policy=policy,
-        size_bytes=size_bytes,
+        size_bytes=None if size_text is None else values.size(size_text),
         system=system,
         devices=devices,
         read_bytes_per_second=read_rate,

@@ -16,7 +16,7 @@ from weir.provisioning.mapping import Coverages, Mapping
 from weir.provisioning.needs import KINDS, Kind, Needs, amount, needs, rate
 from weir.provisioning.performance import PerformanceModel, devices_of
 from weir.provisioning.resources import Resources
-from weir.provisioning.selection import Select, Selected, by_policy
+from weir.provisioning.selection import Select, Selected, by_policy, wanted
 from weir.provisioning.simulated_sslos import built_in
 from weir.provisioning.sslo_checks import check_table
 from weir.provisioning.sslos import Sslo, SsloTable
@@ -121,7 +121,8 @@ class Planner:
             wishes=wishes,
         )
         found = candidates(task, self._model, pools(resources))
-        if not found and not any(each.deployment.shareable for each in resources.deployments):
+        sharing = wishes.policy != "performance" and any(wanted(task, each) for each in resources.deployments)
+        if not found and not sharing:
             raise _no_candidate(task, resources)
         selected = (select or self._select)(task, _fast_enough(found, task), resources, self._model)
         place = _place(selected.candidate)

@@ -88,7 +88,7 @@ def _select(
     factors: FactorTable,
 ) -> Selected:
     offers = {f"{place}": each for place, each in enumerate(found)}
-    running = {each.deployment.name: each for each in resources.deployments if _is_wanted(task, each)}
+    running = {each.deployment.name: each for each in resources.deployments if wanted(task, each)}
 
     def choose(among: Mapping[str, Candidate]) -> policies.Choice:
         return policies.choose(
@@ -140,7 +140,16 @@ def _adequate(task: Task, offers: Mapping[str, Candidate]) -> dict[str, Candidat
     } or dict(offers)
 
 
-def _is_wanted(task: Task, running: Running) -> bool:
+def wanted(task: Task, running: Running) -> bool:
+    """Whether a job's user wants the devices of an existing deployment.
+
+    Args:
+        task: The job.
+        running: The deployment.
+
+    Returns:
+        Whether it has storage of its own, on devices of a class that the plan may use.
+    """
     system = running.deployment.system
     return not running.deployment.joins and (not task.wishes.devices or system.device in task.wishes.devices)
 
