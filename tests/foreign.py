@@ -270,6 +270,15 @@ def _resources(folder: Path) -> None:
             planned.planner().plan(planned.writer(), None, found)
 
 
+def _slurm(folder: Path) -> None:
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.slurm_resources import of_documents
+
+    nodes, jobs = ((folder / f"{name}.json").read_bytes() for name in ("nodes", "jobs"))
+    with refused(ProvisioningError):
+        of_documents(nodes, jobs, folder="/tmp", now=0.0)
+
+
 def _sslos(folder: Path) -> None:
     import planned
     from weir.provisioning import classes, sslo_tables
@@ -305,6 +314,7 @@ DECODERS = {
     "job": Decoder(_job),
     "resources": Decoder(_resources),
     "sslos": Decoder(_sslos),
+    "slurm": Decoder(_slurm),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

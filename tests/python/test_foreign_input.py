@@ -263,6 +263,11 @@ def sslos(folder: Path) -> None:
     (folder / "sslos.json").write_bytes(msgspec.json.encode(sslo_tables.built_in()))
 
 
+def slurm(folder: Path) -> None:
+    for name in ("nodes", "jobs"):
+        shutil.copy(DATA / "slurm" / f"22.05-busy-{name}.json", folder / f"{name}.json")
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -286,6 +291,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "job": (job, 1000),
     "resources": (resources, 400),
     "sslos": (sslos, 400),
+    "slurm": (slurm, 2000),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""

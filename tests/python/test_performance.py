@@ -40,7 +40,10 @@ def write_rate(model: PerformanceModel, servers: int, settings: dict[str, str] |
 def test_a_law_of_counts_and_settings_is_found_again() -> None:
     def law(servers: int, settings: dict[str, str]) -> float:
         return (
-            1e9 * math.pow(servers, 0.7) * {"no": 1.2, "yes": 0.9}[settings["sync"]] * {"8": 0.95, "32": 1.1}[settings["depth"]]
+            1e9
+            * math.pow(servers, 0.7)
+            * {"no": 1.2, "yes": 0.9}[settings["sync"]]
+            * {"8": 0.95, "32": 1.1}[settings["depth"]]
         )
 
     every = [

@@ -36,6 +36,9 @@ _OPTIONS = (
         help="Use this machine alone, with targets in FOLDER or in memory.  [default: the folder for temporary files]",
         metavar="FOLDER",
     ),
+    click.option(
+        "--from-slurm", is_flag=True, help="Ask Slurm for the nodes; with --resources, for their states alone."
+    ),
     _SSLOS,
     click.option("--policy", type=click.Choice(_POLICIES), help="Pace of sharing, in place of the job's."),
     click.option("--system", type=click.Choice(_SYSTEMS), default="weir", show_default=True, help="Product to deploy."),
@@ -48,7 +51,7 @@ _OPTIONS = (
 )
 _NAMES = (
     *("log", "job_file", "resources_file", "local_folder", "sslos_file", "policy", "system", "devices", "size_text"),
-    *("read_rate", "write_rate"),
+    *("read_rate", "write_rate", "from_slurm"),
 )
 """Parameters of `_OPTIONS`."""
 
@@ -79,6 +82,7 @@ def _plan(
     size_text: str | None,
     read_rate: int | None,
     write_rate: int | None,
+    from_slurm: bool,
 ) -> "Plan":
     require_provisioning()
     from weir.provisioning import classes
@@ -86,8 +90,9 @@ def _plan(
     from weir.provisioning.planning import Planner
     from weir.provisioning.wishes import of_options
 
-    if resources_file is not None and local_folder is not None:
-        raise CommandError("--resources and --local contradict each other", hint="give one of them", exit_code=2)
+    if local_folder is not None and (resources_file is not None or from_slurm):
+        other = "--resources" if resources_file is not None else "--from-slurm"
+        raise CommandError(f"{other} and --local contradict each other", hint="give one of them", exit_code=2)
     job = None if job_file is None else read_job(job_file)
     wishes = of_options(
         str(job_file),
@@ -99,7 +104,7 @@ def _plan(
         read_bytes_per_second=read_rate,
         write_bytes_per_second=write_rate,
     )
-    resources = _resources(resources_file, local_folder)
+    resources = _resources(resources_file, local_folder, from_slurm=from_slurm)
     sslos, measured = _sslos(sslos_file)
     planner = Planner(classes.built_in(), sslos, measured.sslos)
     ((_, identity),) = identities([log], job)
@@ -108,15 +113,23 @@ def _plan(
     return made
 
 
-def _resources(file: Path | None, folder: Path | None) -> "Resources":
+def _resources(file: Path | None, folder: Path | None, *, from_slurm: bool) -> "Resources":
+    import time
     from tempfile import gettempdir
 
     from weir.provisioning.local_resources import local_resources
     from weir.provisioning.resources import read_resources
 
-    if file is not None:
+    if file is None and not from_slurm:
+        return local_resources(folder or Path(gettempdir()))
+    if not from_slurm:
+        assert file is not None
         return read_resources(file)
-    return local_resources(folder or Path(gettempdir()))
+    from weir.provisioning.slurm_resources import slurm_resources, with_states
+
+    site = None if file is None else read_resources(file)
+    seen = slurm_resources(time.time())
+    return seen if site is None else with_states(site, seen)
 
 
 def _sslos(file: Path | None) -> "tuple[SsloTable, SsloTable]":
