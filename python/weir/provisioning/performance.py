@@ -26,6 +26,8 @@ ASSUMED_RATES: Mapping[str, tuple[float, float]] = {"disk": (150e6, 150e6), "mem
 rests on them says so."""
 CONFIGURATIONS_MAX = 4096
 """Configurations of a product that are compared; a table with more combinations gives those that were measured."""
+_COUNTS_KEPT_MAX = 4096
+"""Numbers of devices whose values are kept: the search for the fewest servers asks for the same ones again."""
 _COUNTS_FACTOR_MAX = 4
 """A curve is followed up to this many times the greatest measured count, and is level from there."""
 Values = tuple[tuple[str, str], ...]
@@ -81,13 +83,16 @@ class _Group:
         for each in sslos:
             for name, text in each.system.settings.items():
                 values.setdefault(name, set()).add(text)
-        self.settings = {name: tuple(sorted(found)) for name, found in sorted(values.items())}
-        """Values that each setting had."""
-        self.configurations = _configurations(self.settings, sslos)
+        settings = {name: tuple(sorted(found)) for name, found in sorted(values.items())}
+        self._configurations = _configurations(settings, sslos)
+        self._stripes_max = max(map(_stripes, self._configurations))
+        self._bases: dict[int, dict[str, float]] = {}
         for quantity in _QUANTITIES:
             rows = [(each.system, value) for each in sslos if (value := _quantity(each, quantity)) is not None]
             if rows:
                 self._fit(quantity, [(system, math.log(max(value, 1e-12))) for system, value in rows])
+        keys = (tuple(sorted(each.items())) for each in self._configurations)
+        self._factors = {key: self._factors_of(key) for key in keys}
 
     def _fit(self, quantity: str, rows: Sequence[tuple[System, float]]) -> None:
         at: dict[int, list[float]] = {}
@@ -100,14 +105,28 @@ class _Group:
 
     def values(self, devices: int, settings: Mapping[str, str]) -> dict[str, float | None]:
         """The expected value of each quantity; None where it was not measured."""
-        pairs = sorted(settings.items())
-        keys = [*((each,) for each in pairs), *combinations(pairs, 2)]
+        key = tuple(sorted(settings.items()))
+        factors = self._factors.get(key) or self._factors_of(key)
+        base = self._bases.get(devices)
+        if base is None:
+            base = {name: math.exp(curve.at(devices, grows=name in KINDS)) for name, curve in self._curves.items()}
+            if len(self._bases) < _COUNTS_KEPT_MAX:
+                self._bases[devices] = base
         found: dict[str, float | None] = dict.fromkeys(_QUANTITIES)
-        for quantity, curve in self._curves.items():
-            effects = self._effects[quantity]
-            shift = sum(effects.get(key, 0.0) for key in keys)
-            found[quantity] = math.exp(curve.at(devices, grows=quantity in KINDS) + shift)
+        for name, value in base.items():
+            found[name] = value * factors[name]
         return found
+
+    def _factors_of(self, pairs: Values) -> dict[str, float]:
+        """The factor of a configuration for each quantity."""
+        keys = [*((each,) for each in pairs), *combinations(pairs, 2)]
+        return {name: math.exp(sum(effects.get(key, 0.0) for key in keys)) for name, effects in self._effects.items()}
+
+    def fitting(self, devices: int) -> Sequence[Mapping[str, str]]:
+        """The configurations that a system of so many devices can have."""
+        if devices >= self._stripes_max:
+            return self._configurations
+        return [each for each in self._configurations if _stripes(each) <= devices] or ({},)
 
 
 class PerformanceModel:
@@ -123,18 +142,19 @@ class PerformanceModel:
         self._measured = _groups(sslos)
         self._simulated = _groups(simulated)
 
-    def configurations(self, kind: str, device: str) -> Sequence[Mapping[str, str]]:
+    def configurations(self, kind: str, device: str, devices: int) -> Sequence[Mapping[str, str]]:
         """The configurations that the model can tell apart.
 
         Args:
             kind: Product.
             device: Class of devices.
+            devices: Number of devices: files never have more stripes.
 
         Returns:
             All combinations of the values of its settings; one empty configuration where nothing is known.
         """
         group = self._measured.get((kind, device)) or self._simulated.get((kind, device))
-        return group.configurations if group is not None else ({},)
+        return group.fitting(devices) if group is not None else ({},)
 
     def expect(
         self,
@@ -158,13 +178,10 @@ class PerformanceModel:
         if found is None:
             return None
         values, basis = found
-        bounds = [
-            _least(
-                None if each is None else each * devices_of(system),
-                None if system.network_bytes_per_second is None else system.network_bytes_per_second * system.servers,
-            )
-            for each in own
-        ]
+        network = system.network_bytes_per_second
+        whole = None if network is None else network * system.servers
+        devices = devices_of(system)
+        bounds = [_least(None if each is None else each * devices, whole) for each in own]
         return Expectation(
             guarantees=Guarantees(
                 read_bytes_per_second=_bounded(values.get("read"), bounds[0]),
@@ -224,6 +241,12 @@ def devices_of(system: System) -> int:
         Their number.
     """
     return system.servers * system.targets_per_server
+
+
+def _stripes(settings: Mapping[str, str]) -> int:
+    """The stripes of a file, as far as the settings name a number."""
+    text = settings.get("stripe_count", "")
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def _quantity(sslo: Sslo, quantity: str) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from weir.provisioning.candidates import Candidate, Task, candidates, pools
+from weir.provisioning.candidates import Candidate, Pool, Task, candidates, pools
 from weir.provisioning.classes import ClassTable
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
@@ -76,6 +76,14 @@ class Planner:
         self._coverages = Coverages(classes.classes, sslos)
         self._model = PerformanceModel(measured or sslos.sslos, built_in().sslos if simulated is None else simulated)
         self._select = by_policy()
+        self._last_pools: tuple[Resources, Sequence[Pool]] | None = None
+
+    def _pools(self, resources: Resources) -> Sequence[Pool]:
+        """The pools of resources; those of the last ones are kept, because many plans see the same."""
+        last = self._last_pools
+        if last is None or last[0] is not resources:
+            last = self._last_pools = (resources, pools(resources))
+        return last[1]
 
     @property
     def model(self) -> PerformanceModel:
@@ -120,7 +128,7 @@ class Planner:
             seconds=(job.seconds if job else None) or identity.seconds or SECONDS_DEFAULT,
             wishes=wishes,
         )
-        found = candidates(task, self._model, pools(resources))
+        found = candidates(task, self._model, self._pools(resources))
         sharing = wishes.policy != "performance" and any(wanted(task, each) for each in resources.deployments)
         if not found and not sharing:
             raise _no_candidate(task, resources)

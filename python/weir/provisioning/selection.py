@@ -55,8 +55,18 @@ def by_policy(price_list: PriceList | None = None, factors: FactorTable | None =
     prices.check(given)
     known = factors or FactorTable(source="", conditions="", factors=())
 
+    last: list[tuple[Resources, PriceList]] = []
+
+    def counted(resources: Resources) -> PriceList:
+        # Many plans see the same resources.
+        found = last[0] if last else None
+        if found is None or found[0] is not resources:
+            found = (resources, _counted(given, resources))
+            last[:] = [found]
+        return found[1]
+
     def select(task: Task, found: Sequence[Candidate], resources: Resources, model: PerformanceModel) -> Selected:
-        return _select(task, found, resources, model, _counted(given, resources), known)
+        return _select(task, found, resources, model, counted(resources), known)
 
     return select
 
