@@ -28,6 +28,8 @@ CONFIGURATIONS_MAX = 4096
 """Configurations of a product that are compared; a table with more combinations gives those that were measured."""
 _COUNTS_KEPT_MAX = 4096
 """Numbers of devices whose values are kept: the search for the fewest servers asks for the same ones again."""
+_EXPECTATIONS_KEPT_MAX = 1 << 14
+"""Expectations that are kept, some 14 MB: jobs of a site ask for the same systems again and again."""
 _COUNTS_FACTOR_MAX = 4
 """A curve is followed up to this many times the greatest measured count, and is level from there."""
 Values = tuple[tuple[str, str], ...]
@@ -141,6 +143,7 @@ class PerformanceModel:
         """
         self._measured = _groups(sslos)
         self._simulated = _groups(simulated)
+        self._known: dict[object, Expectation | None] = {}
 
     def configurations(self, kind: str, device: str, devices: int) -> Sequence[Mapping[str, str]]:
         """The configurations that the model can tell apart.
@@ -174,6 +177,16 @@ class PerformanceModel:
             The rates; None where neither the system nor its devices are known.
         """
         own = (device_read_bytes_per_second, device_write_bytes_per_second)
+        shape = (system.kind, system.device, system.network_bytes_per_second, system.servers, system.targets_per_server)
+        key = (shape, own, tuple(system.settings.items()))
+        if key in self._known:
+            return self._known[key]
+        found = self._expect(system, own)
+        if len(self._known) < _EXPECTATIONS_KEPT_MAX:
+            self._known[key] = found
+        return found
+
+    def _expect(self, system: System, own: tuple[float | None, float | None]) -> Expectation | None:
         found = self._values(system, own)
         if found is None:
             return None
