@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 import foreign
+import msgspec
 import numpy
 import provisioned
 import pytest
@@ -31,6 +32,8 @@ from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
 from weir.lustre.observer import OwnLoad, Thresholds
 from weir.placement import database
+from weir.provisioning import sslo_tables
+from weir.provisioning.resources import read_resources
 from weir.store.backup import take
 from weir.store.home import Home
 from weir.store.identity import Identity
@@ -250,6 +253,21 @@ def job(folder: Path) -> None:
     (folder / "job.sh").write_text(provisioned.SCRIPT)
 
 
+def resources(folder: Path) -> None:
+    (folder / "resources.toml").write_text(provisioned.RESOURCES)
+    found = read_resources(folder / "resources.toml")
+    (folder / "resources.json").write_bytes(msgspec.json.encode(found))
+
+
+def sslos(folder: Path) -> None:
+    (folder / "sslos.json").write_bytes(msgspec.json.encode(sslo_tables.built_in()))
+
+
+def slurm(folder: Path) -> None:
+    for name in ("nodes", "jobs"):
+        shutil.copy(DATA / "slurm" / f"22.05-busy-{name}.json", folder / f"{name}.json")
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -271,6 +289,9 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "simulated-run": (simulated_run, 150),
     "scenario": (scenario, 150),
     "job": (job, 1000),
+    "resources": (resources, 400),
+    "sslos": (sslos, 400),
+    "slurm": (slurm, 2000),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
@@ -316,6 +337,20 @@ COMMANDS = {
     "plan identity job_file": "job",
     "plan similar logs": "darshan",
     "plan similar job_file": "job",
+    "plan sslo log": "darshan",
+    "plan sslo job_file": "job",
+    "plan sslo sslos_file": "sslos",
+    **{
+        f"plan {product} {name}": decoder
+        for product in ("resources", "schema", "explain")
+        for name, decoder in (
+            ("log", "darshan"),
+            ("job_file", "job"),
+            ("resources_file", "resources"),
+            ("local_folder", OWN),
+            ("sslos_file", "sslos"),
+        )
+    },
     "place creations": "creations",
     "place lustre": "lustre-document",
     "place database": "database",
