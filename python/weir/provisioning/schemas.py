@@ -16,6 +16,7 @@ from weir.provisioning.deployments import Deployment
 from weir.provisioning.identity import Identity
 from weir.provisioning.jobs import Job
 from weir.provisioning.sslos import SsloTable
+from weir.provisioning.stress.results import StressResult
 from weir.provisioning.traits import Traits
 
 DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
@@ -24,6 +25,7 @@ DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
     "identity": Identity,
     "classes": ClassTable,
     "sslos": SsloTable,
+    "stress": StressResult,
     "deployment": Deployment,
 }
 """Documents by the names of their schemas' files."""
