@@ -256,6 +256,23 @@ def _job(folder: Path) -> None:
             read_job(folder / name)
 
 
+def _objectives(folder: Path) -> None:
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.sslo_tables import read_table
+
+    with refused(ProvisioningError):
+        read_table(folder / "objectives.json")
+
+
+def _stress(folder: Path) -> None:
+    from weir.provisioning import objectives
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.stress.results import read_results
+
+    with refused(ProvisioningError):
+        objectives.table(read_results([folder]), source="samples")
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
@@ -278,6 +295,8 @@ DECODERS = {
     "scenario": Decoder(_scenario),
     "accounting": Decoder(_accounting),
     "job": Decoder(_job),
+    "objectives": Decoder(_objectives),
+    "stress": Decoder(_stress),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

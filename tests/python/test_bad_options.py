@@ -44,6 +44,8 @@ ANY_TEXT = {
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
         *("weir plan similar --job", "weir target add --path"),
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
+        *("weir stress --out", "weir stress --path", "weir sslo build FOLDERS", "weir sslo build --to"),
+        "weir sslo show FILE",
     },
     "a credential that the environment may name as well, and of which its own error tells": {
         *("weir run --credential", "weir mount --credential", "weir rebalance --credential"),
@@ -57,7 +59,9 @@ ANY_TEXT = {
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),
         "weir simulate tune --slurm-account",
     },
-    "a name that this command gives": {"weir stats publish --server", "weir target add --class"},
+    "a name that this command gives": {
+        *("weir stats publish --server", "weir target add --class", "weir sslo build --source"),
+    },
     "names of hosts, which ClusterShell reads": {"weir deploy --nodes", "weir deploy --clients"},
     "words that stand for a layout and a path, which have a test of their own": {"weir layout set WORDS"},
 }
@@ -92,6 +96,7 @@ OTHERS = {
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
     "weir simulate what-if": ["--logs", "/"],
+    "weir sslo build": ["/x"],
 }
 """Values of the parameters that a command requires."""
 
@@ -209,6 +214,10 @@ def test_numbers_are_finite(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ["targets", "set", "0.0", "--real", "--read", "1MB/s"],
         ["simulate", "what-if", "--logs", "/"],
         ["simulate", "topology", "no-such-machine"],
+        ["stress", "--path", "/tmp", "--backend", "ram"],
+        ["stress", "--path", "/tmp", "--servers", "1,2"],
+        ["stress", "--replicas", "2"],
+        ["stress", "--bytes", "1MiB"],
     ],
 )
 def test_options_that_contradict_each_other_are_refused_as_early(

@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 import foreign
+import msgspec
 import numpy
 import provisioned
 import pytest
@@ -31,6 +32,9 @@ from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
 from weir.lustre.observer import OwnLoad, Thresholds
 from weir.placement import database
+from weir.provisioning.sslo_tables import built_in
+from weir.provisioning.stress import kernels
+from weir.provisioning.stress.results import OWNER
 from weir.store.backup import take
 from weir.store.home import Home
 from weir.store.identity import Identity
@@ -245,6 +249,28 @@ def accounting(folder: Path) -> None:
     (folder / "sacct.txt").write_text("\n".join([*lines, ""]))
 
 
+def objectives(folder: Path) -> None:
+    (folder / "objectives.json").write_bytes(msgspec.json.encode(built_in()))
+
+
+def stress(folder: Path) -> None:
+    """Two results of a system, as `weir stress` writes them."""
+    header = {"version": 1, "file": OWNER, "digest": "", "parts": {}, "axes": {}}
+    (folder / "sweep.json").write_text(json.dumps(header))
+    lines = []
+    for kernel in ("hacc", "enzo"):
+        point = {
+            "version": 1,
+            "kernels": kernels.VERSION,
+            "system": {"device": "nvme", "servers": 2, "settings": {"backend": "ram"}},
+            "semantics": {"durable": False},
+            **{"kernel": kernel, "processes": 4, "repeat": 0, "seconds": 1.0, "file_bytes": 1 << 25},
+        }
+        figures = {"read_bytes_per_second": 2e9, "write_bytes_per_second": 1e9}
+        lines.append(json.dumps({"key": kernel, "settings": point, "figures": figures, "refusal": None}) + "\n")
+    (folder / "points.ndjson").write_text("".join(lines))
+
+
 def job(folder: Path) -> None:
     (folder / "jobspec.yaml").write_text(provisioned.JOBSPEC)
     (folder / "job.sh").write_text(provisioned.SCRIPT)
@@ -271,6 +297,8 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "simulated-run": (simulated_run, 150),
     "scenario": (scenario, 150),
     "job": (job, 1000),
+    "objectives": (objectives, 1000),
+    "stress": (stress, 400),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
@@ -347,6 +375,12 @@ COMMANDS = {
     "simulate report html": OWN,
     "simulate what-if logs": "darshan",
     "simulate what-if arrivals": "accounting",
+    "stress out": OWN,
+    "stress path": OWN,
+    "stress scratch": OWN,
+    "sslo build folders": "stress",
+    "sslo build target": OWN,
+    "sslo show file": "objectives",
 }
 """Every parameter of a command that names a file, and the decoder that reads it."""
 

@@ -1,5 +1,6 @@
 """`weir stress`: kernels shaped as applications, on stores of every kind and on mounted paths."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,12 @@ def _number(least: int, most: int) -> Callable[[str], object]:
     return read
 
 
+def _name(text: str) -> object:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", text):
+        raise ValueError(f"`{text}` is no name: letters, digits, `_`, `.` and `-` make one")
+    return text
+
+
 def _device(text: str) -> object:
     from weir.provisioning.stress.systems import read_device
 
@@ -64,7 +71,12 @@ def _setting(text: str) -> object:
     help="Folder of the results.",
 )
 @click.option("--path", metavar="DIR", type=click.Path(path_type=Path), help="Measure the file system of this folder.")
-@click.option("--name", metavar="NAME", type=Checked("name", str), help="Name of its devices.  [default: its type]")
+@click.option(
+    "--name",
+    metavar="NAME",
+    type=Checked("name", _name),
+    help="Name of its devices.  [default: the file system's type]",
+)
 @click.option("--replicas", type=click.IntRange(1, 16), default=1, show_default=True, help="Copies that it keeps.")
 @click.option("--encrypted", is_flag=True, help="It encrypts bytes at rest.")
 @click.option(

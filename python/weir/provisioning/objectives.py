@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,7 +31,7 @@ def objectives(results: Sequence[StressResult]) -> list[Sslo]:
     """Reduce the results of each system to an objective.
 
     The rates are those of the number of processes with the best sum of read and write, and medians over repetitions. A
-    sensitivity is the mean of the parts of read and write, at most 1.
+    sensitivity is the median part of the same repetition's rate, the mean of read and write, at most 1.
 
     Args:
         results: Results; refused ones count for nothing.
@@ -153,48 +153,86 @@ def _best_count(scaled: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]", dif
     return counts[min(near, key=lambda place: davies_bouldin_score(scaled, models[place].labels_))]
 
 
+class _Figures:
+    """The figures of one system by processes, kernel and name, for each repetition."""
+
+    def __init__(self, group: Sequence[StressResult]) -> None:
+        self._values: dict[tuple[int, str, str], dict[int, float]] = {}
+        for each in group:
+            point = each.settings
+            for name, value in msgspec.structs.asdict(each.figures).items() if each.figures else ():
+                if value is not None:
+                    self._values.setdefault((point.processes, point.kernel, name), {})[point.repeat] = float(value)
+
+    def processes(self) -> list[int]:
+        """The numbers of processes for which rates are guaranteed."""
+        return sorted({processes for processes, kernel, _ in self._values if kernel == _KERNEL})
+
+    def value(self, processes: int, kernel: str, name: str) -> float | None:
+        """The median over the repetitions."""
+        found = self._values.get((processes, kernel, name))
+        return median(found.values()) if found else None
+
+    def all(self, name: str) -> list[float]:
+        """The values of a name, of all kernels and processes: the median of each."""
+        return [median(values.values()) for key, values in self._values.items() if key[2] == name]
+
+    def part(self, processes: int, kernel: str, name: str) -> float | None:
+        """The median part that is left of a guaranteed rate, each beside the guarantee of the same repetition.
+
+        Both were measured shortly after each other, so a slow moment of the machine is in both.
+        """
+        own = self._values.get((processes, _KERNEL, name), {})
+        under = self._values.get((processes, kernel, name), {})
+        parts = [value / own[repeat] for repeat, value in under.items() if own.get(repeat)]
+        return median(parts) if parts else None
+
+    def mixed_part(self, processes: int) -> float | None:
+        """The median part that is left where half of the processes read and half write, of the mean of both rates."""
+        read = self._values.get((processes, _KERNEL, _READ), {})
+        write = self._values.get((processes, _KERNEL, _WRITE), {})
+        mixed = self._values.get((processes, "hacc-mixed", "mixed_bytes_per_second"), {})
+        both = read.keys() & write.keys()
+        parts = [2 * value / (read[repeat] + write[repeat]) for repeat, value in mixed.items() if repeat in both]
+        return median(parts) if parts else None
+
+
 def _objective(group: Sequence[StressResult]) -> Sslo | None:
-    figures: dict[tuple[int, str, str], list[float]] = {}
-    for each in group:
-        for name, value in msgspec.structs.asdict(each.figures).items() if each.figures else ():
-            if value is not None:
-                figures.setdefault((each.settings.processes, each.settings.kernel, name), []).append(float(value))
-    medians = {key: median(values) for key, values in figures.items()}
-    numbers = sorted({processes for processes, kernel, _ in medians if kernel == _KERNEL})
+    figures = _Figures(group)
+    numbers = figures.processes()
     if not numbers:
         return None
 
-    def rates(processes: int, kernel: str) -> tuple[float | None, float | None]:
-        return medians.get((processes, kernel, _READ)), medians.get((processes, kernel, _WRITE))
+    def own(processes: int) -> tuple[float | None, float | None]:
+        return figures.value(processes, _KERNEL, _READ), figures.value(processes, _KERNEL, _WRITE)
 
-    best = max(numbers, key=lambda processes: sum(rate or 0.0 for rate in rates(processes, _KERNEL)))
-    own = rates(best, _KERNEL)
-    mixed = medians.get((best, "hacc-mixed", "mixed_bytes_per_second"))
-    whole = None if None in own else sum(rate or 0.0 for rate in own) / 2
-    names = [medians[key] for key in medians if key[2] == "metadata_operations_per_second"]
-    rooms = [medians[key] for key in medians if key[2] == "capacity_bytes"]
-    shared = (rates(best, "bdcats")[0], rates(best, "vpic")[1])
+    best = max(numbers, key=lambda processes: sum(rate or 0.0 for rate in own(processes)))
+
+    def left(kernel: str) -> float | None:
+        return _part([figures.part(best, kernel, name) for name in (_READ, _WRITE)])
+
+    rooms = figures.all("capacity_bytes")
     return Sslo(
         name="",
         system=group[0].settings.system,
         guarantees=Guarantees(
-            read_bytes_per_second=own[0],
-            write_bytes_per_second=own[1],
-            metadata_operations_per_second=max(names, default=None),
+            read_bytes_per_second=own(best)[0],
+            write_bytes_per_second=own(best)[1],
+            metadata_operations_per_second=max(figures.all("metadata_operations_per_second"), default=None),
             capacity_bytes=int(min(rooms)) if rooms else None,
         ),
         sensitivities=Sensitivities(
-            small=_part(rates(best, "enzo"), own),
-            random=_part(rates(best, "hacc-random"), own),
-            mixed=None if mixed is None or not whole else min(1.0, mixed / whole),
-            shared_file=_part(shared, own),
-            concurrency=_part(rates(best, "hacc-many"), own),
+            small=left("enzo"),
+            random=left("hacc-random"),
+            mixed=_part([figures.mixed_part(best)]),
+            shared_file=_part([figures.part(best, "bdcats", _READ), figures.part(best, "vpic", _WRITE)]),
+            concurrency=left("hacc-many"),
         ),
         semantics=group[0].settings.semantics,
     )
 
 
-def _part(under: Sequence[float | None], own: Sequence[float | None]) -> float | None:
-    """The mean of the parts that are left of the guaranteed rates, of the directions that were measured."""
-    parts = [one / other for one, other in zip(under, own, strict=True) if one is not None and other]
-    return min(1.0, sum(parts) / len(parts)) if parts else None
+def _part(parts: Sequence[float | None]) -> float | None:
+    """The mean of the parts of the directions that were measured, at most 1."""
+    known = [part for part in parts if part is not None]
+    return min(1.0, fmean(known)) if known else None
