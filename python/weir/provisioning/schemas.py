@@ -14,7 +14,11 @@ import msgspec
 from weir.provisioning.classes import ClassTable
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.identity import Identity
+from weir.provisioning.interference_factors import FactorTable
 from weir.provisioning.jobs import Job
+from weir.provisioning.planning import Plan
+from weir.provisioning.prices import PriceList
+from weir.provisioning.resources import Resources
 from weir.provisioning.sslos import SsloTable
 from weir.provisioning.stress.results import StressResult
 from weir.provisioning.traits import Traits
@@ -27,6 +31,10 @@ DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
     "sslos": SsloTable,
     "stress": StressResult,
     "deployment": Deployment,
+    "resources": Resources,
+    "plan": Plan,
+    "interference": FactorTable,
+    "prices": PriceList,
 }
 """Documents by the names of their schemas' files."""
 
