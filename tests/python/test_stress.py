@@ -1,9 +1,12 @@
 """`weir stress`: real processes on stores and paths, runs that go on, and everything removed."""
 
+import contextlib
 import itertools
 import json
+import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import jsonschema
 import pytest
 from seeds import seed
 from store import Store, kill, program
-from waits import wait_until
+from waits import PATIENCE_SECONDS, wait_until
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.schemas import schema
 from weir.provisioning.stress import kernels
@@ -185,6 +188,49 @@ def test_a_folder_that_was_exchanged_is_left_alone(tmp_path: Path) -> None:
     (out / "place.json").write_text(json.dumps({"folder": str(left.parent), "is_store": False}))
     with pytest.raises(ProvisioningError, match="no run made"):
         remove_left(out)
+
+
+def test_a_kernel_writes_into_its_own_folder_alone(tmp_path: Path) -> None:
+    """A link to a folder with other files, which another user put in place of the kernel's, takes no bytes."""
+    victim, link = tmp_path / "victim", tmp_path / "weir-stress-0123456789ab"
+    victim.mkdir(mode=0o755)
+    (victim / "hacc-0").write_text("mine")
+    link.symlink_to(victim)
+    work = {"kernel": "hacc", "processes": 2, "file_bytes": 20 * MIB, "seconds": 0.05, "seed": 1}
+
+    def words(folder: Path) -> str:
+        specification = json.dumps({**work, "folder": str(folder), "is_private": True})
+        command = [sys.executable, "-m", "weir.provisioning.stress.load", specification]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False).stderr
+
+    assert "not the folder" in words(link)
+    victim.chmod(0o700)
+    assert "File exists" in words(link)
+    assert [entry.name for entry in victim.iterdir()] == ["hacc-0"]
+    assert (victim / "hacc-0").read_text() == "mine"
+
+
+def test_bytes_that_are_not_those_that_were_written_are_no_rate(tmp_path: Path) -> None:
+    """A system that answers fast and wrong is refused: here another program clears the file that is read."""
+    work = {"kernel": "bdcats", "processes": 2, "file_bytes": 20 * MIB, "seed": 1, "is_private": False}
+    work["seconds"] = PATIENCE_SECONDS
+    command = [sys.executable, "-m", "weir.provisioning.stress.load", json.dumps({**work, "folder": str(tmp_path)})]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    shared = tmp_path / "bdcats-shared"
+    wait_until("the file is there", shared.exists)
+
+    def has_ended_on_zeros() -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            os.truncate(shared, 0)
+            os.truncate(shared, 40 * MIB)
+        return running.poll() is not None
+
+    wait_until("the kernel refuses the bytes", has_ended_on_zeros)
+    output, told = running.communicate()
+    assert running.returncode == 1
+    assert output == ""
+    assert "other bytes" in told or "before bytes" in told
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_system_that_does_not_come_up_is_refused_and_tried_again(store: Store, tmp_path: Path) -> None:

@@ -161,6 +161,7 @@ def measure(planned: Planned, made: Place) -> StressFigures:
         file_bytes=point.file_bytes,
         seconds=point.seconds,
         seed=int(planned.key[:8], 16),
+        is_private=made.is_private,
     )
     phases = _run(specification, made, len(phases_of(kernel)) * point.seconds + _PATIENCE_SECONDS)
     rates: dict[str, float] = {}

@@ -10,6 +10,8 @@ import contextlib
 import json
 import mmap
 import os
+import signal
+import stat
 import struct
 import sys
 import time
@@ -44,6 +46,8 @@ class Specification:
     seconds: float
     """Length of each phase. A phase ends behind the call that its end falls into."""
     seed: int
+    is_private: bool
+    """Whether the folder has to be this user's and closed to others: another one was put in its place then."""
 
 
 class Counters:
@@ -109,7 +113,7 @@ class _Process:
         self._counters.set(self._number, "ended", time.monotonic_ns())
 
     def _write(self, until: int, *, is_once: bool) -> None:
-        descriptor = os.open(self._file(self._number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self._file(self._number), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             moved = written = 0
             is_over = False
@@ -244,11 +248,13 @@ def main() -> int:
     """
     specification = Specification(**json.loads(sys.argv[1]))
     kernel = kernels.KERNELS[specification.kernel]
-    os.chdir(specification.folder)
+    _enter(specification)
     counters = Counters(specification.processes)
     ready_here, ready_there = os.pipe()
     children: list[tuple[int, int]] = []
+    files: list[str] = []
     try:
+        _make_files(specification, kernel, files)
         for process in range(specification.processes):
             go_here, go_there = os.pipe()
             child = os.fork()
@@ -260,9 +266,15 @@ def main() -> int:
             children.append((child, go_there))
         os.close(ready_there)
         answers = _phases(specification, kernel, counters, ready_here, [each for _, each in children])
+        if answers is None:
+            # The others would go on to the end of their phase, whose figures nobody wants.
+            for child, _ in children:
+                os.kill(child, signal.SIGKILL)
         failed = sum(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child, _ in children)
     finally:
-        _remove_files(specification, kernel)
+        for file in files:
+            with contextlib.suppress(FileNotFoundError):
+                Path(file).unlink()
     if failed or answers is None:
         print(f"error: {failed} of {len(children)} processes failed", file=sys.stderr)
         return 1
@@ -325,10 +337,21 @@ def _serve(number: int, specification: Specification, kernel: Kernel, counters: 
     return 0
 
 
-def _remove_files(specification: Specification, kernel: Kernel) -> None:
-    for process in range(specification.processes):
-        with contextlib.suppress(FileNotFoundError):
-            Path(file_of(kernel, process)).unlink()
+def _enter(specification: Specification) -> None:
+    """Go to the folder, so that whatever is put in its place later is not used."""
+    os.chdir(specification.folder)
+    there = Path().stat()
+    if specification.is_private and (there.st_uid != os.geteuid() or stat.S_IMODE(there.st_mode) & 0o077):
+        raise OSError(f"{specification.folder} is not the folder that was made for the kernel")
+
+
+def _make_files(specification: Specification, kernel: Kernel, made: list[str]) -> None:
+    """Make the files, none of which may be there: bytes of others are never written over."""
+    if kernel.phases == ("metadata",):
+        return
+    for name in dict.fromkeys(file_of(kernel, process) for process in range(specification.processes)):
+        _make_empty(name)
+        made.append(name)
 
 
 def _write_whole(descriptor: int, data: memoryview, place: int) -> None:

@@ -44,6 +44,8 @@ class Place:
     """Variables of the processes."""
     capacity_bytes: int | None
     """Room of a mounted path; None for a store, whose room was chosen for the kernels."""
+    is_private: bool
+    """Whether the folder is this user's and closed to others."""
 
 
 @contextlib.contextmanager
@@ -126,7 +128,7 @@ def _store(candidate: Candidate, space_bytes: int, out: Path, scratch: Path | No
             ) as store,
             store.job(JOB, prefix=PREFIX) as variables,
         ):
-            yield Place(PREFIX, variables, None)
+            yield Place(PREFIX, variables, None, is_private=False)
     finally:
         remove_left(out)
 
@@ -147,7 +149,7 @@ def _folder(path: Path, space_bytes: int, out: Path) -> Iterator[Place]:
     except OSError as error:
         raise ProvisioningError(f"cannot use {path}: {error.strerror}", hint="name a folder of your own") from None
     try:
-        yield Place(str(folder), without_store(os.environ), free)
+        yield Place(str(folder), without_store(os.environ), free, is_private=True)
     finally:
         remove_left(out)
 
