@@ -121,6 +121,8 @@ TOTALS = TotalsReader()
 
 
 def _darshan(folder: Path) -> None:
+    import planned
+    from weir.provisioning.errors import ProvisioningError
     from weir.provisioning.identity import identify
     from weir.provisioning.traits import of_log
     from weir.tracing.darshan import DarshanError, read_logs
@@ -128,8 +130,9 @@ def _darshan(folder: Path) -> None:
     for _, answer in read_logs(sorted(folder.iterdir()), seconds_max=60):
         assert str(answer)
     for path in sorted(folder.iterdir()):
-        with refused(DarshanError):
-            identify(of_log(TOTALS.read(path, seconds_max=60)))
+        with refused(DarshanError, ProvisioningError):
+            identity = identify(of_log(TOTALS.read(path, seconds_max=60)))
+            planned.planner().plan(identity, None, planned.cluster(4))
 
 
 def _lustre_text(folder: Path) -> None:
@@ -256,14 +259,6 @@ def _job(folder: Path) -> None:
             read_job(folder / name)
 
 
-def _objectives(folder: Path) -> None:
-    from weir.provisioning.errors import ProvisioningError
-    from weir.provisioning.sslo_tables import read_table
-
-    with refused(ProvisioningError):
-        read_table(folder / "objectives.json")
-
-
 def _stress(folder: Path) -> None:
     from weir.provisioning import objectives
     from weir.provisioning.errors import ProvisioningError
@@ -271,6 +266,28 @@ def _stress(folder: Path) -> None:
 
     with refused(ProvisioningError):
         objectives.table(read_results([folder]), source="samples")
+
+
+def _resources(folder: Path) -> None:
+    import planned
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.resources import read_resources
+
+    for name in ("resources.toml", "resources.json"):
+        with refused(ProvisioningError):
+            found = read_resources(folder / name)
+            planned.planner().plan(planned.writer(), None, found)
+
+
+def _sslos(folder: Path) -> None:
+    import planned
+    from weir.provisioning import classes, sslo_tables
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.planning import Planner
+
+    with refused(ProvisioningError):
+        table = sslo_tables.read_table(folder / "sslos.json")
+        Planner(classes.built_in(), table).plan(planned.writer(), None, planned.cluster(4))
 
 
 DECODERS = {
@@ -295,8 +312,9 @@ DECODERS = {
     "scenario": Decoder(_scenario),
     "accounting": Decoder(_accounting),
     "job": Decoder(_job),
-    "objectives": Decoder(_objectives),
     "stress": Decoder(_stress),
+    "resources": Decoder(_resources),
+    "sslos": Decoder(_sslos),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

@@ -32,7 +32,8 @@ from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
 from weir.lustre.observer import OwnLoad, Thresholds
 from weir.placement import database
-from weir.provisioning.sslo_tables import built_in
+from weir.provisioning import sslo_tables
+from weir.provisioning.resources import read_resources
 from weir.provisioning.stress import kernels
 from weir.provisioning.stress.results import OWNER
 from weir.store.backup import take
@@ -249,10 +250,6 @@ def accounting(folder: Path) -> None:
     (folder / "sacct.txt").write_text("\n".join([*lines, ""]))
 
 
-def objectives(folder: Path) -> None:
-    (folder / "objectives.json").write_bytes(msgspec.json.encode(built_in()))
-
-
 def stress(folder: Path) -> None:
     """Two results of a system, as `weir stress` writes them."""
     header = {"version": 1, "file": OWNER, "digest": "", "parts": {}, "axes": {}}
@@ -276,6 +273,16 @@ def job(folder: Path) -> None:
     (folder / "job.sh").write_text(provisioned.SCRIPT)
 
 
+def resources(folder: Path) -> None:
+    (folder / "resources.toml").write_text(provisioned.RESOURCES)
+    found = read_resources(folder / "resources.toml")
+    (folder / "resources.json").write_bytes(msgspec.json.encode(found))
+
+
+def sslos(folder: Path) -> None:
+    (folder / "sslos.json").write_bytes(msgspec.json.encode(sslo_tables.built_in()))
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -297,8 +304,9 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "simulated-run": (simulated_run, 150),
     "scenario": (scenario, 150),
     "job": (job, 1000),
-    "objectives": (objectives, 1000),
     "stress": (stress, 400),
+    "resources": (resources, 400),
+    "sslos": (sslos, 400),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
@@ -344,6 +352,20 @@ COMMANDS = {
     "plan identity job_file": "job",
     "plan similar logs": "darshan",
     "plan similar job_file": "job",
+    "plan sslo log": "darshan",
+    "plan sslo job_file": "job",
+    "plan sslo sslos_file": "sslos",
+    **{
+        f"plan {product} {name}": decoder
+        for product in ("resources", "schema", "explain")
+        for name, decoder in (
+            ("log", "darshan"),
+            ("job_file", "job"),
+            ("resources_file", "resources"),
+            ("local_folder", OWN),
+            ("sslos_file", "sslos"),
+        )
+    },
     "place creations": "creations",
     "place lustre": "lustre-document",
     "place database": "database",
@@ -380,7 +402,7 @@ COMMANDS = {
     "stress scratch": OWN,
     "sslo build folders": "stress",
     "sslo build target": OWN,
-    "sslo show file": "objectives",
+    "sslo show file": "sslos",
 }
 """Every parameter of a command that names a file, and the decoder that reads it."""
 

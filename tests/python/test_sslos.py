@@ -1,6 +1,7 @@
 """Service-level objectives: the built-in table, stress tests and the tables that are built from them."""
 
 import csv
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.sslo_tables import built_in, measured
 from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, System
 from weir.provisioning.stress import kernels
-from weir.provisioning.stress.results import StressFigures, StressPoint, StressResult
+from weir.provisioning.stress.results import OWNER, StressFigures, StressPoint, StressResult, read_results
 
 DURABLE = Semantics()
 TABLES = Path(weir.provisioning.__file__).parent / "tables"
@@ -126,6 +127,28 @@ def test_results_that_say_nothing_are_refused() -> None:
         objectives.table([result("mdtest", names=1.0)], source="no kernel with a guarantee")
     with pytest.raises(ProvisioningError, match="fewer than 3 clusters"):
         objectives.table([result("hacc", read=1.0, write=1.0)], source="one system", clusters=3)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("figures", '"read_bytes_per_second": -1e9'),
+        ("figures", '"read_bytes_per_second": 1e999'),
+        ("settings", '"system": {"device": "nvme", "servers": 0}'),
+    ],
+)
+def test_figures_that_no_system_has_are_refused(place: str, value: str, tmp_path: Path) -> None:
+    """A logarithm of such a figure was a traceback, and a plan by it nonsense."""
+    header = {"version": 1, "file": OWNER, "digest": "", "parts": {}, "axes": {}}
+    (tmp_path / "sweep.json").write_text(json.dumps(header))
+    good = result("hacc", read=1e9, write=1e9)
+    (tmp_path / "points.ndjson").write_bytes(msgspec.json.encode(good) + b"\n")
+    assert read_results([tmp_path]) == [good]
+    document = msgspec.to_builtins(good)
+    document[place] |= json.loads(f"{{{value}}}")
+    (tmp_path / "points.ndjson").write_text(json.dumps(document) + "\n")
+    with pytest.raises(ProvisioningError, match="no result of a stress test"):
+        read_results([tmp_path])
 
 
 def objective(read: float, small: float, semantics: Semantics = DURABLE) -> Sslo:

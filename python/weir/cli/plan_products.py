@@ -151,11 +151,14 @@ def show_sslo(log: Path, job_file: Path | None, sslos_file: Path | None, output:
     from weir.provisioning import classes
     from weir.provisioning.jobs import read_job
     from weir.provisioning.mapping import Coverages
+    from weir.provisioning.sslo_checks import check_table
     from weir.provisioning.wishes import of_hints
 
     job = None if job_file is None else read_job(job_file)
     wishes = of_hints(str(job_file), job.hints if job else {})
-    coverages = Coverages(classes.built_in().classes, _sslos(sslos_file)[0])
+    table = _sslos(sslos_file)[0]
+    check_table(table)
+    coverages = Coverages(classes.built_in().classes, table)
     ((_, identity),) = identities([log], job)
     mapping = coverages.map(identity, wishes.semantics)
     sslo, rates = mapping.sslo, mapping.sslo.guarantees
@@ -189,11 +192,23 @@ def show_resources(made: "Plan", output: str) -> None:
 
 @click.command(name="schema")
 @_planned
-def show_schema(made: "Plan") -> None:
-    """Print the deployment schema, a JSON document."""
-    import json
-
-    print(json.dumps(document(made.deployment), indent=2))
+@output_option
+def show_schema(made: "Plan", output: str) -> None:
+    """Show the deployment schema of a job's storage; --output json prints the document itself."""
+    deployment = made.deployment
+    system, rates = deployment.system, deployment.expected
+    row = (
+        deployment.name,
+        deployment.joins or system.kind,
+        system.device,
+        system.servers,
+        system.targets_per_server,
+        size(deployment.size_bytes),
+        *(_rate(each) for each in (rates.read_bytes_per_second, rates.write_bytes_per_second)),
+        Quantity(f"{deployment.price:.4g}"),
+    )
+    header = ("NAME", "STORE", "DEVICE", "SERVERS", "TARGETS", "SIZE", "READ", "WRITE", "PRICE")
+    show(output, document(deployment), header, [row])
 
 
 @click.command(name="explain")

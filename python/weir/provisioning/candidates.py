@@ -13,7 +13,7 @@ import msgspec
 from weir.provisioning.deployments import Deployment, Server
 from weir.provisioning.identity import Identity
 from weir.provisioning.needs import Needs, effective, io_seconds, reached
-from weir.provisioning.performance import Basis, Expectation, PerformanceModel
+from weir.provisioning.performance import Basis, Expectation, PerformanceModel, devices_of
 from weir.provisioning.resources import Device, Node, Resources
 from weir.provisioning.sslos import Guarantees, Semantics, System
 from weir.provisioning.wishes import Wishes
@@ -236,10 +236,30 @@ def _fewest_servers(
         middle = (low + high) // 2
         low, high = (low, middle) if enough(counts[middle]) else (middle + 1, high)
     servers = counts[low]
-    part, seconds, expected = known.get(servers) or top
     target_bytes = _target_bytes(task.size_bytes, servers * targets)
     chosen = [each for each in nodes if each[1][targets - 1].room >= target_bytes][:servers]
+    _, _, expected = known.get(servers) or top
+    return _candidate(task, pool, _system(task, pool, servers, targets, settings), expected, target_bytes, chosen)
+
+
+def _candidate(
+    task: Task,
+    pool: Pool,
+    system: System,
+    expected: Expectation,
+    target_bytes: int,
+    chosen: Sequence[tuple[Node, tuple[Device, ...]]],
+) -> Candidate:
     rates = _rates(task, expected)
+    servers = tuple(
+        Server(
+            node=node.name,
+            devices=tuple(device.path for device in devices[: system.targets_per_server] if device.path),
+            target_bytes=target_bytes,
+        )
+        for node, devices in chosen
+    )
+    directives = task.wishes.directives
     return Candidate(
         deployment=Deployment(
             name=task.name,
@@ -247,26 +267,19 @@ def _fewest_servers(
             behaviour_class=task.behaviour_class,
             sslo=task.sslo,
             policy=task.wishes.policy,
-            system=_system(task, pool, servers, targets, settings),
-            servers=tuple(
-                Server(
-                    node=node.name,
-                    devices=tuple(device.path for device in devices[:targets] if device.path),
-                    target_bytes=target_bytes,
-                )
-                for node, devices in chosen
-            ),
+            system=system,
+            servers=servers,
             shareable=False,
-            lease_seconds=task.wishes.directives.lease_seconds or 0.0,
+            lease_seconds=directives.lease_seconds or 0.0,
             size_bytes=task.size_bytes,
-            stage_in=task.wishes.directives.stage_in,
-            stage_out=task.wishes.directives.stage_out,
             semantics=Semantics(encrypted=pool.encrypted, durable=pool.kind != "memory"),
-            expected=msgspec.structs.replace(rates, capacity_bytes=target_bytes * servers * targets),
+            expected=msgspec.structs.replace(rates, capacity_bytes=target_bytes * devices_of(system)),
+            stage_in=directives.stage_in,
+            stage_out=directives.stage_out,
         ),
-        io_seconds=seconds,
+        io_seconds=io_seconds(task.identity, rates),
         wait_seconds=max(node.free_in_seconds for node, _ in chosen),
-        reached=part,
+        reached=reached(task.needs, rates),
         basis=expected.basis,
     )
 

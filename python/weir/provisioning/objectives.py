@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.sslo_checks import check_table
 from weir.provisioning.sslo_tables import named
 from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable
 from weir.provisioning.stress import kernels
@@ -67,7 +68,7 @@ def table(results: Sequence[StressResult], *, source: str, clusters: int | None 
         The table. An objective of several systems is that of the one in the middle of its cluster.
 
     Raises:
-        ProvisioningError: The results have no rates, or fewer systems than clusters.
+        ProvisioningError: The results have no rates, fewer systems than clusters, or more settings than a table has.
     """
     found = objectives(results)
     if clusters is not None and clusters > len(found):
@@ -76,7 +77,9 @@ def table(results: Sequence[StressResult], *, source: str, clusters: int | None 
         )
     if clusters is not None or len(found) >= CLUSTERED_MIN:
         found = clustered(found, clusters)
-    return SsloTable(source=source, sslos=named(found))
+    made = SsloTable(source=source, sslos=named(found))
+    check_table(made)
+    return made
 
 
 def clustered(found: Sequence[Sslo], clusters: int | None = None) -> list[Sslo]:

@@ -17,6 +17,7 @@ from weir.provisioning.needs import KINDS, Kind, Needs, amount, effective, needs
 from weir.provisioning.performance import PerformanceModel, devices_of
 from weir.provisioning.resources import Resources
 from weir.provisioning.selection import Select, Selected, by_policy
+from weir.provisioning.sslo_checks import check_table
 from weir.provisioning.sslos import Sslo, SsloTable
 from weir.provisioning.wishes import Wishes, of_hints
 
@@ -59,7 +60,11 @@ class Planner:
             classes: Classes of behaviour.
             sslos: Objectives that jobs are mapped to.
             measured: Objectives from which the performance model is fitted; those of `sslos` without any.
+
+        Raises:
+            ProvisioningError: A table is empty, or has a number that cannot be.
         """
+        check_table(sslos)
         self._coverages = Coverages(classes.classes, sslos)
         self._model = PerformanceModel(measured or sslos.sslos)
         self._select = by_policy()

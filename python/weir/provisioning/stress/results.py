@@ -14,6 +14,11 @@ from weir.simulation.sweeps.errors import SweepError
 OWNER = "weir stress"
 """The name in the header of a folder, which tells it from a folder of a simulated sweep."""
 
+FIGURE_MAX = 1e18
+"""Greatest rate, and room, of a system: more is no measurement."""
+COUNT_MAX = 1 << 20
+"""Most servers, and most targets of a server."""
+
 
 class StressPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One measurement: a kernel on a system."""
@@ -98,9 +103,27 @@ def _result(folder: Path, record: ledger.Record) -> StressResult:
         "refusal": record.refusal,
     }
     try:
-        return msgspec.convert(document, StressResult)
+        found = msgspec.convert(document, StressResult)
+        _check(found)
     except (msgspec.MsgspecError, ValueError) as error:
         raise ProvisioningError(
-            f"{folder}: the point {record.key} is no result of a stress test: {error}",
+            f"{folder}: the point {record.key:.80} is no result of a stress test: {error}",
             hint="remove its line to measure it again",
         ) from None
+    return found
+
+
+def _check(result: StressResult) -> None:
+    """Refuse figures that no system has; a table of them could not be computed with.
+
+    Raises:
+        ValueError: A figure, or a number of the system, cannot be.
+    """
+    for name, value in msgspec.structs.asdict(result.figures).items() if result.figures else ():
+        # Not a number is in no range.
+        if value is not None and not 0 < value <= FIGURE_MAX:
+            raise ValueError(f"{name} is {value:g}")
+    system = result.settings.system
+    for name, count in (("servers", system.servers), ("targets_per_server", system.targets_per_server)):
+        if not 1 <= count <= COUNT_MAX:
+            raise ValueError(f"{name} is {count}")
