@@ -58,7 +58,9 @@ ANY_TEXT = {
     },
     "a URL, or a path": {"weir adapt info TIERS", "weir adapt reconstruct TIERS", "weir adapt replay TIERS"},
     "a URL, or a path, too": {"weir adapt refactor --tier"},
-    "a name that is looked for in a file": {"weir stats show --file-system", "weir adapt refactor --dataset"},
+    "a name that is looked for in a file": {
+        *("weir stats show --file-system", "weir adapt refactor --dataset", "weir sslo build --default"),
+    },
     "a pattern of names": {"weir find --name"},
     "the words of another program": {
         *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),

@@ -125,6 +125,8 @@ def test_results_that_say_nothing_are_refused() -> None:
         objectives.table([], source="none")
     with pytest.raises(ProvisioningError, match="no rates"):
         objectives.table([result("mdtest", names=1.0)], source="no kernel with a guarantee")
+    with pytest.raises(ProvisioningError, match="no objective has the name lustre"):
+        objectives.table([result("hacc", read=1.0, write=1.0)], source="one system", default="lustre")
     with pytest.raises(ProvisioningError, match="fewer than 3 clusters"):
         objectives.table([result("hacc", read=1.0, write=1.0)], source="one system", clusters=3)
 

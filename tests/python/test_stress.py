@@ -23,6 +23,7 @@ from weir.provisioning.stress.systems import DEVICES, file_system_of, read_devic
 
 SMALL = ("--seconds", "0.05", "--repeats", "1", "--processes", "2", "--bytes", "20MiB")
 MIB = 1 << 20
+PROCESSES = Path("/proc")
 
 
 @pytest.fixture
@@ -150,6 +151,20 @@ def test_a_killed_run_goes_on_and_leaves_nothing(on: str, store: Store, tmp_path
     assert f"{8 - known} measured, {known} known" in store.weir(*command).stderr
     assert list(scratch.iterdir()) == []
     assert lines_of(out) >= 8
+
+
+def test_processes_of_a_killed_run_end_and_remove_their_files(store: Store, tmp_path: Path) -> None:
+    """They would go on beside the next run for the rest of their phases, here for minutes."""
+    path = tmp_path / "path"
+    path.mkdir()
+    command = ("stress", "--out", str(tmp_path / "out"), "--path", str(path), *SMALL, "--kernel", "hacc")
+    running = subprocess.Popen([*program(), *command, "--seconds", "600"], env=store.variables())
+    wait_until("a kernel writes", lambda: any(file.stat().st_size for file in path.glob("*/hacc-*")))
+    (folder,) = path.iterdir()
+    kill(running.pid)
+    running.wait()
+    wait_until("its files are gone", lambda: not list(folder.iterdir()))
+    wait_until("its processes are gone", lambda: not any(of_folder(each, folder) for each in PROCESSES.glob("[0-9]*")))
 
 
 def test_only_files_of_kernels_are_removed_behind_a_killed_run(tmp_path: Path) -> None:
@@ -303,7 +318,7 @@ def test_a_measurement_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.M
     finished = execution.run(planned, tmp_path / "out", progress=lambda done, of: None)
     assert [each.reason for each in finished.refused] == ["mdtest did not end within 0 s"]
     assert list((tmp_path / "path").iterdir()) == []
-    assert not any(of_folder(process, tmp_path) for process in Path("/proc").glob("[0-9]*"))
+    assert not any(of_folder(process, tmp_path) for process in PROCESSES.glob("[0-9]*"))
 
 
 def of_folder(process: Path, folder: Path) -> bool:

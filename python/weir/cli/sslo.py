@@ -36,11 +36,15 @@ def sslo() -> None:
 @click.option(
     "--clusters",
     type=click.IntRange(1, 1000),
-    help="Number of objectives.  [default: one for each system; from 20 systems on by K-means]",
+    help="Number of objectives, at least one for each kind of semantics.  [default: one for each system; from"
+    " 20 systems on by K-means]",
 )
+@click.option("--default", "name", default="", help="Name of the objective for jobs that nothing is near to.")
 @click.option("--source", type=Checked("text", str), default="weir stress", show_default=True, help="Origin, in words.")
 @output_option
-def build(folders: tuple[Path, ...], target: Path | None, clusters: int | None, source: str, output: str) -> None:
+def build(
+    folders: tuple[Path, ...], target: Path | None, clusters: int | None, name: str, source: str, output: str
+) -> None:
     """Make a table of objectives from the results of `weir stress`.
 
     Each system has the medians of its results. Many systems are clustered, and the one in the middle stands for each
@@ -51,7 +55,7 @@ def build(folders: tuple[Path, ...], target: Path | None, clusters: int | None, 
         from weir.provisioning.stress.results import read_results
 
         results = read_results(folders)
-        table = objectives.table(results, source=source, clusters=clusters)
+        table = objectives.table(results, source=source, clusters=clusters, default=name)
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
     if refused := sum(each.figures is None for each in results):

@@ -56,19 +56,21 @@ def objectives(results: Sequence[StressResult]) -> list[Sslo]:
     return sorted(found, key=lambda each: msgspec.json.encode(each.system, order="sorted"))
 
 
-def table(results: Sequence[StressResult], *, source: str, clusters: int | None = None) -> SsloTable:
+def table(results: Sequence[StressResult], *, source: str, clusters: int | None = None, default: str = "") -> SsloTable:
     """Make a table of objectives from results.
 
     Args:
         results: The results.
         source: Origin of the results, in words.
         clusters: Number of clusters; None finds it, and clusters `CLUSTERED_MIN` systems or more.
+        default: Name of the objective for jobs that nothing is near to; empty for the one in the middle.
 
     Returns:
         The table. An objective of several systems is that of the one in the middle of its cluster.
 
     Raises:
-        ProvisioningError: The results have no rates, fewer systems than clusters, or more settings than a table has.
+        ProvisioningError: The results have no rates, fewer systems than clusters, or more settings than a table has;
+            or no objective has the name of the default.
     """
     found = objectives(results)
     if clusters is not None and clusters > len(found):
@@ -77,7 +79,10 @@ def table(results: Sequence[StressResult], *, source: str, clusters: int | None 
         )
     if clusters is not None or len(found) >= CLUSTERED_MIN:
         found = clustered(found, clusters)
-    made = SsloTable(source=source, sslos=named(found))
+    made = SsloTable(source=source, sslos=named(found), default=default)
+    names = [each.name for each in made.sslos]
+    if default and default not in names:
+        raise ProvisioningError(f"no objective has the name {default}", hint=f"there are {', '.join(names)}"[:1000])
     check_table(made)
     return made
 

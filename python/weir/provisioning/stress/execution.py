@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -181,9 +181,22 @@ def measure(planned: Planned, made: Place) -> StressFigures:
 
 
 def _run(specification: Specification, made: Place, seconds_max: float) -> list[dict[str, Any]]:
-    """The processes of a kernel, in a session of their own, so that one signal ends them all."""
+    """The processes of a kernel, in a session of their own, so that one signal ends them all.
+
+    They also end, and remove their files, where this process is killed: they hold the other end of a pipe.
+    """
+    here, there = os.pipe()
+    try:
+        return _ended(replace(specification, lifeline=here), made, seconds_max)
+    finally:
+        os.close(here)
+        os.close(there)
+
+
+def _ended(specification: Specification, made: Place, seconds_max: float) -> list[dict[str, Any]]:
     child = subprocess.Popen(
         [sys.executable, "-m", "weir.provisioning.stress.load", json.dumps(asdict(specification))],
+        pass_fds=(specification.lifeline,),
         env={**made.environment, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -10,6 +10,7 @@ import contextlib
 import json
 import mmap
 import os
+import select
 import signal
 import stat
 import struct
@@ -47,7 +48,9 @@ class Specification:
     """Length of each phase. A phase ends behind the call that its end falls into."""
     seed: int
     is_private: bool
-    """Whether the folder has to be this user's and closed to others: another one was put in its place then."""
+    """Whether the folder has to be this user's and closed to others: else another one was put in its place."""
+    lifeline: int = -1
+    """Descriptor of a pipe whose other end the run holds: its end is that of the run, which may have been killed."""
 
 
 class Counters:
@@ -291,19 +294,28 @@ def _phases(
         for child in children:
             with contextlib.suppress(BrokenPipeError):
                 os.write(child, b"g")
-        done = 0
-        while done < len(children) and (some := os.read(ready, len(children))):
-            if b"f" in some:
-                done = -len(children)
-                break
-            done += len(some)
-        if done != len(children):
+        if not _all_done(specification, ready, len(children)):
             break
         if phase != PREPARE:
             answers.append({"phase": phase, **_total(specification, counters)})
     for child in children:
         os.close(child)
     return answers if len(answers) == len(kernel.phases) else None
+
+
+def _all_done(specification: Specification, ready: int, count: int) -> bool:
+    """Wait until all processes are through a phase; false where one failed, or the run has ended."""
+    watched = [ready, *([specification.lifeline] if specification.lifeline >= 0 else [])]
+    done = 0
+    while done < count:
+        # Each process is through after the time of the phase, and the run ends processes that hang.
+        if specification.lifeline in select.select(watched, [], [])[0]:
+            return False
+        some = os.read(ready, count)
+        if not some or b"f" in some:
+            return False
+        done += len(some)
+    return True
 
 
 def _total(specification: Specification, counters: Counters) -> dict[str, float]:
@@ -328,11 +340,12 @@ def _serve(number: int, specification: Specification, kernel: Kernel, counters: 
             process.run(phase)
             os.write(ready, b"d")
     except BaseException as error:
-        os.write(ready, b"f")
         if isinstance(error, OSError):
-            print(f"error: process {number}: {error}", file=sys.stderr)
+            print(f"error: process {number}: {error}", file=sys.stderr, flush=True)
         else:
             traceback.print_exc()
+        # The words come first: this process is ended once it is known that it failed.
+        os.write(ready, b"f")
         return 1
     return 0
 
