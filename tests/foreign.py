@@ -259,6 +259,15 @@ def _job(folder: Path) -> None:
             read_job(folder / name)
 
 
+def _stress(folder: Path) -> None:
+    from weir.provisioning import objectives
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.stress.results import read_results
+
+    with refused(ProvisioningError):
+        objectives.table(read_results([folder]), source="samples")
+
+
 def _resources(folder: Path) -> None:
     import planned
     from weir.provisioning.errors import ProvisioningError
@@ -312,6 +321,7 @@ DECODERS = {
     "scenario": Decoder(_scenario),
     "accounting": Decoder(_accounting),
     "job": Decoder(_job),
+    "stress": Decoder(_stress),
     "resources": Decoder(_resources),
     "sslos": Decoder(_sslos),
     "slurm": Decoder(_slurm),

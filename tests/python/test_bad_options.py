@@ -50,20 +50,26 @@ ANY_TEXT = {
             for name in ("LOG", "--job", "--resources", "--local", "--sslos")
         ),
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
+        *("weir stress --out", "weir stress --path", "weir sslo build FOLDERS", "weir sslo build --to"),
+        "weir sslo show FILE",
     },
     "a credential that the environment may name as well, and of which its own error tells": {
         *("weir run --credential", "weir mount --credential", "weir rebalance --credential"),
     },
     "a URL, or a path": {"weir adapt info TIERS", "weir adapt reconstruct TIERS", "weir adapt replay TIERS"},
     "a URL, or a path, too": {"weir adapt refactor --tier"},
-    "a name that is looked for in a file": {"weir stats show --file-system", "weir adapt refactor --dataset"},
+    "a name that is looked for in a file": {
+        *("weir stats show --file-system", "weir adapt refactor --dataset", "weir sslo build --default"),
+    },
     "a pattern of names": {"weir find --name"},
     "the words of another program": {
         *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),
         "weir simulate tune --slurm-account",
     },
-    "a name that this command gives": {"weir stats publish --server", "weir target add --class"},
+    "a name that this command gives": {
+        *("weir stats publish --server", "weir target add --class", "weir sslo build --source"),
+    },
     "a class of devices that the resource model names": {
         *(f"weir plan {product} --device" for product in ("resources", "schema", "explain")),
     },
@@ -101,6 +107,7 @@ OTHERS = {
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
     "weir simulate what-if": ["--logs", "/"],
+    "weir sslo build": ["/x"],
     **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "schema", "explain")},
 }
 """Values of the parameters that a command requires."""
@@ -219,6 +226,10 @@ def test_numbers_are_finite(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ["targets", "set", "0.0", "--real", "--read", "1MB/s"],
         ["simulate", "what-if", "--logs", "/"],
         ["simulate", "topology", "no-such-machine"],
+        ["stress", "--path", "/tmp", "--backend", "ram"],
+        ["stress", "--path", "/tmp", "--servers", "1,2"],
+        ["stress", "--replicas", "2"],
+        ["stress", "--bytes", "1MiB"],
     ],
 )
 def test_options_that_contradict_each_other_are_refused_as_early(

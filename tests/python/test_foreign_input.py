@@ -34,6 +34,8 @@ from weir.lustre.observer import OwnLoad, Thresholds
 from weir.placement import database
 from weir.provisioning import sslo_tables
 from weir.provisioning.resources import read_resources
+from weir.provisioning.stress import kernels
+from weir.provisioning.stress.results import OWNER
 from weir.store.backup import take
 from weir.store.home import Home
 from weir.store.identity import Identity
@@ -248,6 +250,24 @@ def accounting(folder: Path) -> None:
     (folder / "sacct.txt").write_text("\n".join([*lines, ""]))
 
 
+def stress(folder: Path) -> None:
+    """Two results of a system, as `weir stress` writes them."""
+    header = {"version": 1, "file": OWNER, "digest": "", "parts": {}, "axes": {}}
+    (folder / "sweep.json").write_text(json.dumps(header))
+    lines = []
+    for kernel in ("hacc", "enzo"):
+        point = {
+            "version": 1,
+            "kernels": kernels.VERSION,
+            "system": {"device": "nvme", "servers": 2, "settings": {"backend": "ram"}},
+            "semantics": {"durable": False},
+            **{"kernel": kernel, "processes": 4, "repeat": 0, "seconds": 1.0, "file_bytes": 1 << 25},
+        }
+        figures = {"read_bytes_per_second": 2e9, "write_bytes_per_second": 1e9}
+        lines.append(json.dumps({"key": kernel, "settings": point, "figures": figures, "refusal": None}) + "\n")
+    (folder / "points.ndjson").write_text("".join(lines))
+
+
 def job(folder: Path) -> None:
     (folder / "jobspec.yaml").write_text(provisioned.JOBSPEC)
     (folder / "job.sh").write_text(provisioned.SCRIPT)
@@ -289,6 +309,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "simulated-run": (simulated_run, 150),
     "scenario": (scenario, 150),
     "job": (job, 1000),
+    "stress": (stress, 400),
     "resources": (resources, 400),
     "sslos": (sslos, 400),
     "slurm": (slurm, 2000),
@@ -382,6 +403,12 @@ COMMANDS = {
     "simulate report html": OWN,
     "simulate what-if logs": "darshan",
     "simulate what-if arrivals": "accounting",
+    "stress out": OWN,
+    "stress path": OWN,
+    "stress scratch": OWN,
+    "sslo build folders": "stress",
+    "sslo build target": OWN,
+    "sslo show file": "sslos",
 }
 """Every parameter of a command that names a file, and the decoder that reads it."""
 

@@ -55,6 +55,8 @@ _COMMANDS = {
     "trace": "weir.cli.trace:trace",
     "place": "weir.cli.place:place",
     "plan": "weir.cli.plan:plan",
+    "stress": "weir.cli.stress:stress",
+    "sslo": "weir.cli.sslo:sslo",
     "rebalance": "weir.cli.rebalance:rebalance",
     "adapt": "weir.cli.adapt:adapt",
     "config": "weir.cli.config:config",

@@ -20,6 +20,7 @@ from weir.provisioning.planning import Plan
 from weir.provisioning.prices import PriceList
 from weir.provisioning.resources import Resources
 from weir.provisioning.sslos import SsloTable
+from weir.provisioning.stress.results import StressResult
 from weir.provisioning.traits import Traits
 
 DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
@@ -28,6 +29,7 @@ DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
     "identity": Identity,
     "classes": ClassTable,
     "sslos": SsloTable,
+    "stress": StressResult,
     "deployment": Deployment,
     "resources": Resources,
     "plan": Plan,
