@@ -299,6 +299,18 @@ def _sslos(folder: Path) -> None:
         Planner(classes.built_in(), table).plan(planned.writer(), None, planned.cluster(4))
 
 
+def _windows(folder: Path) -> None:
+    from weir.interference import predictor, quanterference, windows
+    from weir.interference.errors import InterferenceError
+
+    with refused(InterferenceError):
+        windows.read([folder / "windows.parquet"])
+    with refused(InterferenceError):
+        quanterference.read_windows([folder / "enzo_2_time_data.json"])
+    with refused(InterferenceError):
+        predictor.load(folder / "model.json")
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
@@ -325,6 +337,7 @@ DECODERS = {
     "resources": Decoder(_resources),
     "sslos": Decoder(_sslos),
     "slurm": Decoder(_slurm),
+    "windows": Decoder(_windows),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

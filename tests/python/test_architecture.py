@@ -45,6 +45,7 @@ TEST_ONLY = {"weir-device": {"weir-placement"}}
 PACKAGES = {
     "cli": {
         "deployment",
+        "interference",
         "provisioning",
         "simulation",
         "adaptive",
@@ -59,6 +60,7 @@ PACKAGES = {
         "errors",
     },
     "provisioning": {"simulation", "store", "tracing", "errors"},
+    "interference": {"errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},

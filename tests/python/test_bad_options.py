@@ -49,6 +49,9 @@ ANY_TEXT = {
             for product in ("resources", "schema", "explain")
             for name in ("LOG", "--job", "--resources", "--local", "--sslos")
         ),
+        *("weir plan similar --job", "weir target add --path", "weir interference import FILES"),
+        *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),
+        *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
         *("weir stress --out", "weir stress --path", "weir sslo build FOLDERS", "weir sslo build --to"),
         "weir sslo show FILE",
@@ -109,6 +112,10 @@ OTHERS = {
     "weir simulate what-if": ["--logs", "/"],
     "weir sslo build": ["/x"],
     **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "schema", "explain")},
+    "weir interference import": ["/x", "--to", "/y"],
+    "weir interference evaluate": ["/x"],
+    "weir interference train": ["/x", "--to", "/y"],
+    "weir interference predict": ["/x", "/y"],
 }
 """Values of the parameters that a command requires."""
 

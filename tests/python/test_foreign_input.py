@@ -24,6 +24,7 @@ import numpy
 import provisioned
 import pytest
 import simulated
+import windows as synthetic
 from lustre_messages import statistics, target
 from numpy.typing import NDArray
 from seeds import seed
@@ -288,6 +289,16 @@ def slurm(folder: Path) -> None:
         shutil.copy(DATA / "slurm" / f"22.05-busy-{name}.json", folder / f"{name}.json")
 
 
+def windows(folder: Path) -> None:
+    from weir.interference import predictor
+    from weir.interference.windows import write
+
+    made = synthetic.made(1)
+    write(made.take(numpy.arange(6)), folder / "windows.parquet")
+    predictor.save(predictor.train(made), folder / "model.json")
+    (folder / "enzo_2_time_data.json").write_text(json.dumps(synthetic.of_the_authors(1)))
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -313,6 +324,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "resources": (resources, 400),
     "sslos": (sslos, 400),
     "slurm": (slurm, 2000),
+    "windows": (windows, 150),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
@@ -372,6 +384,13 @@ COMMANDS = {
             ("sslos_file", "sslos"),
         )
     },
+    "interference import files": "windows",
+    "interference import target": OWN,
+    "interference evaluate data": "windows",
+    "interference train data": "windows",
+    "interference train target": OWN,
+    "interference predict model": "windows",
+    "interference predict data": "windows",
     "place creations": "creations",
     "place lustre": "lustre-document",
     "place database": "database",

@@ -57,6 +57,7 @@ _COMMANDS = {
     "plan": "weir.cli.plan:plan",
     "stress": "weir.cli.stress:stress",
     "sslo": "weir.cli.sslo:sslo",
+    "interference": "weir.cli.interference:interference",
     "rebalance": "weir.cli.rebalance:rebalance",
     "adapt": "weir.cli.adapt:adapt",
     "config": "weir.cli.config:config",

@@ -1,0 +1,1 @@
+"""How much each job is slowed by others, predicted window by window."""

@@ -1,0 +1,287 @@
+"""Estimators of the class of a window's slowdown, in one shape: baselines, learners, a comparison with quiet ones."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weir.interference import features
+from weir.interference.network import KernelNetwork
+from weir.interference.windows import Floats, Windows
+
+Classes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Windows and their features."""
+
+    windows: Windows
+    pooled: Floats
+    relative: Floats
+
+    def take(self, chosen: NDArray[Any]) -> "Prepared":
+        """Choose windows.
+
+        Args:
+            chosen: A mask, or places.
+
+        Returns:
+            The chosen windows with their features.
+        """
+        return Prepared(self.windows.take(chosen), self.pooled[chosen], self.relative[chosen])
+
+
+def prepare(windows: Windows) -> Prepared:
+    """Compute all features.
+
+    Args:
+        windows: The windows; those of a workload are compared among themselves.
+
+    Returns:
+        The windows with their features.
+    """
+    return Prepared(windows, features.matrix(features.pooled(windows)), features.matrix(features.relative(windows)))
+
+
+class Estimator(Protocol):
+    """A model that learns classes from windows."""
+
+    def fit(self, data: Prepared, classes: Classes, count: int) -> None:
+        """Learn.
+
+        Args:
+            data: Windows with their features.
+            classes: Class of each window.
+            count: Number of classes.
+        """
+
+    def probabilities(self, data: Prepared) -> Floats:
+        """Predict.
+
+        Args:
+            data: Windows with their features.
+
+        Returns:
+            Probabilities of the classes, shape (windows, classes).
+        """
+
+
+class Majority:
+    """Always the most frequent class."""
+
+    def fit(self, data: Prepared, classes: Classes, count: int) -> None:
+        """See `Estimator`. Count the classes."""
+        self._shares = np.bincount(classes, minlength=count) / len(classes)
+
+    def probabilities(self, data: Prepared) -> Floats:
+        """See `Estimator`. The shares of the classes, for every window."""
+        return np.tile(self._shares, (len(data.windows), 1))
+
+
+class LastWindow:
+    """The class of the run's last window, which is known in truth: a bound for whoever expects no change."""
+
+    def __init__(self, bins: tuple[float, ...]) -> None:
+        """Begin untrained.
+
+        Args:
+            bins: Slowdowns at which a class begins.
+        """
+        self._bins = bins
+
+    def fit(self, data: Prepared, classes: Classes, count: int) -> None:
+        """See `Estimator`. Keep the shares for windows that are the first of their run."""
+        self._count = count
+        self._shares = np.bincount(classes, minlength=count) / len(classes)
+
+    def probabilities(self, data: Prepared) -> Floats:
+        """See `Estimator`. Certainty of the last window's class."""
+        windows = data.windows
+        made = np.tile(self._shares, (len(windows), 1))
+        order = np.lexsort((windows.numbers, windows.runs))
+        for before, window in pairwise(order):
+            if windows.runs[before] == windows.runs[window] and not np.isnan(windows.slowdowns[before]):
+                made[window] = np.eye(self._count)[np.searchsorted(self._bins, windows.slowdowns[before], "right")]
+        return made
+
+
+@dataclass
+class Trees:
+    """Gradient boosting on pooled features (LightGBM)."""
+
+    seed: int = 0
+    _booster: Any = field(default=None, repr=False)
+
+    def fit(self, data: Prepared, classes: Classes, count: int) -> None:
+        """See `Estimator`. Boost."""
+        import lightgbm
+
+        settings = {
+            "objective": "multiclass",
+            "num_class": count,
+            "num_leaves": 15,
+            "learning_rate": 0.05,
+            "min_data_in_leaf": 10,
+            "feature_fraction": 0.5,
+            "seed": self.seed,
+            "num_threads": 1,
+            "deterministic": True,
+            "verbose": -1,
+        }
+        self._booster = lightgbm.train(settings, lightgbm.Dataset(data.pooled, classes), num_boost_round=200)
+
+    def probabilities(self, data: Prepared) -> Floats:
+        """See `Estimator`. Mean leaves."""
+        made: Floats = self._booster.predict(data.pooled, num_threads=1)
+        return made
+
+    def text(self) -> str:
+        """The model in LightGBM's text form.
+
+        Returns:
+            The text.
+        """
+        return str(self._booster.model_to_string())
+
+
+@dataclass
+class Forest:
+    """Extremely randomised trees on pooled features (scikit-learn)."""
+
+    seed: int = 0
+    _forest: Any = field(default=None, repr=False)
+    _count: int = 0
+
+    def fit(self, data: Prepared, classes: Classes, count: int) -> None:
+        """See `Estimator`. Grow."""
+        from sklearn.ensemble import ExtraTreesClassifier
+
+        self._count = count
+        self._forest = ExtraTreesClassifier(300, min_samples_leaf=2, class_weight="balanced", random_state=self.seed)
+        self._forest.fit(data.pooled, classes)
+
+    def probabilities(self, data: Prepared) -> Floats:
+        """See `Estimator`. Mean votes."""
+        return _spread(self._forest.predict_proba(data.pooled), self._forest.classes_, self._count)
+
+
+@dataclass
+class AboveQuiet:
+    """Logistic regression on relative features: the same for any job."""
+
+    _scale: tuple[Floats, Floats] = field(default=(np.empty(0), np.empty(0)), repr=False)
+    _model: Any = field(default=None, repr=False)
+    _count: int = 0
+
+    def fit(self, data: Prepared, classes: Classes, count: int) -> None:
+        """See `Estimator`. Classes have equal weight: the shares of the training are no prejudice about others."""
+        from sklearn.linear_model import LogisticRegression
+
+        self._count = count
+        known = ~np.isnan(data.relative).any(1)
+        relative = data.relative[known]
+        self._scale = (relative.mean(0), np.maximum(relative.std(0), 1e-9))
+        self._model = LogisticRegression(C=0.1, class_weight="balanced", max_iter=1000)
+        self._model.fit(self._scaled(relative), classes[known])
+
+    def probabilities(self, data: Prepared) -> Floats:
+        """See `Estimator`. Logistic probabilities; all classes alike for a job with too few windows."""
+        made = np.full((len(data.windows), self._count), 1 / self._count)
+        known = ~np.isnan(data.relative).any(1)
+        if known.any():
+            found = self._model.predict_proba(self._scaled(data.relative[known]))
+            made[known] = _spread(found, self._model.classes_, self._count)
+        return made
+
+    def _scaled(self, relative: Floats) -> Floats:
+        scaled: Floats = (relative - self._scale[0]) / self._scale[1]
+        return scaled
+
+    def numbers(self) -> dict[str, Any]:
+        """The model as numbers.
+
+        Returns:
+            Scales, weights and classes, for JSON.
+        """
+        return {
+            "mean": self._scale[0].tolist(),
+            "deviation": self._scale[1].tolist(),
+            "weights": self._model.coef_.tolist(),
+            "offsets": self._model.intercept_.tolist(),
+            "classes": self._model.classes_.tolist(),
+        }
+
+
+@dataclass
+class Network:
+    """The paper's kernel-based network: one dense network for each server's vector, and a classifier of all outputs."""
+
+    seed: int = 0
+    _network: KernelNetwork | None = field(default=None, repr=False)
+
+    def fit(self, data: Prepared, classes: Classes, count: int) -> None:
+        """See `Estimator`. Train."""
+        self._network = KernelNetwork(count, self.seed)
+        self._network.fit(data.windows, classes)
+
+    def probabilities(self, data: Prepared) -> Floats:
+        """See `Estimator`. Outputs of the classifier."""
+        assert self._network is not None
+        return self._network.probabilities(data.windows)
+
+
+class Gated:
+    """Trees for windows like those of training, and a comparison with quiet windows for the others."""
+
+    def __init__(self, seed: int = 0) -> None:
+        """Begin with both, untrained.
+
+        Args:
+            seed: Seed of the trees.
+        """
+        self.trees = Trees(seed)
+        self.above_quiet = AboveQuiet()
+
+    def fit(self, data: Prepared, classes: Classes, count: int) -> None:
+        """See `Estimator`. Fit both, and learn which workloads are known."""
+        self.trees.fit(data, classes, count)
+        self.above_quiet.fit(data, classes, count)
+        self._known = np.unique(data.windows.workloads)
+
+    def probabilities(self, data: Prepared) -> Floats:
+        """See `Estimator`. Probabilities of the one or the other."""
+        is_known = np.isin(data.windows.workloads, self._known)
+        return np.where(is_known[:, None], self.trees.probabilities(data), self.above_quiet.probabilities(data))
+
+
+def _spread(found: Floats, classes: NDArray[Any], count: int) -> Floats:
+    """Probabilities of the classes that training had, as those of all."""
+    made = np.zeros((len(found), count))
+    made[:, classes] = found
+    return made
+
+
+def estimators(bins: tuple[float, ...]) -> Mapping[str, Callable[[], Estimator]]:
+    """All estimators by name; the first two are baselines.
+
+    Args:
+        bins: Slowdowns at which a class begins.
+
+    Returns:
+        Makers of estimators.
+    """
+    warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    return {
+        "majority": Majority,
+        "last window": lambda: LastWindow(bins),
+        "network": Network,
+        "forest": Forest,
+        "trees": Trees,
+        "above quiet": AboveQuiet,
+        "gated": Gated,
+    }

@@ -1,0 +1,243 @@
+"""Windows: what a job asked of each server in a stretch of time, and what the server did meanwhile.
+
+A data set is a Parquet file with a row for each window and server. A label is a slowdown: the mean time of the window's
+operations over their times in a run without others (the interference paper, section III-D).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weir.interference.errors import InterferenceError
+
+VERSION = 1
+"""Version of data sets: those of another one are refused."""
+CLIENT = ("reads", "writes", "read_bytes", "written_bytes", "stats", "opens", "closes")
+"""Counts of a job's operations on a server; the last three on metadata servers alone."""
+SERVER = (
+    "reads",
+    "writes",
+    "merged_reads",
+    "merged_writes",
+    "read_sectors",
+    "written_sectors",
+    "read_milliseconds",
+    "write_milliseconds",
+    "in_progress",
+    "busy_milliseconds",
+    "queued_milliseconds",
+)
+"""Counters of a server's device, as in Linux's `/proc/diskstats`."""
+STATISTICS = ("sum", "mean", "deviation")
+"""Reductions of the samples of a window."""
+_KEYS = ("run", "workload", "window", "io_seconds", "slowdown", "server", "is_metadata")
+_METADATA_KEY = b"weir.windows"
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of jobs on a number of servers, in the order of time within each run."""
+
+    runs: NDArray[np.str_]
+    """Name of each window's run, shape (windows,)."""
+    workloads: NDArray[np.str_]
+    """Name of each window's program, shape (windows,)."""
+    numbers: NDArray[np.int64]
+    """Place of each window in its run, shape (windows,)."""
+    io_seconds: Floats
+    """Time that the job spent in I/O, shape (windows,)."""
+    slowdowns: Floats
+    """Labels, NaN where a window has none, shape (windows,)."""
+    present: NDArray[np.bool_]
+    """Whether a server was there, shape (windows, servers)."""
+    is_metadata: NDArray[np.bool_]
+    """Whether a server keeps metadata, shape (windows, servers)."""
+    client: Floats
+    """Counts in the order of `CLIENT`, shape (windows, servers, counts)."""
+    server: Floats
+    """Counters in the order of `SERVER` and, within each, of `STATISTICS`, shape (windows, servers, 33)."""
+
+    def __len__(self) -> int:
+        """The number of windows."""
+        return len(self.runs)
+
+    def take(self, chosen: NDArray[Any]) -> "Windows":
+        """Choose windows.
+
+        Args:
+            chosen: A mask, or places.
+
+        Returns:
+            The chosen windows.
+        """
+        return Windows(**{name: getattr(self, name)[chosen] for name in self.__dataclass_fields__})
+
+    def labelled(self) -> "Windows":
+        """The windows that have a label.
+
+        Returns:
+            The windows.
+        """
+        return self.take(~np.isnan(self.slowdowns))
+
+
+def columns() -> list[str]:
+    """The columns of a data set.
+
+    Returns:
+        Names, in their order.
+    """
+    server = [f"server_{name}_{statistic}" for name in SERVER for statistic in STATISTICS]
+    return [*_KEYS, *(f"client_{name}" for name in CLIENT), *server]
+
+
+def of_rows(rows: Sequence[Mapping[str, Any]]) -> Windows:
+    """Put rows of windows and servers together.
+
+    Args:
+        rows: A mapping of `columns` for each window and server. Counts that are missing are 0.
+
+    Returns:
+        The windows, by run and number.
+
+    Raises:
+        InterferenceError: There is no row, or a row names no window.
+    """
+    places: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    try:
+        for row in rows:
+            places.setdefault((str(row["run"]), str(row["workload"]), int(row["window"])), []).append(row)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InterferenceError(f"a row names no run, workload and window: {error}") from error
+    if not places:
+        raise InterferenceError("there are no windows", hint="collect some, or import those of others")
+    keys = sorted(places)
+    most = max(len(of_window) for of_window in places.values())
+    shape = (len(keys), most)
+    made = Windows(
+        runs=np.array([key[0] for key in keys]),
+        workloads=np.array([key[1] for key in keys]),
+        numbers=np.array([key[2] for key in keys]),
+        io_seconds=np.zeros(len(keys)),
+        slowdowns=np.full(len(keys), np.nan),
+        present=np.zeros(shape, bool),
+        is_metadata=np.zeros(shape, bool),
+        client=np.zeros((*shape, len(CLIENT))),
+        server=np.zeros((*shape, len(SERVER) * len(STATISTICS))),
+    )
+    try:
+        for number, key in enumerate(keys):
+            _fill(made, number, sorted(places[key], key=lambda row: str(row["server"])))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InterferenceError(f"a row has no numbers where it should have some: {error}") from error
+    return _checked(made)
+
+
+def _fill(made: Windows, number: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Fill a window from its rows, one for each server."""
+    counts = columns()[len(_KEYS) :]
+    made.io_seconds[number] = float(rows[0]["io_seconds"])
+    label = rows[0].get("slowdown")
+    made.slowdowns[number] = np.nan if label is None else float(label)
+    for place, row in enumerate(rows):
+        made.present[number, place] = True
+        made.is_metadata[number, place] = bool(row.get("is_metadata", False))
+        values = [float(row.get(name) or 0.0) for name in counts]
+        made.client[number, place], made.server[number, place] = values[: len(CLIENT)], values[len(CLIENT) :]
+
+
+def _checked(windows: Windows) -> Windows:
+    numbers = (windows.io_seconds, windows.client, windows.server)
+    if not all(np.isfinite(each).all() for each in numbers) or (windows.io_seconds < 0).any():
+        raise InterferenceError("a window has a negative time, or counts that are no finite numbers")
+    bad = ~np.isnan(windows.slowdowns) & ~((windows.slowdowns > 0) & np.isfinite(windows.slowdowns))
+    if bad.any():
+        raise InterferenceError(
+            f"window {windows.numbers[bad][0]} of run {windows.runs[bad][0]} has no positive slowdown"
+        )
+    return windows
+
+
+def write(windows: Windows, path: Path) -> None:
+    """Write a data set.
+
+    Args:
+        windows: The windows.
+        path: A Parquet file, which is replaced.
+    """
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    where = np.argwhere(windows.present)
+    number, place = where[:, 0], where[:, 1]
+    values: list[Any] = [
+        windows.runs[number],
+        windows.workloads[number],
+        windows.numbers[number],
+        windows.io_seconds[number],
+        arrow.array(windows.slowdowns[number], from_pandas=True),
+        place.astype(str),
+        windows.is_metadata[number, place],
+        *windows.client[number, place].T,
+        *windows.server[number, place].T,
+    ]
+    table = arrow.table(dict(zip(columns(), values, strict=True)))
+    table = table.replace_schema_metadata({_METADATA_KEY: json.dumps({"version": VERSION})})
+    parquet.write_table(table, path, compression="zstd")
+
+
+def read(paths: Sequence[Path]) -> Windows:
+    """Read data sets.
+
+    Args:
+        paths: Parquet files, or folders of them.
+
+    Returns:
+        The windows of all.
+
+    Raises:
+        InterferenceError: A file is no data set of this version, or there is none.
+    """
+    files = [file for path in paths for file in (sorted(path.rglob("*.parquet")) if path.is_dir() else [path])]
+    return of_rows([row for file in files for row in _rows(file)])
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    try:
+        table = parquet.read_table(file)
+        version = json.loads((table.schema.metadata or {}).get(_METADATA_KEY, b"{}")).get("version")
+        missing = set(columns()) - set(table.column_names)
+        rows: list[dict[str, Any]] = [] if missing else table.to_pylist()
+    except (arrow.ArrowInvalid, OSError, ValueError, AttributeError) as error:
+        raise InterferenceError(f"{file} is no data set of windows: {error}") from error
+    if version != VERSION:
+        was = "has no version" if version is None else f"is of version {version}"
+        raise InterferenceError(
+            f"{file} {was}, and version {VERSION} is known", hint="collect or import the windows anew"
+        )
+    if missing:
+        raise InterferenceError(f"{file} has no column {min(missing)}")
+    return rows
+
+
+def relabelled(windows: Windows, workload: str) -> Windows:
+    """Give windows another workload's name.
+
+    Args:
+        windows: The windows.
+        workload: The name.
+
+    Returns:
+        The windows under that name.
+    """
+    return replace(windows, workloads=np.full(len(windows), workload))
