@@ -319,7 +319,7 @@ def test_owners_are_kept_and_rights_are_not_given_away(tmp_path: Path, root_only
 def test_one_process_copies_to_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "LOCK_SECONDS", 0.1)
     (tmp_path / "large").write_bytes(b"x" * PART_BYTES)
-    failures = []
+    failures: list[str] = []
 
     def second(progress: object) -> None:
         if not failures:
