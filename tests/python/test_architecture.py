@@ -46,6 +46,7 @@ PACKAGES = {
     "cli": {
         "deployment",
         "provisioning",
+        "staging",
         "simulation",
         "adaptive",
         "experiments",
@@ -58,7 +59,8 @@ PACKAGES = {
         "distribution",
         "errors",
     },
-    "provisioning": {"tracing", "store", "errors"},
+    "provisioning": {"tracing", "deployment", "staging", "store", "errors"},
+    "staging": {"errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},

@@ -71,7 +71,9 @@ def stage_out(folder: JobFolder, *, shown: Shown | None = None, identity: Identi
         if not state.phase.is_before(Phase.STAGED_OUT):
             return state
         if state.phase.is_before(Phase.STAGED_IN):
-            raise ProvisioningError(f"{deployment.name} is {state.phase}: there is nothing to stage out")
+            raise ProvisioningError(
+                f"{deployment.name} is {state.phase}: there is nothing to stage out", hint="run its program first"
+            )
         state = folder.write(changed(state, phase=Phase.STAGING_OUT))
         for done in range(state.staged_out, len(deployment.stage_out)):
             transfer = deployment.stage_out[done]
