@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,29 @@ attributes: {{system: {{duration: 600}}}}
 """
 
 
+def schema(folder: Path, devices: Sequence[Path] = ()) -> dict[str, Any]:
+    """A deployment with a server on each device, or one in memory."""
+    servers: list[dict[str, Any]] = [
+        {"node": f"node-{number}", "devices": [str(device)], "target_bytes": 64 << 20}
+        for number, device in enumerate(devices)
+    ]
+    return {
+        "version": 1,
+        "name": "job",
+        "identity": "small-write-light-sequential-posix",
+        "behaviour_class": "",
+        "sslo": "test",
+        "policy": "performance",
+        "system": {"device": "ssd", "servers": max(len(devices), 1)},
+        "servers": servers or [{"node": "node-0", "devices": [], "target_bytes": 64 << 20}],
+        "shareable": False,
+        "size_bytes": 32 << 20,
+        "expected": {},
+        "stage_in": [{"source": str(folder / "input"), "destination": "input"}],
+        "stage_out": [{"source": "results", "destination": str(folder / "out")}],
+    }
+
+
 class Job:
     """A job in a fresh folder."""
 
@@ -26,27 +50,7 @@ class Job:
         self.devices = [self.folder / f"device-{number}" for number in range(devices)]
         for device in self.devices:
             device.mkdir()
-        servers: list[dict[str, Any]] = [
-            {"node": f"node-{number}", "devices": [str(device)], "target_bytes": 64 << 20}
-            for number, device in enumerate(self.devices)
-        ]
-        memory = [{"node": "node-0", "devices": [], "target_bytes": 64 << 20}]
-        self.schema: dict[str, Any] = {
-            "version": 1,
-            "name": "job",
-            "identity": "small-write-light-sequential-posix",
-            "behaviour_class": "",
-            "sslo": "test",
-            "policy": "performance",
-            "system": {"device": "ssd", "servers": max(devices, 1)},
-            "servers": servers or memory,
-            "shareable": False,
-            "size_bytes": 32 << 20,
-            "expected": {},
-            "stage_in": [{"source": str(self.folder / "input"), "destination": "input"}],
-            "stage_out": [{"source": "results", "destination": str(self.folder / "out")}],
-            **changes,
-        }
+        self.schema = {**schema(self.folder, self.devices), **changes}
         (self.folder / "input").mkdir()
         (self.folder / "input/data").write_bytes(b"12345")
 

@@ -46,6 +46,12 @@ ANY_TEXT = {
         *("weir stage in SOURCE", "weir stage in DESTINATION", "weir stage out SOURCE", "weir stage out DESTINATION"),
         *("weir job run JOBSPEC", "weir job run --trace", "weir job run --schema", "weir job run --resources"),
         "weir job run --local",
+        *("weir plan sslo LOG", "weir plan sslo --job", "weir plan sslo --sslos"),
+        *(
+            f"weir plan {product} {name}"
+            for product in ("resources", "schema", "explain")
+            for name in ("LOG", "--job", "--resources", "--local", "--sslos")
+        ),
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
     },
     "a credential that the environment may name as well, and of which its own error tells": {
@@ -66,8 +72,11 @@ ANY_TEXT = {
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),
         "weir simulate tune --slurm-account",
     },
-    "a class of devices, of which the resources have names of their own": {"weir job run --device"},
     "a name that this command gives": {"weir stats publish --server", "weir target add --class"},
+    "a class of devices that the resource model names": {
+        *(f"weir plan {product} --device" for product in ("resources", "schema", "explain")),
+        "weir job run --device",
+    },
     "names of hosts, which ClusterShell reads": {"weir deploy --nodes", "weir deploy --clients"},
     "words that stand for a layout and a path, which have a test of their own": {"weir layout set WORDS"},
 }
@@ -107,6 +116,7 @@ OTHERS = {
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
     "weir simulate what-if": ["--logs", "/"],
+    **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "schema", "explain")},
 }
 """Values of the parameters that a command requires."""
 

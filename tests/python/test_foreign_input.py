@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 import foreign
+import msgspec
 import numpy
 import provisioned
 import pytest
@@ -31,6 +32,8 @@ from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
 from weir.lustre.observer import OwnLoad, Thresholds
 from weir.placement import database
+from weir.provisioning import sslo_tables
+from weir.provisioning.resources import read_resources
 from weir.store.backup import take
 from weir.store.home import Home
 from weir.store.identity import Identity
@@ -250,6 +253,43 @@ def job(folder: Path) -> None:
     (folder / "job.sh").write_text(provisioned.SCRIPT)
 
 
+def resources(folder: Path) -> None:
+    (folder / "resources.toml").write_text(provisioned.RESOURCES)
+    found = read_resources(folder / "resources.toml")
+    (folder / "resources.json").write_bytes(msgspec.json.encode(found))
+
+
+def deployment(folder: Path) -> None:
+    from job_runs import schema
+    from weir.provisioning.lifecycle.record import State
+
+    (folder / "deployment.json").write_text(json.dumps(schema(folder)))
+    (folder / "state.json").write_bytes(msgspec.json.encode(State(kept={"0": "/kept"}, command=("true",))))
+
+
+def copy_record(folder: Path) -> None:
+    from weir.staging.record import Parts, Record
+
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    record = Record(opened, b"copy", Path("/source"))
+    record.begin((b"large",), Parts((5, 6, 7, 8), b"temporary"))
+    for number in range(3):
+        record.part((b"large",), number, bytes(32))
+    record.begin((b"done",), Parts((5, 6, 7, 8), b"other"))
+    record.end((b"done",))
+    record.close(done=False)
+    os.close(opened)
+
+
+def sslos(folder: Path) -> None:
+    (folder / "sslos.json").write_bytes(msgspec.json.encode(sslo_tables.built_in()))
+
+
+def slurm(folder: Path) -> None:
+    for name in ("nodes", "jobs"):
+        shutil.copy(DATA / "slurm" / f"22.05-busy-{name}.json", folder / f"{name}.json")
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -271,6 +311,11 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "simulated-run": (simulated_run, 150),
     "scenario": (scenario, 150),
     "job": (job, 1000),
+    "resources": (resources, 400),
+    "deployment": (deployment, 400),
+    "copy-record": (copy_record, 1000),
+    "sslos": (sslos, 400),
+    "slurm": (slurm, 2000),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
@@ -325,6 +370,20 @@ COMMANDS = {
     "job run schema_file": "deployment",
     "job run resources_file": "resources",
     "job run local_folder": OWN,
+    "plan sslo log": "darshan",
+    "plan sslo job_file": "job",
+    "plan sslo sslos_file": "sslos",
+    **{
+        f"plan {product} {name}": decoder
+        for product in ("resources", "schema", "explain")
+        for name, decoder in (
+            ("log", "darshan"),
+            ("job_file", "job"),
+            ("resources_file", "resources"),
+            ("local_folder", OWN),
+            ("sslos_file", "sslos"),
+        )
+    },
     "place creations": "creations",
     "place lustre": "lustre-document",
     "place database": "database",

@@ -12,10 +12,10 @@ import msgspec
 
 from weir.provisioning.deployments import Deployment, Server
 from weir.provisioning.identity import Identity
-from weir.provisioning.needs import Needs, effective, io_seconds, reached
-from weir.provisioning.performance import Basis, Expectation, PerformanceModel
+from weir.provisioning.needs import Kind, Needs, effective, filled, io_seconds, rate, reached
+from weir.provisioning.performance import Basis, Expectation, PerformanceModel, devices_of
 from weir.provisioning.resources import Device, Node, Resources
-from weir.provisioning.sslos import Guarantees, Semantics, System
+from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, System
 from weir.provisioning.wishes import Wishes
 
 TARGET_BYTES = 1 << 20
@@ -36,6 +36,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Expected time of the job's I/O."""
     wait_seconds: float
     """Time until the nodes are free."""
+    needs: Needs
+    """The rates that it should reach: the job's needs, as far as the objective gives them, and the user's wishes."""
     reached: float
     """Least part of a needed rate that is reached; 1 where all needs are met."""
     basis: Basis
@@ -49,11 +51,11 @@ class Task:
     """Name of the new deployment."""
     identity: Identity
     behaviour_class: str
-    sslo: str
+    sslo: Sslo
+    """The objective."""
     needs: Needs
+    """The job's own needs."""
     size_bytes: int
-    measured_devices: int
-    """Devices of the objective's system, for which the configuration is chosen."""
     seconds: float
     """Time for which the job holds its storage."""
     wishes: Wishes
@@ -146,7 +148,7 @@ def _best_settings(task: Task, model: PerformanceModel, pool: Pool) -> Mapping[s
         return configurations[0]
 
     def seconds(settings: Mapping[str, str]) -> float:
-        expected = _expect(model, pool, _system(task, pool, task.measured_devices, 1, settings))
+        expected = _expect(model, pool, _system(task, pool, devices_of(task.sslo.system), 1, settings))
         return 0.0 if expected is None else io_seconds(task.identity, _rates(task, expected))
 
     return min(configurations, key=seconds)
@@ -173,6 +175,30 @@ def _expect(model: PerformanceModel, pool: Pool, system: System) -> Expectation 
 
 def _rates(task: Task, expected: Expectation) -> Guarantees:
     return effective(task.identity, expected.guarantees, expected.sensitivities)
+
+
+def needs_beside(task: Task, sensitivities: Sensitivities) -> Needs:
+    """The rates that a system should reach: the job's needs as far as the objective gives them, and the user's wishes.
+
+    Args:
+        task: The job.
+        sensitivities: The system's sensitivities. They stand for those of the objective that were not measured: else
+            a system would have to be fast under conditions for which the objective promises nothing.
+
+    Returns:
+        The rates; None for kinds of work for which the objective has no rate.
+    """
+    given = effective(task.identity, task.sslo.guarantees, filled(task.sslo.sensitivities, sensitivities))
+
+    def needed(kind: Kind) -> float | None:
+        wanted, offered = task.needs.rate(kind), rate(given, kind)
+        return None if wanted is None or offered is None else min(wanted, offered)
+
+    return Needs(
+        read_bytes_per_second=task.wishes.read_bytes_per_second or needed("read"),
+        write_bytes_per_second=task.wishes.write_bytes_per_second or needed("write"),
+        metadata_operations_per_second=needed("metadata"),
+    )
 
 
 def _fewest(
@@ -214,7 +240,8 @@ def _fewest_servers(
             if expected is None:
                 return None
             rates = _rates(task, expected)
-            known[servers] = (reached(task.needs, rates), io_seconds(task.identity, rates), expected)
+            needed = needs_beside(task, expected.sensitivities)
+            known[servers] = (reached(needed, rates), io_seconds(task.identity, rates), expected)
         return known[servers]
 
     rooms = sorted(devices[targets - 1].room for _, devices in nodes)
@@ -236,37 +263,52 @@ def _fewest_servers(
         middle = (low + high) // 2
         low, high = (low, middle) if enough(counts[middle]) else (middle + 1, high)
     servers = counts[low]
-    part, seconds, expected = known.get(servers) or top
     target_bytes = _target_bytes(task.size_bytes, servers * targets)
     chosen = [each for each in nodes if each[1][targets - 1].room >= target_bytes][:servers]
+    _, _, expected = known.get(servers) or top
+    return _candidate(task, pool, _system(task, pool, servers, targets, settings), expected, target_bytes, chosen)
+
+
+def _candidate(
+    task: Task,
+    pool: Pool,
+    system: System,
+    expected: Expectation,
+    target_bytes: int,
+    chosen: Sequence[tuple[Node, tuple[Device, ...]]],
+) -> Candidate:
     rates = _rates(task, expected)
+    needed = needs_beside(task, expected.sensitivities)
+    servers = tuple(
+        Server(
+            node=node.name,
+            devices=tuple(device.path for device in devices[: system.targets_per_server] if device.path),
+            target_bytes=target_bytes,
+        )
+        for node, devices in chosen
+    )
+    directives = task.wishes.directives
     return Candidate(
         deployment=Deployment(
             name=task.name,
             identity=task.identity.name,
             behaviour_class=task.behaviour_class,
-            sslo=task.sslo,
+            sslo=task.sslo.name,
             policy=task.wishes.policy,
-            system=_system(task, pool, servers, targets, settings),
-            servers=tuple(
-                Server(
-                    node=node.name,
-                    devices=tuple(device.path for device in devices[:targets] if device.path),
-                    target_bytes=target_bytes,
-                )
-                for node, devices in chosen
-            ),
+            system=system,
+            servers=servers,
             shareable=False,
-            lease_seconds=task.wishes.directives.lease_seconds or 0.0,
+            lease_seconds=directives.lease_seconds or 0.0,
             size_bytes=task.size_bytes,
-            stage_in=task.wishes.directives.stage_in,
-            stage_out=task.wishes.directives.stage_out,
             semantics=Semantics(encrypted=pool.encrypted, durable=pool.kind != "memory"),
-            expected=msgspec.structs.replace(rates, capacity_bytes=target_bytes * servers * targets),
+            expected=msgspec.structs.replace(rates, capacity_bytes=target_bytes * devices_of(system)),
+            stage_in=directives.stage_in,
+            stage_out=directives.stage_out,
         ),
-        io_seconds=seconds,
+        io_seconds=io_seconds(task.identity, rates),
         wait_seconds=max(node.free_in_seconds for node, _ in chosen),
-        reached=part,
+        needs=needed,
+        reached=reached(needed, rates),
         basis=expected.basis,
     )
 
