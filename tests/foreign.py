@@ -300,7 +300,7 @@ def _copy_record(folder: Path) -> None:
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with refused(StagingError):
-            record = Record(opened, b"copy", Path("/source"))
+            record = Record(opened, b"copy", "/source")
             parts = record.parts_of((b"large",))
             assert parts is None or all(isinstance(checksum, bytes) for checksum in parts.done.values())
             record.is_leftover(record.prefix + b"1")

@@ -60,7 +60,7 @@ PACKAGES = {
         "errors",
     },
     "provisioning": {"tracing", "deployment", "staging", "store", "errors"},
-    "staging": {"errors"},
+    "staging": {"distribution", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},

@@ -271,8 +271,8 @@ def copy_record(folder: Path) -> None:
     from weir.staging.record import Parts, Record
 
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    record = Record(opened, b"copy", Path("/source"))
-    record.begin((b"large",), Parts((5, 6, 7, 8), b"temporary"))
+    record = Record(opened, b"copy", "/source")
+    record.begin((b"large",), Parts((5, 6, 7, 8), record.prefix + b"1"))
     for number in range(3):
         record.part((b"large",), number, bytes(32))
     record.begin((b"done",), Parts((5, 6, 7, 8), b"other"))
@@ -313,7 +313,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "job": (job, 1000),
     "resources": (resources, 400),
     "deployment": (deployment, 400),
-    "copy-record": (copy_record, 1000),
+    "copy-record": (copy_record, 200),
     "sslos": (sslos, 400),
     "slurm": (slurm, 2000),
     "accounting": (accounting, 1000),

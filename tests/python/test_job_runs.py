@@ -19,6 +19,7 @@ from weir.provisioning.deployments import Server
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.lifecycle import environment, movement, setup, suspension, teardown, validation
 from weir.provisioning.lifecycle.record import JobFolder, Phase, changed, read_deployment
+from weir.staging.errors import StagingError
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = "cd ${WEIR_MOUNT:-$WEIR_PREFIX}"
@@ -347,6 +348,11 @@ def test_suspended_results_in_memory_need_no_store(store: Store) -> None:
     subprocess.run(["sh", "-c", RESULTS], env=environment.environment(folder), check=True, timeout=PATIENCE_SECONDS)
     with folder.locked():
         folder.write(changed(folder.state(), phase=Phase.RAN))
+    # The copy out of the store is begun, and goes on from the place in which the results are kept.
+    (job.out / "copy").mkdir(parents=True)
+    with pytest.raises(StagingError, match="copy"):
+        movement.stage_out(folder)
+    (job.out / "copy").rmdir()
     state = suspension.suspend(folder)
     assert (Path(state.kept["0"]) / "copy").read_bytes() == b"12345"
     assert job.processes() == []
