@@ -7,8 +7,8 @@ from weir.errors import WeirError
 Code = Literal["invalid", "denied", "missing", "conflict", "busy", "infeasible", "failed"]
 """Kinds of refusals, for programs.
 
-`invalid`: the request, or a document in it, is wrong. `denied`: another's. `missing`: there is no such deployment, log or
-plan. `conflict`: the deployment's state does not allow the step. `busy`: a limit is reached; the same request may be
+`invalid`: the request, or a document in it, is wrong. `denied`: the right is missing. `missing`: there is no such
+deployment, log or past plan. `conflict`: the deployment's state does not allow the step. `busy`: a limit is reached; the same request may be
 granted later. `infeasible`: no storage fits. `failed`: the step, or the planner itself, failed.
 """
 

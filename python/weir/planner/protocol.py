@@ -7,6 +7,7 @@ import msgspec
 
 from weir.planner.errors import Code, PlannerError
 from weir.provisioning.deployments import Deployment, Policy
+from weir.provisioning.directives import Directives
 from weir.provisioning.identity import Identity
 
 VERSION = 1
@@ -73,7 +74,7 @@ class Plan(Request, kw_only=True, tag="plan"):
     log: str = ""
     """Absolute path of a Darshan log of a past run, which is read with the rights of the user."""
     policy: Policy | None = None
-    """Pace of sharing; None for the one of the script's hints."""
+    """Pace of sharing; None for the one of the script's directives."""
     nodes: int | None = None
     """Nodes of the job, as its scheduler knows them; they hold against the script's."""
     job: str = ""
@@ -81,7 +82,7 @@ class Plan(Request, kw_only=True, tag="plan"):
 
 
 class Validate(Request, kw_only=True, tag="validate"):
-    """Check the hints of a batch script or jobspec without planning."""
+    """Check the directives of a batch script or jobspec without planning."""
 
     script: str
 
@@ -206,7 +207,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 class Valid(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of `validate`."""
 
-    hints: dict[str, str]
+    directives: Directives
     nodes: int | None = None
     processes: int | None = None
 
