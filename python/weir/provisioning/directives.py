@@ -55,7 +55,7 @@ class Directives(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     stage_out: tuple[Transfer, ...] = ()
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """A value that no directive of this name can have."""
 
 
@@ -171,7 +171,7 @@ def _read(words: Iterable[tuple[str, str, str]]) -> Directives:
             raise ProvisioningError(f"{place}: `{name}` stands twice", hint="leave one of the two")
         try:
             found = reader(_checked(value))
-        except (_Refused, ValueError) as error:
+        except (_RefusedError, ValueError) as error:
             raise ProvisioningError(f"{place}: {name}={value:.80}: {error}", hint=_HINTS[name]) from error
         fields[field] = (*fields.get(field, ()), found) if is_list else found
         if is_list and len(fields[field]) > TRANSFERS_MAX:
@@ -194,11 +194,11 @@ def _refuse_overlaps(fields: Mapping[str, Any]) -> None:
 
 def _checked(value: str) -> str:
     if not value:
-        raise _Refused("the value is empty")
+        raise _RefusedError("the value is empty")
     if len(value) > VALUE_CHARACTERS_MAX:
-        raise _Refused(f"the value is longer than {VALUE_CHARACTERS_MAX} characters")
+        raise _RefusedError(f"the value is longer than {VALUE_CHARACTERS_MAX} characters")
     if any(not letter.isprintable() for letter in value):
-        raise _Refused("the value has control characters")
+        raise _RefusedError("the value has control characters")
     return value
 
 
@@ -207,7 +207,7 @@ def _positive(reader: Callable[[str], Any]) -> Callable[[str], Any]:
         found = reader(text)
         # Infinity and not-a-number pass no comparison with a finite bound.
         if not 0 < found < float(1 << 63):
-            raise _Refused("a number above 0 is needed")
+            raise _RefusedError("a number above 0 is needed")
         return found
 
     return read
@@ -216,19 +216,19 @@ def _positive(reader: Callable[[str], Any]) -> Callable[[str], Any]:
 def _slowdown(text: str) -> float:
     found = float(text)
     if not 1 <= found < float(1 << 31):
-        raise _Refused("a slowdown is at least 1, which is none")
+        raise _RefusedError("a slowdown is at least 1, which is none")
     return found
 
 
 def _replicas(text: str) -> int:
     if not re.fullmatch(r"[1-9]\d?", text, re.ASCII):
-        raise _Refused("a number from 1 to 99 is needed")
+        raise _RefusedError("a number from 1 to 99 is needed")
     return int(text)
 
 
 def _truth(text: str) -> bool:
     if text.lower() not in ("true", "false", "yes", "no"):
-        raise _Refused("it is neither true nor false")
+        raise _RefusedError("it is neither true nor false")
     return text.lower() in ("true", "yes")
 
 
@@ -239,9 +239,9 @@ def _choice(*names: str) -> Callable[[str], str]:
 def _outside(path: str) -> str:
     """An absolute path. Variables would be the service's, not the user's."""
     if path.startswith(("~", "$")):
-        raise _Refused("variables are not replaced in directives")
+        raise _RefusedError("variables are not replaced in directives")
     if not path.startswith("/"):
-        raise _Refused(f"`{path}` is no absolute path")
+        raise _RefusedError(f"`{path}` is no absolute path")
     return posixpath.normpath(path)
 
 
@@ -249,7 +249,7 @@ def _inside(path: str) -> str:
     """A path in the store, relative to its root."""
     found = posixpath.normpath(path) if path else ""
     if not found or found.startswith("/") or found.split("/")[0] == "..":
-        raise _Refused(f"`{path}` is no relative path in the store")
+        raise _RefusedError(f"`{path}` is no relative path in the store")
     return found
 
 
@@ -264,7 +264,7 @@ def _stage_out(text: str) -> Transfer:
     # A path in the store may have colons; the first one before a `/` ends the path.
     source, colon, destination = text.partition(":/")
     if not colon:
-        raise _Refused("the place outside of the store is missing")
+        raise _RefusedError("the place outside of the store is missing")
     return Transfer(source=_inside(source), destination=_outside(f"/{destination}"))
 
 
