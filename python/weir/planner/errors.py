@@ -8,8 +8,8 @@ Code = Literal["invalid", "denied", "missing", "conflict", "busy", "infeasible",
 """Kinds of refusals, for programs.
 
 `invalid`: the request, or a document in it, is wrong. `denied`: the right is missing. `missing`: there is no such
-deployment, log or past plan. `conflict`: the deployment's state does not allow the step. `busy`: a limit is reached; the same request may be
-granted later. `infeasible`: no storage fits. `failed`: the step, or the planner itself, failed.
+deployment, log or past plan. `conflict`: the deployment's state does not allow the step. `busy`: a limit is reached;
+the same request may be granted later. `infeasible`: no storage fits. `failed`: the step, or the planner itself, failed.
 """
 
 

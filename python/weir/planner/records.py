@@ -62,6 +62,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     left_out: tuple[str, ...] = ()
     """Nodes that failed this deployment."""
     replans: int = 0
+    touched: bool = False
+    """Whether a step was begun, so that something may have to be torn down."""
     ran: bool = False
     """Whether the job had its environment, so that there may be output."""
     staged_out: bool = False
@@ -188,7 +190,7 @@ def _reached(done: str, *, before: Step) -> bool:
 
 
 def _place(step: str) -> int:
-    return ORDER.index(step) if step else -1  # type: ignore[arg-type]
+    return ORDER.index(step) if step else -1
 
 
 def asked_for(record: Record, step: Step, *, now: float, nodes: tuple[str, ...] = ()) -> Record:
@@ -252,7 +254,7 @@ def begun(record: Record, step: Step, *, now: float) -> Record:
     Returns:
         The deployment with the step under way.
     """
-    return msgspec.structs.replace(record, step=step, changed=now)
+    return msgspec.structs.replace(record, step=step, touched=record.touched or step != "teardown", changed=now)
 
 
 def succeeded(record: Record, step: Step, *, now: float, environment: Mapping[str, str] | None = None) -> Record:
