@@ -1,7 +1,7 @@
 """Deployments that could serve a job: the fewest servers that reach the needed rates, for each class of devices.
 
 A candidate is made for every class and rate of devices and networks (LuxIO, section III-D), once on nodes that are free
-now and once on all nodes, and for each existing deployment that may be shared. A policy chooses among them.
+now and once on all nodes. A policy chooses among them, and among the deployments that exist.
 """
 
 from bisect import bisect_left
@@ -12,11 +12,11 @@ import msgspec
 
 from weir.provisioning.deployments import Deployment, Server
 from weir.provisioning.identity import Identity
-from weir.provisioning.needs import KINDS, Needs, effective, io_seconds, rate
+from weir.provisioning.needs import Needs, effective, io_seconds, reached
 from weir.provisioning.performance import Basis, Expectation, PerformanceModel
-from weir.provisioning.requests import Request
-from weir.provisioning.resources import Device, Node, Resources, Running
+from weir.provisioning.resources import Device, Node, Resources
 from weir.provisioning.sslos import Guarantees, Semantics, System
+from weir.provisioning.wishes import Wishes
 
 TARGET_BYTES = 1 << 20
 """Capacities of targets are multiples."""
@@ -54,7 +54,9 @@ class Task:
     size_bytes: int
     measured_devices: int
     """Devices of the objective's system, for which the configuration is chosen."""
-    request: Request
+    seconds: float
+    """Time for which the job holds its storage."""
+    wishes: Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,12 @@ class Pool:
     read_bytes_per_second: float | None
     write_bytes_per_second: float | None
     network_bytes_per_second: float | None
+    encrypted: bool
     nodes: tuple[tuple[Node, tuple[Device, ...]], ...]
     """Nodes with their devices, those with the most room first."""
+
+
+_Key = tuple[str, float, float, float, bool]
 
 
 def pools(resources: Resources) -> tuple[Pool, ...]:
@@ -78,16 +84,17 @@ def pools(resources: Resources) -> tuple[Pool, ...]:
     Returns:
         The pools, by the names of their classes.
     """
-    found: dict[tuple[str, float, float, float], list[tuple[Node, tuple[Device, ...]]]] = {}
+    found: dict[_Key, list[tuple[Node, tuple[Device, ...]]]] = {}
     for node in resources.nodes:
         if not node.usable:
             continue
-        own: dict[tuple[str, float, float, float], list[Device]] = {}
+        own: dict[_Key, list[Device]] = {}
         for device in node.devices:
             if device.room >= TARGET_BYTES:
                 # Zero stands for an unknown rate, as None has no order.
                 rates = (device.read_bytes_per_second or 0.0, device.write_bytes_per_second or 0.0)
-                own.setdefault((device.kind, *rates, node.network_bytes_per_second or 0.0), []).append(device)
+                key = (device.kind, *rates, node.network_bytes_per_second or 0.0, device.encrypted)
+                own.setdefault(key, []).append(device)
         for key, devices in own.items():
             devices.sort(key=lambda each: (-each.room, each.path))
             found.setdefault(key, []).append((node, tuple(devices)))
@@ -97,30 +104,26 @@ def pools(resources: Resources) -> tuple[Pool, ...]:
             key[1] or None,
             key[2] or None,
             key[3] or None,
+            key[4],
             tuple(sorted(nodes, key=lambda each: (each[0].free_in_seconds, -each[1][0].room, each[0].name))),
         )
         for key, nodes in sorted(found.items())
     )
 
 
-def candidates(task: Task, model: PerformanceModel, resources: Resources, found: Sequence[Pool]) -> list[Candidate]:
-    """Find the deployments that could serve a job.
+def candidates(task: Task, model: PerformanceModel, found: Sequence[Pool]) -> list[Candidate]:
+    """Find the new deployments that could serve a job.
 
     Args:
         task: The job.
         model: The performance model.
-        resources: The resources.
-        found: Their pools.
+        found: The pools of the resources.
 
     Returns:
         The candidates; empty where no device has room.
     """
-    new = [each for pool in found if _wanted(task.request, pool.kind) for each in _of_pool(task, model, pool)]
-    return [*new, *_shared(task, model, resources.deployments)]
-
-
-def _wanted(request: Request, kind: str) -> bool:
-    return not request.devices or kind in request.devices
+    wanted = task.wishes.devices
+    return [each for pool in found if not wanted or pool.kind in wanted for each in _of_pool(task, model, pool)]
 
 
 def _of_pool(task: Task, model: PerformanceModel, pool: Pool) -> Iterator[Candidate]:
@@ -138,7 +141,7 @@ def _of_pool(task: Task, model: PerformanceModel, pool: Pool) -> Iterator[Candid
 
 def _best_settings(task: Task, model: PerformanceModel, pool: Pool) -> Mapping[str, str]:
     """The configuration with the least I/O time; of equal ones the first, so that a choice is repeatable."""
-    configurations = model.configurations(task.request.system, pool.kind)
+    configurations = model.configurations(task.wishes.system, pool.kind)
     if len(configurations) == 1:
         return configurations[0]
 
@@ -151,7 +154,7 @@ def _best_settings(task: Task, model: PerformanceModel, pool: Pool) -> Mapping[s
 
 def _system(task: Task, pool: Pool, servers: int, targets: int, settings: Mapping[str, str]) -> System:
     return System(
-        kind=task.request.system,
+        kind=task.wishes.system,
         device=pool.kind,
         network_bytes_per_second=pool.network_bytes_per_second,
         servers=servers,
@@ -170,24 +173,6 @@ def _expect(model: PerformanceModel, pool: Pool, system: System) -> Expectation 
 
 def _rates(task: Task, expected: Expectation) -> Guarantees:
     return effective(task.identity, expected.guarantees, expected.sensitivities)
-
-
-def reached(needs: Needs, rates: Guarantees) -> float:
-    """The least part of a needed rate that is reached.
-
-    Args:
-        needs: The needed rates.
-        rates: The expected rates; a kind of unknown rate counts as reached.
-
-    Returns:
-        A number from 0 to 1.
-    """
-    parts = [1.0]
-    for kind in KINDS:
-        needed, got = needs.rate(kind), rate(rates, kind)
-        if needed and got is not None:
-            parts.append(got / needed)
-    return min(parts)
 
 
 def _fewest(
@@ -261,7 +246,7 @@ def _fewest_servers(
             identity=task.identity.name,
             behaviour_class=task.behaviour_class,
             sslo=task.sslo,
-            policy=task.request.policy,
+            policy=task.wishes.policy,
             system=_system(task, pool, servers, targets, settings),
             servers=tuple(
                 Server(
@@ -272,9 +257,11 @@ def _fewest_servers(
                 for node, devices in chosen
             ),
             shareable=False,
-            lease_seconds=task.request.lease_seconds,
+            lease_seconds=task.wishes.directives.lease_seconds or 0.0,
             size_bytes=task.size_bytes,
-            semantics=Semantics(durable=pool.kind != "memory"),
+            stage_in=task.wishes.directives.stage_in,
+            stage_out=task.wishes.directives.stage_out,
+            semantics=Semantics(encrypted=pool.encrypted, durable=pool.kind != "memory"),
             expected=msgspec.structs.replace(rates, capacity_bytes=target_bytes * servers * targets),
         ),
         io_seconds=seconds,
@@ -286,35 +273,3 @@ def _fewest_servers(
 
 def _target_bytes(size: int, targets: int) -> int:
     return -(-size // (targets * TARGET_BYTES)) * TARGET_BYTES
-
-
-def _shared(task: Task, model: PerformanceModel, running: Sequence[Running]) -> Iterator[Candidate]:
-    """Existing deployments that may be joined and have room."""
-    for each in running:
-        there = each.deployment
-        if not there.shareable or each.room < task.size_bytes or not _wanted(task.request, there.system.device):
-            continue
-        expected = model.expect(there.system)
-        if expected is None:
-            continue
-        rates = _rates(task, expected)
-        yield Candidate(
-            deployment=msgspec.structs.replace(
-                there,
-                name=task.name,
-                identity=task.identity.name,
-                behaviour_class=task.behaviour_class,
-                sslo=task.sslo,
-                policy=task.request.policy,
-                servers=(),
-                joins=there.name,
-                size_bytes=task.size_bytes,
-                expected=msgspec.structs.replace(rates, capacity_bytes=each.room),
-                stage_in=(),
-                stage_out=(),
-            ),
-            io_seconds=io_seconds(task.identity, rates),
-            wait_seconds=0.0,
-            reached=reached(task.needs, rates),
-            basis=expected.basis,
-        )

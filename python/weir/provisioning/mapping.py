@@ -5,6 +5,9 @@ All scores are on the scale from 0 to 1 and no table moves them:
 fitness         nearness of the job to a class: 1 where all features are equal (`classes.py`)
 coverage        part of the class's needed rates that an objective gives: 1 where it gives all of them
 satisfaction    fitness times coverage; the pair with the greatest one is chosen
+
+A job that is too far from each class is a class of its own. Of objectives that satisfy equally, which is usual where a
+class needs less than any of them gives, the smallest one that gives the job's own needs is chosen.
 """
 
 import math
@@ -12,12 +15,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from weir.provisioning.classes import BehaviourClass, Fitness, fitnesses
+from weir.provisioning.classes import NEW_CLASS_FITNESS, BehaviourClass, Fitness, fitnesses
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.identity import Identity
 from weir.provisioning.needs import KINDS, RATE_MIN, Kind, Needs, effective, needs, rate, weights
-from weir.provisioning.sslos import Sslo, SsloTable
+from weir.provisioning.policies import unmet
+from weir.provisioning.sslos import Semantics, Sslo, SsloTable
 
+ANY = Semantics(durable=False)
+"""Semantics that every system has."""
 SATISFACTION_MIN = 0.25
 """Below, nothing is near, and the default objective is used: the least satisfaction of LuxIO's evaluation is 0.255."""
 _DIGITS = 9
@@ -45,6 +51,10 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The best path to another objective; None where the table has one alone."""
     is_default: bool
     """Whether nothing is near, so that the objective is the table's default."""
+    is_new_class: bool
+    """Whether the job is too far from each class, so that it is a class of its own."""
+    own_coverage: float
+    """Part of the job's own needs that the objective gives."""
     fitnesses: tuple[Fitness, ...]
 
 
@@ -57,16 +67,17 @@ class ClassNeeds(msgspec.Struct, frozen=True):
     weights: dict[Kind, float]
 
 
-def class_needs(classes: Sequence[BehaviourClass]) -> tuple[ClassNeeds, ...]:
-    """Find the needs of classes.
+def class_needs(name: str, centre: Identity) -> ClassNeeds:
+    """Find the needs of a class.
 
     Args:
-        classes: The classes.
+        name: Name of the class.
+        centre: The job in its middle.
 
     Returns:
-        One entry for each.
+        The needs.
     """
-    return tuple(ClassNeeds(each.name, each.centre, needs(each.centre), weights(each.centre)) for each in classes)
+    return ClassNeeds(name, centre, needs(centre), weights(centre))
 
 
 def coverage(of: ClassNeeds, sslo: Sslo) -> float:
@@ -118,46 +129,66 @@ class Coverages:
             )
         self._classes = tuple(classes)
         self._default = default_sslo(table)
-        # Equal satisfactions are of objectives that give all that is needed: the smallest of them comes first.
         self._sslos = sorted(table.sslos, key=lambda each: (_amount(each), each.name))
-        self._covered = {
-            each.name: tuple(coverage(each, sslo) for sslo in self._sslos) for each in class_needs(classes)
-        }
+        self._covered = {each.name: self._coverages_of(class_needs(each.name, each.centre)) for each in classes}
 
-    def map(self, identity: Identity) -> Mapping:
+    def _coverages_of(self, of: ClassNeeds) -> tuple[float, ...]:
+        return tuple(coverage(of, sslo) for sslo in self._sslos)
+
+    def map(self, identity: Identity, wanted: Semantics = ANY) -> Mapping:
         """Choose the objective of a job.
 
         Args:
             identity: The job.
+            wanted: Properties that the job has to have. Objectives that lack them are left out, unless all do: then
+                the rates of all count, and the deployment alone has to have the properties.
 
         Returns:
             The choice.
         """
         found = fitnesses(identity, self._classes)
-        best_of: list[Path | None] = [None] * len(self._sslos)
-        for each in found:
-            for place, covered in enumerate(self._covered[each.name]):
-                satisfaction = round(each.fitness * covered, _DIGITS)
-                before = best_of[place]
-                if before is None or satisfaction > before.satisfaction:
-                    best_of[place] = Path(
-                        behaviour_class=each.name,
-                        sslo=self._sslos[place].name,
-                        fitness=each.fitness,
-                        coverage=covered,
-                        satisfaction=satisfaction,
-                    )
-        paths = [path for path in best_of if path is not None]
-        order = sorted(range(len(paths)), key=lambda place: (-paths[place].satisfaction, place))
+        own = self._coverages_of(class_needs(identity.name, identity))
+        is_new = found[0].fitness < NEW_CLASS_FITNESS
+        if is_new:
+            paths = [_path(identity.name, sslo, 1.0, covered) for sslo, covered in zip(self._sslos, own, strict=True)]
+        else:
+            paths = self._best_paths(found)
+        # Python's sort keeps the order of equal entries, which is by size.
+        allowed = [place for place, each in enumerate(self._sslos) if not unmet(wanted, each.semantics)]
+        order = sorted(
+            allowed or range(len(paths)), key=lambda place: (-paths[place].satisfaction, -round(own[place], _DIGITS))
+        )
         best = paths[order[0]]
         is_default = best.satisfaction < SATISFACTION_MIN
+        sslo = self._default if is_default else self._sslos[order[0]]
         return Mapping(
-            sslo=self._default if is_default else self._sslos[order[0]],
+            sslo=sslo,
             best=best,
             runner_up=paths[order[1]] if len(order) > 1 else None,
             is_default=is_default,
+            is_new_class=is_new,
+            own_coverage=own[self._sslos.index(sslo)],
             fitnesses=tuple(found),
         )
+
+    def _best_paths(self, found: Sequence[Fitness]) -> list[Path]:
+        """The best path to each objective."""
+        paths = []
+        for place, sslo in enumerate(self._sslos):
+            satisfactions = [each.fitness * self._covered[each.name][place] for each in found]
+            best = max(range(len(found)), key=satisfactions.__getitem__)
+            paths.append(_path(found[best].name, sslo, found[best].fitness, self._covered[found[best].name][place]))
+        return paths
+
+
+def _path(name: str, sslo: Sslo, fitness: float, covered: float) -> Path:
+    return Path(
+        behaviour_class=name,
+        sslo=sslo.name,
+        fitness=fitness,
+        coverage=covered,
+        satisfaction=round(fitness * covered, _DIGITS),
+    )
 
 
 def default_sslo(table: SsloTable) -> Sslo:

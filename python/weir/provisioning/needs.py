@@ -1,4 +1,4 @@
-"""The rates that a job needs, and the part of a storage system's rates that is left under the job's pattern of calls."""
+"""The rates that a job needs, and the part of a system's rates that is left under the job's pattern of calls."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -13,10 +13,14 @@ KINDS: tuple[Kind, ...] = ("read", "write", "metadata")
 IO_FRACTION = 0.05
 """The part of its time that a job may spend in I/O: LuxIO's authors left out jobs below, as storage hardly slows them
 (section III-B, case study)."""
+IO_SECONDS_MIN = 1.0
+"""Time that any job may spend in I/O: nobody waits for a faster store."""
+PROCESS_RATE = 2e9
+"""The greatest rate of a process in bytes per second, as one core copies: few processes have no use of many servers."""
 RATE_MIN = {"read": 1e6, "write": 1e6, "metadata": 10.0}
 """The least rate that a job needs, in bytes or operations per second: below it no system is told from another."""
 RATE_MAX = {"read": 1e12, "write": 1e12, "metadata": 1e7}
-"""The greatest rate that a job needs; also the need of a job whose time is unknown. No system of a site is faster."""
+"""The greatest rate that a job needs: no system of a site is faster."""
 REFERENCE_RATES = {"read": 1e9, "write": 1e9, "metadata": 1e4}
 """Rates of one server with one NVMe device, by which reads, writes and metadata operations are weighed."""
 
@@ -75,7 +79,7 @@ def _rate(of: Needs | Guarantees, kind: Kind) -> float | None:
 
 
 def needs(identity: Identity) -> Needs:
-    """Find the rates with which a job would spend `IO_FRACTION` of its time in I/O.
+    """Find the rates with which a job would spend `IO_FRACTION` of its time in I/O, and at least `IO_SECONDS_MIN`.
 
     Args:
         identity: The job.
@@ -85,15 +89,15 @@ def needs(identity: Identity) -> Needs:
         work as one server with an NVMe device would divide it.
     """
     computing = identity.seconds * (1.0 - identity.io_fraction)
-    seconds = computing * IO_FRACTION / (1.0 - IO_FRACTION)
+    seconds = max(computing * IO_FRACTION / (1.0 - IO_FRACTION), IO_SECONDS_MIN)
     parts = weights(identity)
 
     def need(kind: Kind) -> float | None:
         if kind not in parts:
             return None
-        allowed = seconds * parts[kind]
-        wanted = work(identity, kind) / allowed if allowed > 0 else RATE_MAX[kind]
-        return min(max(wanted, RATE_MIN[kind]), RATE_MAX[kind])
+        wanted = work(identity, kind) / (seconds * parts[kind])
+        most = RATE_MAX[kind] if kind == "metadata" else min(RATE_MAX[kind], PROCESS_RATE * max(identity.processes, 1))
+        return min(max(wanted, RATE_MIN[kind]), most)
 
     return Needs(
         read_bytes_per_second=need("read"),
@@ -185,3 +189,36 @@ def io_seconds(identity: Identity, rates: Guarantees) -> float:
         if reached:
             total += work(identity, kind) / reached
     return total
+
+
+def reached(needs: Needs, rates: Guarantees) -> float:
+    """The least part of a needed rate that is reached.
+
+    Args:
+        needs: The needed rates.
+        rates: The expected rates; a kind of unknown rate counts as reached.
+
+    Returns:
+        A number from 0 to 1.
+    """
+    parts = [1.0]
+    for kind in KINDS:
+        needed, got = needs.rate(kind), rate(rates, kind)
+        if needed and got is not None:
+            parts.append(got / needed)
+    return min(parts)
+
+
+def amount(count: float) -> str:
+    """Write an amount of bytes for people.
+
+    Args:
+        count: Bytes.
+
+    Returns:
+        The amount with a decimal unit.
+    """
+    for factor, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= factor:
+            return f"{count / factor:.4g} {unit}"
+    return f"{count:.0f} bytes"

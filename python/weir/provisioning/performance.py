@@ -21,6 +21,7 @@ Basis = Literal["measured", "another system", "devices", "assumed"]
 """Ground of an expectation: measured systems of the kind, another product on such devices, the devices' own rates,
 or rates that are assumed of their class."""
 ASSUMED_RATES: Mapping[str, tuple[float, float]] = {
+    "disk": (150e6, 150e6),
     "hdd": (150e6, 150e6),
     "ssd": (500e6, 450e6),
     "nvme": (2.5e9, 1.5e9),
@@ -80,8 +81,8 @@ class _Group:
         self._effects: dict[str, dict[tuple[str, str], float]] = {}
         values: dict[str, set[str]] = {}
         for each in sslos:
-            for name, value in each.system.settings.items():
-                values.setdefault(name, set()).add(value)
+            for name, text in each.system.settings.items():
+                values.setdefault(name, set()).add(text)
         self.settings = {name: tuple(sorted(found)) for name, found in sorted(values.items())}
         """Values that each setting had."""
         self.configurations = _configurations(self.settings, sslos)
@@ -201,8 +202,8 @@ def devices_of(system: System) -> int:
 
 
 def _quantity(sslo: Sslo, quantity: str) -> float | None:
-    rates = {kind: rate(sslo.guarantees, kind) for kind in KINDS}
-    found: Mapping[str, float | None] = {**rates, **msgspec.structs.asdict(sslo.sensitivities)}
+    found: dict[str, float | None] = msgspec.structs.asdict(sslo.sensitivities)
+    found |= {kind: rate(sslo.guarantees, kind) for kind in KINDS}
     return found[quantity]
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -13,20 +13,20 @@ from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.identity import Identity
 from weir.provisioning.jobs import Job
 from weir.provisioning.mapping import Coverages, Mapping
-from weir.provisioning.needs import KINDS, Kind, Needs, effective, needs, rate
+from weir.provisioning.needs import KINDS, Kind, Needs, amount, effective, needs, rate
 from weir.provisioning.performance import PerformanceModel, devices_of
-from weir.provisioning.requests import Request, of_hints
 from weir.provisioning.resources import Resources
+from weir.provisioning.selection import Select, Selected, by_policy
 from weir.provisioning.sslos import Sslo, SsloTable
+from weir.provisioning.wishes import Wishes, of_hints
 
 SIZE_FACTOR = 1.25
 """Size of a store whose job names none, over the bytes that the job reads and writes: files grow between runs."""
 SIZE_MIN = 1 << 30
 """Least size of a store whose job names none."""
 
-Select = Callable[[Sequence[Candidate], Resources, Request], Candidate]
-"""A policy: it gets at least one candidate, and returns one of them with price, slowdown and shareability, or raises
-`ProvisioningError` where it permits none."""
+SECONDS_DEFAULT = 3600.0
+"""Time for which a job holds its storage, where neither its script nor a past run tells."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,17 +36,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Version of this document."""
     identity: Identity
     mapping: Mapping
-    request: Request
+    wishes: Wishes
     needs: Needs
     """The rates that the deployment should reach for the job."""
-    chosen: Candidate
+    selected: Selected
     alternatives: tuple[Candidate, ...]
     """The other candidates, the fastest first."""
 
     @property
     def deployment(self) -> Deployment:
         """The deployment."""
-        return self.chosen.deployment
+        return self.selected.candidate.deployment
 
 
 class Planner:
@@ -62,22 +62,12 @@ class Planner:
         """
         self._coverages = Coverages(classes.classes, sslos)
         self._model = PerformanceModel(measured or sslos.sslos)
+        self._select = by_policy()
 
     @property
     def model(self) -> PerformanceModel:
         """The performance model."""
         return self._model
-
-    def map(self, identity: Identity) -> Mapping:
-        """Choose the objective of a job.
-
-        Args:
-            identity: The job.
-
-        Returns:
-            The choice.
-        """
-        return self._coverages.map(identity)
 
     def plan(
         self,
@@ -85,7 +75,7 @@ class Planner:
         job: Job | None,
         resources: Resources,
         *,
-        request: Request | None = None,
+        wishes: Wishes | None = None,
         select: Select | None = None,
         name: str = "",
     ) -> Plan:
@@ -95,8 +85,8 @@ class Planner:
             identity: The job's behaviour.
             job: The job as its scheduler knows it; its hints are wishes.
             resources: The resources.
-            request: Wishes that stand above the hints; None for the hints alone.
-            select: The policy; None for the one that the request names.
+            wishes: The wishes; None for those of the job's hints.
+            select: The way to choose; None for the job's policy with default prices and without interference factors.
             name: Name of the deployment; empty for one that is made of the job.
 
         Returns:
@@ -105,31 +95,31 @@ class Planner:
         Raises:
             ProvisioningError: No deployment can serve the job; the error says which wish cannot be met.
         """
-        wishes = request if request is not None else of_hints(job.hints if job else {})
-        mapping = self.map(identity)
+        wishes = wishes if wishes is not None else of_hints("the job", job.hints if job else {})
+        mapping = self._coverages.map(identity, wishes.semantics)
         task = Task(
             name=name or _name(identity, job),
             identity=identity,
             behaviour_class="" if mapping.is_default else mapping.best.behaviour_class,
             sslo=mapping.sslo.name,
             needs=_task_needs(identity, mapping.sslo, wishes),
-            size_bytes=wishes.size_bytes or _size(identity),
+            size_bytes=wishes.directives.size_bytes or _size(identity),
+            seconds=(job.seconds if job else None) or identity.seconds or SECONDS_DEFAULT,
             measured_devices=devices_of(mapping.sslo.system),
-            request=wishes,
+            wishes=wishes,
         )
-        found = candidates(task, self._model, resources, pools(resources))
-        if not found:
+        found = candidates(task, self._model, pools(resources))
+        if not found and not any(each.deployment.shareable for each in resources.deployments):
             raise _no_candidate(task, resources)
-        fast = _fast_enough(found, task)
-        chosen = (select or default_select)(fast, resources, wishes)
-        rest = [each for each in found if each.deployment != chosen.deployment]
+        selected = (select or self._select)(task, _fast_enough(found, task), resources, self._model)
+        place = _place(selected.candidate)
         return Plan(
             identity=identity,
             mapping=mapping,
-            request=wishes,
+            wishes=wishes,
             needs=task.needs,
-            chosen=chosen,
-            alternatives=tuple(sorted(rest, key=_speed)),
+            selected=selected,
+            alternatives=tuple(sorted((each for each in found if _place(each) != place), key=_speed)),
         )
 
 
@@ -140,7 +130,7 @@ def plan(
     *,
     classes: ClassTable,
     sslos: SsloTable,
-    request: Request | None = None,
+    wishes: Wishes | None = None,
     select: Select | None = None,
 ) -> Deployment:
     """Plan the storage of one job; a program with many jobs keeps a `Planner`.
@@ -151,8 +141,8 @@ def plan(
         resources: The resources.
         classes: Classes of behaviour.
         sslos: Objectives that jobs are mapped to.
-        request: Wishes that stand above the hints; None for the hints alone.
-        select: The policy; None for the one that the request names.
+        wishes: The wishes; None for those of the job's hints.
+        select: The way to choose; None for the job's policy with default prices and without interference factors.
 
     Returns:
         The deployment.
@@ -160,31 +150,7 @@ def plan(
     Raises:
         ProvisioningError: No deployment can serve the job; the error says which wish cannot be met.
     """
-    return Planner(classes, sslos).plan(identity, job, resources, request=request, select=select).deployment
-
-
-def default_select(found: Sequence[Candidate], resources: Resources, request: Request) -> Candidate:
-    """Choose by the policy's first rule, without prices and interference.
-
-    Args:
-        found: The candidates.
-        resources: The resources.
-        request: The wishes.
-
-    Returns:
-        For `performance` the fastest new deployment, not shareable; for `interference` an existing one, else as
-        `performance`, shareable; for `utilization` the new one with the fewest devices, shareable.
-    """
-    new = [each for each in found if not each.deployment.joins] or list(found)
-    if request.policy == "interference":
-        joined = [each for each in found if each.deployment.joins]
-        chosen = min(joined or new, key=_speed)
-    elif request.policy == "utilization":
-        chosen = min(new, key=lambda each: (-each.reached, _devices(each), *_speed(each)))
-    else:
-        chosen = min(new, key=_speed)
-    deployment = msgspec.structs.replace(chosen.deployment, shareable=request.policy != "performance")
-    return msgspec.structs.replace(chosen, deployment=deployment)
+    return Planner(classes, sslos).plan(identity, job, resources, wishes=wishes, select=select).deployment
 
 
 def _speed(each: Candidate) -> tuple[float, float, int, str]:
@@ -193,6 +159,10 @@ def _speed(each: Candidate) -> tuple[float, float, int, str]:
 
 def _devices(each: Candidate) -> int:
     return devices_of(each.deployment.system)
+
+
+def _place(each: Candidate) -> object:
+    return each.deployment.servers, each.deployment.joins
 
 
 def _name(identity: Identity, job: Job | None) -> str:
@@ -207,41 +177,43 @@ def _size(identity: Identity) -> int:
     return max(SIZE_MIN, int(SIZE_FACTOR * (identity.read_bytes + identity.written_bytes)))
 
 
-def _task_needs(identity: Identity, sslo: Sslo, request: Request) -> Needs:
+def _task_needs(identity: Identity, sslo: Sslo, wishes: Wishes) -> Needs:
     """The rates that a deployment should reach: the job's needs as far as the objective gives them, and the user's."""
     own = needs(identity)
     given = effective(identity, sslo.guarantees, sslo.sensitivities)
 
     def needed(kind: Kind) -> float | None:
         wanted, offered = own.rate(kind), rate(given, kind)
-        return wanted if wanted is None or offered is None else min(wanted, offered)
+        # An objective without a measured rate asks for none.
+        return None if wanted is None or offered is None else min(wanted, offered)
 
     return Needs(
-        read_bytes_per_second=request.read_bytes_per_second or needed("read"),
-        write_bytes_per_second=request.write_bytes_per_second or needed("write"),
+        read_bytes_per_second=wishes.read_bytes_per_second or needed("read"),
+        write_bytes_per_second=wishes.write_bytes_per_second or needed("write"),
         metadata_operations_per_second=needed("metadata"),
     )
 
 
 def _fast_enough(found: Sequence[Candidate], task: Task) -> Sequence[Candidate]:
     """The candidates that reach the rates that the user asked for."""
-    request = task.request
+    wishes = task.wishes
     asked: dict[Kind, float | None] = {
-        "read": request.read_bytes_per_second,
-        "write": request.write_bytes_per_second,
+        "read": wishes.read_bytes_per_second,
+        "write": wishes.write_bytes_per_second,
     }
     for kind in KINDS:
         least = asked.get(kind)
         if least is None:
             continue
         enough = [each for each in found if (rate(each.deployment.expected, kind) or 0.0) >= least * (1 - 1e-9)]
+        if not found:
+            break
         if not enough:
             best = max(found, key=lambda each: rate(each.deployment.expected, kind) or 0.0)
             system = best.deployment.system
             raise ProvisioningError(
-                f"no deployment {kind}s {least / 1e9:.6g} GB/s: the fastest reaches"
-                f" {(rate(best.deployment.expected, kind) or 0.0) / 1e9:.3g} GB/s"
-                f" by {system.servers} servers of {system.device}",
+                f"no deployment {kind}s {amount(least)}/s: the fastest reaches"
+                f" {amount(rate(best.deployment.expected, kind) or 0.0)}/s by {system.servers} of {system.device}",
                 hint=f"ask for a lower `{kind}`, or let the plan use more devices",
             )
         found = enough
@@ -256,7 +228,7 @@ def _no_candidate(task: Task, resources: Resources) -> ProvisioningError:
             "the resources have no usable node with a device",
             hint="name nodes with devices in the resource model, or use --local",
         )
-    kinds = task.request.devices
+    kinds = task.wishes.devices
     if kinds and not set(kinds) & set(resources.kinds):
         return ProvisioningError(
             f"no usable node has a device of class {' or '.join(kinds)}",
@@ -270,11 +242,11 @@ def _no_candidate(task: Task, resources: Resources) -> ProvisioningError:
     kind = max(sorted(room), key=lambda each: room[each])
     if room[kind] >= task.size_bytes:
         return ProvisioningError(
-            f"devices of class {kind} have room for {task.size_bytes} bytes together, and not in equal targets,"
-            " or nothing is known of their rates",
+            f"devices of class {kind} have room for {amount(task.size_bytes)} together, and not in equal targets, or"
+            " nothing is known of their rates",
             hint="give the devices' rates in the resource model, or ask for a smaller `size`",
         )
     return ProvisioningError(
-        f"no class of devices has room for {task.size_bytes} bytes: {kind} has the most, {room[kind]} bytes",
+        f"no class of devices has room for {amount(task.size_bytes)}: {kind} has the most, {amount(room[kind])}",
         hint="ask for a smaller `size`",
     )

@@ -11,6 +11,7 @@ import msgspec
 
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.leases import SHARERS_MAX, Sharer
 
 DOCUMENT_BYTES_MAX = 64 << 20
 """A document above this is refused: one of 100,000 nodes with two devices each has 40 MB."""
@@ -18,6 +19,7 @@ _HINT = "docs/guides/planning.md shows a resource model; its schema is docs/refe
 
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 Rate = Annotated[float, msgspec.Meta(gt=0, le=1e18)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$")]
 
 
@@ -25,7 +27,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A device of a node that deployments may use."""
 
     path: str = ""
-    """A folder or block device; empty for the node's memory."""
+    """A folder, or a block device; empty for the node's memory itself."""
     kind: Name
     """Class of the device: `hdd`, `ssd`, `nvme`, `pmem`, `memory`, or a name of the site."""
     capacity_bytes: Bytes
@@ -34,6 +36,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     read_bytes_per_second: Rate | None = None
     """Rate of the device; None where the site does not know it."""
     write_bytes_per_second: Rate | None = None
+    encrypted: bool = False
+    """Whether all bytes on the device are encrypted."""
 
     @property
     def room(self) -> int:
@@ -51,7 +55,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     cores: Annotated[int, msgspec.Meta(ge=0)] | None = None
     usable: bool = True
     """False for a node that is down, or that takes no new work."""
-    free_in_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 0.0
+    free_in_seconds: Seconds = 0.0
     """Time until no other job holds the node; 0 for a node that is free."""
 
 
@@ -59,15 +63,18 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A deployment that exists."""
 
     deployment: Deployment
-    free_bytes: Bytes | None = None
-    """Room that is left in it; None where all is."""
-    behaviour_classes: tuple[str, ...] = ()
-    """Classes of the jobs that use it now."""
-
-    @property
-    def room(self) -> int:
-        """Bytes that another job may take."""
-        return self.deployment.size_bytes if self.free_bytes is None else self.free_bytes
+    sharers: Annotated[tuple[Sharer, ...], msgspec.Meta(max_length=SHARERS_MAX)] = ()
+    """The jobs that use it."""
+    draining: bool = False
+    """Whether it takes no more jobs."""
+    ready_in_seconds: Seconds = 0.0
+    """Time until jobs may use it."""
+    until_in_seconds: Seconds | None = None
+    """Time until its nodes are given back; None where nothing ends it."""
+    idle_for_seconds: Seconds | None = None
+    """Time since the last sharer left; None while there is one, or before the first."""
+    price_per_hour: Annotated[float, msgspec.Meta(ge=0, le=1e18)] = 0.0
+    """Node-hours of one hour for a job that shares with nobody, before discounts."""
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -135,9 +142,10 @@ def checked(place: str, resources: Resources) -> Resources:
         if (name := _twice([device.path for device in node.devices])) is not None:
             raise ProvisioningError(f"{place}: two devices of node {node.name} have the path {name!r}", hint=_HINT)
         for device in node.devices:
-            if (device.kind == "memory") == bool(device.path):
-                words = "memory and has a path" if device.path else f"of class {device.kind} and has no path"
-                raise ProvisioningError(f"{place}: a device of node {node.name} is {words}", hint=_HINT)
+            if device.kind != "memory" and not device.path:
+                raise ProvisioningError(
+                    f"{place}: a device of node {node.name} is of class {device.kind} and has no path", hint=_HINT
+                )
             if device.path and (not device.path.startswith("/") or "\0" in device.path):
                 raise ProvisioningError(
                     f"{place}: the path {device.path!r} of node {node.name} is not absolute", hint=_HINT
