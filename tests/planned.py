@@ -22,7 +22,6 @@ from weir.provisioning.identity import Identity
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "tests" / "data" / "darshan"
-SCRIPT = "#!/bin/bash\n#SBATCH --nodes=2\n#WEIR size=1GiB{}\nsrun model\n"
 GIB = 1 << 30
 IDENTITY = Identity(
     name="small-write-light-sequential-posix",
@@ -38,6 +37,12 @@ IDENTITY = Identity(
     io_fraction=0.5,
     interface="posix",
 )
+
+
+def script(directives: str = "") -> str:
+    """A batch script of the tests' job, which asks for 1 GiB unless its directives say otherwise."""
+    size = "" if "size=" in directives else " size=1GiB"
+    return f"#!/bin/bash\n#SBATCH --nodes=2\n#WEIR{size}{directives}\nsrun model\n"
 
 
 def nobody() -> int:
@@ -99,14 +104,7 @@ class Planner:
 
     def start(self, **environment: str) -> "Planner":
         """Start it, and wait until it answers."""
-        arguments = [
-            "--socket",
-            self.socket,
-            "--state",
-            self.folder / "state",
-            "--resources",
-            self.folder / "site.toml",
-        ]
+        arguments = self._arguments()
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [self.program, "-m", "weir.cli", "planner", *arguments, *self.options],
@@ -121,16 +119,9 @@ class Planner:
 
     def refused(self) -> str:
         """Start it, and return its words where it ends by itself."""
-        arguments = [
-            "--socket",
-            self.socket,
-            "--state",
-            self.folder / "state",
-            "--resources",
-            self.folder / "site.toml",
-        ]
+        arguments = self._arguments()
         answer = subprocess.run(
-            [self.program, "-m", "weir.cli", "planner", *map(str, arguments), *self.options],
+            [self.program, "-m", "weir.cli", "planner", *arguments, *self.options],
             capture_output=True,
             text=True,
             env=self._environment({}),
@@ -159,6 +150,10 @@ class Planner:
         # The steps find what a test wants of them in TMPDIR, which the planner hands on.
         return {**own, **programs, "PYTHONPATH": python_path(), "TMPDIR": str(self.control), **further}
 
+    def _arguments(self) -> list[str]:
+        places = {"socket": "socket", "state": "state", "resources": "site.toml"}
+        return [word for name, place in places.items() for word in (f"--{name}", str(self.folder / place))]
+
     def _answers(self) -> bool:
         assert self.process is not None and self.process.poll() is None, self.log
         with contextlib.suppress(weir.errors.WeirError), Client(self.socket) as client:
@@ -184,7 +179,7 @@ class Planner:
 
     def plan(self, name: str = "", directives: str = "", **fields: Any) -> protocol.Planned:
         """Plan the job of the tests."""
-        request = protocol.Plan(name=name, script=SCRIPT.format(directives), identity=IDENTITY, **fields)
+        request = protocol.Plan(name=name, script=script(directives), identity=IDENTITY, **fields)
         planned: protocol.Planned = self.ask(request, protocol.Planned)
         return planned
 

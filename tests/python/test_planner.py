@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from planned import GIB, IDENTITY, LOGS, SCRIPT, Planner, interpreter, nobody, planner, python_path, write_site
+from planned import GIB, IDENTITY, LOGS, Planner, interpreter, nobody, planner, python_path, script, write_site
 from waits import PATIENCE_SECONDS, wait_until
 from weir.planner import protocol
 from weir.planner.client import Client
@@ -210,11 +210,13 @@ def test_a_job_with_a_window_waits_for_storage(running: Planner) -> None:
     running.plan("owner", " policy=interference lease=1h size=2GiB")
     assert running.plan("patient", " policy=utilization window=1h").state == "waiting"
     assert running.plan("hasty", " policy=utilization window=1s").state == "waiting"
-    refused = refusal(running, protocol.Plan(name="x", script=SCRIPT.format(" policy=utilization"), identity=IDENTITY))
+    refused = refusal(
+        running, protocol.Plan(name="x", script=script(" policy=utilization"), identity=IDENTITY), Planned
+    )
     assert refused.code == "infeasible"
     # A job that asks for more than the whole site waits in vain, and is told at once.
-    script = SCRIPT.replace("1GiB", "9GiB").format(" policy=utilization window=1h")
-    assert refusal(running, protocol.Plan(name="x", script=script, identity=IDENTITY)).code == "infeasible"
+    large = script(" size=9GiB policy=utilization window=1h")
+    assert refusal(running, protocol.Plan(name="x", script=large, identity=IDENTITY), Planned).code == "infeasible"
     running.until("hasty", "failed")
     assert running.summary("hasty").error
     running.ask(protocol.Setup(name="owner", wait_seconds=600), Summary)
@@ -261,11 +263,11 @@ def test_a_plan_that_cannot_be_any_more_is_made_again(running: Planner) -> None:
     assert summary.nodes == ("n3",) and node != "n3"
     write_site(running.folder, ())
     running.ask(protocol.End(name="late", wait_seconds=600), Summary)
-    refused = refusal(running, protocol.Plan(script=SCRIPT.format(""), identity=IDENTITY), Planned)
+    refused = refusal(running, protocol.Plan(script=script(), identity=IDENTITY), Planned)
     assert refused.code == "infeasible" and refused.hint
     # A model that cannot be read leaves the one before it.
     (running.folder / "site.toml").write_text("nodes = 3")
-    assert refusal(running, protocol.Plan(script=SCRIPT.format(""), identity=IDENTITY), Planned).code == "infeasible"
+    assert refusal(running, protocol.Plan(script=script(), identity=IDENTITY), Planned).code == "infeasible"
 
 
 def test_storage_that_is_promised_is_not_promised_again(running: Planner) -> None:
@@ -273,41 +275,41 @@ def test_storage_that_is_promised_is_not_promised_again(running: Planner) -> Non
     nodes = [running.plan(f"job-{number}", " size=2GiB").deployment.servers[0].node for number in range(2)]
     assert sorted(nodes) == ["n1", "n2"]
     assert running.ask(protocol.Pools(), PoolList).pools[0].free_bytes == free - 4 * GIB
-    refused = refusal(running, protocol.Plan(name="more", script=SCRIPT.format(""), identity=IDENTITY), Planned)
+    refused = refusal(running, protocol.Plan(name="more", script=script(), identity=IDENTITY), Planned)
     assert refused.code == "infeasible"
-    assert refusal(running, protocol.Plan(name="job-0", script=SCRIPT.format(""), identity=IDENTITY), Planned)
+    assert refusal(running, protocol.Plan(name="job-0", script=script(), identity=IDENTITY), Planned)
     running.ask(protocol.End(name="job-0", wait_seconds=600), Summary)
     assert running.plan("job-0").state == "planned"
 
 
 def test_a_known_job_is_planned_without_its_log(folder: Path) -> None:
     log = next(LOGS.glob("sample-goodost*.darshan"))
-    script = SCRIPT.format("")
+    text = script()
     with planner(folder) as made:
         made.start()
-        unknown = refusal(made, protocol.Plan(script=script), Planned)
+        unknown = refusal(made, protocol.Plan(script=text), Planned)
         assert unknown.code == "missing" and "trace" in unknown.hint
-        first = made.ask(protocol.Plan(script=script, log=str(log)), Planned)
+        first = made.ask(protocol.Plan(script=text, log=str(log)), Planned)
         assert not first.known and first.times.parse_ms > 0
-        again = made.ask(protocol.Plan(script=script), Planned)
+        again = made.ask(protocol.Plan(script=text), Planned)
         assert again.known and again.times.plan_ms == 0 and again.deployment == first.deployment
         # Other conditions need another plan, but not the log.
         made.ask(protocol.Quarantine(node=first.deployment.servers[0].node, seconds=3600), protocol.Hello)
-        moved = made.ask(protocol.Plan(script=script), Planned)
+        moved = made.ask(protocol.Plan(script=text), Planned)
         assert moved.known and moved.times.parse_ms == 0 and moved.deployment.servers != first.deployment.servers
         made.stop()
         made.start()
-        assert made.ask(protocol.Plan(script=script), Planned).deployment == moved.deployment
+        assert made.ask(protocol.Plan(script=text), Planned).deployment == moved.deployment
         damaged = folder / "control" / "damaged.darshan"
         damaged.write_bytes(log.read_bytes()[:1000])
-        refused = refusal(made, protocol.Plan(script=script, log=str(damaged)), Planned)
+        refused = refusal(made, protocol.Plan(script=text, log=str(damaged)), Planned)
         assert refused.code == "invalid" and str(damaged) in refused.message
         assert "trce" in refusal(made, protocol.Validate(script="#!/bin/sh\n#WEIR trce=/x\n"), protocol.Valid).message
 
 
 def test_a_thousand_plans_in_flight_are_answered_in_order(running: Planner) -> None:
     requests = 1000
-    plan = {"request": "plan", "script": SCRIPT.format(""), "identity": json.loads(_json(IDENTITY))}
+    plan = {"request": "plan", "script": script(), "identity": json.loads(_json(IDENTITY))}
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(running.socket))
         # Nothing is read until everything is sent.
@@ -357,7 +359,7 @@ def test_quick_requests_are_answered_while_a_step_goes_on(running: Planner) -> N
     waiting.start()
     running.until("slow", "staging-in")
     with Client(running.socket) as client:
-        client.ask(protocol.Validate(script=SCRIPT.format("")), protocol.Valid)
+        client.ask(protocol.Validate(script=script()), protocol.Valid)
         assert client.ask(protocol.Pools(), PoolList).pools
         assert client.ask(protocol.List(), Listed).deployments[0].state == "staging-in"
         assert client.ask(protocol.Paths(name="slow"), Variables).environment == {}
@@ -420,14 +422,14 @@ def test_users_see_and_end_their_own_deployments_alone(folder: Path) -> None:
         log = made.control / "private.darshan"
         log.write_bytes(next(LOGS.glob("sample-goodost*.darshan")).read_bytes())
         log.chmod(0o600)
-        refused = refusal(made, protocol.Plan(uid=uid, script=SCRIPT.format(""), log=str(log)), Planned)
+        refused = refusal(made, protocol.Plan(uid=uid, script=script(), log=str(log)), Planned)
         assert refused.code == "invalid" and str(log) in refused.message
         log.chmod(0o644)
-        assert made.ask(protocol.Plan(uid=uid, script=SCRIPT.format(""), log=str(log)), Planned).deployment
+        assert made.ask(protocol.Plan(uid=uid, script=script(), log=str(log)), Planned).deployment
         # A second user's trouble with a node makes it everybody's.
         for number, name in ((0, "a"), (uid, "b")):
             made.hold("bad-n1")
-            made.ask(protocol.Plan(uid=number, name=name, script=SCRIPT.format(""), identity=IDENTITY), Planned)
+            made.ask(protocol.Plan(uid=number, name=name, script=script(), identity=IDENTITY), Planned)
             made.ask(protocol.Setup(uid=number, name=name, nodes=("n1",)), Summary)
             made.until(name, "failed", uid=number)
         assert "n1" in made.ask(protocol.Pools(), PoolList).quarantined
