@@ -12,13 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import weir
 from waits import wait_until
 from weir.planner import protocol
 from weir.planner.client import Client
 from weir.planner.protocol import AnyResult, Summary
+from weir.planner.records import Record
+from weir.provisioning.deployments import Deployment, Server
+from weir.provisioning.directives import Directives
 from weir.provisioning.identity import Identity
+from weir.provisioning.jobs import Job
+from weir.provisioning.sslos import Guarantees, System
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "tests" / "data" / "darshan"
@@ -37,6 +43,29 @@ IDENTITY = Identity(
     io_fraction=0.5,
     interface="posix",
 )
+
+
+DEPLOYMENT = Deployment(
+    name="job",
+    identity=IDENTITY.name,
+    behaviour_class="",
+    sslo="any",
+    policy="performance",
+    system=System(device="ssd", servers=1),
+    servers=(Server(node="n1", devices=("/d",), target_bytes=1 << 30),),
+    shareable=False,
+    size_bytes=1 << 30,
+    expected=Guarantees(),
+)
+
+
+def record(name: str, uid: int = 1000, **fields: object) -> Record:
+    """A deployment that was planned."""
+    base = Record(
+        uid=uid, gid=uid, name=name, deployment=DEPLOYMENT, identity=IDENTITY, asked=Job(), directives=Directives(),
+        created=1.0, changed=2.5,
+    )  # fmt: skip
+    return msgspec.structs.replace(base, **fields)
 
 
 def script(directives: str = "") -> str:

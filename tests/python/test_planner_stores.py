@@ -12,40 +12,16 @@ from pathlib import Path
 import databases
 import msgspec
 import pytest
-from planned import IDENTITY, planner
+from planned import DEPLOYMENT, IDENTITY, planner, record
 from waits import wait_until
 from weir.planner import protocol
 from weir.planner.errors import PlannerError
 from weir.planner.protocol import Summary
-from weir.planner.records import ADMINISTRATOR, Fault, KnownJob, Record
+from weir.planner.records import ADMINISTRATOR, Fault, KnownJob
 from weir.planner.stores import check_url, open_store
 from weir.planner.stores.contract import Store
-from weir.provisioning.deployments import Deployment, Server
-from weir.provisioning.directives import Directives
-from weir.provisioning.jobs import Job
-from weir.provisioning.sslos import Guarantees, System
 
 _NUMBERS = count()
-DEPLOYMENT = Deployment(
-    name="job",
-    identity=IDENTITY.name,
-    behaviour_class="",
-    sslo="any",
-    policy="performance",
-    system=System(device="ssd", servers=1),
-    servers=(Server(node="n1", devices=("/d",), target_bytes=1 << 30),),
-    shareable=False,
-    size_bytes=1 << 30,
-    expected=Guarantees(),
-)
-
-
-def record(name: str, uid: int = 1000, **fields: object) -> Record:
-    base = Record(
-        uid=uid, gid=uid, name=name, deployment=DEPLOYMENT, identity=IDENTITY, asked=Job(), directives=Directives(),
-        created=1.0, changed=2.5,
-    )  # fmt: skip
-    return msgspec.structs.replace(base, **fields)
 
 
 @dataclass
