@@ -121,6 +121,8 @@ TOTALS = TotalsReader()
 
 
 def _darshan(folder: Path) -> None:
+    import planned
+    from weir.provisioning.errors import ProvisioningError
     from weir.provisioning.identity import identify
     from weir.provisioning.traits import of_log
     from weir.tracing.darshan import DarshanError, read_logs
@@ -128,8 +130,9 @@ def _darshan(folder: Path) -> None:
     for _, answer in read_logs(sorted(folder.iterdir()), seconds_max=60):
         assert str(answer)
     for path in sorted(folder.iterdir()):
-        with refused(DarshanError):
-            identify(of_log(TOTALS.read(path, seconds_max=60)))
+        with refused(DarshanError, ProvisioningError):
+            identity = identify(of_log(TOTALS.read(path, seconds_max=60)))
+            planned.planner().plan(identity, None, planned.cluster(4))
 
 
 def _lustre_text(folder: Path) -> None:
@@ -273,6 +276,37 @@ def _planner_requests(folder: Path) -> None:
                 read_script(request.script)
 
 
+def _resources(folder: Path) -> None:
+    import planned
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.resources import read_resources
+
+    for name in ("resources.toml", "resources.json"):
+        with refused(ProvisioningError):
+            found = read_resources(folder / name)
+            planned.planner().plan(planned.writer(), None, found)
+
+
+def _slurm(folder: Path) -> None:
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.slurm_resources import of_documents
+
+    nodes, jobs = ((folder / f"{name}.json").read_bytes() for name in ("nodes", "jobs"))
+    with refused(ProvisioningError):
+        of_documents(nodes, jobs, folder="/tmp", now=0.0)
+
+
+def _sslos(folder: Path) -> None:
+    import planned
+    from weir.provisioning import classes, sslo_tables
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.planning import Planner
+
+    with refused(ProvisioningError):
+        table = sslo_tables.read_table(folder / "sslos.json")
+        Planner(classes.built_in(), table).plan(planned.writer(), None, planned.cluster(4))
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
@@ -296,6 +330,9 @@ DECODERS = {
     "accounting": Decoder(_accounting),
     "job": Decoder(_job),
     "planner-requests": Decoder(_planner_requests),
+    "resources": Decoder(_resources),
+    "sslos": Decoder(_sslos),
+    "slurm": Decoder(_slurm),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

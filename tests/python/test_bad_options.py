@@ -43,6 +43,12 @@ ANY_TEXT = {
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
         *("weir plan similar --job", "weir target add --path"),
+        *("weir plan sslo LOG", "weir plan sslo --job", "weir plan sslo --sslos"),
+        *(
+            f"weir plan {product} {name}"
+            for product in ("resources", "schema", "explain")
+            for name in ("LOG", "--job", "--resources", "--local", "--sslos")
+        ),
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
     },
     "a credential that the environment may name as well, and of which its own error tells": {
@@ -58,6 +64,9 @@ ANY_TEXT = {
         "weir simulate tune --slurm-account",
     },
     "a name that this command gives": {"weir stats publish --server", "weir target add --class"},
+    "a class of devices that the resource model names": {
+        *(f"weir plan {product} --device" for product in ("resources", "schema", "explain")),
+    },
     "names of hosts, which ClusterShell reads": {"weir deploy --nodes", "weir deploy --clients"},
     "words that stand for a layout and a path, which have a test of their own": {"weir layout set WORDS"},
 }
@@ -92,6 +101,7 @@ OTHERS = {
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
     "weir simulate what-if": ["--logs", "/"],
+    **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "schema", "explain")},
 }
 """Values of the parameters that a command requires."""
 

@@ -26,13 +26,15 @@ import pytest
 import simulated
 from lustre_messages import statistics, target
 from numpy.typing import NDArray
-from planned import IDENTITY
+from resident import IDENTITY
 from seeds import seed
 from weir import adaptive, cli
 from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
 from weir.lustre.observer import OwnLoad, Thresholds
 from weir.placement import database
+from weir.provisioning import sslo_tables
+from weir.provisioning.resources import read_resources
 from weir.store.backup import take
 from weir.store.home import Home
 from weir.store.identity import Identity
@@ -266,6 +268,21 @@ def planner_requests(folder: Path) -> None:
     (folder / "requests.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
+def resources(folder: Path) -> None:
+    (folder / "resources.toml").write_text(provisioned.RESOURCES)
+    found = read_resources(folder / "resources.toml")
+    (folder / "resources.json").write_bytes(msgspec.json.encode(found))
+
+
+def sslos(folder: Path) -> None:
+    (folder / "sslos.json").write_bytes(msgspec.json.encode(sslo_tables.built_in()))
+
+
+def slurm(folder: Path) -> None:
+    for name in ("nodes", "jobs"):
+        shutil.copy(DATA / "slurm" / f"22.05-busy-{name}.json", folder / f"{name}.json")
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -288,6 +305,9 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "scenario": (scenario, 150),
     "job": (job, 1000),
     "planner-requests": (planner_requests, 800),
+    "resources": (resources, 400),
+    "sslos": (sslos, 400),
+    "slurm": (slurm, 2000),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
@@ -333,6 +353,20 @@ COMMANDS = {
     "plan identity job_file": "job",
     "plan similar logs": "darshan",
     "plan similar job_file": "job",
+    "plan sslo log": "darshan",
+    "plan sslo job_file": "job",
+    "plan sslo sslos_file": "sslos",
+    **{
+        f"plan {product} {name}": decoder
+        for product in ("resources", "schema", "explain")
+        for name, decoder in (
+            ("log", "darshan"),
+            ("job_file", "job"),
+            ("resources_file", "resources"),
+            ("local_folder", OWN),
+            ("sslos_file", "sslos"),
+        )
+    },
     "place creations": "creations",
     "place lustre": "lustre-document",
     "place database": "database",

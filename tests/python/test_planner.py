@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from planned import GIB, IDENTITY, LOGS, Planner, interpreter, nobody, planner, python_path, script, write_site
+from resident import GIB, IDENTITY, LOGS, Planner, interpreter, nobody, planner, python_path, script, write_site
 from waits import PATIENCE_SECONDS, wait_until
 from weir.planner import protocol
 from weir.planner.client import Client

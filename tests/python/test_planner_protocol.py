@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import msgspec
 import pytest
-from planned import DEPLOYMENT, IDENTITY, record
+from resident import DEPLOYMENT, IDENTITY, record
 from seeds import seeded
 from weir.planner import protocol, schemas, server
 from weir.planner.errors import PlannerError

@@ -11,6 +11,8 @@ from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, warn
 from weir.cli.job_identity import document, identities, require_provisioning
 from weir.cli.output import Quantity, output_option, show, size
+from weir.cli.parameters import Checked
+from weir.store import values
 
 if TYPE_CHECKING:
     from weir.provisioning.planning import Plan
@@ -34,17 +36,22 @@ _OPTIONS = (
         help="Use this machine alone, with targets in FOLDER or in memory.  [default: the folder for temporary files]",
         metavar="FOLDER",
     ),
+    click.option(
+        "--from-slurm", is_flag=True, help="Ask Slurm for the nodes; with --resources, for their states alone."
+    ),
     _SSLOS,
     click.option("--policy", type=click.Choice(_POLICIES), help="Pace of sharing, in place of the job's."),
     click.option("--system", type=click.Choice(_SYSTEMS), default="weir", show_default=True, help="Product to deploy."),
     click.option("--device", "devices", multiple=True, help="Class of devices to use, such as nvme; may be repeated."),
-    click.option("--size", "size_bytes", callback=parse_amount, help="Capacity, in place of the job's."),
+    click.option(
+        "--size", "size_text", type=Checked("SIZE", values.size), help="Capacity, such as 2TiB, in place of the job's."
+    ),
     click.option("--read", "read_rate", callback=parse_amount, help="Least rate of reads, such as 2GB/s."),
     click.option("--write", "write_rate", callback=parse_amount, help="Least rate of writes."),
 )
 _NAMES = (
-    *("log", "job_file", "resources_file", "local_folder", "sslos_file", "policy", "system", "devices", "size_bytes"),
-    *("read_rate", "write_rate"),
+    *("log", "job_file", "resources_file", "local_folder", "sslos_file", "policy", "system", "devices", "size_text"),
+    *("read_rate", "write_rate", "from_slurm"),
 )
 """Parameters of `_OPTIONS`."""
 
@@ -72,9 +79,10 @@ def _plan(
     policy: str | None,
     system: str,
     devices: tuple[str, ...],
-    size_bytes: int | None,
+    size_text: str | None,
     read_rate: int | None,
     write_rate: int | None,
+    from_slurm: bool,
 ) -> "Plan":
     require_provisioning()
     from weir.provisioning import classes
@@ -82,20 +90,21 @@ def _plan(
     from weir.provisioning.planning import Planner
     from weir.provisioning.wishes import of_options
 
-    if resources_file is not None and local_folder is not None:
-        raise CommandError("--resources and --local contradict each other", hint="give one of them", exit_code=2)
+    if local_folder is not None and (resources_file is not None or from_slurm):
+        other = "--resources" if resources_file is not None else "--from-slurm"
+        raise CommandError(f"{other} and --local contradict each other", hint="give one of them", exit_code=2)
     job = None if job_file is None else read_job(job_file)
     wishes = of_options(
         str(job_file),
         job.hints if job else {},
         policy=policy,
-        size_bytes=size_bytes,
+        size_bytes=None if size_text is None else values.size(size_text),
         system=system,
         devices=devices,
         read_bytes_per_second=read_rate,
         write_bytes_per_second=write_rate,
     )
-    resources = _resources(resources_file, local_folder)
+    resources = _resources(resources_file, local_folder, from_slurm=from_slurm)
     sslos, measured = _sslos(sslos_file)
     planner = Planner(classes.built_in(), sslos, measured.sslos)
     ((_, identity),) = identities([log], job)
@@ -104,15 +113,23 @@ def _plan(
     return made
 
 
-def _resources(file: Path | None, folder: Path | None) -> "Resources":
+def _resources(file: Path | None, folder: Path | None, *, from_slurm: bool) -> "Resources":
+    import time
     from tempfile import gettempdir
 
     from weir.provisioning.local_resources import local_resources
     from weir.provisioning.resources import read_resources
 
-    if file is not None:
+    if file is None and not from_slurm:
+        return local_resources(folder or Path(gettempdir()))
+    if not from_slurm:
+        assert file is not None
         return read_resources(file)
-    return local_resources(folder or Path(gettempdir()))
+    from weir.provisioning.slurm_resources import slurm_resources, with_states
+
+    site = None if file is None else read_resources(file)
+    seen = slurm_resources(time.time())
+    return seen if site is None else with_states(site, seen)
 
 
 def _sslos(file: Path | None) -> "tuple[SsloTable, SsloTable]":
@@ -151,11 +168,14 @@ def show_sslo(log: Path, job_file: Path | None, sslos_file: Path | None, output:
     from weir.provisioning import classes
     from weir.provisioning.jobs import read_job
     from weir.provisioning.mapping import Coverages
+    from weir.provisioning.sslo_checks import check_table
     from weir.provisioning.wishes import of_hints
 
     job = None if job_file is None else read_job(job_file)
     wishes = of_hints(str(job_file), job.hints if job else {})
-    coverages = Coverages(classes.built_in().classes, _sslos(sslos_file)[0])
+    table = _sslos(sslos_file)[0]
+    check_table(table)
+    coverages = Coverages(classes.built_in().classes, table)
     ((_, identity),) = identities([log], job)
     mapping = coverages.map(identity, wishes.semantics)
     sslo, rates = mapping.sslo, mapping.sslo.guarantees
@@ -189,11 +209,23 @@ def show_resources(made: "Plan", output: str) -> None:
 
 @click.command(name="schema")
 @_planned
-def show_schema(made: "Plan") -> None:
-    """Print the deployment schema, a JSON document."""
-    import json
-
-    print(json.dumps(document(made.deployment), indent=2))
+@output_option
+def show_schema(made: "Plan", output: str) -> None:
+    """Show the deployment schema of a job's storage; --output json prints the document itself."""
+    deployment = made.deployment
+    system, rates = deployment.system, deployment.expected
+    row = (
+        deployment.name,
+        deployment.joins or system.kind,
+        system.device,
+        system.servers,
+        system.targets_per_server,
+        size(deployment.size_bytes),
+        *(_rate(each) for each in (rates.read_bytes_per_second, rates.write_bytes_per_second)),
+        Quantity(f"{deployment.price:.4g}"),
+    )
+    header = ("NAME", "STORE", "DEVICE", "SERVERS", "TARGETS", "SIZE", "READ", "WRITE", "PRICE")
+    show(output, document(deployment), header, [row])
 
 
 @click.command(name="explain")
