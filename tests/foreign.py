@@ -268,6 +268,23 @@ def _stress(folder: Path) -> None:
         objectives.table(read_results([folder]), source="samples")
 
 
+def _planner_requests(folder: Path) -> None:
+    from weir.errors import WeirError
+    from weir.planner import protocol
+    from weir.planner.errors import PlannerError
+    from weir.planner.work import read_script
+
+    for line in (folder / "requests.ndjson").read_bytes().splitlines():
+        try:
+            request = protocol.decode(line)
+        except PlannerError as error:
+            assert protocol.encode(protocol.refusal(0, error)).count(b"\n") == 1
+            continue
+        if isinstance(request, protocol.Plan | protocol.Validate) and request.script:
+            with refused(WeirError):
+                read_script(request.script)
+
+
 def _resources(folder: Path) -> None:
     import planned
     from weir.provisioning.errors import ProvisioningError
@@ -364,6 +381,7 @@ DECODERS = {
     "accounting": Decoder(_accounting),
     "job": Decoder(_job),
     "stress": Decoder(_stress),
+    "planner-requests": Decoder(_planner_requests),
     "resources": Decoder(_resources),
     "deployment": Decoder(_deployment, files="*.json"),
     "copy-record": Decoder(_copy_record, files=".copy.weir-stage"),

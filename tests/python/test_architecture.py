@@ -46,6 +46,7 @@ PACKAGES = {
     "cli": {
         "deployment",
         "interference",
+        "planner",
         "provisioning",
         "staging",
         "simulation",
@@ -63,6 +64,7 @@ PACKAGES = {
     "interference": {"errors"},
     "provisioning": {"simulation", "deployment", "staging", "store", "tracing", "errors"},
     "staging": {"distribution", "errors"},
+    "planner": {"provisioning", "store", "tracing", "distribution", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},

@@ -27,6 +27,7 @@ import simulated
 import windows as synthetic
 from lustre_messages import statistics, target
 from numpy.typing import NDArray
+from resident import IDENTITY
 from seeds import seed
 from weir import adaptive, cli
 from weir.lustre.collector import Collector
@@ -274,6 +275,20 @@ def job(folder: Path) -> None:
     (folder / "job.sh").write_text(provisioned.SCRIPT)
 
 
+def planner_requests(folder: Path) -> None:
+    lines = [
+        {"request": "plan", "id": 1, "script": provisioned.SCRIPT, "name": "job-1", "nodes": 4, "log": "/x.darshan"},
+        {"request": "plan", "id": "two", "script": provisioned.JOBSPEC, "policy": "utilization"},
+        {"request": "plan", "identity": msgspec.to_builtins(IDENTITY)},
+        {"request": "validate", "script": provisioned.SCRIPT},
+        {"request": "setup", "name": "job-1", "uid": 1000, "nodes": ["n1", "n2"], "wait_seconds": 1.5},
+        {"request": "end", "name": "job-1", "discard": True},
+        {"request": "list", "all_users": True, "after": "1000/job-1", "limit": 10},
+        {"request": "quarantine", "node": "n1", "seconds": 60, "reason": "its fan"},
+    ]
+    (folder / "requests.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
 def resources(folder: Path) -> None:
     (folder / "resources.toml").write_text(provisioned.RESOURCES)
     found = read_resources(folder / "resources.toml")
@@ -343,6 +358,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "scenario": (scenario, 150),
     "job": (job, 1000),
     "stress": (stress, 400),
+    "planner-requests": (planner_requests, 800),
     "resources": (resources, 400),
     "deployment": (deployment, 400),
     "copy-record": (copy_record, 200),
@@ -441,6 +457,10 @@ COMMANDS = {
     "config show file": "configuration",
     "deploy file": "configuration",
     "find paths": OWN,
+    "planner socket": OWN,
+    "planner state": OWN,
+    "planner resources": "resources",
+    "deployments socket": OWN,
     "quota show place": OWN,
     "simulate sweep file": "sweep",
     "simulate sweep out": OWN,

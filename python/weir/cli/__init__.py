@@ -60,6 +60,8 @@ _COMMANDS = {
     "stress": "weir.cli.stress:stress",
     "sslo": "weir.cli.sslo:sslo",
     "interference": "weir.cli.interference:interference",
+    "planner": "weir.cli.planner:planner",
+    "deployments": "weir.cli.deployments:deployments",
     "rebalance": "weir.cli.rebalance:rebalance",
     "adapt": "weir.cli.adapt:adapt",
     "config": "weir.cli.config:config",

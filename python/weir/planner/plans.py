@@ -1,0 +1,203 @@
+"""Plans of jobs: from what the planner knows where it can, else by its helpers."""
+
+import hashlib
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from weir.planner.errors import PlannerError
+from weir.planner.helpers import Helpers
+from weir.planner.ledger import Ledger
+from weir.planner.protocol import Times
+from weir.planner.records import KnownJob, Record
+from weir.planner.site import Site, Snapshot
+from weir.planner.users import User
+from weir.planner.work import read_script
+from weir.provisioning.deployments import Deployment, Policy
+from weir.provisioning.directives import Directives
+from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.identity import Identity
+from weir.provisioning.jobs import Job
+
+QUICK_SCRIPT_BYTES = 8 << 10
+"""A longer script is read by a helper, so that nobody waits for it: this much takes a few milliseconds."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A job that asks for storage."""
+
+    user: User
+    job: Job
+    directives: Directives
+    identity: Identity | None = None
+    log: str = ""
+
+    @property
+    def window_seconds(self) -> float:
+        """Time for which the job may wait for storage."""
+        is_patient = self.directives.policy == "utilization"
+        return self.directives.window_seconds or 0.0 if is_patient else 0.0
+
+    @property
+    def key(self) -> str:
+        """Key of the job among those of the user: its command, size and past run."""
+        parts = (self.job.command, self.job.nodes, self.job.processes, self.directives.trace)
+        return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Made:
+    """A plan, and the way to it."""
+
+    identity: Identity
+    deployment: Deployment
+    snapshot: Snapshot
+    known: bool
+    times: Times
+    waits: bool = False
+    """Whether the job waits for storage within its window, and the plan only shows that there may be some."""
+
+
+class Plans:
+    """The plans of one planner."""
+
+    def __init__(self, ledger: Ledger, site: Site, helpers: Helpers) -> None:
+        """Take the parts.
+
+        Args:
+            ledger: The known jobs.
+            site: The storage of the site.
+            helpers: The helper processes.
+        """
+        self._ledger = ledger
+        self._site = site
+        self._helpers = helpers
+
+    async def read(self, user: User, script: str) -> tuple[Job, Directives]:
+        """Find the job and the directives of a script.
+
+        Args:
+            user: The user.
+            script: Text of a batch script or jobspec; empty for a job of which nothing is known.
+
+        Returns:
+            The job and its directives.
+
+        Raises:
+            PlannerError: The script cannot be used; the error names the line.
+        """
+        if not script:
+            return Job(), Directives()
+        if len(script) > QUICK_SCRIPT_BYTES:
+            return await self._helpers.read(user, script)
+        try:
+            return read_script(script)
+        except ProvisioningError as error:
+            raise PlannerError(error.message, hint=error.hint) from error
+
+    async def make(self, asked: Asked, name: str = "") -> Made:
+        """Plan the storage of a job.
+
+        Args:
+            asked: The job.
+            name: Name of the deployment; empty for one that is made of the job.
+
+        Returns:
+            The plan.
+
+        Raises:
+            PlannerError: Nothing is known of the job, its log cannot be used, or no storage fits.
+        """
+        begin = time.perf_counter()
+        known = None
+        if asked.identity is None and not asked.log:
+            known = await self._ledger.known(asked.user.uid, asked.key)
+        identity, parse_seconds = await self._identity(asked, known)
+        snapshot = self._site.snapshot(asked.user.uid)
+        conditions = _conditions(snapshot, asked, identity)
+        plan_seconds = 0.0
+        may_wait = bool(name) and asked.window_seconds > 0
+        if known is not None and known.conditions == conditions:
+            deployment, is_at_hand = known.deployment, known.is_at_hand
+        else:
+            planned = time.perf_counter()
+            deployment, is_at_hand = await self._planned_or_waiting(asked, identity, snapshot, may_wait=may_wait)
+            plan_seconds = time.perf_counter() - planned
+            made = KnownJob(identity=identity, deployment=deployment, conditions=conditions, is_at_hand=is_at_hand)
+            if is_at_hand or not may_wait:
+                self._ledger.remember(asked.user.uid, asked.key, made)
+        if name:
+            deployment = msgspec.structs.replace(deployment, name=name)
+        times = Times(
+            parse_ms=parse_seconds * 1e3, plan_ms=plan_seconds * 1e3, total_ms=(time.perf_counter() - begin) * 1e3
+        )
+        waits = may_wait and not is_at_hand
+        return Made(identity, deployment, snapshot, known is not None, times, waits)
+
+    async def _planned_or_waiting(
+        self, asked: Asked, identity: Identity, snapshot: Snapshot, *, may_wait: bool
+    ) -> tuple[Deployment, bool]:
+        """A plan, or, for a job that may wait, one that the site could serve if nobody else were there."""
+        try:
+            return await self._plan(asked.job, asked.directives, identity, snapshot)
+        except PlannerError as error:
+            if error.code != "infeasible" or not may_wait:
+                raise
+        empty = self._site.snapshot(asked.user.uid, empty=True)
+        deployment, _ = await self._plan(asked.job, asked.directives, identity, empty)
+        return deployment, False
+
+    async def again(
+        self, record: Record, *, left_out: tuple[str, ...] = (), policy: Policy | None = None
+    ) -> tuple[Deployment, bool]:
+        """Plan the storage of a deployment again.
+
+        Args:
+            record: The deployment.
+            left_out: Further nodes that may not serve.
+            policy: Pace of sharing; None for the one that was asked for.
+
+        Returns:
+            The new plan, and whether the policy itself found it on storage that is free now.
+
+        Raises:
+            PlannerError: No storage fits.
+        """
+        nodes_out = tuple(sorted({*record.left_out, *left_out}))
+        snapshot = self._site.snapshot(record.uid, nodes=record.nodes, left_out=nodes_out)
+        directives = record.directives
+        if policy is not None:
+            directives = msgspec.structs.replace(directives, policy=policy)
+        deployment, is_at_hand = await self._plan(record.asked, directives, record.identity, snapshot)
+        return msgspec.structs.replace(deployment, name=record.name), is_at_hand
+
+    async def _identity(self, asked: Asked, known: KnownJob | None) -> tuple[Identity, float]:
+        if asked.identity is not None:
+            return asked.identity, 0.0
+        if known is not None:
+            return known.identity, 0.0
+        log = asked.log or asked.directives.trace
+        if not log:
+            raise PlannerError(
+                "nothing is known of this job",
+                hint="name the Darshan log of a past run, such as `#WEIR trace=/logs/run.darshan`",
+                code="missing",
+            )
+        begin = time.perf_counter()
+        identity, _ = await self._helpers.identify(asked.user, log, asked.job)
+        return identity, time.perf_counter() - begin
+
+    async def _plan(
+        self, job: Job, directives: Directives, identity: Identity, snapshot: Snapshot
+    ) -> tuple[Deployment, bool]:
+        deployment, is_at_hand = await self._helpers.plan(snapshot, identity, job, directives)
+        self._site.check(deployment, snapshot)
+        return deployment, is_at_hand
+
+
+def _conditions(snapshot: Snapshot, asked: Asked, identity: Identity) -> str:
+    """Digest of all that a plan depends on."""
+    parts = (snapshot.digest, asked.job, asked.directives, identity)
+    return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
