@@ -39,6 +39,7 @@ ANY_TEXT = {
         *("weir trace export --to", "weir place explain FILE", "weir place show --file", "weir place --database"),
         *("weir place --into", "weir rebalance PATHS", "weir adapt reconstruct --to", "weir config diff FILE"),
         *("weir config show FILE", "weir simulate run SCENARIO", "weir simulate run --out", "weir simulate sweep FILE"),
+        *("weir planner --socket", "weir planner --state", "weir planner --resources", "weir deployments --socket"),
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
@@ -77,6 +78,7 @@ SENSELESS = {
 }
 """Values where `!senseless` has a sense."""
 OTHERS = {
+    "weir planner": ["--resources", "/x"],
     "weir policy set": ["size-fair"],
     "weir target add": ["0"],
     "weir target retire": ["0.0"],

@@ -506,7 +506,7 @@ def test_commands_list_show_and_end_deployments(running: Planner) -> None:
     shown = json.loads(weir("show", "job-1", "--output", "json").stdout)
     assert shown["deployment"]["name"] == "job-1"
     assert "planned" in weir("show", "job-1").stdout
-    assert "ended" in weir("end", "job-1").stderr
+    assert "ended" in weir("end", "job-1").stdout
     missing = weir("show", "no-such")
     assert missing.returncode == 1 and "hint:" in missing.stderr
     running.stop()
