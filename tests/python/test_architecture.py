@@ -60,7 +60,7 @@ PACKAGES = {
         "errors",
     },
     "planner": {"provisioning", "store", "tracing", "distribution", "errors"},
-    "provisioning": {"tracing", "store", "errors"},
+    "provisioning": {"simulation", "tracing", "store", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},
