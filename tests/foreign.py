@@ -296,6 +296,36 @@ def _slurm(folder: Path) -> None:
         of_documents(nodes, jobs, folder="/tmp", now=0.0)
 
 
+def _deployment(folder: Path) -> None:
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.lifecycle.record import JobFolder, read_deployment
+    from weir.provisioning.lifecycle.setup import configuration_of
+    from weir.provisioning.lifecycle.validation import validate
+
+    with refused(ProvisioningError):
+        deployment = read_deployment(folder / "deployment.json")
+        validate(deployment)
+        configuration_of(JobFolder(folder), deployment, deployment.servers)
+    with refused(ProvisioningError):
+        JobFolder(folder).state()
+
+
+def _copy_record(folder: Path) -> None:
+    from weir.staging.errors import StagingError
+    from weir.staging.record import Record
+
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with refused(StagingError):
+            record = Record(opened, b"copy", "/source")
+            parts = record.parts_of((b"large",))
+            assert parts is None or all(isinstance(checksum, bytes) for checksum in parts.done.values())
+            record.is_leftover(record.prefix + b"1")
+            record.close(done=False)
+    finally:
+        os.close(opened)
+
+
 def _sslos(folder: Path) -> None:
     import planned
     from weir.provisioning import classes, sslo_tables
@@ -331,6 +361,8 @@ DECODERS = {
     "job": Decoder(_job),
     "planner-requests": Decoder(_planner_requests),
     "resources": Decoder(_resources),
+    "deployment": Decoder(_deployment, files="*.json"),
+    "copy-record": Decoder(_copy_record, files=".copy.weir-stage"),
     "sslos": Decoder(_sslos),
     "slurm": Decoder(_slurm),
 }

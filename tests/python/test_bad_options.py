@@ -44,6 +44,9 @@ ANY_TEXT = {
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
         *("weir plan similar --job", "weir target add --path"),
+        *("weir stage in SOURCE", "weir stage in DESTINATION", "weir stage out SOURCE", "weir stage out DESTINATION"),
+        *("weir job run JOBSPEC", "weir job run --trace", "weir job run --schema", "weir job run --resources"),
+        "weir job run --local",
         *("weir plan sslo LOG", "weir plan sslo --job", "weir plan sslo --sslos"),
         *(
             f"weir plan {product} {name}"
@@ -53,7 +56,13 @@ ANY_TEXT = {
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
     },
     "a credential that the environment may name as well, and of which its own error tells": {
-        *("weir run --credential", "weir mount --credential", "weir rebalance --credential"),
+        *(
+            "weir run --credential",
+            "weir mount --credential",
+            "weir stage in --credential",
+            "weir stage out --credential",
+            "weir rebalance --credential",
+        ),
     },
     "a URL, or a path": {"weir adapt info TIERS", "weir adapt reconstruct TIERS", "weir adapt replay TIERS"},
     "a URL, or a path, too": {"weir adapt refactor --tier"},
@@ -67,6 +76,7 @@ ANY_TEXT = {
     "a name that this command gives": {"weir stats publish --server", "weir target add --class"},
     "a class of devices that the resource model names": {
         *(f"weir plan {product} --device" for product in ("resources", "schema", "explain")),
+        "weir job run --device",
     },
     "names of hosts, which ClusterShell reads": {"weir deploy --nodes", "weir deploy --clients"},
     "words that stand for a layout and a path, which have a test of their own": {"weir layout set WORDS"},
@@ -100,6 +110,11 @@ OTHERS = {
     "weir adapt replay": ["/x"],
     "weir adapt reconstruct": ["/x", "--step", "0", "--to", "/x/y.npy"],
     "weir simulate report": ["/x"],
+    "weir stage in": ["/x", "x"],
+    "weir stage out": ["x", "/x"],
+    "weir job run": ["/x"],
+    "weir job resume": ["x"],
+    "weir job end": ["x"],
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
     "weir simulate what-if": ["--logs", "/"],

@@ -274,6 +274,28 @@ def resources(folder: Path) -> None:
     (folder / "resources.json").write_bytes(msgspec.json.encode(found))
 
 
+def deployment(folder: Path) -> None:
+    from job_runs import schema
+    from weir.provisioning.lifecycle.record import State
+
+    (folder / "deployment.json").write_text(json.dumps(schema(folder)))
+    (folder / "state.json").write_bytes(msgspec.json.encode(State(kept={"0": "/kept"}, command=("true",))))
+
+
+def copy_record(folder: Path) -> None:
+    from weir.staging.record import Parts, Record
+
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    record = Record(opened, b"copy", "/source")
+    record.begin((b"large",), Parts((5, 6, 7, 8), record.prefix + b"1"))
+    for number in range(3):
+        record.part((b"large",), number, bytes(32))
+    record.begin((b"done",), Parts((5, 6, 7, 8), b"other"))
+    record.end((b"done",))
+    record.close(done=False)
+    os.close(opened)
+
+
 def sslos(folder: Path) -> None:
     (folder / "sslos.json").write_bytes(msgspec.json.encode(sslo_tables.built_in()))
 
@@ -306,6 +328,8 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "job": (job, 1000),
     "planner-requests": (planner_requests, 800),
     "resources": (resources, 400),
+    "deployment": (deployment, 400),
+    "copy-record": (copy_record, 200),
     "sslos": (sslos, 400),
     "slurm": (slurm, 2000),
     "accounting": (accounting, 1000),
@@ -353,6 +377,15 @@ COMMANDS = {
     "plan identity job_file": "job",
     "plan similar logs": "darshan",
     "plan similar job_file": "job",
+    "stage in source": OWN,
+    "stage in destination": OWN,
+    "stage out source": OWN,
+    "stage out destination": OWN,
+    "job run jobspec": "job",
+    "job run log": "darshan",
+    "job run schema_file": "deployment",
+    "job run resources_file": "resources",
+    "job run local_folder": OWN,
     "plan sslo log": "darshan",
     "plan sslo job_file": "job",
     "plan sslo sslos_file": "sslos",

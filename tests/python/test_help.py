@@ -75,6 +75,8 @@ def test_every_result_can_be_had_as_json() -> None:
 
     silent = {
         "weir run",
+        "weir job run",
+        "weir job resume",
         "weir serve server",
         "weir serve mount",
         "weir layout set",

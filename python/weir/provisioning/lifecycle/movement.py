@@ -11,6 +11,7 @@ from weir.staging.errors import StagingError
 from weir.staging.mover import move
 from weir.staging.reports import Progress
 from weir.store.identity import Identity
+from weir.store.mounts import is_mount_point
 
 Shown = Callable[[str, Progress], None]
 """A taker of the progress of a transfer, by its name."""
@@ -42,13 +43,15 @@ def stage_in(folder: JobFolder, *, shown: Shown | None = None, identity: Identit
         place = place_of(folder)
         for done in range(state.staged_in, len(deployment.stage_in)):
             transfer = deployment.stage_in[done]
-            _transfer(folder, state, Path(transfer.source), place / transfer.destination, shown, identity)
+            _transfer(folder, state, Path(transfer.source), place / transfer.destination, None, shown, identity)
             state = folder.write(changed(state, staged_in=done + 1))
         return folder.write(changed(state, phase=Phase.STAGED_IN))
 
 
 def stage_out(folder: JobFolder, *, shown: Shown | None = None, identity: Identity | None = None) -> State:
     """Copy the job's results out of its store; transfers that are done are left out, and one that was cut off goes on.
+
+    A program that failed need not have made all results; those that are not there are noted in the state.
 
     Args:
         folder: Folder of the job, which has run.
@@ -68,13 +71,29 @@ def stage_out(folder: JobFolder, *, shown: Shown | None = None, identity: Identi
         if not state.phase.is_before(Phase.STAGED_OUT):
             return state
         if state.phase.is_before(Phase.STAGED_IN):
-            raise ProvisioningError(f"{deployment.name} is {state.phase}: there is nothing to stage out")
+            raise ProvisioningError(
+                f"{deployment.name} is {state.phase}: there is nothing to stage out", hint="run its program first"
+            )
         state = folder.write(changed(state, phase=Phase.STAGING_OUT))
         for done in range(state.staged_out, len(deployment.stage_out)):
             transfer = deployment.stage_out[done]
             source = _source(folder, state, done, transfer)
-            _transfer(folder, state, source, Path(transfer.destination), shown, identity)
-            state = folder.write(changed(state, staged_out=done + 1))
+            absent = state.absent
+            try:
+                _transfer(
+                    folder,
+                    state,
+                    source,
+                    Path(transfer.destination),
+                    f"{deployment.name}:{transfer.source}",
+                    shown,
+                    identity,
+                )
+            except StagingError as error:
+                if not error.is_missing or not state.exit_code:
+                    raise
+                absent = (*absent, transfer.source)
+            state = folder.write(changed(state, staged_out=done + 1, absent=absent))
         return folder.write(changed(state, phase=Phase.STAGED_OUT))
 
 
@@ -104,7 +123,7 @@ def save(folder: JobFolder, *, shown: Shown | None = None, identity: Identity | 
             kept = folder.kept / str(number)
             inside = place_of(folder) / deployment.stage_out[number].source
             try:
-                _transfer(folder, state, inside, kept, shown, identity)
+                _transfer(folder, state, inside, kept, None, shown, identity)
             except StagingError as error:
                 if not error.is_missing:
                     raise
@@ -135,15 +154,21 @@ def _transfer(
     state: State,
     source: Path,
     destination: Path,
+    origin: str | None,
     shown: Shown | None,
     identity: Identity | None,
 ) -> None:
     name = f"{source} to {destination}"
+    if state.mount is not None and not is_mount_point(Path(state.mount)):
+        # The folder below the mount would be taken for an empty store.
+        raise ProvisioningError(f"{state.mount} is not mounted", hint="set the job's store up again")
     try:
         move(
             source,
             destination,
             environment=environment(folder, identity),
+            # The same results may come from the store first, and then from the place in which they are kept.
+            origin=origin,
             owner=None if identity is None else (identity.uid, identity.gid, tuple(identity.groups)),
             progress=None if shown is None else lambda progress: shown(name, progress),
         )
