@@ -42,7 +42,7 @@ ANY_TEXT = {
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
-        *("weir plan similar --job", "weir target add --path"),
+        *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
     },
     "a credential that the environment may name as well, and of which its own error tells": {
@@ -89,6 +89,7 @@ OTHERS = {
     "weir adapt replay": ["/x"],
     "weir adapt reconstruct": ["/x", "--step", "0", "--to", "/x/y.npy"],
     "weir simulate report": ["/x"],
+    "weir plan emit": ["/x"],
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
     "weir simulate what-if": ["--logs", "/"],

@@ -1,13 +1,20 @@
 """Configuration files of storage systems: each reads back to the same values, and bad ones are refused."""
 
+import json
 import subprocess
+import sys
+import tempfile
+import tomllib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import provisioned
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from weir import cli as program
 from weir import native
 from weir.provisioning.deployments import Deployment, Server
 from weir.provisioning.emit import beeond, lustre, orangefs, weir_store
@@ -163,8 +170,6 @@ def test_changed_files_are_refused_or_read_as_they_are(kind: Target, data: st.Da
 
 def significant(text: str) -> list[str]:
     """The words of a file in their lines, without comments; TOML may write one value in several ways."""
-    import tomllib
-
     try:
         return [repr(tomllib.loads(text))]
     except ValueError:
@@ -272,9 +277,6 @@ def test_servers_of_weir_keep_to_their_hosts() -> None:
 @given(deployments("weir"))
 @settings(max_examples=12)
 def test_the_server_accepts_what_is_emitted(deployment: Deployment) -> None:
-    import tempfile
-    from pathlib import Path
-
     (file, _, _) = emit(deployment, "weir", mount="/mnt/weir", folder="/etc")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / file.name
@@ -320,3 +322,43 @@ def test_a_deployment_that_cannot_be_is_refused(kind: Target, deployment: Deploy
         text_of(kind, deployment)
     assert words.lower() in f"{error.value.message} {error.value.hint}".lower()
     assert "\n" not in error.value.message
+
+
+def emitted(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["weir", "plan", "emit", *words])
+    return program._run()
+
+
+def test_the_command_writes_all_files_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WEIR_HOME", str(tmp_path / "home"))
+    schema, folder = tmp_path / "schema.json", tmp_path / "made"
+    schema.write_text(provisioned.SCHEMA % "beeond")
+    assert emitted(monkeypatch, str(schema), "--into", str(folder)) == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["nodefile", "start.sh", "stop.sh"]
+    assert (folder / "start.sh").stat().st_mode & 0o111
+    for path in folder.iterdir():
+        if path.name != "stop.sh":
+            path.unlink()
+    assert emitted(monkeypatch, str(schema), "--into", str(folder)) == 1
+    assert [path.name for path in folder.iterdir()] == ["stop.sh"]
+    assert "nothing was written" in capsys.readouterr().err
+    assert emitted(monkeypatch, str(schema), "--to", "orangefs", "--mount", "/mnt/fast") == 0
+    printed = capsys.readouterr()
+    assert "<FileSystem>" in printed.out and "==>" not in printed.out
+    assert "was planned for beeond" in printed.err
+    assert emitted(monkeypatch, str(schema), "--output", "json") == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)] == ["nodefile", "start.sh", "stop.sh"]
+
+
+def test_the_command_refuses_what_is_no_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WEIR_HOME", str(tmp_path / "home"))
+    schema = tmp_path / "schema.json"
+    for text in ("", "[]", '{"name": 7}', provisioned.SCHEMA % "path", "[" * 100_000):
+        schema.write_text(text)
+        assert emitted(monkeypatch, str(schema)) == 1
+        told = capsys.readouterr()
+        assert told.out == "" and told.err.startswith("error: ") and "hint: " in told.err

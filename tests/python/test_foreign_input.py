@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 import foreign
+import msgspec
 import numpy
 import provisioned
 import pytest
@@ -250,6 +251,23 @@ def job(folder: Path) -> None:
     (folder / "job.sh").write_text(provisioned.SCRIPT)
 
 
+def schema(folder: Path) -> None:
+    (folder / "schema.json").write_text(provisioned.SCHEMA % "weir")
+
+
+def emitted(folder: Path) -> None:
+    from weir.provisioning.deployments import Deployment
+    from weir.provisioning.emit.targets import TARGETS, emit
+
+    modules = {"weir": "weir_store"}
+    for system in TARGETS:
+        deployment = msgspec.json.decode(provisioned.SCHEMA % system, type=Deployment)
+        own = folder / modules.get(system, system)
+        own.mkdir()
+        for file in emit(deployment, system, mount="/mnt/weir", folder="/etc/weir"):
+            (own / file.name).write_text(file.text)
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -271,6 +289,8 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "simulated-run": (simulated_run, 150),
     "scenario": (scenario, 150),
     "job": (job, 1000),
+    "schema": (schema, 300),
+    "emitted": (emitted, 300),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
@@ -315,6 +335,8 @@ COMMANDS = {
     "plan identity logs": "darshan",
     "plan identity job_file": "job",
     "plan similar logs": "darshan",
+    "plan emit schema": "schema",
+    "plan emit into": OWN,
     "plan similar job_file": "job",
     "place creations": "creations",
     "place lustre": "lustre-document",

@@ -8,6 +8,7 @@ import click
 
 from weir.cli.errors import CommandError, warn
 from weir.cli.output import output_option
+from weir.cli.plan_emit import emit
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def plan() -> None:
     Slurm.
     """
 
+
+plan.add_command(emit)
 
 _logs = click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 _job = click.option(

@@ -17,7 +17,8 @@ SERVICES = ("client", "helperd", "meta", "mgmtd", "storage")
 """Services that `beeond start -f FOLDER` reads configuration for, from beegfs-SERVICE.conf."""
 METADATA_SERVERS = "metadata_servers"
 """The setting that is BeeOND's own: its option -m."""
-_HEAD = "#!/bin/sh\n"
+_HEAD = '#!/bin/sh\ncd "$(dirname "$0")" || exit\n'
+"""The scripts name the files beside them."""
 _POOL = "weir"
 _SETTING = re.compile(r"(client|helperd|meta|mgmtd|storage)\.([a-z][A-Za-z0-9]{0,63})", re.ASCII)
 _VALUE = re.compile(r"[A-Za-z0-9._/:,+-]{1,256}", re.ASCII)

@@ -14,7 +14,7 @@ from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.system_semantics import most
 from weir.store import settings as store_settings
 from weir.store import values as store_values
-from weir.store.configuration import FILE_VERSION, Configuration, check_sharing
+from weir.store.configuration import FILE_VERSION, check_sharing
 
 FILE, START, STOP = "cluster.toml", "start.sh", "stop.sh"
 LAYOUT = ("stripe_size", "stripe_count")
@@ -32,7 +32,8 @@ SETTINGS = {
     )
 }
 """The settings of a store that a deployment may have; the others follow from its servers."""
-_HEAD = "#!/bin/sh\n"
+_HEAD = '#!/bin/sh\ncd "$(dirname "$0")" || exit\n'
+"""The scripts name the files beside them."""
 _STRIPE_UNIT = 4096
 _TARGET_BYTES_MIN = 1 << 20
 _TARGETS_MAX, _SERVERS_MAX = 64, 64
@@ -129,10 +130,12 @@ def files(values: WeirStore) -> tuple[EmittedFile, ...]:
     Returns:
         The files.
     """
+    import tomli_w
+
     document: dict[str, Any] = msgspec.to_builtins(values.cluster)
     start = ["weir", "deploy", FILE, "--nodes", ",".join(values.hosts), "--mount", values.mount]
     return (
-        EmittedFile(name=FILE, text=Configuration(document).text()),
+        EmittedFile(name=FILE, text="# Written by `weir plan emit`.\n" + tomli_w.dumps(document)),
         EmittedFile(name=START, text=f"{_HEAD}{shlex.join(start)}\n"),
         EmittedFile(name=STOP, text=f"{_HEAD}weir down\n"),
     )
