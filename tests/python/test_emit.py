@@ -50,6 +50,7 @@ WEIR = {
     "metadata_time": st.just("50us"),
     "stripe_size": st.sampled_from(("64KiB", "1MiB")),
     "stripe_count": st.sampled_from(("0", "1")),
+    "lambda_milliseconds": st.sampled_from(("10", "1000")),
 }
 BEEOND = {
     "metadata_servers": st.sampled_from(("1", "2")),
@@ -296,6 +297,7 @@ def test_the_server_accepts_what_is_emitted(deployment: Deployment) -> None:
         ("weir", plan("weir", "/a", nodes=("a", "a")), "two targets on a host have one path"),
         ("weir", plan("weir", "/a", settings={"polcy": "size-fair"}), "did you mean policy?"),
         ("weir", plan("weir", "/a", settings={"policy": "unfair"}), "unfair"),
+        ("weir", plan("weir", "/a", settings={"backend": "ram"}), "the servers' devices make it dir"),
         ("weir", plan("weir", "/a", settings={"stripe_count": "3"}), "stripe_count is 3, and there are 2 targets"),
         ("weir", plan("weir", "/a", settings={"stripe_size": "5k"}), "no multiple of 4096"),
         ("weir", plan("weir", "/a", joins="other", servers=()), "it joins other"),

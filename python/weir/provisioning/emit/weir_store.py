@@ -19,6 +19,10 @@ from weir.store.configuration import FILE_VERSION, check_sharing
 FILE, START, STOP = "cluster.toml", "start.sh", "stop.sh"
 LAYOUT = ("stripe_size", "stripe_count")
 """Settings of the default layout, which no flag of `weir up` sets."""
+INTERVAL = "lambda_milliseconds"
+"""The setting of the interval in which servers tell each other their jobs."""
+BACKEND = store_settings.BACKEND.name
+"""The setting that follows from the servers' devices, and may not contradict them."""
 SETTINGS = {
     each.name: each
     for each in (
@@ -35,6 +39,7 @@ SETTINGS = {
 _HEAD = '#!/bin/sh\ncd "$(dirname "$0")" || exit\n'
 """The scripts name the files beside them."""
 _STRIPE_UNIT = 4096
+_INTERVALS = (1, 60_000)
 _TARGET_BYTES_MIN = 1 << 20
 _TARGETS_MAX, _SERVERS_MAX = 64, 64
 
@@ -62,6 +67,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     version: int
     policy: str
     scheduler: str = ""
+    lambda_milliseconds: int = 0
+    """Zero is the default."""
     layout: dict[str, str | int]
     server: tuple[StoreServer, ...]
 
@@ -91,7 +98,13 @@ def of(deployment: Deployment, *, mount: str) -> WeirStore:
     in_memory = any(not server.devices for server in deployment.servers)
     checks.check(deployment, "Weir", most("weir", servers=len(deployment.servers), in_memory=in_memory))
     chosen = deployment.system.settings
-    checks.known(chosen, (*SETTINGS, *LAYOUT), "Weir")
+    checks.known(chosen, (*SETTINGS, *LAYOUT, INTERVAL, BACKEND), "Weir")
+    backends = {"dir" if server.devices else "ram" for server in deployment.servers}
+    if BACKEND in chosen and {chosen[BACKEND]} != backends:
+        raise ProvisioningError(
+            f"backend is {chosen[BACKEND][:80]!r}, and the servers' devices make it {' and '.join(sorted(backends))}",
+            hint="leave backend out, or name devices for `dir` and none for `ram`",
+        )
     by_host: dict[str, list[StoreServer]] = {}
     for server in deployment.servers:
         by_host.setdefault(server.node, []).append(
@@ -114,6 +127,7 @@ def of(deployment: Deployment, *, mount: str) -> WeirStore:
         version=FILE_VERSION,
         policy=_value(chosen, store_settings.POLICY.name),
         scheduler=chosen.get(store_settings.SCHEDULER.name, ""),
+        lambda_milliseconds=checks.number(chosen[INTERVAL], INTERVAL, *_INTERVALS) if INTERVAL in chosen else 0,
         layout=layout,
         # Server `i` is on the host `i` modulo their number, so the hosts' first servers come first.
         server=tuple(servers[turn] for turn in range(len(rows[0])) for servers in rows),
@@ -182,6 +196,8 @@ def _checked(values: WeirStore) -> WeirStore:
         checks.host(host, "a host")
     checks.path(values.mount, "the mount point")
     targets = [target for server in cluster.server for target in server.target]
+    if cluster.lambda_milliseconds and not _INTERVALS[0] <= cluster.lambda_milliseconds <= _INTERVALS[1]:
+        raise _wrong(FILE, f"{INTERVAL} is {cluster.lambda_milliseconds}")
     if cluster.version != FILE_VERSION:
         raise _wrong(FILE, f"version {cluster.version} is not known")
     if not values.hosts or len(set(values.hosts)) < len(values.hosts) or len(cluster.server) % len(values.hosts):
