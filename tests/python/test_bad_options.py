@@ -43,6 +43,7 @@ ANY_TEXT = {
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
         *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
+        "weir plan factors --into",
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
     },
     "a credential that the environment may name as well, and of which its own error tells": {
@@ -55,7 +56,7 @@ ANY_TEXT = {
     "the words of another program": {
         *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),
-        "weir simulate tune --slurm-account",
+        *("weir simulate tune --slurm-account", "weir plan factors --node", "weir plan factors --other-node"),
     },
     "a name that this command gives": {"weir stats publish --server", "weir target add --class"},
     "names of hosts, which ClusterShell reads": {"weir deploy --nodes", "weir deploy --clients"},
@@ -90,6 +91,7 @@ OTHERS = {
     "weir adapt reconstruct": ["/x", "--step", "0", "--to", "/x/y.npy"],
     "weir simulate report": ["/x"],
     "weir plan emit": ["/x"],
+    "weir plan factors": ["--into", "/x"],
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
     "weir simulate what-if": ["--logs", "/"],

@@ -337,6 +337,8 @@ COMMANDS = {
     "plan similar logs": "darshan",
     "plan emit schema": "schema",
     "plan emit into": OWN,
+    "plan factors into": OWN,
+    "plan factors path": OWN,
     "plan similar job_file": "job",
     "place creations": "creations",
     "place lustre": "lustre-document",

@@ -19,6 +19,7 @@ from weir.provisioning.interference_factors import (
     pair_slowdown,
     read_table,
     slowdown,
+    written,
 )
 from weir.provisioning.leases import Existing, Sharer, ends_at, existing, has_ended, joined, left
 from weir.provisioning.policies import Candidate, Choice, Request, choose, unmet
@@ -451,6 +452,12 @@ def test_the_nearest_scale_and_the_worse_placement_count() -> None:
 @given(LOADS, st.lists(LOADS, max_size=5), LOADS)
 def test_more_neighbours_never_help(one: Neighbour, others: list[Neighbour], further: Neighbour) -> None:
     assert 1.0 <= slowdown(one, others, TABLE) <= slowdown(one, [*others, further], TABLE)
+
+
+def test_a_table_is_read_as_it_was_written() -> None:
+    assert read_table(written(TABLE).encode(), "the table") == TABLE
+    with pytest.raises(ProvisioningError, match="has no factor"):
+        read_table(written(msgspec.structs.replace(TABLE, factors=())).encode(), "the table")
 
 
 @given(st.data())

@@ -9,6 +9,7 @@ import click
 from weir.cli.errors import CommandError, warn
 from weir.cli.output import output_option
 from weir.cli.plan_emit import emit
+from weir.cli.plan_factors import factors
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def plan() -> None:
 
 
 plan.add_command(emit)
+plan.add_command(factors)
 
 _logs = click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 _job = click.option(

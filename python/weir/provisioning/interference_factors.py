@@ -93,6 +93,20 @@ def read_table(text: bytes, place: str) -> FactorTable:
     return table
 
 
+def written(table: FactorTable) -> str:
+    """Write a table, with a line for each factor.
+
+    Args:
+        table: The table.
+
+    Returns:
+        The document, JSON.
+    """
+    head = msgspec.json.encode(msgspec.structs.replace(table, factors=())).decode().removesuffix("[]}")
+    lines = ",\n".join(msgspec.json.encode(each).decode() for each in table.factors)
+    return f"{head}[\n{lines}\n]}}\n"
+
+
 @cache
 def built_in() -> FactorTable:
     """The factors between Argonne's classes, measured on a store of Weir with rate-limited targets.
