@@ -35,6 +35,7 @@ from weir.provisioning.prices import (
     demand_factor,
     deployment_price,
     joining_price,
+    read_prices,
     requested,
 )
 from weir.provisioning.sslos import Guarantees, Semantics, System
@@ -557,6 +558,20 @@ def test_an_impossible_budget_names_a_possible_one(offers: list[float], budget: 
         check_budget(offers, least)
     else:
         assert min(offers) <= budget
+
+
+@given(st.data())
+def test_a_list_of_prices_is_read_or_refused(data: st.DataObject) -> None:
+    whole = msgspec.json.encode(PriceList(tiers=(TIER,), demands={"nvme": Demand(level=3.0, requested_at=5.0)}))
+    assert read_prices(whole, "the list").tiers == (TIER,)
+    text = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(text) - 1))
+        text[place : place + 1] = data.draw(st.binary(max_size=3))
+    try:
+        check(read_prices(bytes(text), "the list"))
+    except ProvisioningError as error:
+        assert "the list" in str(error) and error.hint
 
 
 @pytest.mark.parametrize(
