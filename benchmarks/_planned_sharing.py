@@ -33,7 +33,8 @@ SPEED, FIXED_TIME = "16MB/s", "1ms"
 SHARED_PARTS = (3, 3)
 """Targets of the stores that the sharing jobs may have: three quarters of all."""
 PARTITION = {"vpic": 4, "dndc-1": 2, "dndc-2": 2}
-SLOWDOWN_MAX = 1.6
+SLOWDOWN_MAX = 2.0
+"""Threshold of every job: as long again as alone."""
 JOBS = ("vpic", "dndc-1", "dndc-2")
 FILES, FILE_BYTES, FOLDERS = 64_000, 2048, 64
 STEPS, COMPUTE_SECONDS, STEP_BYTES, CALL_BYTES = 12, 1.5, 128 << 20, 1 << 20
@@ -269,9 +270,9 @@ def sharing() -> tuple[float, float, float]:
     with store(SHARED_PARTS[0]) as place:
         prepare(place, JOBS)
         factors = measured_factors(place)
-    places = placed(factors)
     for each in factors.factors:
         print(f"{each.one} beside {each.other}: {each.slowdown:.2f}", file=sys.stderr)
+    places = placed(factors)
     with ExitStack() as stack:
         stores = {name: stack.enter_context(store(SHARED_PARTS[0])) for name in sorted(set(places.values()))}
         starts: list[Start] = []

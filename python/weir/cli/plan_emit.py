@@ -78,6 +78,7 @@ def _write(files: "tuple[EmittedFile, ...]", folder: Path) -> None:
     """Write the files, or none of them where one is there or cannot be written."""
     import contextlib
 
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     made: list[Path] = []
     try:
@@ -92,6 +93,9 @@ def _write(files: "tuple[EmittedFile, ...]", folder: Path) -> None:
         for path in made:
             with contextlib.suppress(OSError):
                 path.unlink()
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         place = error.filename or folder
         raise CommandError(f"{place}: {error.strerror}", hint="nothing was written; name a new folder") from error
     for path in made:
