@@ -9,12 +9,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from interference import CLASSES, TABLE
 from weir.provisioning import policies, schemas
 from weir.provisioning.deployments import Deployment, Policy
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.interference_factors import (
-    Factor,
-    FactorTable,
     Neighbour,
     pair_slowdown,
     read_table,
@@ -40,23 +39,6 @@ from weir.provisioning.prices import (
 )
 from weir.provisioning.sslos import Guarantees, Semantics, System
 
-CLASSES = ("calm", "loud", "strange")
-TABLE = FactorTable(
-    source="test",
-    conditions="none",
-    factors=tuple(
-        Factor(one=one, other=other, same_node=same, processes=processes, slowdown=base + same * 0.5 + processes / 100)
-        for one, other, base in (
-            ("calm", "calm", 1.05),
-            ("calm", "loud", 1.6),
-            ("loud", "calm", 1.1),
-            ("loud", "loud", 2.0),
-        )
-        for same in (True, False)
-        for processes in (1, 16)
-    ),
-)
-"""Factors of two classes; the third was never measured."""
 NOW = 1000.0
 SEMANTICS = st.builds(
     Semantics,
