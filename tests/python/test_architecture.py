@@ -58,7 +58,7 @@ PACKAGES = {
         "distribution",
         "errors",
     },
-    "provisioning": {"simulation", "tracing", "store", "errors"},
+    "provisioning": {"simulation", "experiments", "placement", "tracing", "store", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},

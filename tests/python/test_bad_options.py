@@ -42,13 +42,14 @@ ANY_TEXT = {
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
-        *("weir plan similar --job", "weir target add --path"),
         *("weir plan sslo LOG", "weir plan sslo --job", "weir plan sslo --sslos"),
         *(
             f"weir plan {product} {name}"
-            for product in ("resources", "schema", "explain")
+            for product in ("resources", "config", "schema", "explain")
             for name in ("LOG", "--job", "--resources", "--local", "--sslos")
         ),
+        *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
+        "weir plan factors --into",
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
     },
     "a credential that the environment may name as well, and of which its own error tells": {
@@ -61,11 +62,11 @@ ANY_TEXT = {
     "the words of another program": {
         *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),
-        "weir simulate tune --slurm-account",
+        *("weir simulate tune --slurm-account", "weir plan factors --node", "weir plan factors --other-node"),
     },
     "a name that this command gives": {"weir stats publish --server", "weir target add --class"},
     "a class of devices that the resource model names": {
-        *(f"weir plan {product} --device" for product in ("resources", "schema", "explain")),
+        *(f"weir plan {product} --device" for product in ("resources", "config", "schema", "explain")),
     },
     "names of hosts, which ClusterShell reads": {"weir deploy --nodes", "weir deploy --clients"},
     "words that stand for a layout and a path, which have a test of their own": {"weir layout set WORDS"},
@@ -98,10 +99,12 @@ OTHERS = {
     "weir adapt replay": ["/x"],
     "weir adapt reconstruct": ["/x", "--step", "0", "--to", "/x/y.npy"],
     "weir simulate report": ["/x"],
+    "weir plan emit": ["/x"],
+    "weir plan factors": ["--into", "/x"],
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
     "weir simulate what-if": ["--logs", "/"],
-    **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "schema", "explain")},
+    **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "config", "schema", "explain")},
 }
 """Values of the parameters that a command requires."""
 
