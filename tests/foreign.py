@@ -337,6 +337,30 @@ def _sslos(folder: Path) -> None:
         Planner(classes.built_in(), table).plan(planned.writer(), None, planned.cluster(4))
 
 
+def _schema(folder: Path) -> None:
+    from weir.provisioning.emit.targets import TARGETS, emit
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.schema_file import read_schema
+
+    for path in folder.iterdir():
+        with refused(ProvisioningError):
+            deployment = read_schema(path)
+            for target in TARGETS:
+                with refused(ProvisioningError):
+                    emit(deployment, target, mount="/mnt/weir", folder="/etc/weir")
+
+
+def _emitted(folder: Path) -> None:
+    from weir.provisioning.emit import beeond, lustre, orangefs, weir_store
+    from weir.provisioning.emit.checks import EmittedFile
+    from weir.provisioning.errors import ProvisioningError
+
+    for module in (beeond, lustre, orangefs, weir_store):
+        with refused(ProvisioningError):
+            own = sorted((folder / module.__name__.rpartition(".")[2]).iterdir())
+            module.read([EmittedFile(name=path.name, text=path.read_text(errors="replace")) for path in own])
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
@@ -365,6 +389,8 @@ DECODERS = {
     "copy-record": Decoder(_copy_record, files=".copy.weir-stage"),
     "sslos": Decoder(_sslos),
     "slurm": Decoder(_slurm),
+    "schema": Decoder(_schema),
+    "emitted": Decoder(_emitted, files="*/*"),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

@@ -61,7 +61,7 @@ PACKAGES = {
         "errors",
     },
     "planner": {"provisioning", "deployment", "store", "tracing", "distribution", "errors"},
-    "provisioning": {"simulation", "tracing", "deployment", "staging", "store", "errors"},
+    "provisioning": {"simulation", "experiments", "placement", "tracing", "deployment", "staging", "store", "errors"},
     "staging": {"distribution", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},

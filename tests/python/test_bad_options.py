@@ -50,9 +50,11 @@ ANY_TEXT = {
         *("weir plan sslo LOG", "weir plan sslo --job", "weir plan sslo --sslos"),
         *(
             f"weir plan {product} {name}"
-            for product in ("resources", "schema", "explain")
+            for product in ("resources", "config", "schema", "explain")
             for name in ("LOG", "--job", "--resources", "--local", "--sslos")
         ),
+        *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
+        "weir plan factors --into",
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
     },
     "a credential that the environment may name as well, and of which its own error tells": {
@@ -71,11 +73,11 @@ ANY_TEXT = {
     "the words of another program": {
         *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),
-        "weir simulate tune --slurm-account",
+        *("weir simulate tune --slurm-account", "weir plan factors --node", "weir plan factors --other-node"),
     },
     "a name that this command gives": {"weir stats publish --server", "weir target add --class"},
     "a class of devices that the resource model names": {
-        *(f"weir plan {product} --device" for product in ("resources", "schema", "explain")),
+        *(f"weir plan {product} --device" for product in ("resources", "config", "schema", "explain")),
         "weir job run --device",
     },
     "names of hosts, which ClusterShell reads": {"weir deploy --nodes", "weir deploy --clients"},
@@ -115,10 +117,12 @@ OTHERS = {
     "weir job run": ["/x"],
     "weir job resume": ["x"],
     "weir job end": ["x"],
+    "weir plan emit": ["/x"],
+    "weir plan factors": ["--into", "/x"],
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
     "weir simulate what-if": ["--logs", "/"],
-    **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "schema", "explain")},
+    **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "config", "schema", "explain")},
 }
 """Values of the parameters that a command requires."""
 

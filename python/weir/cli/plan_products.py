@@ -218,6 +218,29 @@ def show_resources(made: "Plan", output: str) -> None:
     show(output, document(deployment)["servers"], ("NODE", "DEVICE", "PLACES", "EACH"), rows)
 
 
+@click.command(name="config")
+@_planned
+@click.option("--mount", type=Checked("path", values.prefix), help="Mount point on every node.  [default: /mnt/NAME]")
+@output_option
+def show_config(made: "Plan", mount: str | None, output: str) -> None:
+    """Show the configuration files of a job's storage, as `weir plan emit` makes them of a deployment schema."""
+    from weir.cli.plan_emit import print_files
+    from weir.provisioning.emit.targets import emit
+
+    deployment = made.deployment
+    if deployment.joins:
+        raise CommandError(
+            f"the job joins {deployment.joins}, which is configured already", hint="plan with --policy performance"
+        )
+    kind = made.wishes.system
+    place = f"/etc/beegfs/{deployment.name}"
+    files = emit(deployment, kind, mount=mount or f"/mnt/{deployment.name}", folder=place)
+    if output == "table":
+        print_files(files)
+    else:
+        show(output, [{"name": file.name, "text": file.text} for file in files], (), ())
+
+
 @click.command(name="schema")
 @_planned
 @output_option
@@ -263,4 +286,4 @@ def _rate(rate: float | None) -> Quantity:
     return Quantity("-") if rate is None else Quantity(f"{amount(rate)}/s")
 
 
-PRODUCTS = (show_sslo, show_resources, show_schema, explain)
+PRODUCTS = (show_sslo, show_resources, show_config, show_schema, explain)
