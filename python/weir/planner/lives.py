@@ -26,6 +26,8 @@ from weir.planner.steps import Steps
 from weir.provisioning.deployments import Policy
 
 _LOG = logging.getLogger("weir.planner")
+_RETRY_SECONDS = 3.0
+"""Time until a deployment whose change could not be written is led on."""
 _LOOK_SECONDS = 60.0
 """Longest sleep before a deadline is looked at again: the clock of the machine may be set."""
 
@@ -80,9 +82,15 @@ class Lives:
     def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
         del self._tasks[key]
         self._looked_at.pop(key, None)
-        if not task.cancelled() and task.exception() is None:
+        if task.cancelled():
+            return
+        if task.exception() is None:
             # A goal that was set in the last moment.
             self.wake(key)
+            return
+        # The database did not take the change: the step is done again, which does what is left.
+        _LOG.warning("%s of user %d waits for the database: %s", key[1], key[0], task.exception())
+        asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.wake, key)
 
     async def _lead(self, key: Key) -> None:
         while (record := self._ledger.find(key)) is not None and record.is_live:

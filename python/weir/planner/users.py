@@ -2,10 +2,14 @@
 
 import os
 import pwd
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 
 from weir.planner.errors import PlannerError
+
+_KNOWN_SECONDS = 300.0
+"""Time for which a user's groups are taken as they were: a directory service may be slow to tell."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,6 @@ class User:
     home: str
 
 
-@lru_cache(maxsize=1024)
 def user(uid: int) -> User:
     """Look a user up.
 
@@ -32,6 +35,11 @@ def user(uid: int) -> User:
     Raises:
         PlannerError: This machine does not know the user.
     """
+    return _user(uid, int(time.monotonic() / _KNOWN_SECONDS))
+
+
+@lru_cache(maxsize=1024)
+def _user(uid: int, _: int) -> User:
     try:
         found = pwd.getpwuid(uid)
     except KeyError as error:
