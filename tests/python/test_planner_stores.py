@@ -207,7 +207,7 @@ def test_a_database_that_is_away_for_a_while_loses_nothing(servers: Callable[[st
         server.stop(signal.SIGKILL)
         with pytest.raises(PlannerError) as caught:
             made.plan("another")
-        assert caught.value.code == "failed"
+        assert caught.value.code == "busy"
         made.release("hold-stage_in")
         wait_until("its end cannot be written", lambda: "waits for the database" in made.log)
         # What is known is still told.

@@ -6,7 +6,7 @@ import logging
 import msgspec
 
 from weir.errors import WeirError
-from weir.planner.errors import PlannerError
+from weir.planner.errors import DatabaseError, PlannerError
 from weir.planner.ledger import Key, Ledger, now
 from weir.planner.plans import Plans
 from weir.planner.protocol import Step
@@ -107,6 +107,8 @@ class Lives:
                     await self._tear_down(record, seen)
                 elif step != "setup" or await self._is_ready(record, seen):
                     await self._take(record, step)
+            except DatabaseError:
+                raise
             except WeirError as error:
                 await self._fail(record, error.message, error.hint)
                 return
