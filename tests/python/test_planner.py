@@ -325,7 +325,7 @@ def test_a_thousand_plans_in_flight_are_answered_in_order(running: Planner) -> N
 def test_a_client_that_takes_no_answers_does_not_fill_the_planner(running: Planner) -> None:
     assert running.process is not None
     status = Path(f"/proc/{running.process.pid}/status")
-    line = json.dumps({"request": "validate", "script": "#!/bin/sh\n#WEIR " + " " * 6000 + "size=1GB\n"}).encode()
+    line = json.dumps({"request": "validate", "script": "#!/bin/sh\n#WEIR " + " " * 3000 + "size=1GB\n"}).encode()
 
     def resident() -> int:
         return int(next(each for each in status.read_text().splitlines() if each.startswith("VmRSS")).split()[1]) << 10

@@ -91,9 +91,9 @@ def is_privileged(peer: int, scheduler_user: int | None) -> bool:
         scheduler_user: The user who may act for others, beside root.
 
     Returns:
-        Whether the user may.
+        Whether the user may: root, the scheduler's user, and who started the planner.
     """
-    return peer == 0 or peer == scheduler_user
+    return peer in (0, os.geteuid(), scheduler_user)
 
 
 def process_rights(of: User) -> dict[str, object]:
