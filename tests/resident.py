@@ -103,7 +103,7 @@ def interpreter(uid: int) -> str:
 def python_path() -> str:
     """The package, the steps of the tests, and the packages beside them."""
     package = Path(weir.__file__).parents[1]
-    return f"{package}:{ROOT / 'tests'}:{sysconfig.get_path('purelib')}"
+    return f"{package}:{ROOT / 'tests'}:{sysconfig.get_path('purelib')}:{os.environ.get('PYTHONPATH', '')}"
 
 
 @dataclass

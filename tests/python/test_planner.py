@@ -166,16 +166,23 @@ def test_kept_failed_and_waiting_deployments_outlive_a_kill(folder: Path) -> Non
         assert made.ask(protocol.Teardown(name="kept", wait_seconds=600), Summary).state == "kept"
         until = made.summary("kept").lease_until
         assert until is not None
+        assert made.plan("waiting", " policy=utilization window=1h size=4GiB").state == "waiting"
         for node in ("n1", "n2"):
             made.hold(f"bad-{node}")
         made.plan("failed")
         assert refusal(made, protocol.Setup(name="failed", wait_seconds=600)).code == "failed"
-        made.ask(protocol.Quarantine(node="n1", seconds=0), protocol.Hello)
+        for node in ("n1", "n2"):
+            made.ask(protocol.Quarantine(node=node, seconds=0), protocol.Hello)
+            made.release(f"bad-{node}")
         made.kill()
         made.start()
+        assert made.state("waiting") == "waiting"
         assert made.summary("kept").lease_until == until and made.state("failed") == "failed"
         # Who ends the store himself wants no lease.
         assert made.ask(protocol.End(name="kept", wait_seconds=600), Summary).state == "ended"
+        assert made.ask(protocol.Setup(name="failed", wait_seconds=600), Summary).state == "started"
+        made.ask(protocol.End(name="failed", wait_seconds=600), Summary)
+        made.until("waiting", "planned")
 
 
 def test_a_lease_that_ran_out_while_no_planner_ran_ends_the_store(folder: Path) -> None:
