@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from weir import cli as program
 from weir.provisioning.classes import built_in as classes
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.interference_factors import read_table
+from weir.provisioning.interference_factors import built_in, read_table, written
 from weir.provisioning.pairwise import runs, shape
 
 PART = st.floats(0, 1)
@@ -48,6 +49,17 @@ def test_each_class_has_a_representative_of_its_own() -> None:
     assert len(set(shapes.values())) == len(shapes)
     writers = shapes["medium-write-light-sequential-posix"]
     assert writers.read < 0.1 and writers.sequential > 0.9 and writers.metadata < 0.1
+
+
+def test_the_built_in_factors_are_those_of_all_pairs_of_the_built_in_classes() -> None:
+    table = built_in()
+    names = [each.name for each in classes().classes]
+    found = {(each.one, each.other, each.same_node, each.processes) for each in table.factors}
+    assert found == set(itertools.product(names, names, (True, False), (1, 4)))
+    assert written(table) == (files("weir.provisioning") / "tables/interference.json").read_text()
+    # Devices that are divided fairly among two jobs slow neither down to much less than a half.
+    assert min(each.slowdown for each in table.factors) >= 1.0
+    assert max(each.slowdown for each in table.factors) < 3.0
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *words: str) -> int:
