@@ -358,6 +358,30 @@ def _windows(folder: Path) -> None:
         predictor.load(folder / "model.json")
 
 
+def _schema(folder: Path) -> None:
+    from weir.provisioning.emit.targets import TARGETS, emit
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.schema_file import read_schema
+
+    for path in folder.iterdir():
+        with refused(ProvisioningError):
+            deployment = read_schema(path)
+            for target in TARGETS:
+                with refused(ProvisioningError):
+                    emit(deployment, target, mount="/mnt/weir", folder="/etc/weir")
+
+
+def _emitted(folder: Path) -> None:
+    from weir.provisioning.emit import beeond, lustre, orangefs, weir_store
+    from weir.provisioning.emit.checks import EmittedFile
+    from weir.provisioning.errors import ProvisioningError
+
+    for module in (beeond, lustre, orangefs, weir_store):
+        with refused(ProvisioningError):
+            own = sorted((folder / module.__name__.rpartition(".")[2]).iterdir())
+            module.read([EmittedFile(name=path.name, text=path.read_text(errors="replace")) for path in own])
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
@@ -388,6 +412,8 @@ DECODERS = {
     "sslos": Decoder(_sslos),
     "slurm": Decoder(_slurm),
     "windows": Decoder(_windows),
+    "schema": Decoder(_schema),
+    "emitted": Decoder(_emitted, files="*/*"),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

@@ -24,6 +24,15 @@ attributes:
 """
 """Four nodes with two slots of three tasks each."""
 
+SCHEMA = """\
+{"name": "run-7", "identity": "small-write-light-sequential-posix", "behaviour_class": "writers", "sslo": "fast",
+ "policy": "interference", "system": {"kind": "%s", "device": "nvme", "servers": 2, "targets_per_server": 1},
+ "servers": [{"node": "node1", "devices": ["/nvme0"], "target_bytes": 1073741824},
+             {"node": "node2", "devices": ["/nvme0"], "target_bytes": 1073741824}],
+ "shareable": true, "lease_seconds": 600.0, "size_bytes": 1000000000, "expected": {"write_bytes_per_second": 2e9}}
+"""
+"""A deployment on two nodes; the kind of its system stands for itself."""
+
 SCRIPT = """\
 #!/bin/bash
 #SBATCH --job-name=vpic --nodes=4

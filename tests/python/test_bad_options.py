@@ -39,6 +39,7 @@ ANY_TEXT = {
         *("weir trace export --to", "weir place explain FILE", "weir place show --file", "weir place --database"),
         *("weir place --into", "weir rebalance PATHS", "weir adapt reconstruct --to", "weir config diff FILE"),
         *("weir config show FILE", "weir simulate run SCENARIO", "weir simulate run --out", "weir simulate sweep FILE"),
+        *("weir planner --socket", "weir planner --state", "weir planner --resources", "weir deployments --socket"),
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
@@ -49,12 +50,14 @@ ANY_TEXT = {
         *("weir plan sslo LOG", "weir plan sslo --job", "weir plan sslo --sslos"),
         *(
             f"weir plan {product} {name}"
-            for product in ("resources", "schema", "explain")
+            for product in ("resources", "config", "schema", "explain")
             for name in ("LOG", "--job", "--resources", "--local", "--sslos")
         ),
         *("weir plan similar --job", "weir target add --path", "weir interference import FILES"),
         *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),
         *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
+        *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
+        "weir plan factors --into",
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
         *("weir stress --out", "weir stress --path", "weir sslo build FOLDERS", "weir sslo build --to"),
         "weir sslo show FILE",
@@ -77,13 +80,13 @@ ANY_TEXT = {
     "the words of another program": {
         *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),
-        "weir simulate tune --slurm-account",
+        *("weir simulate tune --slurm-account", "weir plan factors --node", "weir plan factors --other-node"),
     },
     "a name that this command gives": {
         *("weir stats publish --server", "weir target add --class", "weir sslo build --source"),
     },
     "a class of devices that the resource model names": {
-        *(f"weir plan {product} --device" for product in ("resources", "schema", "explain")),
+        *(f"weir plan {product} --device" for product in ("resources", "config", "schema", "explain")),
         "weir job run --device",
     },
     "names of hosts, which ClusterShell reads": {"weir deploy --nodes", "weir deploy --clients"},
@@ -96,6 +99,7 @@ SENSELESS = {
 }
 """Values where `!senseless` has a sense."""
 OTHERS = {
+    "weir planner": ["--resources", "/x"],
     "weir policy set": ["size-fair"],
     "weir target add": ["0"],
     "weir target retire": ["0.0"],
@@ -122,6 +126,8 @@ OTHERS = {
     "weir job run": ["/x"],
     "weir job resume": ["x"],
     "weir job end": ["x"],
+    "weir plan emit": ["/x"],
+    "weir plan factors": ["--into", "/x"],
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
     "weir simulate what-if": ["--logs", "/"],
@@ -131,6 +137,7 @@ OTHERS = {
     "weir interference evaluate": ["/x"],
     "weir interference train": ["/x", "--to", "/y"],
     "weir interference predict": ["/x", "/y"],
+    **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "config", "schema", "explain")},
 }
 """Values of the parameters that a command requires."""
 

@@ -336,6 +336,23 @@ def windows(folder: Path) -> None:
     (folder / "enzo_2_time_data.json").write_text(json.dumps(synthetic.of_the_authors(1)))
 
 
+def schema(folder: Path) -> None:
+    (folder / "schema.json").write_text(provisioned.SCHEMA % "weir")
+
+
+def emitted(folder: Path) -> None:
+    from weir.provisioning.deployments import Deployment
+    from weir.provisioning.emit.targets import TARGETS, emit
+
+    modules = {"weir": "weir_store"}
+    for system in TARGETS:
+        deployment = msgspec.json.decode(provisioned.SCHEMA % system, type=Deployment)
+        own = folder / modules.get(system, system)
+        own.mkdir()
+        for file in emit(deployment, system, mount="/mnt/weir", folder="/etc/weir"):
+            (own / file.name).write_text(file.text)
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -365,6 +382,8 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "sslos": (sslos, 400),
     "slurm": (slurm, 2000),
     "windows": (windows, 150),
+    "schema": (schema, 300),
+    "emitted": (emitted, 300),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
@@ -409,6 +428,10 @@ COMMANDS = {
     "plan identity logs": "darshan",
     "plan identity job_file": "job",
     "plan similar logs": "darshan",
+    "plan emit schema": "schema",
+    "plan emit into": OWN,
+    "plan factors into": OWN,
+    "plan factors path": OWN,
     "plan similar job_file": "job",
     "stage in source": OWN,
     "stage in destination": OWN,
@@ -424,7 +447,7 @@ COMMANDS = {
     "plan sslo sslos_file": "sslos",
     **{
         f"plan {product} {name}": decoder
-        for product in ("resources", "schema", "explain")
+        for product in ("resources", "config", "schema", "explain")
         for name, decoder in (
             ("log", "darshan"),
             ("job_file", "job"),

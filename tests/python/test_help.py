@@ -82,6 +82,7 @@ def test_every_result_can_be_had_as_json() -> None:
         "weir layout set",
         "weir logs",
         "weir help",
+        "weir planner",
         "weir config reference",
         "weir stats publish",
         "weir stats subscribe",

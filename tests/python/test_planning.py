@@ -2,6 +2,7 @@
 
 import json
 import random
+import tomllib
 from pathlib import Path
 
 import jsonschema
@@ -492,6 +493,14 @@ def test_commands_show_the_products_of_a_plan(
     job = tmp_path / "job.sh"
     job.write_text("#!/bin/sh\n#WEIR policy=utilization size=900GB\nsrun app\n")
     assert json.loads(run(capsys, "schema", LOG, "--job", job, *options)[0])["size_bytes"] == 900 << 30
+    files = {each["name"]: each["text"] for each in json.loads(run(capsys, "config", LOG, *options)[0])}
+    targets = [target for server in tomllib.loads(files["cluster.toml"])["server"] for target in server["target"]]
+    assert len(targets) == document["system"]["servers"] * document["system"]["targets_per_server"]
+    assert (
+        tomllib.loads(files["cluster.toml"])["layout"]["stripe_size"] == document["system"]["settings"]["stripe_size"]
+    )
+    trove = run(capsys, "config", LOG, "--resources", cluster_file, "--system", "orangefs")[0]
+    assert "TroveMaxConcurrentIO" in trove
     table = run(capsys, "resources", LOG, "--resources", cluster_file)[0]
     assert table.splitlines()[0].split() == ["NODE", "DEVICE", "PLACES", "EACH"]
 

@@ -9,15 +9,17 @@ import click
 
 from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, warn
-from weir.cli.job_identity import document, identities, require_provisioning
+from weir.cli.job_identity import document, early_reader, identity_of, require_provisioning
 from weir.cli.output import Quantity, output_option, show, size
 from weir.cli.parameters import Checked
 from weir.store import values
 
 if TYPE_CHECKING:
+    from weir.provisioning.mapping import Mapping
     from weir.provisioning.planning import Plan
     from weir.provisioning.resources import Resources
     from weir.provisioning.sslos import SsloTable
+    from weir.tracing.totals import TotalsReader
 
 _POLICIES = ("performance", "interference", "utilization")
 _SYSTEMS = ("weir", "orangefs", "beeond", "lustre")
@@ -69,7 +71,14 @@ def _planned(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _plan(
+def _plan(*, log: Path, **options: Any) -> "Plan":
+    require_provisioning()
+    with early_reader(log) as reader:
+        return _made(reader, log=log, **options)
+
+
+def _made(
+    reader: "TotalsReader",
     *,
     log: Path,
     job_file: Path | None,
@@ -84,7 +93,6 @@ def _plan(
     write_rate: int | None,
     from_slurm: bool,
 ) -> "Plan":
-    require_provisioning()
     from weir.provisioning import classes
     from weir.provisioning.jobs import read_job
     from weir.provisioning.planning import Planner
@@ -107,8 +115,7 @@ def _plan(
     resources = _resources(resources_file, local_folder, from_slurm=from_slurm)
     sslos, measured = _sslos(sslos_file)
     planner = Planner(classes.built_in(), sslos, measured.sslos)
-    ((_, identity),) = identities([log], job)
-    made = planner.plan(identity, job, resources, wishes=wishes)
+    made = planner.plan(identity_of(reader, log, job), job, resources, wishes=wishes)
     _warn(made)
     return made
 
@@ -165,19 +172,8 @@ def show_sslo(log: Path, job_file: Path | None, sslos_file: Path | None, output:
     It is the one whose coverage of the nearest class of behaviour, times the job's fitness to the class, is greatest.
     """
     require_provisioning()
-    from weir.provisioning import classes
-    from weir.provisioning.jobs import read_job
-    from weir.provisioning.mapping import Coverages
-    from weir.provisioning.sslo_checks import check_table
-    from weir.provisioning.wishes import of_hints
-
-    job = None if job_file is None else read_job(job_file)
-    wishes = of_hints(str(job_file), job.hints if job else {})
-    table = _sslos(sslos_file)[0]
-    check_table(table)
-    coverages = Coverages(classes.built_in().classes, table)
-    ((_, identity),) = identities([log], job)
-    mapping = coverages.map(identity, wishes.semantics)
+    with early_reader(log) as reader:
+        mapping = _mapped(reader, log, job_file, sslos_file)
     sslo, rates = mapping.sslo, mapping.sslo.guarantees
     row = (
         sslo.name,
@@ -189,6 +185,21 @@ def show_sslo(log: Path, job_file: Path | None, sslos_file: Path | None, output:
     )
     header = ("SSLO", "DEVICE", "SERVERS", "READ", "WRITE", "FITNESS", "COVERAGE", "SATISFACTION")
     show(output, document(sslo), header, [row])
+
+
+def _mapped(reader: "TotalsReader", log: Path, job_file: Path | None, sslos_file: Path | None) -> "Mapping":
+    from weir.provisioning import classes
+    from weir.provisioning.jobs import read_job
+    from weir.provisioning.mapping import Coverages
+    from weir.provisioning.sslo_checks import check_table
+    from weir.provisioning.wishes import of_hints
+
+    job = None if job_file is None else read_job(job_file)
+    wishes = of_hints(str(job_file), job.hints if job else {})
+    table = _sslos(sslos_file)[0]
+    check_table(table)
+    coverages = Coverages(classes.built_in().classes, table)
+    return coverages.map(identity_of(reader, log, job), wishes.semantics)
 
 
 @click.command(name="resources")
@@ -205,6 +216,29 @@ def show_resources(made: "Plan", output: str) -> None:
         for each in deployment.servers
     ]
     show(output, document(deployment)["servers"], ("NODE", "DEVICE", "PLACES", "EACH"), rows)
+
+
+@click.command(name="config")
+@_planned
+@click.option("--mount", type=Checked("path", values.prefix), help="Mount point on every node.  [default: /mnt/NAME]")
+@output_option
+def show_config(made: "Plan", mount: str | None, output: str) -> None:
+    """Show the configuration files of a job's storage, as `weir plan emit` makes them of a deployment schema."""
+    from weir.cli.plan_emit import print_files
+    from weir.provisioning.emit.targets import emit
+
+    deployment = made.deployment
+    if deployment.joins:
+        raise CommandError(
+            f"the job joins {deployment.joins}, which is configured already", hint="plan with --policy performance"
+        )
+    kind = made.wishes.system
+    place = f"/etc/beegfs/{deployment.name}"
+    files = emit(deployment, kind, mount=mount or f"/mnt/{deployment.name}", folder=place)
+    if output == "table":
+        print_files(files)
+    else:
+        show(output, [{"name": file.name, "text": file.text} for file in files], (), ())
 
 
 @click.command(name="schema")
@@ -252,4 +286,4 @@ def _rate(rate: float | None) -> Quantity:
     return Quantity("-") if rate is None else Quantity(f"{amount(rate)}/s")
 
 
-PRODUCTS = (show_sslo, show_resources, show_schema, explain)
+PRODUCTS = (show_sslo, show_resources, show_config, show_schema, explain)

@@ -103,6 +103,7 @@ class Worker:
     def __init__(self) -> None:
         """Make a helper that has loaded nothing."""
         self._planner: Any = None
+        self._select: Any = None
         self._reader: Any = None
         self._resources: tuple[str, Resources] | None = None
 
@@ -153,17 +154,19 @@ class Worker:
         from weir.provisioning.wishes import Wishes
 
         wishes = Wishes(directives=work.directives)
-        plan = self._planner.plan(work.identity, work.job, self._resources[1], wishes=wishes)
+        plan = self._planner.plan(work.identity, work.job, self._resources[1], wishes=wishes, select=self._select)
         found = plan.selected
         is_at_hand = found.policy == wishes.policy and found.candidate.wait_seconds <= 0
         return Done(deployment=plan.deployment, is_at_hand=is_at_hand)
 
     def _prepare(self) -> None:
         if self._planner is None:
-            from weir.provisioning import classes, sslo_tables
+            from weir.provisioning import classes, interference_factors, sslo_tables
             from weir.provisioning.planning import Planner
+            from weir.provisioning.selection import by_policy
 
             measured = sslo_tables.measured().sslos
+            self._select = by_policy(factors=interference_factors.built_in())
             self._planner = Planner(classes.built_in(), sslo_tables.built_in(), measured)
 
 

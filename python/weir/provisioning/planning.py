@@ -90,6 +90,18 @@ class Planner:
         """The performance model."""
         return self._model
 
+    def map(self, identity: Identity, wishes: Wishes | None = None) -> Mapping:
+        """Choose the objective of a job.
+
+        Args:
+            identity: The job.
+            wishes: The wishes; None for none.
+
+        Returns:
+            The choice.
+        """
+        return self._coverages.map(identity, (wishes or Wishes()).semantics)
+
     def plan(
         self,
         identity: Identity,
@@ -117,7 +129,7 @@ class Planner:
             ProvisioningError: No deployment can serve the job; the error says which wish cannot be met.
         """
         wishes = wishes if wishes is not None else of_hints("the job", job.hints if job else {})
-        mapping = self._coverages.map(identity, wishes.semantics)
+        mapping = self.map(identity, wishes)
         task = Task(
             name=name or _name(identity, job),
             identity=identity,

@@ -214,7 +214,11 @@ def _round(sslo: Sslo) -> Sslo:
 
 
 def main() -> None:
-    """Write the table that comes with Weir."""
+    """Write the table that comes with Weir.
+
+    Raises:
+        ProvisioningError: No file is named.
+    """
     if len(sys.argv) != 2:
         raise ProvisioningError("one file is to be named", hint="python -m weir.provisioning.simulated_sslos FILE")
     table = simulated_table(list(DEVICES.values()), SERVERS, configurations())
