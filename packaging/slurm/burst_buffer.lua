@@ -1,7 +1,7 @@
 -- Burst buffers of Slurm by Weir: slurmctld calls these functions, and each one asks the planner over its Unix socket.
 --
 -- Slurm runs job_process, pools and paths inside of slurmctld, which waits for them; the others run in processes of
--- their own and may take as long as a copy takes. So the former have a deadline, and none starts a program.
+-- their own and may take as long as a copy takes. So the former have a deadline, and start no program.
 -- Needs lua-posix and lua-cjson. docs/guides/slurm.md tells how to install this file.
 
 local SOCKET = os.getenv("WEIR_PLANNER_SOCKET") or "/run/weir/planner.sock"
@@ -205,18 +205,55 @@ local function run(step, request)
     end
 end
 
--- The job as slurmctld knows it. Only processes apart from slurmctld may ask, because slurmctld waits for its own functions.
-local function scheduled(job)
-    local pipe = io.popen("scontrol show job --oneliner " .. tonumber(job) .. " 2>/dev/null")
-    local line = pipe and pipe:read("*a") or ""
+local function output_of(command)
+    local pipe = io.popen(command .. " 2>/dev/null")
+    local text = pipe and pipe:read("*a") or ""
     if pipe then
         pipe:close()
     end
-    return {
-        uid = tonumber(line:match(" UserId=[^%s(]*%((%d+)%)")),
-        -- The least, where the job leaves a choice: 2-4.
-        nodes = tonumber(line:match(" NumNodes=(%d+)")),
-    }
+    return text
+end
+
+-- Slurm's folder of the job, which belongs to Slurm's user alone, and goes with the job.
+local function folder_of(job, path)
+    local folder = path and path:match("^(.*/job%.%d+)/[^/]+$")
+    if folder then
+        return folder
+    end
+    -- Where Slurm replaced symbols such as %u, the path is that of a copy.
+    local state = output_of("scontrol show config"):match("\nStateSaveLocation%s*=%s*([^\n]-)%s*\n")
+    return state and string.format("%s/hash.%d/job.%d", state, tonumber(job) % 10, tonumber(job))
+end
+
+local function read_whole(path)
+    local file = path and io.open(path, "r")
+    if not file then
+        return nil
+    end
+    local text = file:read("*a")
+    file:close()
+    return text
+end
+
+local function write_whole(path, text)
+    local file, problem = io.open(path, "w")
+    local is_written = file and file:write(text)
+    if file then
+        is_written = file:close() and is_written
+    end
+    return is_written, problem
+end
+
+-- The job as slurmctld knows it. Only processes apart from slurmctld may ask: slurmctld waits for its own functions.
+local function scheduled(job, path)
+    local line = output_of("scontrol show job --oneliner " .. tonumber(job))
+    local uid = tonumber(line:match(" UserId=[^%s(]*%((%d+)%)"))
+    if not uid then
+        -- Slurm forgets a job some time after its end.
+        uid = tonumber(read_whole((folder_of(job, path) or "") .. "/weir-uid") or "")
+    end
+    -- The least number of nodes, where the job leaves a choice: 2-4.
+    return { uid = uid, nodes = tonumber(line:match(" NumNodes=(%d+)")) }
 end
 
 -- Functions in slurmctld -------------------------------------------------------------------------------------------
@@ -256,27 +293,16 @@ function slurm_bb_pools()
     return SUCCESS, library.json.encode({ pools = pools })
 end
 
-function slurm_bb_paths(job, _, path_file)
-    if not has_libraries then
-        return unusable()
+-- The variables lie beside Slurm's own files, so that a job starts also while the planner is restarted.
+function slurm_bb_paths(_, _, path_file)
+    local text = read_whole(path_file:gsub("[^/]*$", "weir-environment"))
+    if not text then
+        return FAILURE, "the job's storage was not set up"
     end
-    local answer = ask({ request = "paths", name = name_of(job) }, QUICK_SECONDS)
-    if not answer then
-        return absent()
-    elseif type(answer.error) == "table" then
-        return FAILURE, words(answer.error)
-    end
-    local file, problem = io.open(path_file, "w")
-    if not file then
+    local is_written, problem = write_whole(path_file, text)
+    if not is_written then
         return FAILURE, "the job's variables cannot be written: " .. tostring(problem)
     end
-    for name, value in pairs(answer.result.environment) do
-        -- Slurm reads a variable a line.
-        if name:find("^[%a_][%w_]*$") and not value:find("[\n%z]") then
-            file:write(name, "=", value, "\n")
-        end
-    end
-    file:close()
     return SUCCESS
 end
 
@@ -291,7 +317,11 @@ function slurm_bb_setup(job, uid, _, _, _, path)
         return FAILURE, "the script cannot be read: " .. tostring(problem)
     end
     -- Both come from Slurm: a user who names others in the script changes neither.
-    local owner, nodes = tonumber(uid), scheduled(job).nodes
+    local owner, nodes = tonumber(uid), scheduled(job, path).nodes
+    local folder = folder_of(job, path)
+    if not folder or not write_whole(folder .. "/weir-uid", tostring(owner)) then
+        return FAILURE, "Slurm's folder of the job cannot be written"
+    end
     local answer = ask_patiently({ request = "plan", name = name_of(job), uid = owner, script = script, nodes = nodes,
                                    job = tostring(job) })
     if not answer then
@@ -303,35 +333,51 @@ function slurm_bb_setup(job, uid, _, _, _, path)
     return run("setup", { name = name_of(job), uid = owner })
 end
 
-local function step_of(step, job, fields)
+local function step_of(step, job, path, fields)
     if not has_libraries then
         return unusable()
     end
     local request = fields or {}
-    request.name, request.uid = name_of(job), scheduled(job).uid
+    request.name, request.uid = name_of(job), scheduled(job, path).uid
+    if not request.uid then
+        return FAILURE, "Slurm does not know the user of job " .. tostring(job)
+    end
     return run(step, request)
 end
 
-function slurm_bb_data_in(job)
-    local code, message = step_of("stage_in", job)
+-- Slurm takes a variable a line. All others stay as the user submitted them.
+local function lines_of(environment)
+    local lines = {}
+    for name, value in pairs(environment) do
+        if (name == "LD_PRELOAD" or name:find("^WEIR_[%u_]+$")) and not value:find("[\n%z]") then
+            lines[#lines + 1] = name .. "=" .. value .. "\n"
+        end
+    end
+    table.sort(lines)
+    return table.concat(lines)
+end
+
+function slurm_bb_data_in(job, path)
+    local code, message = step_of("stage_in", job, path)
     if code ~= SUCCESS then
         return code, message
     end
-    -- slurm_bb_paths tells the variables inside of slurmctld, before pre_run: they have to be there by then.
-    return slurm_bb_pre_run(job)
-end
-
-function slurm_bb_pre_run(job)
-    if not has_libraries then
-        return unusable()
-    end
-    local answer = ask_patiently({ request = "environment", name = name_of(job), uid = scheduled(job).uid,
+    local answer = ask_patiently({ request = "environment", name = name_of(job), uid = scheduled(job, path).uid,
                                    wait_seconds = WAIT_SECONDS })
     if not answer then
         return absent()
     elseif type(answer.error) == "table" then
         return FAILURE, words(answer.error)
     end
+    local is_written, problem = write_whole(folder_of(job, path) .. "/weir-environment",
+                                            lines_of(answer.result.environment))
+    if not is_written then
+        return FAILURE, "the job's variables cannot be written: " .. tostring(problem)
+    end
+    return SUCCESS
+end
+
+function slurm_bb_pre_run()
     return SUCCESS
 end
 
@@ -339,14 +385,19 @@ function slurm_bb_post_run()
     return SUCCESS
 end
 
-function slurm_bb_data_out(job)
-    return step_of("stage_out", job)
+function slurm_bb_data_out(job, path)
+    return step_of("stage_out", job, path)
 end
 
-function slurm_bb_job_teardown(job, _, hurry)
+function slurm_bb_job_teardown(job, path, hurry)
     -- Slurm hurries where the job never ran, or its user cancelled it so. Otherwise output that is not out is kept.
     local discard = hurry == "true"
-    local code, message, reason = step_of("teardown", job, { request = discard and "end" or "teardown", discard = discard })
+    local fields = { request = discard and "end" or "teardown", discard = discard }
+    local code, message, reason = step_of("teardown", job, path, fields)
+    local folder = folder_of(job, path)
+    if folder then
+        os.remove(folder .. "/weir-environment")
+    end
     if reason == "missing" or (reason == "conflict" and not discard) then
         return SUCCESS, message
     end
