@@ -36,6 +36,24 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Hints for Weir: `attributes.user.weir` of a jobspec, `#WEIR` lines of a script."""
 
 
+def read_jobspec(path: Path) -> dict[str, Any]:
+    """Read a jobspec as it is written.
+
+    Args:
+        path: The file, in YAML or JSON.
+
+    Returns:
+        The document.
+
+    Raises:
+        ProvisioningError: The file is no jobspec; the error names the place.
+    """
+    text = _read(path)
+    of_jobspec(path, text)
+    document: dict[str, Any] = _parsed(path, text)
+    return document
+
+
 def read_job(path: Path) -> Job:
     """Read a jobspec, in YAML or JSON, or a batch script, which begins with `#!`.
 
@@ -48,6 +66,11 @@ def read_job(path: Path) -> Job:
     Raises:
         ProvisioningError: The file is neither, or breaks the rules of its kind; the error names the place.
     """
+    text = _read(path)
+    return of_script(path, text) if text.startswith("#!") else of_jobspec(path, text)
+
+
+def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(DOCUMENT_BYTES_MAX + 1)
@@ -58,10 +81,9 @@ def read_job(path: Path) -> Job:
             f"{path} is larger than {DOCUMENT_BYTES_MAX} bytes", hint="is it a jobspec or a script?"
         )
     try:
-        text = content.decode()
+        return content.decode()
     except UnicodeDecodeError as error:
         raise ProvisioningError(f"{path} is not text: {error.reason}", hint="is it a jobspec or a script?") from error
-    return of_script(path, text) if text.startswith("#!") else of_jobspec(path, text)
 
 
 def of_jobspec(path: Path, text: str) -> Job:
