@@ -4,7 +4,7 @@
 -- their own and may take as long as a copy takes. So the former have a deadline, and start no program.
 -- Needs lua-posix and lua-cjson. docs/guides/slurm.md tells how to install this file.
 
-local SOCKET = os.getenv("WEIR_PLANNER_SOCKET") or "/run/weir/planner.sock"
+local SOCKET = os.getenv("WEIR_PLANNER") or "/run/weir/planner.sock"
 -- Longest time in slurmctld, below the 100 ms that its users notice.
 local QUICK_SECONDS = 0.09
 -- Time of one question about a step; a step that takes longer is asked for again.
@@ -167,6 +167,7 @@ end
 local DONE = {
     setup = { "started", "staging-in", "ready", "running" },
     stage_in = { "ready", "running" },
+    environment = { "running" },
     stage_out = { "staged-out", "kept", "ending", "ended" },
     teardown = { "kept", "ended" },
 }
@@ -180,7 +181,8 @@ local function is_done(step, state)
     return false
 end
 
--- Run a step to its end. Slurm bounds the time of the whole, and ends this process.
+-- Run a step to its end. Slurm bounds the time of the whole, and ends this process. The third value is the kind of a
+-- refusal, or the variables of the job.
 local function run(step, request)
     if not has_libraries then
         return unusable()
@@ -194,9 +196,9 @@ local function run(step, request)
         elseif type(answer.error) == "table" then
             return FAILURE, words(answer.error), answer.error.code
         elseif answer.result.state == "failed" then
-            return FAILURE, words({ message = answer.result.error, hint = answer.result.hint })
+            return FAILURE, words({ message = answer.result.error, hint = answer.result.hint }), "failed"
         elseif is_done(step, answer.result.state) then
-            return SUCCESS, answer.result.state
+            return SUCCESS, answer.result.state, answer.result.environment
         end
         if answer.result.step == nil or answer.result.step == "" then
             -- Nothing is under way, as where a job waits for a store to share: the planner answers at once.
@@ -362,15 +364,14 @@ function slurm_bb_data_in(job, path)
     if code ~= SUCCESS then
         return code, message
     end
-    local answer = ask_patiently({ request = "environment", name = name_of(job), uid = scheduled(job, path).uid,
-                                   wait_seconds = WAIT_SECONDS })
-    if not answer then
-        return absent()
-    elseif type(answer.error) == "table" then
-        return FAILURE, words(answer.error)
+    -- slurm_bb_paths tells the variables inside of slurmctld, before pre_run: they have to be there by then.
+    local environment
+    code, message, environment = step_of("environment", job, path)
+    if code ~= SUCCESS then
+        return code, message
     end
     local is_written, problem = write_whole(folder_of(job, path) .. "/weir-environment",
-                                            lines_of(answer.result.environment))
+                                            lines_of(environment))
     if not is_written then
         return FAILURE, "the job's variables cannot be written: " .. tostring(problem)
     end
