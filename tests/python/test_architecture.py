@@ -45,6 +45,7 @@ TEST_ONLY = {"weir-device": {"weir-placement"}}
 PACKAGES = {
     "cli": {
         "deployment",
+        "planner",
         "provisioning",
         "simulation",
         "adaptive",
@@ -58,6 +59,7 @@ PACKAGES = {
         "distribution",
         "errors",
     },
+    "planner": {"provisioning", "store", "tracing", "distribution", "errors"},
     "provisioning": {"tracing", "store", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},

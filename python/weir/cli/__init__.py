@@ -55,6 +55,8 @@ _COMMANDS = {
     "trace": "weir.cli.trace:trace",
     "place": "weir.cli.place:place",
     "plan": "weir.cli.plan:plan",
+    "planner": "weir.cli.planner:planner",
+    "deployments": "weir.cli.deployments:deployments",
     "rebalance": "weir.cli.rebalance:rebalance",
     "adapt": "weir.cli.adapt:adapt",
     "config": "weir.cli.config:config",

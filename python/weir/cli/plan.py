@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import CommandError, warn
+from weir.cli.errors import warn
+from weir.cli.job_identity import document, identities, require_provisioning
 from weir.cli.output import output_option
-from weir.distribution import install_command
+from weir.cli.plan_products import PRODUCTS
 
 if TYPE_CHECKING:
     from weir.provisioning.identity import Identity
@@ -19,7 +20,8 @@ def plan() -> None:
     """Find the storage that a job needs, from a Darshan log of a past run.
 
     LOG is a Darshan log. --job names the job that is to run: a jobspec of Flux, in YAML or JSON, or a batch script of
-    Slurm.
+    Slurm. Each command shows one product of the way from the log to the storage: identity, similar, sslo, resources,
+    config, schema. `explain` tells the way in words.
     """
 
 
@@ -42,7 +44,7 @@ def show_identity(logs: tuple[Path, ...], job_file: Path | None, output: str) ->
 
     found = _identities(logs, job_file)
     if output != "table":
-        show(output, [{"log": str(path), **_document(identity)} for path, identity in found], (), ())
+        show(output, [{"log": str(path), **document(identity)} for path, identity in found], (), ())
         return
     print_table(
         (
@@ -100,7 +102,7 @@ def show_similar(logs: tuple[Path, ...], job_file: Path | None, most: int, outpu
                 "log": str(path),
                 "identity": identity.name,
                 "known": found[0].fitness >= NEW_CLASS_FITNESS,
-                "classes": [_document(each) for each in found[:most]],
+                "classes": [document(each) for each in found[:most]],
             }
         )
         rows += [
@@ -110,34 +112,17 @@ def show_similar(logs: tuple[Path, ...], job_file: Path | None, most: int, outpu
         if found[0].fitness < NEW_CLASS_FITNESS:
             warn(
                 f"{path}: {identity.name} is like no known class (best fitness {found[0].fitness:.2f})",
-                hint="a plan for such a job begins with the site's default storage",
+                hint="`weir plan sslo` takes it for a class of its own",
             )
     show(output, documents, ("IDENTITY", "CLASS", "FITNESS", "DIFFERS IN"), rows)
 
 
 def _identities(logs: Sequence[Path], job_file: Path | None) -> "list[tuple[Path, Identity]]":
-    try:
-        from weir.provisioning.identity import identify
-        from weir.provisioning.jobs import read_job
-        from weir.provisioning.traits import of_log
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
-    from weir.tracing.darshan import DarshanError
-    from weir.tracing.totals import read_totals
+    require_provisioning()
+    from weir.provisioning.jobs import read_job
 
-    job = None if job_file is None else read_job(job_file)
-    found = []
-    for path, log in read_totals(logs):
-        if isinstance(log, DarshanError):
-            raise log
-        if log.incomplete:
-            warn(f"{path}: {', '.join(log.incomplete)} ran out of memory in the run, so some of its calls are missing")
-        found.append((path, identify(of_log(log), job)))
-    return found
+    return identities(logs, None if job_file is None else read_job(job_file))
 
 
-def _document(of: Any) -> dict[str, Any]:
-    import msgspec
-
-    document: dict[str, Any] = msgspec.to_builtins(of)
-    return document
+for _product in PRODUCTS:
+    plan.add_command(_product)

@@ -14,7 +14,11 @@ import msgspec
 from weir.provisioning.classes import ClassTable
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.identity import Identity
+from weir.provisioning.interference_factors import FactorTable
 from weir.provisioning.jobs import Job
+from weir.provisioning.planning import Plan
+from weir.provisioning.prices import PriceList
+from weir.provisioning.resources import Resources
 from weir.provisioning.sslos import SsloTable
 from weir.provisioning.traits import Traits
 
@@ -25,6 +29,10 @@ DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
     "classes": ClassTable,
     "sslos": SsloTable,
     "deployment": Deployment,
+    "resources": Resources,
+    "plan": Plan,
+    "interference": FactorTable,
+    "prices": PriceList,
 }
 """Documents by the names of their schemas' files."""
 

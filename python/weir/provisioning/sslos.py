@@ -77,3 +77,5 @@ class SsloTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: str
     """Origin of the measurements."""
     sslos: tuple[Sslo, ...]
+    default: str = ""
+    """Name of the objective for jobs that nothing is near to; empty for the one in the middle."""

@@ -1,0 +1,139 @@
+"""`weir deployments`: the deployments that the planner keeps."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.errors import CommandError
+from weir.cli.output import output_option
+from weir.cli.parameters import Checked, Number
+from weir.distribution import install_command
+
+if TYPE_CHECKING:
+    from weir.planner.client import Client
+
+
+def _name(text: str) -> None:
+    _protocol().check_name(text)
+
+
+@click.group()
+@click.option(
+    "--socket",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="WEIR_PLANNER",
+    help="Socket of the planner.  [default: this user's own, else /run/weir/planner.sock]  [env: WEIR_PLANNER]",
+)
+@click.pass_context
+def deployments(context: click.Context, socket: Path | None) -> None:
+    """List, show and end the deployments that `weir planner` keeps for your jobs."""
+    context.obj = socket
+
+
+@deployments.command(name="list")
+@click.option("--all-users", is_flag=True, help="Those of every user: for root and the scheduler's user.")
+@click.option("--ended", is_flag=True, help="Those of the last days that have ended as well.")
+@output_option
+@click.pass_obj
+def list_deployments(socket: Path | None, all_users: bool, ended: bool, output: str) -> None:
+    """List deployments with their states."""
+    from weir.cli.output import show, size
+
+    protocol = _protocol()
+    found: list[Any] = []
+    with _client(socket) as client:
+        after = ""
+        while True:
+            request = protocol.List(all_users=all_users, ended=ended, after=after)
+            page = client.ask(request, protocol.Listed)
+            found += page.deployments
+            after = page.next
+            if not after:
+                break
+    rows = [
+        (each.name, each.uid, each.job or "-", each.state, size(each.size_bytes), _nodes(each), each.joins or "-")
+        for each in found
+    ]
+    header = ("NAME", "UID", "JOB", "STATE", "SIZE", "NODES", "JOINS")
+    show(output, [_document(each) for each in found], header, rows)
+
+
+@deployments.command(name="show")
+@click.argument("name", type=Checked("name", _name))
+@output_option
+@click.pass_obj
+def show_deployment(socket: Path | None, name: str, output: str) -> None:
+    """Show a deployment: its state, its failure if there is one, and its storage."""
+    from weir.cli.output import show, size
+
+    protocol = _protocol()
+    with _client(socket) as client:
+        found = client.ask(protocol.Show(name=name), protocol.Shown)
+    each, deployment = found.summary, found.deployment
+    rows = [
+        ("name", each.name),
+        ("state", each.state),
+        ("step", each.step or "-"),
+        ("failure", each.error or "-"),
+        ("remedy", each.hint or "-"),
+        ("identity", deployment.identity),
+        ("system", f"{deployment.system.servers} servers of {deployment.system.device}"),
+        ("size", size(each.size_bytes)),
+        ("nodes", _nodes(each)),
+        ("policy", deployment.policy),
+        ("joins", each.joins or "-"),
+        ("shared by", " ".join(found.sharers) or "-"),
+        ("planned again", each.replans),
+        ("left out", " ".join(found.left_out) or "-"),
+    ]
+    show(output, _document(found), ("FIELD", "VALUE"), rows)
+
+
+@deployments.command(name="end")
+@click.argument("name", type=Checked("name", _name))
+@click.option("--discard", is_flag=True, help="Lose output that was not staged out.")
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=Number(0, 600),
+    default=60,
+    show_default=True,
+    help="Longest wait for the end; it goes on without the command.",
+)
+@click.pass_obj
+def end_deployment(socket: Path | None, name: str, discard: bool, wait: float) -> None:
+    """End a deployment in whatever state it is. A store that others share stays for them."""
+    from weir.cli.errors import say
+
+    protocol = _protocol()
+    with _client(socket) as client:
+        found = client.ask(protocol.End(name=name, discard=discard, wait_seconds=wait), protocol.Summary)
+    say(f"{name} is {found.state}")
+
+
+def _client(socket: Path | None) -> "Client":
+    _protocol()
+    from weir.planner.client import Client
+
+    return Client(socket)
+
+
+def _protocol() -> Any:
+    try:
+        from weir.planner import protocol
+    except ImportError as error:
+        raise CommandError(f"{error.name} is not installed", hint=install_command("planner")) from error
+    return protocol
+
+
+def _nodes(each: Any) -> str:
+    shown = " ".join(each.nodes[:4])
+    return f"{shown} and {len(each.nodes) - 4} more" if len(each.nodes) > 4 else shown or "-"
+
+
+def _document(of: Any) -> dict[str, Any]:
+    import msgspec
+
+    document: dict[str, Any] = msgspec.to_builtins(of)
+    return document

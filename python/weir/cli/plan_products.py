@@ -1,0 +1,223 @@
+"""The products of a plan: `weir plan sslo|resources|config|schema|explain`."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.amounts import parse_amount
+from weir.cli.errors import CommandError, warn
+from weir.cli.job_identity import document, identities, require_provisioning
+from weir.cli.output import Quantity, output_option, show, size
+
+if TYPE_CHECKING:
+    from weir.provisioning.planning import Plan
+    from weir.provisioning.resources import Resources
+    from weir.provisioning.sslos import SsloTable
+
+_POLICIES = ("performance", "interference", "utilization")
+_SYSTEMS = ("weir", "orangefs", "beeond", "lustre")
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_LOG = click.argument("log", metavar="LOG", type=click.Path(path_type=Path))
+_JOB = click.option("--job", "job_file", type=_FILE, help="A jobspec or batch script.")
+_SSLOS = click.option("--sslos", "sslos_file", type=_FILE, help="Objectives that `weir sslo build` made.")
+_OPTIONS = (
+    _LOG,
+    _JOB,
+    click.option("--resources", "resources_file", type=_FILE, help="A resource model, in TOML or JSON."),
+    click.option(
+        "--local",
+        "local_folder",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Use this machine alone, with targets in FOLDER or in memory.  [default: the folder for temporary files]",
+        metavar="FOLDER",
+    ),
+    _SSLOS,
+    click.option("--policy", type=click.Choice(_POLICIES), help="Pace of sharing, in place of the job's."),
+    click.option("--system", type=click.Choice(_SYSTEMS), default="weir", show_default=True, help="Product to deploy."),
+    click.option("--device", "devices", multiple=True, help="Class of devices to use, such as nvme; may be repeated."),
+    click.option("--size", "size_bytes", callback=parse_amount, help="Capacity, in place of the job's."),
+    click.option("--read", "read_rate", callback=parse_amount, help="Least rate of reads, such as 2GB/s."),
+    click.option("--write", "write_rate", callback=parse_amount, help="Least rate of writes."),
+)
+_NAMES = (
+    *("log", "job_file", "resources_file", "local_folder", "sslos_file", "policy", "system", "devices", "size_bytes"),
+    *("read_rate", "write_rate"),
+)
+"""Parameters of `_OPTIONS`."""
+
+
+def _planned(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a plan, and the plan itself in their place."""
+
+    @functools.wraps(command)
+    def run(**options: Any) -> None:
+        made = _plan(**{name: options.pop(name) for name in _NAMES})
+        command(made, **options)
+
+    for option in reversed(_OPTIONS):
+        run = option(run)
+    return run
+
+
+def _plan(
+    *,
+    log: Path,
+    job_file: Path | None,
+    resources_file: Path | None,
+    local_folder: Path | None,
+    sslos_file: Path | None,
+    policy: str | None,
+    system: str,
+    devices: tuple[str, ...],
+    size_bytes: int | None,
+    read_rate: int | None,
+    write_rate: int | None,
+) -> "Plan":
+    require_provisioning()
+    from weir.provisioning import classes
+    from weir.provisioning.jobs import read_job
+    from weir.provisioning.planning import Planner
+    from weir.provisioning.wishes import of_options
+
+    if resources_file is not None and local_folder is not None:
+        raise CommandError("--resources and --local contradict each other", hint="give one of them", exit_code=2)
+    job = None if job_file is None else read_job(job_file)
+    wishes = of_options(
+        str(job_file),
+        job.hints if job else {},
+        policy=policy,
+        size_bytes=size_bytes,
+        system=system,
+        devices=devices,
+        read_bytes_per_second=read_rate,
+        write_bytes_per_second=write_rate,
+    )
+    resources = _resources(resources_file, local_folder)
+    sslos, measured = _sslos(sslos_file)
+    planner = Planner(classes.built_in(), sslos, measured.sslos)
+    ((_, identity),) = identities([log], job)
+    made = planner.plan(identity, job, resources, wishes=wishes)
+    _warn(made)
+    return made
+
+
+def _resources(file: Path | None, folder: Path | None) -> "Resources":
+    from tempfile import gettempdir
+
+    from weir.provisioning.local_resources import local_resources
+    from weir.provisioning.resources import read_resources
+
+    if file is not None:
+        return read_resources(file)
+    return local_resources(folder or Path(gettempdir()))
+
+
+def _sslos(file: Path | None) -> "tuple[SsloTable, SsloTable]":
+    """The objectives, and the measurements behind them."""
+    from weir.provisioning import sslo_tables
+
+    if file is not None:
+        table = sslo_tables.read_table(file)
+        return table, table
+    return sslo_tables.built_in(), sslo_tables.measured()
+
+
+def _warn(made: "Plan") -> None:
+    candidate = made.selected.candidate
+    device = candidate.deployment.system.device
+    if candidate.basis == "assumed":
+        warn(
+            f"nothing is known of the rates of class {device}, and usual ones are assumed",
+            hint="give the devices' rates in the resource model, or measure them with `weir stress`",
+        )
+    if candidate.reached < 1:
+        warn(f"the storage reaches {candidate.reached:.0%} of the rates that the job should have")
+
+
+@click.command(name="sslo")
+@_LOG
+@_JOB
+@_SSLOS
+@output_option
+def show_sslo(log: Path, job_file: Path | None, sslos_file: Path | None, output: str) -> None:
+    """Show the service-level objective that a job needs.
+
+    It is the one whose coverage of the nearest class of behaviour, times the job's fitness to the class, is greatest.
+    """
+    require_provisioning()
+    from weir.provisioning import classes
+    from weir.provisioning.jobs import read_job
+    from weir.provisioning.mapping import Coverages
+    from weir.provisioning.wishes import of_hints
+
+    job = None if job_file is None else read_job(job_file)
+    wishes = of_hints(str(job_file), job.hints if job else {})
+    coverages = Coverages(classes.built_in().classes, _sslos(sslos_file)[0])
+    ((_, identity),) = identities([log], job)
+    mapping = coverages.map(identity, wishes.semantics)
+    sslo, rates = mapping.sslo, mapping.sslo.guarantees
+    row = (
+        sslo.name,
+        sslo.system.device,
+        sslo.system.servers,
+        *(_rate(each) for each in (rates.read_bytes_per_second, rates.write_bytes_per_second)),
+        *(Quantity(f"{each:.3f}") for each in (mapping.best.fitness, mapping.best.coverage)),
+        Quantity(f"{mapping.best.satisfaction:.3f}"),
+    )
+    header = ("SSLO", "DEVICE", "SERVERS", "READ", "WRITE", "FITNESS", "COVERAGE", "SATISFACTION")
+    show(output, document(sslo), header, [row])
+
+
+@click.command(name="resources")
+@_planned
+@output_option
+def show_resources(made: "Plan", output: str) -> None:
+    """Show the nodes and devices that would serve a job."""
+    deployment = made.deployment
+    if output == "table" and deployment.joins:
+        click.echo(f"the job joins {deployment.joins}")
+        return
+    rows = [
+        (each.node, deployment.system.device, ", ".join(each.devices) or "memory", size(each.target_bytes))
+        for each in deployment.servers
+    ]
+    show(output, document(deployment)["servers"], ("NODE", "DEVICE", "PLACES", "EACH"), rows)
+
+
+@click.command(name="schema")
+@_planned
+def show_schema(made: "Plan") -> None:
+    """Print the deployment schema, a JSON document."""
+    import json
+
+    print(json.dumps(document(made.deployment), indent=2))
+
+
+@click.command(name="explain")
+@_planned
+@output_option
+def explain(made: "Plan", output: str) -> None:
+    """Tell the way from a job to its storage in words.
+
+    --output json prints the whole plan, with all candidates.
+    """
+    from weir.cli.plain_text import plain
+    from weir.provisioning.explanation import explanation
+
+    if output != "table":
+        show(output, document(made), (), ())
+        return
+    for line in explanation(made):
+        print(plain(line))
+
+
+def _rate(rate: float | None) -> Quantity:
+    from weir.provisioning.needs import amount
+
+    return Quantity("-") if rate is None else Quantity(f"{amount(rate)}/s")
+
+
+PRODUCTS = (show_sslo, show_resources, show_schema, explain)

@@ -1,0 +1,112 @@
+"""`weir planner`: the resident service that plans storage for jobs."""
+
+from pathlib import Path
+
+import click
+
+from weir.cli.errors import CommandError
+from weir.cli.parameters import Checked
+from weir.distribution import install_command
+from weir.store import values
+
+
+def _user(text: str) -> int:
+    import pwd
+
+    if text.isascii() and text.isdigit() and len(text) <= 10:
+        return int(text)
+    try:
+        return pwd.getpwnam(text).pw_uid
+    except KeyError:
+        raise ValueError(f"this machine knows no user {text!r:.40}") from None
+
+
+def _database(text: str) -> None:
+    try:
+        from weir.planner.stores import check_url
+    except ImportError as error:
+        raise CommandError(f"{error.name} is not installed", hint=install_command("planner")) from error
+    check_url(text)
+
+
+@click.command()
+@click.option(
+    "--socket",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Unix socket to listen on.  [default: /run/weir/planner.sock for root]",
+)
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the database and of the deployments.  [default: /var/lib/weir/planner for root]",
+)
+@click.option(
+    "--database",
+    metavar="URL",
+    type=Checked("url", _database),
+    envvar="WEIR_PLANNER_DATABASE",
+    help="sqlite:///FILE, redis://HOST:PORT/NUMBER or postgresql://USER@HOST/NAME.  [default: a file in the state]"
+    "  [env: WEIR_PLANNER_DATABASE]",
+)
+@click.option(
+    "--resources",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Resource model of the site, in TOML; it is read again when it changes.",
+)
+@click.option(
+    "--scheduler-user",
+    metavar="USER",
+    type=Checked("user", _user),
+    help="User who may act for others, beside root: that of slurmctld.",
+)
+@click.option(
+    "--replans",
+    type=click.IntRange(0, 100),
+    default=3,
+    show_default=True,
+    help="Times that a deployment is planned again when its plan cannot be.",
+)
+@click.option(
+    "--quarantine",
+    metavar="TIME",
+    type=Checked("time", values.duration),
+    default="1h",
+    show_default=True,
+    help="Time for which a bad node is left out.",
+)
+@click.option("--steps", metavar="MODULE", default="weir.planner.lifecycle", hidden=True)
+def planner(
+    socket: Path | None,
+    state: Path | None,
+    database: str | None,
+    resources: Path,
+    scheduler_user: str | None,
+    replans: int,
+    quarantine: str,
+    steps: str,
+) -> None:
+    """Plan storage for jobs on request, and keep their deployments through their lives, in the foreground.
+
+    Schedulers and `weir deployments` ask it over a Unix socket. Run as root it works for all users, each of whom sees
+    and ends their own deployments alone.
+    """
+    try:
+        from weir.planner import daemon
+        from weir.planner.places import default_socket, default_state
+        from weir.planner.settings import Settings
+    except ImportError as error:
+        raise CommandError(f"{error.name} is not installed", hint=install_command("planner")) from error
+    folder = (state or default_state()).absolute()
+    daemon.run(
+        Settings(
+            socket=(socket or default_socket()).absolute(),
+            state=folder,
+            database=database or f"sqlite:///{folder}/planner.db",
+            resources=resources.absolute(),
+            scheduler_user=None if scheduler_user is None else _user(scheduler_user),
+            steps=steps,
+            replans_max=replans,
+            quarantine_seconds=values.duration(quarantine),
+        )
+    )

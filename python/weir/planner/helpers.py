@@ -1,0 +1,234 @@
+"""Helper processes: some of the planner's own for plans, and one for each user whose logs are read."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from weir.planner import work
+from weir.planner.errors import PlannerError
+from weir.planner.site import Snapshot
+from weir.planner.users import User, process_environment, process_rights
+from weir.planner.work import AnyWork, Done, Identify, Load, MakePlan, Read
+from weir.provisioning.deployments import Deployment, Policy
+from weir.provisioning.directives import Directives
+from weir.provisioning.identity import Identity
+from weir.provisioning.jobs import Job
+
+PLANNERS = 2
+"""Helpers that plan: a plan takes milliseconds, so two keep up with many clients."""
+READERS_MAX = 16
+"""Helpers that read logs, of one user each. The one that was idle longest makes way for another user's."""
+WORK_SECONDS_MAX = 150.0
+"""Longest time of one piece of work; the reader of logs has a shorter bound of its own."""
+_FREE_SECONDS_MAX = 60.0
+"""Longest wait for a helper of another user to become free."""
+_END_SECONDS = 2.0
+
+
+class Helper:
+    """One helper process, which is started for its first work and again after a fault."""
+
+    def __init__(self, user: User | None) -> None:
+        """Describe a helper.
+
+        Args:
+            user: The user whose rights it has; None for the planner's own.
+        """
+        self._user = user
+        self._process: asyncio.subprocess.Process | None = None
+        self._lock = asyncio.Lock()
+        self.waiting = 0
+        """Pieces of work that the helper has, or that wait for it."""
+        self.loaded = ""
+        """Digest of the resource model that it has."""
+
+    async def do(self, *works: AnyWork) -> Done:
+        """Do pieces of work, one after the other.
+
+        Args:
+            works: The work.
+
+        Returns:
+            The answer to the last one.
+
+        Raises:
+            PlannerError: A piece of work was refused, took too long, or ended the helper.
+        """
+        self.waiting += 1
+        try:
+            async with self._lock:
+                done = Done()
+                for each in works:
+                    if isinstance(each, Load) and each.digest == self.loaded:
+                        continue
+                    done = await self._ask(each)
+                    if isinstance(each, Load):
+                        self.loaded = each.digest
+                return done
+        finally:
+            self.waiting -= 1
+
+    async def end(self) -> None:
+        """End the process."""
+        process, self._process, self.loaded = self._process, None, ""
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                # The group has the reader of logs in it.
+                os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), _END_SECONDS)
+
+    async def _ask(self, each: AnyWork) -> Done:
+        is_answered = False
+        try:
+            async with asyncio.timeout(WORK_SECONDS_MAX):
+                process = await self._started()
+                assert process.stdin is not None and process.stdout is not None
+                process.stdin.write(msgspec.json.encode(each) + b"\n")
+                await process.stdin.drain()
+                line = await process.stdout.readline()
+                done = msgspec.json.decode(line, type=Done)
+                is_answered = True
+        except TimeoutError as error:
+            raise PlannerError(
+                f"the plan took more than {WORK_SECONDS_MAX:.0f} s", hint="is the log very large?", code="failed"
+            ) from error
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            raise PlannerError(
+                "the planner's helper ended before it answered", hint="the planner's log tells why", code="failed"
+            ) from error
+        finally:
+            # An answer that is still to come would be taken for that of the next work.
+            if not is_answered:
+                await self.end()
+        if done.code is not None:
+            raise PlannerError(done.message, hint=done.hint, code=done.code)
+        return done
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        if self._process is None or self._process.returncode is not None:
+            self.loaded = ""
+            rights = process_rights(self._user) if self._user else {}
+            environment = process_environment(self._user) if self._user else None
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                work.__name__,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                cwd="/",
+                env=environment,
+                umask=0o077,
+                start_new_session=True,
+                limit=work.LINE_BYTES_MAX,
+                **rights,  # type: ignore[arg-type]
+            )
+        return self._process
+
+
+class Helpers:
+    """All helpers of a planner."""
+
+    def __init__(self) -> None:
+        """Describe the helpers; each starts with its first work."""
+        self._planners = [Helper(None) for _ in range(PLANNERS)]
+        self._readers: OrderedDict[int, Helper] = OrderedDict()
+        self._freed = asyncio.Event()
+
+    async def read(self, user: User, script: str) -> tuple[Job, Directives]:
+        """Find the job and the directives of a long script.
+
+        Args:
+            user: The user.
+            script: The text of the script or jobspec.
+
+        Returns:
+            The job and its directives.
+
+        Raises:
+            PlannerError: The script cannot be used.
+        """
+        async with self._reader(user) as helper:
+            done = await helper.do(Read(script=script))
+        assert done.job is not None and done.directives is not None
+        return done.job, done.directives
+
+    async def identify(self, user: User, log: str, job: Job) -> tuple[Identity, float]:
+        """Read a log with the rights of a user.
+
+        Args:
+            user: The user.
+            log: Absolute path of the log.
+            job: The job that is to run.
+
+        Returns:
+            The job's identity, and the time in seconds.
+
+        Raises:
+            PlannerError: The user may not read the log, or it cannot be used.
+        """
+        async with self._reader(user) as helper:
+            done = await helper.do(Identify(log=log, job=job))
+        assert done.identity is not None
+        return done.identity, done.seconds
+
+    async def plan(
+        self, snapshot: Snapshot, identity: Identity, job: Job, *, name: str, policy: Policy | None
+    ) -> tuple[Deployment, float]:
+        """Plan the storage of a job.
+
+        Args:
+            snapshot: The storage that the user may use.
+            identity: The job's behaviour.
+            job: The job.
+            name: Name of the deployment; empty for one that is made of the job.
+            policy: Pace of sharing; None for the one of the job's hints.
+
+        Returns:
+            The deployment, and the time in seconds.
+
+        Raises:
+            PlannerError: No storage fits.
+        """
+        helper = min(self._planners, key=lambda each: (each.waiting, each.loaded != snapshot.digest))
+        load = Load(digest=snapshot.digest, resources=msgspec.Raw(snapshot.document))
+        wanted = MakePlan(digest=snapshot.digest, name=name, identity=identity, job=job, policy=policy)
+        done = await helper.do(load, wanted)
+        assert done.deployment is not None
+        return done.deployment, done.seconds
+
+    async def end(self) -> None:
+        """End all helpers."""
+        for helper in [*self._planners, *self._readers.values()]:
+            await helper.end()
+
+    @contextlib.asynccontextmanager
+    async def _reader(self, user: User) -> AsyncIterator[Helper]:
+        helper = self._readers.get(user.uid) or await self._make_room(user)
+        self._readers.move_to_end(user.uid)
+        try:
+            yield helper
+        finally:
+            self._freed.set()
+
+    async def _make_room(self, user: User) -> Helper:
+        try:
+            async with asyncio.timeout(_FREE_SECONDS_MAX):
+                while user.uid not in self._readers and len(self._readers) >= READERS_MAX:
+                    idle = next((uid for uid, each in self._readers.items() if not each.waiting), None)
+                    if idle is not None:
+                        await self._readers.pop(idle).end()
+                        continue
+                    self._freed.clear()
+                    await self._freed.wait()
+        except TimeoutError as error:
+            raise PlannerError(
+                "the logs of other users are being read", hint="ask again in a minute", code="busy"
+            ) from error
+        return self._readers.setdefault(user.uid, Helper(user))

@@ -1,0 +1,239 @@
+"""The lives of deployments: each goes on by itself, step by step, until its goal, and begins again where it was."""
+
+import asyncio
+
+import msgspec
+
+from weir.planner.errors import PlannerError
+from weir.planner.ledger import Key, Ledger, now
+from weir.planner.plans import Plans
+from weir.planner.protocol import Step
+from weir.planner.records import (
+    Fault,
+    Record,
+    begun,
+    broken,
+    next_step,
+    replanned,
+    succeeded,
+)
+from weir.planner.settings import Settings
+from weir.planner.site import Site
+from weir.planner.step import Outcome
+from weir.planner.steps import Steps
+from weir.planner.users import user
+from weir.provisioning.errors import ProvisioningError
+
+_LOOK_SECONDS = 60.0
+"""Longest sleep before a deadline is looked at again: the clock of the machine may be set."""
+
+
+class Lives:
+    """The tasks that lead deployments on. A deployment has at most one."""
+
+    def __init__(self, ledger: Ledger, plans: Plans, site: Site, steps: Steps, settings: Settings) -> None:
+        """Take the parts.
+
+        Args:
+            ledger: The deployments.
+            plans: The plans.
+            site: The storage of the site.
+            steps: The steps.
+            settings: Bounds of replans and quarantines.
+        """
+        self._ledger = ledger
+        self._plans = plans
+        self._site = site
+        self._steps = steps
+        self._settings = settings
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+
+    def resume(self) -> None:
+        """Go on with every deployment where the last planner left it."""
+        for record in list(self._ledger.all()):
+            self.wake(record.key)
+
+    def wake(self, key: Key) -> None:
+        """Lead a deployment on, if something is to be done.
+
+        Args:
+            key: User and name.
+        """
+        record = self._ledger.find(key)
+        is_due = record is not None and (record.is_busy or (record.is_live and record.window_until is not None))
+        if is_due and key not in self._tasks:
+            task = asyncio.ensure_future(self._lead(key))
+            self._tasks[key] = task
+            task.add_done_callback(lambda done: self._ended(key, done))
+
+    async def end(self) -> None:
+        """Leave all deployments as they are."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
+        del self._tasks[key]
+        if not task.cancelled() and task.exception() is None:
+            # A goal that was set in the last moment.
+            self.wake(key)
+
+    async def _lead(self, key: Key) -> None:
+        while (record := self._ledger.find(key)) is not None and record.is_live:
+            # A change from here on ends the wait for one, also where it comes before the wait begins.
+            seen = self._ledger.version
+            try:
+                if record.window_until is not None and record.goal != "teardown":
+                    await self._wait_for_store(record, record.window_until, seen)
+                    continue
+                step = next_step(record)
+                if step is None:
+                    return
+                if step == "teardown":
+                    await self._tear_down(record, seen)
+                elif step != "setup" or await self._is_ready(record, seen):
+                    await self._take(record, step)
+            except (PlannerError, ProvisioningError) as error:
+                await self._fail(record, error.message, error.hint)
+                return
+
+    async def _fail(self, record: Record, message: str, hint: str) -> None:
+        step = next_step(record) or "setup"
+        await self._ledger.change(record.key, lambda each: broken(_settled(each), step, message, hint, now=now()))
+
+    async def _take(self, record: Record, step: Step) -> None:
+        """Run a step and note its end."""
+        record = await self._ledger.change(record.key, lambda each: begun(each, step, now=now()))
+        outcome = await self._steps.run(record, step)
+        if not outcome.message:
+            await self._ledger.change(
+                record.key,
+                lambda each: succeeded(
+                    each, step, now=now(), environment=outcome.environment if step == "environment" else None
+                ),
+            )
+            return
+        current = self._ledger.find(record.key)
+        if current is not None and current.goal == "teardown":
+            # The step was broken off, or would not matter any more.
+            await self._ledger.change(record.key, lambda each: msgspec.structs.replace(each, step=""))
+        elif not await self._is_mended(record, step, outcome):
+            await self._ledger.change(
+                record.key, lambda each: broken(each, step, outcome.message, outcome.hint, now=now())
+            )
+
+    async def _is_mended(self, record: Record, step: Step, outcome: Outcome) -> bool:
+        """Plan again without the nodes at fault, before the job has used the storage."""
+        own = {server.node for server in record.deployment.servers}
+        bad = tuple(sorted(own & set(outcome.nodes)))
+        for node in bad:
+            until = now() + self._settings.quarantine_seconds
+            await self._ledger.blame(Fault(node=node, uid=record.uid, until=until, reason=outcome.message[:400]))
+        if not bad or step not in ("setup", "stage_in") or record.replans >= self._settings.replans_max:
+            return False
+        # The rest of the old plan goes; a node that does not answer is left to its quarantine.
+        await self._steps.run(record, "teardown", discard=True)
+        await self._replan(record, left_out=bad)
+        return True
+
+    async def _replan(self, record: Record, *, left_out: tuple[str, ...] = ()) -> None:
+        deployment = await self._plans.again(record, user(record.uid), left_out=left_out)
+        await self._ledger.change(record.key, lambda each: replanned(each, deployment, left_out, now=now()))
+
+    async def _is_ready(self, record: Record, seen: int) -> bool:
+        """Check that the plan can still be; else plan again, or wait for the store that is joined."""
+        joined = record.deployment.joins
+        if joined:
+            other = self._ledger.find((record.uid, joined))
+            if other is not None and other.is_live and not other.failed:
+                if other.done:
+                    return True
+                if other.is_busy or other.window_until is not None:
+                    await self._ledger.wait(_LOOK_SECONDS, seen)
+                    return False
+            lost = f"the deployment {joined} that {record.name} joins is gone"
+        else:
+            lost = self._lost(record)
+            if not lost:
+                return True
+        if record.replans >= self._settings.replans_max:
+            raise PlannerError(
+                f"{lost}, and it was planned again {record.replans} times",
+                hint="see `weir plan resources`",
+                code="infeasible",
+            )
+        await self._replan(record)
+        return False
+
+    def _lost(self, record: Record) -> str:
+        """The reason why a plan cannot be any more; empty where it can."""
+        if record.step == "setup":
+            # The storage is half there, and its own step tells what is wrong.
+            return ""
+        snapshot = self._site.snapshot(record.uid, nodes=record.nodes, left_out=record.left_out)
+        usable = {node.name for node in snapshot.resources.nodes if node.usable}
+        gone = sorted({server.node for server in record.deployment.servers} - usable)
+        return f"node {gone[0]} of {record.name} cannot be used now" if gone else ""
+
+    async def _wait_for_store(self, record: Record, until: float, seen: int) -> None:
+        """Join a store as soon as there is one; at the end of the window take what `interference` gives."""
+        left = until - now()
+        deployment = None
+        snapshot = self._site.snapshot(record.uid, nodes=record.nodes, left_out=record.left_out)
+        if left <= 0 or snapshot.resources.deployments:
+            try:
+                deployment = await self._plans.again(record, user(record.uid), policy="interference")
+            except PlannerError:
+                if left <= 0:
+                    raise
+        if deployment is not None and (left <= 0 or deployment.joins):
+            changed = {"deployment": deployment, "window_until": None, "changed": now()}
+            await self._ledger.change(
+                record.key,
+                lambda each: msgspec.structs.replace(each, **changed) if each.window_until is not None else each,
+            )
+            return
+        await self._ledger.wait(min(left, _LOOK_SECONDS), seen)
+
+    async def _tear_down(self, record: Record, seen: int) -> None:
+        """End a deployment; a shared store stays for its sharers, and then for its lease."""
+        record = await self._ledger.change(record.key, self._kept)
+        if record.step != "teardown":
+            left = _LOOK_SECONDS if record.lease_until is None else record.lease_until - now()
+            await self._ledger.wait(min(left, _LOOK_SECONDS), seen)
+            return
+        if not record.touched:
+            await self._ledger.change(record.key, lambda each: succeeded(each, "teardown", now=now()))
+            return
+        # The request was checked against lost output before the goal was set.
+        outcome = await self._steps.run(record, "teardown", discard=True)
+        await self._ledger.change(
+            record.key,
+            lambda each: (
+                broken(each, "teardown", outcome.message, outcome.hint, now=now())
+                if outcome.message
+                else succeeded(each, "teardown", now=now())
+            ),
+        )
+
+    def _kept(self, record: Record) -> Record:
+        """Decide about the end of a store: for others, for its lease, or now. Nothing joins in between."""
+        if record.step == "teardown" or record.deployment.joins or record.done == "":
+            return begun(record, "teardown", now=now())
+        if self._ledger.sharers(record):
+            return _keeping(record, None)
+        lease = record.deployment.lease_seconds if record.deployment.shareable else 0.0
+        if lease <= 0 or (record.lease_until is not None and record.lease_until <= now()):
+            return begun(record, "teardown", now=now())
+        return record if record.lease_until is not None else _keeping(record, now() + lease)
+
+
+def _keeping(record: Record, until: float | None) -> Record:
+    if record.kept and record.lease_until == until:
+        return record
+    return msgspec.structs.replace(record, kept=True, step="", lease_until=until, changed=now())
+
+
+def _settled(record: Record) -> Record:
+    return msgspec.structs.replace(record, window_until=None)

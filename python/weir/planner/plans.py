@@ -1,0 +1,187 @@
+"""Plans of jobs: from what the planner knows where it can, else by its helpers."""
+
+import hashlib
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from weir.planner.errors import PlannerError
+from weir.planner.helpers import Helpers
+from weir.planner.ledger import Ledger
+from weir.planner.protocol import Times
+from weir.planner.records import KnownJob, Record
+from weir.planner.site import Site, Snapshot
+from weir.planner.users import User
+from weir.planner.work import read_script
+from weir.provisioning.deployments import Deployment, Policy
+from weir.provisioning.directives import Directives
+from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.identity import Identity
+from weir.provisioning.jobs import Job
+
+QUICK_SCRIPT_BYTES = 8 << 10
+"""A longer script is read by a helper, so that nobody waits for it: this much takes a few milliseconds."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A job that asks for storage."""
+
+    user: User
+    job: Job
+    directives: Directives
+    identity: Identity | None = None
+    log: str = ""
+    policy: Policy | None = None
+
+    @property
+    def key(self) -> str:
+        """Key of the job among those of the user: its command, size and past run."""
+        parts = (self.job.command, self.job.nodes, self.job.processes, self.directives.trace)
+        return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Made:
+    """A plan, and the way to it."""
+
+    identity: Identity
+    deployment: Deployment
+    snapshot: Snapshot
+    known: bool
+    times: Times
+
+
+class Plans:
+    """The plans of one planner."""
+
+    def __init__(self, ledger: Ledger, site: Site, helpers: Helpers) -> None:
+        """Take the parts.
+
+        Args:
+            ledger: The known jobs.
+            site: The storage of the site.
+            helpers: The helper processes.
+        """
+        self._ledger = ledger
+        self._site = site
+        self._helpers = helpers
+
+    async def read(self, user: User, script: str) -> tuple[Job, Directives]:
+        """Find the job and the directives of a script.
+
+        Args:
+            user: The user.
+            script: Text of a batch script or jobspec; empty for a job of which nothing is known.
+
+        Returns:
+            The job and its directives.
+
+        Raises:
+            PlannerError: The script cannot be used; the error names the line.
+        """
+        if not script:
+            return Job(), Directives()
+        if len(script) > QUICK_SCRIPT_BYTES:
+            return await self._helpers.read(user, script)
+        try:
+            return read_script(script)
+        except ProvisioningError as error:
+            raise PlannerError(error.message, hint=error.hint) from error
+
+    async def make(self, asked: Asked, name: str = "") -> Made:
+        """Plan the storage of a job.
+
+        Args:
+            asked: The job.
+            name: Name of the deployment; empty for one that is made of the job.
+
+        Returns:
+            The plan.
+
+        Raises:
+            PlannerError: Nothing is known of the job, its log cannot be used, or no storage fits.
+        """
+        begin = time.perf_counter()
+        known = None
+        if asked.identity is None and not asked.log:
+            known = await self._ledger.known(asked.user.uid, asked.key)
+        identity, parse_seconds = await self._identity(asked, known)
+        snapshot = self._site.snapshot(asked.user.uid)
+        conditions = _conditions(snapshot, asked, identity)
+        plan_seconds = 0.0
+        if known is not None and known.conditions == conditions:
+            deployment = known.deployment
+        else:
+            planned = time.perf_counter()
+            deployment = await self._plan(asked, identity, snapshot)
+            plan_seconds = time.perf_counter() - planned
+            self._ledger.remember(
+                asked.user.uid,
+                asked.key,
+                KnownJob(identity=identity, deployment=deployment, conditions=conditions),
+            )
+        if name:
+            deployment = msgspec.structs.replace(deployment, name=name)
+        times = Times(
+            parse_ms=parse_seconds * 1e3, plan_ms=plan_seconds * 1e3, total_ms=(time.perf_counter() - begin) * 1e3
+        )
+        return Made(identity, deployment, snapshot, known is not None, times)
+
+    async def again(
+        self, record: Record, user: User, *, left_out: tuple[str, ...] = (), policy: Policy | None = None
+    ) -> Deployment:
+        """Plan the storage of a deployment again.
+
+        Args:
+            record: The deployment.
+            user: Its user.
+            left_out: Further nodes that may not serve.
+            policy: Pace of sharing; None for the one that was asked for.
+
+        Returns:
+            The new plan.
+
+        Raises:
+            PlannerError: No storage fits.
+        """
+        nodes_out = tuple(sorted({*record.left_out, *left_out}))
+        snapshot = self._site.snapshot(record.uid, nodes=record.nodes, left_out=nodes_out)
+        asked = Asked(user=user, job=record.asked, directives=Directives(), policy=policy or record.policy)
+        deployment = await self._plan(asked, record.identity, snapshot)
+        return msgspec.structs.replace(
+            deployment,
+            name=record.name,
+            stage_in=record.deployment.stage_in,
+            stage_out=record.deployment.stage_out,
+        )
+
+    async def _identity(self, asked: Asked, known: KnownJob | None) -> tuple[Identity, float]:
+        if asked.identity is not None:
+            return asked.identity, 0.0
+        if known is not None:
+            return known.identity, 0.0
+        log = asked.log or asked.directives.trace
+        if not log:
+            raise PlannerError(
+                "nothing is known of this job",
+                hint="name the Darshan log of a past run, such as `#WEIR trace=/logs/run.darshan`",
+                code="missing",
+            )
+        begin = time.perf_counter()
+        identity, _ = await self._helpers.identify(asked.user, log, asked.job)
+        return identity, time.perf_counter() - begin
+
+    async def _plan(self, asked: Asked, identity: Identity, snapshot: Snapshot) -> Deployment:
+        deployment, _ = await self._helpers.plan(snapshot, identity, asked.job, name="", policy=asked.policy)
+        self._site.check(deployment, snapshot)
+        return msgspec.structs.replace(
+            deployment, stage_in=asked.directives.stage_in, stage_out=asked.directives.stage_out
+        )
+
+
+def _conditions(snapshot: Snapshot, asked: Asked, identity: Identity) -> str:
+    """Digest of all that a plan depends on."""
+    parts = (snapshot.digest, asked.job, asked.directives, asked.policy, identity)
+    return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()

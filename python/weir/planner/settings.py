@@ -1,0 +1,45 @@
+"""The choices of the administrator, and the bounds of the planner."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+CLIENTS_MAX = 512
+"""Connections at once: each may hold a request in memory."""
+CLIENTS_PER_USER_MAX = 64
+"""Connections of one user, so that nobody keeps others out."""
+DEPLOYMENTS_PER_USER_MAX = 1000
+"""Live deployments of one user; root and the scheduler's user make them for others within the same bound."""
+DEPLOYMENTS_MAX = 100_000
+"""Live deployments in all: each takes some kilobytes of memory."""
+ENDED_PER_USER_MAX = 1000
+"""Ended deployments that are kept of one user, for lists."""
+ENDED_SECONDS_MAX = 7 * 86_400.0
+"""Time for which ended deployments are kept."""
+STEPS_MAX = 64
+"""Steps at once: each is a process that copies, or starts servers."""
+STEPS_PER_USER_MAX = 16
+"""Steps of one user at once; the others wait."""
+STEP_SECONDS_MAX = 86_400.0
+"""Longest time of a step: some hundred terabytes can be copied in a day."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The choices of the administrator."""
+
+    socket: Path
+    """The Unix socket."""
+    state: Path
+    """The folder of the database and of the deployments' folders; this user's alone."""
+    database: str
+    """URL of the store."""
+    resources: Path | None = None
+    """The resource model; None for this machine alone."""
+    scheduler_user: int | None = None
+    """The user who may act for others, beside root."""
+    steps: str = "weir.planner.lifecycle"
+    """Module of the functions of steps."""
+    replans_max: int = 3
+    """Times that a deployment is planned again."""
+    quarantine_seconds: float = 3600.0
+    """Time for which a bad node is left out."""

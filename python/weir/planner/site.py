@@ -1,0 +1,228 @@
+"""The storage of the site as one user may use it now: the resource model, less the devices that deployments hold."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from weir.planner.errors import PlannerError
+from weir.planner.ledger import Ledger, now
+from weir.planner.protocol import Pool, PoolList
+from weir.planner.records import ADMINISTRATOR, Fault, Record
+from weir.provisioning.deployments import Deployment
+from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.resources import Device, Node, Resources, Running, read_resources
+
+GRANULARITY_BYTES = 1 << 20
+"""Sizes of targets are multiples."""
+USERS_FOR_ALL = 2
+"""A node that failed deployments of so many users is left out for everybody. One user alone could blame any node."""
+_SNAPSHOTS_MAX = 256
+"""Snapshots in memory, of one user each."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The storage that one user may use, at one moment."""
+
+    resources: Resources
+    document: bytes
+    """The resources as JSON."""
+    digest: str
+    """Digest of the document."""
+    holdings: int
+    """The ledger's number of that moment."""
+
+
+class Site:
+    """The storage of the site."""
+
+    def __init__(self, ledger: Ledger, model: Path) -> None:
+        """Read the resource model.
+
+        Args:
+            ledger: The deployments.
+            model: The resource model; it is read again when it changes.
+
+        Raises:
+            ProvisioningError: The model cannot be used.
+        """
+        self._ledger = ledger
+        self._file = model
+        self._model = read_resources(model)
+        self._stamp = _stamp(model)
+        self._error = ""
+        self._snapshots: dict[tuple[object, ...], tuple[tuple[object, ...], Snapshot]] = {}
+
+    @property
+    def error(self) -> str:
+        """The fault of a resource model that was changed for the worse; empty where it can be read."""
+        return self._error
+
+    def snapshot(self, uid: int, *, nodes: tuple[str, ...] = (), left_out: tuple[str, ...] = ()) -> Snapshot:
+        """Tell what a user may use.
+
+        Args:
+            uid: The user.
+            nodes: Nodes that may serve; empty for all.
+            left_out: Nodes that may not.
+
+        Returns:
+            The storage. It is made once while nothing changes.
+        """
+        self._refresh()
+        faults = self._left_out(uid)
+        validity = (self._stamp, self._ledger.holdings, tuple(sorted(faults)))
+        key = (uid, nodes, left_out)
+        found = self._snapshots.get(key)
+        if found is None or found[0] != validity:
+            if len(self._snapshots) >= _SNAPSHOTS_MAX:
+                self._snapshots.clear()
+            found = validity, self._make(uid, set(nodes), {*left_out, *faults})
+            self._snapshots[key] = found
+        return found[1]
+
+    def check(self, deployment: Deployment, snapshot: Snapshot) -> None:
+        """Check that a deployment takes only what is there.
+
+        Args:
+            deployment: The deployment.
+            snapshot: The storage.
+
+        Raises:
+            PlannerError: A node, a device or room is missing, or the joined deployment.
+        """
+        if deployment.joins:
+            if all(each.deployment.name != deployment.joins for each in snapshot.resources.deployments):
+                raise _infeasible(f"there is no deployment {deployment.joins} to join any more")
+            return
+        by_name = {node.name: node for node in snapshot.resources.nodes if node.usable}
+        for (name, path), size in taken(deployment).items():
+            if name not in by_name:
+                raise _infeasible(f"node {name} cannot be used now")
+            room = next((device.room for device in by_name[name].devices if device.path == path), None)
+            if room is None or room < size:
+                raise _infeasible(f"{path or 'the memory'} of node {name} has no room for {size} bytes")
+
+    def pools(self) -> PoolList:
+        """Tell the storage by class of device.
+
+        Returns:
+            The pools, by name, and the nodes that are left out for everybody.
+        """
+        snapshot = self.snapshot(ADMINISTRATOR)
+        total: dict[str, int] = {}
+        free: dict[str, int] = {}
+        for node in self._model.nodes:
+            for device in node.devices:
+                total[device.kind] = total.get(device.kind, 0) + device.capacity_bytes
+        for node in snapshot.resources.nodes:
+            for device in node.devices if node.usable else ():
+                free[device.kind] = free.get(device.kind, 0) + device.room
+        found = tuple(
+            Pool(name=kind, total_bytes=total[kind], free_bytes=free.get(kind, 0), granularity_bytes=GRANULARITY_BYTES)
+            for kind in sorted(total)
+        )
+        return PoolList(pools=found, quarantined=self._left_out(ADMINISTRATOR))
+
+    def _refresh(self) -> None:
+        stamp = _stamp(self._file)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._model = read_resources(self._file)
+            self._error = ""
+        except ProvisioningError as error:
+            # Jobs go on with the model that was good.
+            self._error = error.message
+
+    def _left_out(self, uid: int) -> dict[str, str]:
+        """Nodes that the user's plans leave out, with the reasons."""
+        by_node: dict[str, list[Fault]] = {}
+        for fault in self._ledger.faults(now()):
+            by_node.setdefault(fault.node, []).append(fault)
+        return {
+            node: faults[0].reason
+            for node, faults in by_node.items()
+            if {fault.uid for fault in faults} & {uid, ADMINISTRATOR} or len(faults) >= USERS_FOR_ALL
+        }
+
+    def _make(self, uid: int, nodes: set[str], left_out: set[str]) -> Snapshot:
+        held = _held(self._ledger.all())
+        made = tuple(
+            _less(node, held, usable=node.usable and node.name not in left_out and (not nodes or node.name in nodes))
+            for node in self._model.nodes
+        )
+        shared = [each for each in self._ledger.of_user(uid) if _may_be_joined(each)]
+        deployments = tuple(self._running(each) for each in sorted(shared, key=lambda each: each.name))
+        resources = Resources(source=self._model.source, nodes=made, deployments=deployments)
+        document = msgspec.json.encode(resources)
+        digest = hashlib.blake2b(document, digest_size=16).hexdigest()
+        return Snapshot(resources, document, digest, self._ledger.holdings)
+
+    def _running(self, record: Record) -> Running:
+        sharers = self._ledger.sharers(record)
+        own = 0 if record.kept else record.deployment.size_bytes
+        used = sum(each.deployment.size_bytes for each in sharers)
+        # A kept store has the room of the job that it was made for.
+        free = max(sum(taken(record.deployment).values()) - own - used, 0)
+        classes = [each.deployment.behaviour_class for each in ([] if record.kept else [record]) + sharers]
+        return Running(
+            deployment=record.deployment, free_bytes=free, behaviour_classes=tuple(name for name in classes if name)
+        )
+
+
+def taken(deployment: Deployment) -> dict[tuple[str, str], int]:
+    """Find the room that a deployment takes.
+
+    Args:
+        deployment: The deployment.
+
+    Returns:
+        Bytes by node and path of the device; the path of memory is empty.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for server in deployment.servers:
+        for path in server.devices or ("",) * deployment.system.targets_per_server:
+            found[server.node, path] = found.get((server.node, path), 0) + server.target_bytes
+    return found
+
+
+def _may_be_joined(record: Record) -> bool:
+    is_ending = record.goal == "teardown" and not record.kept
+    is_there = record.done in ("setup", "stage_in", "environment", "stage_out")
+    return record.holds_storage and record.deployment.shareable and is_there and not is_ending
+
+
+def _held(records: Iterable[Record]) -> dict[tuple[str, str], int]:
+    """Bytes that deployments hold, by node and path of the device."""
+    held: dict[tuple[str, str], int] = {}
+    for record in records:
+        if record.holds_storage:
+            for place, size in taken(record.deployment).items():
+                held[place] = held.get(place, 0) + size
+    return held
+
+
+def _less(node: Node, held: dict[tuple[str, str], int], *, usable: bool) -> Node:
+    devices = tuple(_device(device, held.get((node.name, device.path), 0)) for device in node.devices)
+    return msgspec.structs.replace(node, devices=devices, usable=usable)
+
+
+def _device(device: Device, held: int) -> Device:
+    return msgspec.structs.replace(device, free_bytes=max(device.room - held, 0)) if held else device
+
+
+def _infeasible(message: str) -> PlannerError:
+    return PlannerError(message, hint="plan the job again", code="infeasible")
+
+
+def _stamp(file: Path) -> tuple[int, int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return 0, 0, 0
+    return found.st_mtime_ns, found.st_size, found.st_ino

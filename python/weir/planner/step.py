@@ -1,0 +1,138 @@
+"""One step of a deployment, in a process of its own with the rights of the deployment's user.
+
+    python -m weir.planner.step MODULE STEP FOLDER
+
+The deployment is the first line of standard input. The end of standard input is the end of the planner, and ends this
+process and its children, so that no step goes on that nobody knows of. The answer is one JSON object in a line.
+"""
+
+import contextlib
+import fcntl
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from weir.errors import WeirError
+from weir.provisioning.deployments import Deployment
+
+ORDER_BYTES_MAX = 16 << 20
+_LOCK_SECONDS = 60.0
+"""Longest wait for the process of the same step that a planner left when it was killed."""
+_LOG_BYTES_MAX = 4 << 20
+
+
+class Order(msgspec.Struct, kw_only=True):
+    """The step's request."""
+
+    deployment: Deployment
+    discard: bool = False
+    """Whether the end may lose output."""
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """The step's answer."""
+
+    environment: dict[str, str] = {}
+    message: str = ""
+    """The failure; empty where there was none."""
+    hint: str = ""
+    nodes: tuple[str, ...] = ()
+    """Nodes at fault."""
+
+
+def main() -> None:
+    """Do the step that the arguments name."""
+    module, step, place = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    order = msgspec.json.decode(sys.stdin.buffer.readline(ORDER_BYTES_MAX), type=Order)
+    threading.Thread(target=_watch_planner, daemon=True).start()
+    answers = os.fdopen(os.dup(1), "wb")
+    folder = Path(place)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _log_into(folder)
+        with _alone(folder):
+            outcome = _do(module, step, order, folder)
+    except OSError as error:
+        outcome = Outcome(message=f"{error.filename or folder}: {error.strerror or error}")
+    answers.write(msgspec.json.encode(outcome) + b"\n")
+    answers.flush()
+    if step == "teardown" and not outcome.message:
+        _remove(folder)
+
+
+def _do(module: str, step: str, order: Order, folder: Path) -> Outcome:
+    function: Any = getattr(import_module(module), step)
+    extra = {"discard": order.discard} if step == "teardown" else {}
+    try:
+        found = function(order.deployment, folder, **extra)
+    except WeirError as error:
+        nodes = getattr(error, "nodes", ())
+        return Outcome(message=error.message, hint=error.hint, nodes=tuple(str(node) for node in nodes))
+    except ImportError as error:
+        return Outcome(message=f"{error.name} is not installed for the planner", hint=str(error))
+    except OSError as error:
+        return Outcome(message=f"{error.filename or step}: {error.strerror or error}")
+    except Exception as error:
+        import traceback
+
+        # A fault of the step's own; its log has the whole of it.
+        traceback.print_exc()
+        return Outcome(message=f"{step} failed: {type(error).__name__}: {error}", hint=f"see {folder}/planner.log")
+    return Outcome(environment=dict(found) if step == "environment" else {})
+
+
+def _watch_planner() -> None:
+    sys.stdin.buffer.read(1)
+    with contextlib.suppress(OSError):
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _log_into(folder: Path) -> None:
+    """Send all output of the step and its children into the deployment's log."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    log = os.open(folder / "planner.log", flags, 0o600)
+    if os.fstat(log).st_size > _LOG_BYTES_MAX:
+        os.ftruncate(log, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Any:
+    """Hold the folder against another process of its steps. The kernel gives the lock back however one ends."""
+    lock = os.open(folder / ".step.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    end = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of a deployment that is gone. A step that left something else in it wanted the rest to stay."""
+    for name in ("planner.log", ".step.lock"):
+        (folder / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+if __name__ == "__main__":
+    main()

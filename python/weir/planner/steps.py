@@ -1,0 +1,152 @@
+"""Steps of deployments, as processes of their users."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import msgspec
+
+from weir.planner import step as program
+from weir.planner.errors import PlannerError
+from weir.planner.protocol import Step
+from weir.planner.records import Record
+from weir.planner.settings import STEP_SECONDS_MAX, STEPS_MAX, STEPS_PER_USER_MAX
+from weir.planner.step import Order, Outcome
+from weir.planner.users import process_environment, process_rights, user
+
+_OUTCOME_BYTES_MAX = 4 << 20
+_END_SECONDS = 10.0
+"""Time in which a step that is broken off may end by itself."""
+
+
+class Steps:
+    """The steps that run now."""
+
+    def __init__(self, module: str, folders: Path) -> None:
+        """Describe the steps.
+
+        Args:
+            module: Module of the functions.
+            folders: The folder of the users' folders; this user's alone, but for passage.
+        """
+        self._module = module
+        self._folders = folders
+        self._slots = asyncio.Semaphore(STEPS_MAX)
+        self._user_slots: defaultdict[int, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(STEPS_PER_USER_MAX)
+        )
+        self._running: dict[tuple[int, str], asyncio.subprocess.Process] = {}
+        self._endings: set[asyncio.Task[None]] = set()
+
+    def folder(self, record: Record) -> Path:
+        """Name the folder of a deployment.
+
+        Args:
+            record: The deployment.
+
+        Returns:
+            The folder, beside those of the user's other deployments.
+        """
+        return self._folders / str(record.uid) / record.name
+
+    async def run(self, record: Record, step: Step, *, discard: bool = False) -> Outcome:
+        """Run a step, as soon as there is room for another process.
+
+        Args:
+            record: The deployment.
+            step: The step.
+            discard: Whether an end may lose output.
+
+        Returns:
+            The outcome; failures are outcomes too.
+        """
+        async with self._user_slots[record.uid], self._slots:
+            try:
+                return await self._run(record, step, discard)
+            except PlannerError as error:
+                return Outcome(message=error.message, hint=error.hint)
+            except OSError as error:
+                return Outcome(message=f"{step} cannot be started: {error.strerror or error}")
+
+    def break_off(self, key: tuple[int, str]) -> None:
+        """End the process of a deployment's step, if there is one.
+
+        Args:
+            key: User and name of the deployment.
+        """
+        process = self._running.get(key)
+        if process is not None:
+            task = asyncio.ensure_future(_end(process))
+            self._endings.add(task)
+            task.add_done_callback(self._endings.discard)
+
+    async def end(self) -> None:
+        """End all processes. Their steps begin again with the next planner."""
+        await asyncio.gather(*(_end(process) for process in self._running.values()))
+
+    async def _run(self, record: Record, step: Step, discard: bool) -> Outcome:
+        account = user(record.uid)
+        self._make_folder(record)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", program.__name__, self._module, step, str(self.folder(record))),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            cwd="/",
+            env=process_environment(account),
+            umask=0o077,
+            start_new_session=True,
+            limit=_OUTCOME_BYTES_MAX,
+            **process_rights(account),  # type: ignore[arg-type]
+        )
+        assert process.stdin is not None and process.stdout is not None
+        self._running[record.key] = process
+        try:
+            order = msgspec.json.encode(Order(deployment=record.deployment, discard=discard)) + b"\n"
+            async with asyncio.timeout(STEP_SECONDS_MAX):
+                # The pipe stays open: its end tells the step that the planner is gone.
+                process.stdin.write(order)
+                with contextlib.suppress(ConnectionError):
+                    await process.stdin.drain()
+                answer = await process.stdout.readline()
+                await process.wait()
+        except ValueError:
+            return Outcome(message=f"the answer of {step} is longer than {_OUTCOME_BYTES_MAX} bytes")
+        except TimeoutError:
+            return Outcome(message=f"{step} took more than {STEP_SECONDS_MAX:.0f} s", hint="see planner.log")
+        finally:
+            self._running.pop(record.key, None)
+            await asyncio.shield(_end(process))
+        try:
+            return msgspec.json.decode(answer, type=Outcome)
+        except msgspec.MsgspecError:
+            code = process.returncode or 0
+            how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+            log = self.folder(record) / "planner.log"
+            return Outcome(message=f"the process of {step} ended {how} before it was done", hint=f"see {log}")
+
+    def _make_folder(self, record: Record) -> None:
+        """Make the user's folder. The step makes the deployment's own with the user's rights."""
+        folder = self.folder(record).parent
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            if os.geteuid() == 0:
+                os.chown(folder, record.uid, record.gid, follow_symlinks=False)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a process and its children: politely, then not."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.returncode is not None:
+            break
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _END_SECONDS)
+    # The watch of the step reads its end here.
+    if process.stdin is not None:
+        process.stdin.close()

@@ -1,0 +1,91 @@
+"""The contract of stores: every change is durable when its call returns, and a call waits at most some seconds."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from weir.planner.records import Fault, KnownJob, Record
+
+SCHEMA_VERSION = 1
+"""Version of the tables and keys; a store of a later one is refused."""
+CALL_SECONDS_MAX = 10.0
+"""Longest wait for a server of a store."""
+KNOWN_MAX = 10_000
+"""Most known jobs of a user: those that were used longest ago are forgotten."""
+PRUNED_EVERY = 64
+"""Known jobs are counted once for so many that are remembered."""
+
+
+class Store(Protocol):
+    """The durable state of one planner. Its calls come from one thread at a time."""
+
+    def records(self) -> list[Record]:
+        """Read all deployments.
+
+        Returns:
+            The deployments, in any order.
+        """
+
+    def save(self, records: Sequence[Record]) -> None:
+        """Write deployments, all or none.
+
+        Args:
+            records: Deployments, which take the places of those with their keys.
+        """
+
+    def forget(self, keys: Sequence[tuple[int, str]]) -> None:
+        """Remove deployments.
+
+        Args:
+            keys: Users and names.
+        """
+
+    def known(self, uid: int, key: str) -> KnownJob | None:
+        """Look a known job up.
+
+        Args:
+            uid: The user.
+            key: Key of the job.
+
+        Returns:
+            The job; None where it is not known.
+        """
+
+    def remember(self, uid: int, key: str, job: KnownJob) -> None:
+        """Keep a known job. Of a user with more than `KNOWN_MAX`, the oldest ones are forgotten.
+
+        Args:
+            uid: The user.
+            key: Key of the job.
+            job: The job.
+        """
+
+    def faults(self) -> list[Fault]:
+        """Read the faults of nodes.
+
+        Returns:
+            The faults, in any order, also those that are over.
+        """
+
+    def blame(self, fault: Fault) -> None:
+        """Keep a fault; it takes the place of an earlier one of the node and the user.
+
+        Args:
+            fault: The fault.
+        """
+
+    def pardon(self, node: str) -> None:
+        """Forget all faults of a node.
+
+        Args:
+            node: The node.
+        """
+
+    def keep_claim(self) -> None:
+        """Renew the claim of this process to the store.
+
+        Raises:
+            PlannerError: Another planner uses the store now.
+        """
+
+    def close(self) -> None:
+        """Give the claim back, and end all connections."""

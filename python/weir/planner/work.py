@@ -1,0 +1,186 @@
+"""The work of the planner's helper processes: logs to identities, and identities to plans.
+
+A helper is `python -m weir.planner.work`. It reads one JSON object a line and answers each with one line. A log is read
+in a process of its user, so that nobody reads another's file through the planner.
+"""
+
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from weir.errors import WeirError
+from weir.planner.errors import Code
+from weir.provisioning.deployments import Deployment, Policy
+from weir.provisioning.directives import Directives
+from weir.provisioning.identity import Identity
+from weir.provisioning.jobs import Job
+from weir.provisioning.resources import Resources
+
+MEMORY_BYTES_MAX = 8 << 30
+"""Address space of a helper."""
+FILES_MAX = 256
+LINE_BYTES_MAX = 64 << 20
+"""Longest line: a resource model of 100,000 nodes takes less."""
+
+
+class Read(msgspec.Struct, kw_only=True, tag="read"):
+    """Find the job and the directives of a script or jobspec."""
+
+    script: str
+
+
+class Identify(msgspec.Struct, kw_only=True, tag="identify"):
+    """Find the identity of a job in a log."""
+
+    log: str
+    job: Job
+
+
+class Load(msgspec.Struct, kw_only=True, tag="load"):
+    """Take a resource model, for the plans that follow."""
+
+    digest: str
+    resources: msgspec.Raw
+
+
+class MakePlan(msgspec.Struct, kw_only=True, tag="plan"):
+    """Plan the storage of a job on a resource model that was loaded."""
+
+    digest: str
+    name: str
+    identity: Identity
+    job: Job
+    policy: Policy | None
+
+
+AnyWork = Read | Identify | Load | MakePlan
+
+
+class Done(msgspec.Struct, kw_only=True):
+    """An answer: the fields that the work is for, or an error."""
+
+    job: Job | None = None
+    directives: Directives | None = None
+    identity: Identity | None = None
+    deployment: Deployment | None = None
+    seconds: float = 0.0
+    code: Code | None = None
+    message: str = ""
+    hint: str = ""
+
+
+def read_script(script: str) -> tuple[Job, Directives]:
+    """Find the job and the directives of a batch script, which begins with `#!`, or of a jobspec.
+
+    Args:
+        script: The text.
+
+    Returns:
+        The job and its directives.
+
+    Raises:
+        ProvisioningError: The text is neither, or a directive is wrong; the error names the line.
+    """
+    from weir.provisioning import directives, jobs
+
+    if script.startswith("#!"):
+        # The strict reader goes first: its errors suggest the directive that was meant.
+        found = directives.of_script("script", script)
+        return jobs.of_script(Path("script"), script), found
+    job = jobs.of_jobspec(Path("jobspec"), script)
+    return job, directives.of_attributes("jobspec", job.hints)
+
+
+class Worker:
+    """The state of a helper: tables, the reader of logs, and the resource model of the last plan."""
+
+    def __init__(self) -> None:
+        """Make a helper that has loaded nothing."""
+        self._planner: Any = None
+        self._reader: Any = None
+        self._resources: tuple[str, Resources] | None = None
+
+    def do(self, work: AnyWork) -> Done:
+        """Do one piece of work.
+
+        Args:
+            work: The work.
+
+        Returns:
+            The answer; errors of users are answers too.
+        """
+        begin = time.perf_counter()
+        try:
+            done = self._do(work)
+        except WeirError as error:
+            code: Code = "infeasible" if isinstance(work, MakePlan) else "invalid"
+            return Done(code=code, message=error.message, hint=error.hint)
+        except MemoryError:
+            return Done(code="failed", message="the planner's helper ran out of memory")
+        done.seconds = time.perf_counter() - begin
+        return done
+
+    def _do(self, work: AnyWork) -> Done:
+        if isinstance(work, Read):
+            job, directives = read_script(work.script)
+            return Done(job=job, directives=directives)
+        if isinstance(work, Identify):
+            return Done(identity=self._identify(work))
+        if isinstance(work, Load):
+            self._resources = work.digest, msgspec.json.decode(work.resources, type=Resources)
+            self._prepare()
+            return Done()
+        return Done(deployment=self._plan(work))
+
+    def _identify(self, work: Identify) -> Identity:
+        from weir.provisioning.identity import identify
+        from weir.provisioning.traits import of_log
+        from weir.tracing.totals import TotalsReader
+
+        if self._reader is None:
+            self._reader = TotalsReader()
+        return identify(of_log(self._reader.read(Path(work.log))), work.job)
+
+    def _plan(self, work: MakePlan) -> Deployment:
+        if self._resources is None or self._resources[0] != work.digest:
+            raise WeirError("the resources of this plan were not loaded")
+        from weir.provisioning.requests import of_hints
+
+        request = of_hints(work.job.hints)
+        if work.policy is not None:
+            request = msgspec.structs.replace(request, policy=work.policy)
+        plan = self._planner.plan(work.identity, work.job, self._resources[1], request=request, name=work.name)
+        deployment: Deployment = plan.deployment
+        return deployment
+
+    def _prepare(self) -> None:
+        if self._planner is None:
+            from weir.provisioning import classes, sslo_tables
+            from weir.provisioning.planning import Planner
+
+            measured = sslo_tables.measured().sslos
+            self._planner = Planner(classes.built_in(), sslo_tables.built_in(), measured)
+
+
+def main() -> None:
+    """Answer work on standard input, until its end."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES_MAX, FILES_MAX))
+    answers = os.fdopen(os.dup(1), "wb")
+    # A library that prints must not write among the answers.
+    os.dup2(2, 1)
+    worker = Worker()
+    decoder = msgspec.json.Decoder(AnyWork)
+    while line := sys.stdin.buffer.readline(LINE_BYTES_MAX):
+        answers.write(msgspec.json.encode(worker.do(decoder.decode(line))) + b"\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""A plan in words: class, fitness, coverage, satisfaction, runner-up, and the ground of each choice."""
+
+from collections.abc import Iterator
+
+from weir.provisioning.needs import KINDS, Kind, amount, rate, weights
+from weir.provisioning.performance import Basis
+from weir.provisioning.planning import Plan
+
+_BASES: dict[Basis, str] = {
+    "measured": "measurements of such systems",
+    "another system": "measurements of another product on such devices",
+    "devices": "the rates of the devices in the resource model",
+    "assumed": "usual rates of such devices, because neither the resource model nor a table has any",
+}
+
+
+def explanation(plan: Plan) -> Iterator[str]:
+    """Tell the way from a job to its storage.
+
+    Args:
+        plan: The plan.
+
+    Yields:
+        Lines of text.
+    """
+    yield from _class(plan)
+    yield from _objective(plan)
+    yield from _deployment(plan)
+
+
+def _class(plan: Plan) -> Iterator[str]:
+    mapping = plan.mapping
+    nearest = mapping.fitnesses[0]
+    apart = f"; it differs most in {', '.join(nearest.furthest)}" if nearest.furthest else ""
+    yield f"The job's I/O identity is {plan.identity.name}."
+    yield f"The nearest class is {nearest.name}, with a fitness of {nearest.fitness:.3f} (0 to 1){apart}."
+    if mapping.is_new_class:
+        yield "That is too far, so the job is a class of its own."
+    parts = weights(plan.identity)
+    if parts:
+        shares = ", ".join(f"{part:.0%} {kind}" for kind, part in parts.items())
+        yield f"By the time on one server with an NVMe device, its I/O is {shares}."
+
+
+def _objective(plan: Plan) -> Iterator[str]:
+    mapping, best = plan.mapping, plan.mapping.best
+    if mapping.is_default:
+        yield (
+            f"No objective is near: the best satisfaction is {best.satisfaction:.3f}, so {mapping.sslo.name} is used, "
+            "the default."
+        )
+    else:
+        yield (
+            f"The objective is {mapping.sslo.name}: coverage {best.coverage:.3f} (the part of the class's needed rates "
+            f"that it gives, 0 to 1), satisfaction {best.satisfaction:.3f} (fitness times coverage)."
+        )
+        yield f"It gives {mapping.own_coverage:.3f} of what the job itself needs."
+    if mapping.runner_up is not None:
+        other = mapping.runner_up
+        yield (
+            f"The runner-up is {other.sslo} by {other.behaviour_class}: coverage {other.coverage:.3f}, satisfaction "
+            f"{other.satisfaction:.3f}."
+        )
+        if other.satisfaction == best.satisfaction and not mapping.is_default:
+            yield "Both satisfy equally; the smaller one that gives most of the job's own needs was chosen."
+
+
+def _deployment(plan: Plan) -> Iterator[str]:
+    selected = plan.selected
+    candidate, deployment = selected.candidate, selected.candidate.deployment
+    wanted = [f"{kind} {_rate(kind, need)}" for kind in KINDS if (need := plan.needs.rate(kind)) is not None]
+    if wanted:
+        yield f"The storage should reach: {', '.join(wanted)}."
+    if selected.policy != plan.wishes.policy:
+        yield f"The policy {plan.wishes.policy} found nothing, so {selected.policy} chose."
+    for reason in selected.passed_over:
+        yield f"The existing deployment {reason}."
+    system = deployment.system
+    if deployment.joins:
+        yield f"The job joins {deployment.joins}, with a slowdown of {deployment.slowdown:.2f}."
+    else:
+        targets = f" with {system.targets_per_server} devices each" if system.targets_per_server > 1 else ""
+        shared = "later jobs may share it" if deployment.shareable else "no later job shares it"
+        yield (
+            f"The policy {selected.policy} chose {system.servers} {_servers(system.servers)} of {system.kind} on "
+            f"{system.device}{targets}, for {amount(deployment.size_bytes)}; {shared}."
+        )
+    if system.settings and not deployment.joins:
+        yield f"Its configuration is {', '.join(f'{name}={value}' for name, value in system.settings.items())}."
+    reached = [f"{kind} {_rate(kind, got)}" for kind in KINDS if (got := rate(deployment.expected, kind)) is not None]
+    yield (
+        f"Expected for this job's calls: {', '.join(reached) or 'nothing known'}; its I/O takes "
+        f"{candidate.io_seconds:.3g} s. The ground is {_BASES[candidate.basis]}."
+    )
+    if candidate.reached < 1:
+        yield f"That is {candidate.reached:.0%} of the needed rates: more devices are not free, or bring nothing."
+    yield f"The price is {deployment.price:.4g} node-hours."
+    for other in plan.alternatives[:1]:
+        system = other.deployment.system
+        yield (
+            f"The next candidate is {system.servers} {_servers(system.servers)} on {system.device}: "
+            f"{other.io_seconds:.3g} s of I/O."
+        )
+
+
+def _servers(count: int) -> str:
+    return "server" if count == 1 else "servers"
+
+
+def _rate(kind: Kind, rate: float) -> str:
+    return f"{rate:.4g} operations/s" if kind == "metadata" else f"{amount(rate)}/s"

@@ -1,0 +1,130 @@
+"""The end of a job's storage. No result that was to be staged out is removed without a word of its owner."""
+
+import contextlib
+import shutil
+from pathlib import Path
+
+from weir.provisioning.deployments import Deployment
+from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.lifecycle.record import JobFolder, Phase, State, changed
+from weir.provisioning.lifecycle.setup import places_of
+from weir.store.home import Home
+
+
+def teardown(folder: JobFolder, *, discard: bool = False) -> State:
+    """Unmount the job's store, stop its servers and remove its files; a second call changes nothing.
+
+    A store that other jobs share goes on until the last of them has been torn down.
+
+    Args:
+        folder: Folder of the job.
+        discard: Whether results that were not staged out are removed, too.
+
+    Returns:
+        The state: `ENDED`, or `ENDING` where other jobs still share the store.
+
+    Raises:
+        ProvisioningError: Results were not staged out, and `discard` is not given.
+        StoreError: The store cannot be unmounted or stopped.
+    """
+    deployment = folder.deployment()
+    with folder.locked():
+        state = folder.state()
+        if state.phase is Phase.ENDED:
+            return state
+        left = unsaved(deployment, state)
+        if left and not discard:
+            raise ProvisioningError(
+                f"{deployment.name} has results that were not staged out: {', '.join(left)}",
+                hint=f"`weir job resume {deployment.name}` goes on, and `weir job end {deployment.name} --discard` "
+                "removes them",
+            )
+        state = folder.write(changed(state, phase=Phase.ENDING))
+        folder.credential.unlink(missing_ok=True)
+        if deployment.joins:
+            _leave(folder, deployment)
+        elif _sharers(folder):
+            return state
+        else:
+            _remove(folder, deployment, state)
+        state = folder.write(changed(state, phase=Phase.ENDED, mount=None, kept={}))
+    if deployment.joins:
+        _end_joined(JobFolder(folder.root.parent / deployment.joins))
+    return state
+
+
+def forget(folder: JobFolder) -> None:
+    """Remove the folder of a job that has ended.
+
+    Args:
+        folder: Folder of the job.
+
+    Raises:
+        ProvisioningError: The job's storage has not ended.
+    """
+    with folder.locked():
+        if folder.state().phase is not Phase.ENDED:
+            raise ProvisioningError(f"{folder.root} has not ended", hint="tear it down first")
+        shutil.rmtree(folder.root)
+
+
+def unsaved(deployment: Deployment, state: State) -> list[str]:
+    """Find the results that lie in the job's store, or in its folder, alone.
+
+    Args:
+        deployment: The deployment.
+        state: Its state.
+
+    Returns:
+        Paths inside of the store. A job that never ran has no results.
+    """
+    if state.phase.is_before(Phase.RUNNING) or not state.phase.is_before(Phase.STAGED_OUT):
+        return []
+    return [transfer.source for transfer in deployment.stage_out[state.staged_out :]]
+
+
+def _remove(folder: JobFolder, deployment: Deployment, state: State) -> None:
+    stop(folder.home, discard=True)
+    for place in places_of(deployment, state.servers):
+        # The devices belong to the site, and only the folder that the job's server made is removed.
+        shutil.rmtree(place, ignore_errors=True)
+    for leftover in (folder.home.root, folder.kept):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def stop(home: Home, *, discard: bool) -> None:
+    """Unmount a store and stop its servers, on this machine or on several hosts.
+
+    Args:
+        home: Home of the store, which need not exist.
+        discard: Whether the store's files are removed, too.
+
+    Raises:
+        StoreError: The store cannot be unmounted or stopped.
+    """
+    from weir.deployment import deployment, record
+    from weir.store import lifecycle
+
+    described = record.read(home)
+    if described is not None:
+        deployment.take_down(home, described, force=True, discard=discard)
+    elif home.exists():
+        lifecycle.take_down(home, force=True, discard=discard)
+
+
+def _sharers(folder: JobFolder) -> list[Path]:
+    marks = folder.root / "sharers"
+    return sorted(marks.iterdir()) if marks.is_dir() else []
+
+
+def _leave(folder: JobFolder, deployment: Deployment) -> None:
+    mark = folder.root.parent / deployment.joins / "sharers" / deployment.name
+    mark.unlink(missing_ok=True)
+
+
+def _end_joined(other: JobFolder) -> None:
+    """Take the shared store down where its own job has ended, and this one was its last sharer."""
+    if other.exists() and other.state().phase is Phase.ENDING and not _sharers(other):
+        # The owner's own teardown goes on; another sharer may do so at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            teardown(other)

@@ -1,0 +1,224 @@
+"""The rates that a job needs, and the part of a system's rates that is left under the job's pattern of calls."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from weir.provisioning.identity import Identity
+from weir.provisioning.sslos import Guarantees, Sensitivities
+
+Kind = Literal["read", "write", "metadata"]
+KINDS: tuple[Kind, ...] = ("read", "write", "metadata")
+IO_FRACTION = 0.05
+"""The part of its time that a job may spend in I/O: LuxIO's authors left out jobs below, as storage hardly slows them
+(section III-B, case study)."""
+IO_SECONDS_MIN = 1.0
+"""Time that any job may spend in I/O: nobody waits for a faster store."""
+PROCESS_RATE = 2e9
+"""The greatest rate of a process in bytes per second, as one core copies: few processes have no use of many servers."""
+RATE_MIN = {"read": 1e6, "write": 1e6, "metadata": 10.0}
+"""The least rate that a job needs, in bytes or operations per second: below it no system is told from another."""
+RATE_MAX = {"read": 1e12, "write": 1e12, "metadata": 1e7}
+"""The greatest rate that a job needs: no system of a site is faster."""
+REFERENCE_RATES = {"read": 1e9, "write": 1e9, "metadata": 1e4}
+"""Rates of one server with one NVMe device, by which reads, writes and metadata operations are weighed."""
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The needed rates of a job; None for a kind of work that it does not do."""
+
+    read_bytes_per_second: float | None = None
+    write_bytes_per_second: float | None = None
+    metadata_operations_per_second: float | None = None
+
+    def rate(self, kind: Kind) -> float | None:
+        """The needed rate of one kind of work.
+
+        Args:
+            kind: The kind.
+
+        Returns:
+            The rate; None where the job does no such work.
+        """
+        return _rate(self, kind)
+
+
+def work(identity: Identity, kind: Kind) -> int:
+    """The work of one kind that a job does.
+
+    Args:
+        identity: The job.
+        kind: The kind.
+
+    Returns:
+        Bytes, or metadata operations.
+    """
+    if kind == "metadata":
+        return identity.metadata_operations
+    return identity.read_bytes if kind == "read" else identity.written_bytes
+
+
+def rate(guarantees: Guarantees, kind: Kind) -> float | None:
+    """The guaranteed rate of one kind of work.
+
+    Args:
+        guarantees: The guarantees.
+        kind: The kind.
+
+    Returns:
+        The rate; None where it was not measured.
+    """
+    return _rate(guarantees, kind)
+
+
+def _rate(of: Needs | Guarantees, kind: Kind) -> float | None:
+    if kind == "metadata":
+        return of.metadata_operations_per_second
+    return of.read_bytes_per_second if kind == "read" else of.write_bytes_per_second
+
+
+def needs(identity: Identity) -> Needs:
+    """Find the rates with which a job would spend `IO_FRACTION` of its time in I/O, and at least `IO_SECONDS_MIN`.
+
+    Args:
+        identity: The job.
+
+    Returns:
+        The rates. The computing time of the known run stays as it was; the time in I/O is divided among the kinds of
+        work as one server with an NVMe device would divide it.
+    """
+    computing = identity.seconds * (1.0 - identity.io_fraction)
+    seconds = max(computing * IO_FRACTION / (1.0 - IO_FRACTION), IO_SECONDS_MIN)
+    parts = weights(identity)
+
+    def need(kind: Kind) -> float | None:
+        if kind not in parts:
+            return None
+        wanted = work(identity, kind) / (seconds * parts[kind])
+        most = RATE_MAX[kind] if kind == "metadata" else min(RATE_MAX[kind], PROCESS_RATE * max(identity.processes, 1))
+        return min(max(wanted, RATE_MIN[kind]), most)
+
+    return Needs(
+        read_bytes_per_second=need("read"),
+        write_bytes_per_second=need("write"),
+        metadata_operations_per_second=need("metadata"),
+    )
+
+
+def weights(identity: Identity) -> dict[Kind, float]:
+    """Weigh the kinds of work that a job does, by their times at `REFERENCE_RATES`.
+
+    Args:
+        identity: The job.
+
+    Returns:
+        Parts from 0 to 1 whose sum is 1, of the kinds that the job does; empty for a job without I/O.
+    """
+    times = {kind: work(identity, kind) / REFERENCE_RATES[kind] for kind in KINDS}
+    whole = sum(times.values())
+    return {kind: seconds / whole for kind, seconds in times.items() if seconds > 0}
+
+
+def left(identity: Identity, sensitivities: Sensitivities) -> float:
+    """The part of a guaranteed rate that is left for the calls of a job.
+
+    The time of a byte grows by one over the part that is left under each condition, for the part of the calls that
+    meets the condition; conditions multiply. A condition that was not measured counts as free.
+
+    Args:
+        identity: The job.
+        sensitivities: The storage system's sensitivities.
+
+    Returns:
+        A part from 0 to 1.
+    """
+    factor = 1.0
+    for met, kept in _conditions(identity, sensitivities):
+        if kept is not None and met > 0:
+            factor *= (1.0 - met) + met / min(max(kept, 1e-6), 1.0)
+    return 1.0 / factor
+
+
+def _conditions(identity: Identity, sensitivities: Sensitivities) -> Iterator[tuple[float, float | None]]:
+    """Each condition: the part of the job's calls that meets it, and the part of the rate that is left then."""
+    if identity.read_operations + identity.write_operations == 0:
+        return
+    yield identity.small_fraction, sensitivities.small
+    yield 1.0 - identity.sequential_fraction, sensitivities.random
+    yield identity.shared_fraction, sensitivities.shared_file
+    moved = identity.read_bytes + identity.written_bytes
+    if moved > 0:
+        yield 2.0 * min(identity.read_bytes, identity.written_bytes) / moved, sensitivities.mixed
+
+
+def effective(identity: Identity, guarantees: Guarantees, sensitivities: Sensitivities) -> Guarantees:
+    """The rates of a storage system for the calls of a job.
+
+    Args:
+        identity: The job.
+        guarantees: The guaranteed rates, for sequential calls of at least 1 MB.
+        sensitivities: The sensitivities.
+
+    Returns:
+        The rates; metadata operations have no pattern, so their rate stays.
+    """
+    part = left(identity, sensitivities)
+    read, write = guarantees.read_bytes_per_second, guarantees.write_bytes_per_second
+    return Guarantees(
+        read_bytes_per_second=None if read is None else read * part,
+        write_bytes_per_second=None if write is None else write * part,
+        metadata_operations_per_second=guarantees.metadata_operations_per_second,
+        capacity_bytes=guarantees.capacity_bytes,
+    )
+
+
+def io_seconds(identity: Identity, rates: Guarantees) -> float:
+    """The time of a job's I/O at given rates.
+
+    Args:
+        identity: The job.
+        rates: Effective rates.
+
+    Returns:
+        Seconds. Work whose rate is unknown takes no time, so compare only systems of which the same is known.
+    """
+    total = 0.0
+    for kind in KINDS:
+        reached = rate(rates, kind)
+        if reached:
+            total += work(identity, kind) / reached
+    return total
+
+
+def reached(needs: Needs, rates: Guarantees) -> float:
+    """The least part of a needed rate that is reached.
+
+    Args:
+        needs: The needed rates.
+        rates: The expected rates; a kind of unknown rate counts as reached.
+
+    Returns:
+        A number from 0 to 1.
+    """
+    parts = [1.0]
+    for kind in KINDS:
+        needed, got = needs.rate(kind), rate(rates, kind)
+        if needed and got is not None:
+            parts.append(got / needed)
+    return min(parts)
+
+
+def amount(count: float) -> str:
+    """Write an amount of bytes for people.
+
+    Args:
+        count: Bytes.
+
+    Returns:
+        The amount with a decimal unit.
+    """
+    for factor, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= factor:
+            return f"{count / factor:.4g} {unit}"
+    return f"{count:.0f} bytes"

@@ -1,0 +1,252 @@
+"""The plan of a job's storage: identity, classes, objective, resources and configuration, one deployment."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from weir.provisioning.candidates import Candidate, Task, candidates, pools
+from weir.provisioning.classes import ClassTable
+from weir.provisioning.deployments import Deployment
+from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.identity import Identity
+from weir.provisioning.jobs import Job
+from weir.provisioning.mapping import Coverages, Mapping
+from weir.provisioning.needs import KINDS, Kind, Needs, amount, effective, needs, rate
+from weir.provisioning.performance import PerformanceModel, devices_of
+from weir.provisioning.resources import Resources
+from weir.provisioning.selection import Select, Selected, by_policy
+from weir.provisioning.sslos import Sslo, SsloTable
+from weir.provisioning.wishes import Wishes, of_hints
+
+SIZE_FACTOR = 1.25
+"""Size of a store whose job names none, over the bytes that the job reads and writes: files grow between runs."""
+SIZE_MIN = 1 << 30
+"""Least size of a store whose job names none."""
+
+SECONDS_DEFAULT = 3600.0
+"""Time for which a job holds its storage, where neither its script nor a past run tells."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The deployment of a job, and the way to it."""
+
+    version: int = 1
+    """Version of this document."""
+    identity: Identity
+    mapping: Mapping
+    wishes: Wishes
+    needs: Needs
+    """The rates that the deployment should reach for the job."""
+    selected: Selected
+    alternatives: tuple[Candidate, ...]
+    """The other candidates, the fastest first."""
+
+    @property
+    def deployment(self) -> Deployment:
+        """The deployment."""
+        return self.selected.candidate.deployment
+
+
+class Planner:
+    """Plans of a site: the tables are evaluated once, and each plan only reads them."""
+
+    def __init__(self, classes: ClassTable, sslos: SsloTable, measured: Sequence[Sslo] = ()) -> None:
+        """Prepare the plans.
+
+        Args:
+            classes: Classes of behaviour.
+            sslos: Objectives that jobs are mapped to.
+            measured: Objectives from which the performance model is fitted; those of `sslos` without any.
+        """
+        self._coverages = Coverages(classes.classes, sslos)
+        self._model = PerformanceModel(measured or sslos.sslos)
+        self._select = by_policy()
+
+    @property
+    def model(self) -> PerformanceModel:
+        """The performance model."""
+        return self._model
+
+    def plan(
+        self,
+        identity: Identity,
+        job: Job | None,
+        resources: Resources,
+        *,
+        wishes: Wishes | None = None,
+        select: Select | None = None,
+        name: str = "",
+    ) -> Plan:
+        """Plan the storage of a job.
+
+        Args:
+            identity: The job's behaviour.
+            job: The job as its scheduler knows it; its hints are wishes.
+            resources: The resources.
+            wishes: The wishes; None for those of the job's hints.
+            select: The way to choose; None for the job's policy with default prices and without interference factors.
+            name: Name of the deployment; empty for one that is made of the job.
+
+        Returns:
+            The plan.
+
+        Raises:
+            ProvisioningError: No deployment can serve the job; the error says which wish cannot be met.
+        """
+        wishes = wishes if wishes is not None else of_hints("the job", job.hints if job else {})
+        mapping = self._coverages.map(identity, wishes.semantics)
+        task = Task(
+            name=name or _name(identity, job),
+            identity=identity,
+            behaviour_class="" if mapping.is_default else mapping.best.behaviour_class,
+            sslo=mapping.sslo.name,
+            needs=_task_needs(identity, mapping.sslo, wishes),
+            size_bytes=wishes.directives.size_bytes or _size(identity),
+            seconds=(job.seconds if job else None) or identity.seconds or SECONDS_DEFAULT,
+            measured_devices=devices_of(mapping.sslo.system),
+            wishes=wishes,
+        )
+        found = candidates(task, self._model, pools(resources))
+        if not found and not any(each.deployment.shareable for each in resources.deployments):
+            raise _no_candidate(task, resources)
+        selected = (select or self._select)(task, _fast_enough(found, task), resources, self._model)
+        place = _place(selected.candidate)
+        return Plan(
+            identity=identity,
+            mapping=mapping,
+            wishes=wishes,
+            needs=task.needs,
+            selected=selected,
+            alternatives=tuple(sorted((each for each in found if _place(each) != place), key=_speed)),
+        )
+
+
+def plan(
+    identity: Identity,
+    job: Job | None,
+    resources: Resources,
+    *,
+    classes: ClassTable,
+    sslos: SsloTable,
+    wishes: Wishes | None = None,
+    select: Select | None = None,
+) -> Deployment:
+    """Plan the storage of one job; a program with many jobs keeps a `Planner`.
+
+    Args:
+        identity: The job's behaviour.
+        job: The job as its scheduler knows it; its hints are wishes.
+        resources: The resources.
+        classes: Classes of behaviour.
+        sslos: Objectives that jobs are mapped to.
+        wishes: The wishes; None for those of the job's hints.
+        select: The way to choose; None for the job's policy with default prices and without interference factors.
+
+    Returns:
+        The deployment.
+
+    Raises:
+        ProvisioningError: No deployment can serve the job; the error says which wish cannot be met.
+    """
+    return Planner(classes, sslos).plan(identity, job, resources, wishes=wishes, select=select).deployment
+
+
+def _speed(each: Candidate) -> tuple[float, float, int, str]:
+    return each.io_seconds, each.wait_seconds, _devices(each), each.deployment.system.device
+
+
+def _devices(each: Candidate) -> int:
+    return devices_of(each.deployment.system)
+
+
+def _place(each: Candidate) -> object:
+    return each.deployment.servers, each.deployment.joins
+
+
+def _name(identity: Identity, job: Job | None) -> str:
+    """The program and a short digest: the same job has the same name."""
+    content = msgspec.json.encode((identity, job))
+    digest = hashlib.blake2b(content, digest_size=4).hexdigest()
+    program = re.sub(r"[^A-Za-z0-9]+", "-", identity.program)[:32].strip("-")
+    return f"{program or 'job'}-{digest}"
+
+
+def _size(identity: Identity) -> int:
+    return max(SIZE_MIN, int(SIZE_FACTOR * (identity.read_bytes + identity.written_bytes)))
+
+
+def _task_needs(identity: Identity, sslo: Sslo, wishes: Wishes) -> Needs:
+    """The rates that a deployment should reach: the job's needs as far as the objective gives them, and the user's."""
+    own = needs(identity)
+    given = effective(identity, sslo.guarantees, sslo.sensitivities)
+
+    def needed(kind: Kind) -> float | None:
+        wanted, offered = own.rate(kind), rate(given, kind)
+        # An objective without a measured rate asks for none.
+        return None if wanted is None or offered is None else min(wanted, offered)
+
+    return Needs(
+        read_bytes_per_second=wishes.read_bytes_per_second or needed("read"),
+        write_bytes_per_second=wishes.write_bytes_per_second or needed("write"),
+        metadata_operations_per_second=needed("metadata"),
+    )
+
+
+def _fast_enough(found: Sequence[Candidate], task: Task) -> Sequence[Candidate]:
+    """The candidates that reach the rates that the user asked for."""
+    wishes = task.wishes
+    asked: dict[Kind, float | None] = {
+        "read": wishes.read_bytes_per_second,
+        "write": wishes.write_bytes_per_second,
+    }
+    for kind in KINDS:
+        least = asked.get(kind)
+        if least is None:
+            continue
+        enough = [each for each in found if (rate(each.deployment.expected, kind) or 0.0) >= least * (1 - 1e-9)]
+        if not found:
+            break
+        if not enough:
+            best = max(found, key=lambda each: rate(each.deployment.expected, kind) or 0.0)
+            system = best.deployment.system
+            raise ProvisioningError(
+                f"no deployment {kind}s {amount(least)}/s: the fastest reaches"
+                f" {amount(rate(best.deployment.expected, kind) or 0.0)}/s by {system.servers} of {system.device}",
+                hint=f"ask for a lower `{kind}`, or let the plan use more devices",
+            )
+        found = enough
+    return found
+
+
+def _no_candidate(task: Task, resources: Resources) -> ProvisioningError:
+    """The reason why nothing can serve a job."""
+    nodes = [node for node in resources.nodes if node.usable and node.devices]
+    if not nodes:
+        return ProvisioningError(
+            "the resources have no usable node with a device",
+            hint="name nodes with devices in the resource model, or use --local",
+        )
+    kinds = task.wishes.devices
+    if kinds and not set(kinds) & set(resources.kinds):
+        return ProvisioningError(
+            f"no usable node has a device of class {' or '.join(kinds)}",
+            hint=f"the classes of the resources are {', '.join(resources.kinds)}",
+        )
+    room: dict[str, int] = {}
+    for node in nodes:
+        for device in node.devices:
+            if not kinds or device.kind in kinds:
+                room[device.kind] = room.get(device.kind, 0) + device.room
+    kind = max(sorted(room), key=lambda each: room[each])
+    if room[kind] >= task.size_bytes:
+        return ProvisioningError(
+            f"devices of class {kind} have room for {amount(task.size_bytes)} together, and not in equal targets, or"
+            " nothing is known of their rates",
+            hint="give the devices' rates in the resource model, or ask for a smaller `size`",
+        )
+    return ProvisioningError(
+        f"no class of devices has room for {amount(task.size_bytes)}: {kind} has the most, {amount(room[kind])}",
+        hint="ask for a smaller `size`",
+    )

@@ -1,0 +1,218 @@
+"""The choice among candidates and existing deployments: the policies of `policies.py`, with prices and interference."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from weir.provisioning import leases, policies, prices
+from weir.provisioning.candidates import ENOUGH, Candidate, Task
+from weir.provisioning.deployments import Policy
+from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.interference_factors import FactorTable, Neighbour
+from weir.provisioning.needs import effective, io_seconds, reached
+from weir.provisioning.performance import PerformanceModel, devices_of
+from weir.provisioning.prices import PriceList, Tier
+from weir.provisioning.resources import Resources, Running
+from weir.provisioning.sslos import Guarantees
+
+COSTS: Mapping[str, float] = {"disk": 0.02, "hdd": 0.02, "ssd": 0.05, "nvme": 0.1, "pmem": 0.4, "memory": 0.4}
+"""Node-hours of one device for one hour, where the administrator sets no prices. Only their order counts: a faster
+class costs more, and PMEM and memory are kept for the jobs that need them."""
+COST_DEFAULT = 0.1
+"""The same, of a class that has no cost."""
+
+
+class Selected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The chosen storage."""
+
+    candidate: Candidate
+    """Its deployment has its price and slowdown, and joins the existing one where that was chosen."""
+    policy: Policy
+    """The policy that found it: the one that was asked, or one of its fallbacks."""
+    passed_over: tuple[str, ...] = ()
+    """Reasons against the existing deployments that were not joined, in words."""
+
+
+Select = Callable[[Task, Sequence[Candidate], Resources, PerformanceModel], Selected]
+"""A way to choose: it gets the candidates, of which there may be none, and the resources, and raises
+`ProvisioningError` where it permits nothing."""
+
+
+def by_policy(price_list: PriceList | None = None, factors: FactorTable | None = None) -> Select:
+    """Choose by the policy of the job.
+
+    Args:
+        price_list: Prices of the administrator; None for `COSTS`. Counts of devices are taken from the resources.
+        factors: Interference factors; None where none were measured, and then no job joins another's storage.
+
+    Returns:
+        The way to choose.
+    """
+    given = price_list or PriceList(
+        tiers=tuple(Tier(device=device, cost=cost, total=0, free=0) for device, cost in COSTS.items()),
+        default_cost=COST_DEFAULT,
+    )
+    prices.check(given)
+    known = factors or FactorTable(source="", conditions="", factors=())
+
+    def select(task: Task, found: Sequence[Candidate], resources: Resources, model: PerformanceModel) -> Selected:
+        return _select(task, found, resources, model, _counted(given, resources), known)
+
+    return select
+
+
+def _counted(price_list: PriceList, resources: Resources) -> PriceList:
+    """The prices with the devices that the resources have."""
+    total: dict[str, int] = {}
+    free: dict[str, int] = {}
+    for node in resources.nodes:
+        for device in node.devices:
+            total[device.kind] = total.get(device.kind, 0) + 1
+            held = not node.usable or node.free_in_seconds > 0 or device.room == 0
+            free[device.kind] = free.get(device.kind, 0) + (not held)
+    tiers = tuple(
+        # A class of which nothing is free has the price of its last device: who waits for it pays as much.
+        Tier(device=tier.device, cost=tier.cost, total=total[tier.device], free=max(1, free[tier.device]))
+        for tier in price_list.tiers
+        if tier.device in total
+    )
+    return msgspec.structs.replace(price_list, tiers=tiers)
+
+
+def _select(
+    task: Task,
+    found: Sequence[Candidate],
+    resources: Resources,
+    model: PerformanceModel,
+    price_list: PriceList,
+    factors: FactorTable,
+) -> Selected:
+    offers = {f"{place}": each for place, each in enumerate(found)}
+    running = {each.deployment.name: each for each in resources.deployments if _is_wanted(task, each)}
+
+    def choose(among: Mapping[str, Candidate]) -> policies.Choice:
+        return policies.choose(
+            _request(task),
+            [_offer(name, each, task, price_list) for name, each in among.items()],
+            [_existing(each) for each in running.values()],
+            now=0.0,
+            factors=factors,
+            prices=price_list,
+        )
+
+    adequate = _adequate(task, offers)
+    try:
+        choice = choose(adequate)
+    except ProvisioningError:
+        # A budget or window may rule the adequate ones out; less is better than nothing.
+        choice = choose(offers)
+    chosen = _joined(task, running[choice.joins], model) if choice.joins else offers[choice.candidate]
+    deployment = msgspec.structs.replace(
+        chosen.deployment,
+        shareable=choice.shareable,
+        slowdown=choice.slowdown,
+        price=choice.price,
+    )
+    return Selected(
+        candidate=msgspec.structs.replace(chosen, deployment=deployment, wait_seconds=choice.starts_at),
+        policy=choice.policy,
+        passed_over=choice.passed_over,
+    )
+
+
+def _adequate(task: Task, offers: Mapping[str, Candidate]) -> dict[str, Candidate]:
+    """The candidates that reach the needed rates, or come nearest: a policy weighs prices among these alone.
+
+    Those that are there within the job's window are compared among themselves, and so are those that come later.
+    """
+    window = task.wishes.directives.window_seconds or 0.0
+    able = {
+        name: each
+        for name, each in offers.items()
+        if not policies.unmet(task.wishes.semantics, each.deployment.semantics)
+    }
+    best: dict[bool, float] = {}
+    for each in able.values():
+        late = each.wait_seconds > window
+        best[late] = max(best.get(late, 0.0), each.reached)
+    return {
+        name: each for name, each in able.items() if each.reached * ENOUGH >= best[each.wait_seconds > window]
+    } or dict(offers)
+
+
+def _is_wanted(task: Task, running: Running) -> bool:
+    system = running.deployment.system
+    return not running.deployment.joins and (not task.wishes.devices or system.device in task.wishes.devices)
+
+
+def _request(task: Task) -> policies.Request:
+    wishes = task.wishes
+    return policies.Request(
+        name=task.name,
+        policy=wishes.policy,
+        load=Neighbour(behaviour_class=task.behaviour_class, processes=task.identity.processes),
+        size_bytes=task.size_bytes,
+        seconds=task.seconds,
+        guarantees=Guarantees(**msgspec.structs.asdict(task.needs)),
+        semantics=wishes.semantics,
+        slowdown_max=wishes.slowdown_max,
+        window_seconds=wishes.directives.window_seconds or 0.0,
+        budget=wishes.directives.budget,
+    )
+
+
+def _offer(name: str, candidate: Candidate, task: Task, price_list: PriceList) -> policies.Candidate:
+    deployment = candidate.deployment
+    devices = {deployment.system.device: devices_of(deployment.system)}
+    price, shared = (
+        prices.deployment_price(devices, task.seconds, price_list, shareable=shareable) for shareable in (False, True)
+    )
+    return policies.Candidate(
+        name=name,
+        semantics=deployment.semantics,
+        guarantees=deployment.expected,
+        size_bytes=deployment.expected.capacity_bytes or deployment.size_bytes,
+        io_seconds=candidate.io_seconds,
+        starts_at=candidate.wait_seconds,
+        price=price,
+        shared_price=shared,
+    )
+
+
+def _existing(running: Running) -> leases.Existing:
+    return msgspec.structs.replace(
+        leases.existing(running.deployment, price_per_hour=running.price_per_hour, ready_at=running.ready_in_seconds),
+        draining=running.draining,
+        until=running.until_in_seconds,
+        sharers=running.sharers,
+        idle_since=None if running.idle_for_seconds is None else -running.idle_for_seconds,
+    )
+
+
+def _joined(task: Task, running: Running, model: PerformanceModel) -> Candidate:
+    """The existing deployment as the job sees it."""
+    there = running.deployment
+    expected = model.expect(there.system)
+    rates = there.expected
+    if expected is not None:
+        rates = effective(task.identity, expected.guarantees, expected.sensitivities)
+    return Candidate(
+        deployment=msgspec.structs.replace(
+            there,
+            name=task.name,
+            identity=task.identity.name,
+            behaviour_class=task.behaviour_class,
+            sslo=task.sslo,
+            policy=task.wishes.policy,
+            servers=(),
+            joins=there.name,
+            size_bytes=task.size_bytes,
+            expected=rates,
+            stage_in=task.wishes.directives.stage_in,
+            stage_out=task.wishes.directives.stage_out,
+        ),
+        io_seconds=io_seconds(task.identity, rates),
+        wait_seconds=running.ready_in_seconds,
+        reached=reached(task.needs, rates),
+        basis=expected.basis if expected is not None else "measured",
+    )

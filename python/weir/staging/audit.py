@@ -1,0 +1,82 @@
+"""The last walk of a copy: each name of the source has its equal at the destination, and folders are made durable."""
+
+import errno
+import os
+import stat
+
+from weir.staging.metadata import apply_to_file
+from weir.staging.places import below, names_in
+from weir.staging.small_files import Entry, Trees
+
+_COARSE_NS = 10_000_000
+_COARSE_DIFFERENCE_NS = 2_000_000_000
+"""Unit of the times of file systems that do not keep nanoseconds, and the largest difference there (FAT)."""
+
+
+def audit(trees: Trees, single: Entry | None) -> bool:
+    """Compare a copy with its source by names, kinds, sizes and times, and finish its folders.
+
+    Args:
+        trees: The two trees.
+        single: The file, where the copy is one file.
+
+    Returns:
+        Whether they are equal; they are not where the source has changed since it was walked through.
+
+    Raises:
+        OSError: A folder cannot be read or made durable.
+    """
+    if single is not None:
+        status = os.stat(single.source, dir_fd=trees.source, follow_symlinks=False)
+        return _is_equal(trees.source, single.source, status, trees.target, single.name)
+    ahead: list[tuple[tuple[bytes, ...], bool]] = [((), False)]
+    while ahead:
+        parts, is_compared = ahead.pop()
+        if is_compared:
+            # Its folders are finished by now: a folder may close itself to its owner, too.
+            _finish(trees, parts)
+            continue
+        try:
+            with below(trees.source, parts) as source, below(trees.target, parts) as target:
+                ahead.append((parts, True))
+                for name, status in names_in(source):
+                    if stat.S_ISDIR(status.st_mode):
+                        ahead.append(((*parts, name), False))
+                    elif not _is_equal(source, name, status, target, name):
+                        return False
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+    return True
+
+
+def _finish(trees: Trees, parts: tuple[bytes, ...]) -> None:
+    with below(trees.source, parts) as source, below(trees.target, parts) as target:
+        try:
+            apply_to_file(target, os.fstat(source))
+        except PermissionError:
+            # A folder of another user, which was there before, keeps its owner's mode and times.
+            if os.fstat(target).st_uid == os.geteuid():
+                raise
+        os.fsync(target)
+
+
+def _is_equal(source: int, name: bytes, status: os.stat_result, target: int, copied: bytes) -> bool:
+    kind = stat.S_IFMT(status.st_mode)
+    if kind not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFIFO):
+        return True
+    try:
+        present = os.stat(copied, dir_fd=target, follow_symlinks=False)
+        if stat.S_IFMT(present.st_mode) != kind:
+            return False
+        if kind == stat.S_IFLNK:
+            return os.readlink(copied, dir_fd=target) == os.readlink(name, dir_fd=source)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EINVAL):
+            return False
+        raise
+    return kind != stat.S_IFREG or (present.st_size == status.st_size and _is_same_time(status, present))
+
+
+def _is_same_time(source: os.stat_result, present: os.stat_result) -> bool:
+    difference = abs(source.st_mtime_ns - present.st_mtime_ns)
+    return difference == 0 or (difference < _COARSE_DIFFERENCE_NS and present.st_mtime_ns % _COARSE_NS == 0)

@@ -1,0 +1,85 @@
+"""Owner, mode and times of copied files, and the mark by which a copied file is known."""
+
+import os
+import stat
+from pathlib import Path
+
+_DOUBT_NS = 120 * 1_000_000_000
+"""A source that changed less than this before the copy began may have changed after it was read, by another clock."""
+
+
+def apply_to_file(file: int, status: os.stat_result) -> None:
+    """Give an open file or folder the owner, mode and times of its source.
+
+    Args:
+        file: Descriptor of the file.
+        status: Status of the source.
+
+    Raises:
+        OSError: The file system refuses.
+    """
+    keeps_owner = _keep_owner(file, status)
+    os.fchmod(file, _mode(status, keeps_owner=keeps_owner))
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def apply_to_link(folder: int, name: bytes, status: os.stat_result) -> None:
+    """Give a link or pipe the owner and times of its source, and a pipe the mode.
+
+    Args:
+        folder: Descriptor of the folder.
+        name: Name of the link or pipe.
+        status: Status of the source.
+
+    Raises:
+        OSError: The file system refuses.
+    """
+    if os.geteuid() == 0:
+        os.chown(name, status.st_uid, status.st_gid, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISFIFO(status.st_mode):
+        pipe = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            if stat.S_ISFIFO(os.fstat(pipe).st_mode):
+                Path(f"/proc/self/fd/{pipe}").chmod(stat.S_IMODE(status.st_mode) & 0o777)
+        finally:
+            os.close(pipe)
+    os.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=folder, follow_symlinks=False)
+
+
+def is_done(source: os.stat_result, present: os.stat_result, begun_ns: int) -> bool:
+    """Decide whether a file was copied by this copy before.
+
+    No file gets its name before it was verified, so a file that came there since the copy began, with size and
+    modification time of its source, is that source. The file's time of change is the destination's own, which no user
+    can set.
+
+    Args:
+        source: Status of the source.
+        present: Status of the file at the destination.
+        begun_ns: Moment at which the copy began, by the destination's clock.
+
+    Returns:
+        Whether the file is done. A source that may have changed since is no proof.
+    """
+    return (
+        source.st_size == present.st_size
+        and source.st_mtime_ns == present.st_mtime_ns
+        and present.st_ctime_ns >= begun_ns
+        and source.st_ctime_ns < begun_ns - _DOUBT_NS
+    )
+
+
+def _keep_owner(file: int, status: os.stat_result) -> bool:
+    present = os.fstat(file)
+    if (present.st_uid, present.st_gid) == (status.st_uid, status.st_gid):
+        return True
+    if os.geteuid() != 0:
+        return False
+    os.fchown(file, status.st_uid, status.st_gid)
+    return True
+
+
+def _mode(status: os.stat_result, *, keeps_owner: bool) -> int:
+    """The mode of the source. Another user's program must not run with the rights of the copy's owner."""
+    mode = stat.S_IMODE(status.st_mode)
+    return mode if keeps_owner else mode & ~(stat.S_ISUID | stat.S_ISGID)

@@ -1,0 +1,104 @@
+"""A copy in a process of its own, in the environment and with the rights of a job."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from weir.staging.errors import StagingError
+from weir.staging.reports import Progress, Report
+
+_STOP_SECONDS = 60.0
+"""Longest time until a copy that was asked to stop has finished its block, also on a slow store."""
+_LINE_BYTES_MAX = 1 << 20
+"""Longest line of a copying process: its report names at most 100 files."""
+
+Owner = tuple[int, int, tuple[int, ...]]
+"""Uid, gid and further groups of a process."""
+
+
+def move(
+    source: Path,
+    destination: Path,
+    *,
+    environment: Mapping[str, str],
+    owner: Owner | None = None,
+    workers: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Copy as `copying.copy` does, in a process of its own.
+
+    Args:
+        source: A file or folder, as a program in the environment sees it.
+        destination: Name of the copy.
+        environment: Variables of the process, which name the store.
+        owner: The user whose rights the copy has; None is this process's.
+        workers: Number of workers; None is the usual one.
+        progress: Called with the progress.
+
+    Returns:
+        The counts.
+
+    Raises:
+        StagingError: The copy is not done. Whatever was copied is kept, and the same call goes on.
+    """
+    command: list[str | bytes] = [sys.executable, "-m", "weir.staging", os.fsencode(source), os.fsencode(destination)]
+    if workers is not None:
+        command.append(str(workers))
+    rights: dict[str, Any] = {}
+    if owner is not None and owner[0] != os.geteuid():
+        rights = {"user": owner[0], "group": owner[1], "extra_groups": list(owner[2])}
+    child = subprocess.Popen(
+        command,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        # Ctrl-C at a terminal reaches the caller alone, who decides.
+        start_new_session=True,
+        cwd="/",
+        **rights,
+    )
+    try:
+        return _followed(child, source, destination, progress)
+    finally:
+        _end(child)
+
+
+def _followed(
+    child: "subprocess.Popen[bytes]", source: Path, destination: Path, progress: Callable[[Progress], None] | None
+) -> Report:
+    if child.stdout is None:
+        raise ValueError("the copying process was started without a pipe")
+    while line := child.stdout.readline(_LINE_BYTES_MAX):
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if "progress" in told and progress is not None:
+            progress(Progress(**told["progress"]))
+        elif "error" in told:
+            words = told["error"]
+            raise StagingError(words["message"], hint=words["hint"], is_missing=words["missing"], is_full=words["full"])
+        elif "report" in told:
+            return Report(**{**told["report"], "left_out": tuple(told["report"]["left_out"])})
+    code = child.wait()
+    raise StagingError(
+        f"the process that copied {source} to {destination} ended with code {code}",
+        hint="what was copied is kept, and the same command goes on",
+    )
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    if child.stdout is not None:
+        child.stdout.close()
+    try:
+        if child.poll() is None:
+            child.terminate()
+            child.wait(_STOP_SECONDS)
+    except BaseException:
+        child.kill()
+        child.wait()
+        raise
