@@ -152,8 +152,9 @@ class Site:
         }
         command = self.controller.run(
             *store.program(self.uid), "planner", "--socket", str(self.socket), "--state", str(self.root / "state"),
-            "--resources", str(self.root / "resources.toml"),
+            "--resources", str(self.root / "resources.toml"), *os.environ.get("TEMP_STEPS", "").split(),
         )  # fmt: skip
+        variables["PYTHONPATH"] += ":/tmp/slurmx/steps"
         with (self.root / "planner.log").open("ab") as log:
             self._planner = subprocess.Popen(
                 command, env=variables, stdout=log, stderr=log, cwd="/", start_new_session=True

@@ -1,8 +1,5 @@
 """Storage of jobs under Slurm: asked for by `#WEIR` lines, set up, filled, used, emptied and ended by real daemons."""
 
-import os
-import re
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
