@@ -1,6 +1,7 @@
 """`weir planner`: the resident service that plans storage for jobs."""
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -75,6 +76,13 @@ def _database(text: str) -> None:
     show_default=True,
     help="Time for which a bad node is left out.",
 )
+@click.option(
+    "--reach",
+    type=click.Choice(["auto", "local", "ssh"]),
+    default="auto",
+    show_default=True,
+    help="Way to the servers' nodes: auto takes ssh for other machines, local starts all servers on this one.",
+)
 @click.option("--steps", metavar="MODULE", default="weir.planner.lifecycle", hidden=True)
 def planner(
     socket: Path | None,
@@ -84,6 +92,7 @@ def planner(
     scheduler_user: str | None,
     replans: int,
     quarantine: str,
+    reach: Literal["auto", "local", "ssh"],
     steps: str,
 ) -> None:
     """Plan storage for jobs on request, and keep their deployments through their lives, in the foreground.
@@ -106,6 +115,7 @@ def planner(
             resources=resources.absolute(),
             scheduler_user=None if scheduler_user is None else _user(scheduler_user),
             steps=steps,
+            reach=reach,
             replans_max=replans,
             quarantine_seconds=values.duration(quarantine),
         )

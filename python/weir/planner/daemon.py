@@ -60,7 +60,7 @@ async def _run(settings: Settings) -> None:
         await ledger.load()
         site = Site(ledger, _model(settings))
         plans = Plans(ledger, site, helpers)
-        steps = Steps(settings.steps, folders)
+        steps = Steps(settings.steps, folders, settings.reach)
         lives = Lives(ledger, plans, site, steps, settings)
         service = Service(settings, ledger, plans, site, steps, lives)
         server = Server(service, settings.scheduler_user)

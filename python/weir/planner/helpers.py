@@ -15,7 +15,7 @@ from weir.planner.errors import PlannerError
 from weir.planner.site import Snapshot
 from weir.planner.users import User, process_environment, process_rights
 from weir.planner.work import AnyWork, Done, Identify, Load, MakePlan, Read
-from weir.provisioning.deployments import Deployment, Policy
+from weir.provisioning.deployments import Deployment
 from weir.provisioning.directives import Directives
 from weir.provisioning.identity import Identity
 from weir.provisioning.jobs import Job
@@ -179,7 +179,7 @@ class Helpers:
         return done.identity, done.seconds
 
     async def plan(
-        self, snapshot: Snapshot, identity: Identity, job: Job, *, name: str, policy: Policy | None
+        self, snapshot: Snapshot, identity: Identity, job: Job, directives: Directives
     ) -> tuple[Deployment, float]:
         """Plan the storage of a job.
 
@@ -187,8 +187,7 @@ class Helpers:
             snapshot: The storage that the user may use.
             identity: The job's behaviour.
             job: The job.
-            name: Name of the deployment; empty for one that is made of the job.
-            policy: Pace of sharing; None for the one of the job's hints.
+            directives: The wishes of its user.
 
         Returns:
             The deployment, and the time in seconds.
@@ -198,7 +197,7 @@ class Helpers:
         """
         helper = min(self._planners, key=lambda each: (each.waiting, each.loaded != snapshot.digest))
         load = Load(digest=snapshot.digest, resources=msgspec.Raw(snapshot.document))
-        wanted = MakePlan(digest=snapshot.digest, name=name, identity=identity, job=job, policy=policy)
+        wanted = MakePlan(digest=snapshot.digest, identity=identity, job=job, directives=directives)
         done = await helper.do(load, wanted)
         assert done.deployment is not None
         return done.deployment, done.seconds

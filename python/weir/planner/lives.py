@@ -1,9 +1,11 @@
 """The lives of deployments: each goes on by itself, step by step, until its goal, and begins again where it was."""
 
 import asyncio
+import logging
 
 import msgspec
 
+from weir.errors import WeirError
 from weir.planner.errors import PlannerError
 from weir.planner.ledger import Key, Ledger, now
 from weir.planner.plans import Plans
@@ -21,9 +23,8 @@ from weir.planner.settings import Settings
 from weir.planner.site import Site
 from weir.planner.step import Outcome
 from weir.planner.steps import Steps
-from weir.planner.users import user
-from weir.provisioning.errors import ProvisioningError
 
+_LOG = logging.getLogger("weir.planner")
 _LOOK_SECONDS = 60.0
 """Longest sleep before a deadline is looked at again: the clock of the machine may be set."""
 
@@ -94,8 +95,13 @@ class Lives:
                     await self._tear_down(record, seen)
                 elif step != "setup" or await self._is_ready(record, seen):
                     await self._take(record, step)
-            except (PlannerError, ProvisioningError) as error:
+            except WeirError as error:
                 await self._fail(record, error.message, error.hint)
+                return
+            except Exception as error:
+                # A fault of the planner's own fails this deployment where people see it, and no other one.
+                _LOG.exception("deployment %s of user %d failed", record.name, record.uid)
+                await self._fail(record, f"the planner failed: {type(error).__name__}", "its log tells why")
                 return
 
     async def _fail(self, record: Record, message: str, hint: str) -> None:
@@ -138,7 +144,7 @@ class Lives:
         return True
 
     async def _replan(self, record: Record, *, left_out: tuple[str, ...] = ()) -> None:
-        deployment = await self._plans.again(record, user(record.uid), left_out=left_out)
+        deployment = await self._plans.again(record, left_out=left_out)
         await self._ledger.change(record.key, lambda each: replanned(each, deployment, left_out, now=now()))
 
     async def _is_ready(self, record: Record, seen: int) -> bool:
@@ -183,7 +189,7 @@ class Lives:
         snapshot = self._site.snapshot(record.uid, nodes=record.nodes, left_out=record.left_out)
         if left <= 0 or snapshot.resources.deployments:
             try:
-                deployment = await self._plans.again(record, user(record.uid), policy="interference")
+                deployment = await self._plans.again(record, policy="interference")
             except PlannerError:
                 if left <= 0:
                     raise

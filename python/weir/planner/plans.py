@@ -33,7 +33,6 @@ class Asked:
     directives: Directives
     identity: Identity | None = None
     log: str = ""
-    policy: Policy | None = None
 
     @property
     def key(self) -> str:
@@ -115,7 +114,7 @@ class Plans:
             deployment = known.deployment
         else:
             planned = time.perf_counter()
-            deployment = await self._plan(asked, identity, snapshot)
+            deployment = await self._plan(asked.job, asked.directives, identity, snapshot)
             plan_seconds = time.perf_counter() - planned
             self._ledger.remember(
                 asked.user.uid,
@@ -130,13 +129,12 @@ class Plans:
         return Made(identity, deployment, snapshot, known is not None, times)
 
     async def again(
-        self, record: Record, user: User, *, left_out: tuple[str, ...] = (), policy: Policy | None = None
+        self, record: Record, *, left_out: tuple[str, ...] = (), policy: Policy | None = None
     ) -> Deployment:
         """Plan the storage of a deployment again.
 
         Args:
             record: The deployment.
-            user: Its user.
             left_out: Further nodes that may not serve.
             policy: Pace of sharing; None for the one that was asked for.
 
@@ -148,14 +146,11 @@ class Plans:
         """
         nodes_out = tuple(sorted({*record.left_out, *left_out}))
         snapshot = self._site.snapshot(record.uid, nodes=record.nodes, left_out=nodes_out)
-        asked = Asked(user=user, job=record.asked, directives=Directives(), policy=policy or record.policy)
-        deployment = await self._plan(asked, record.identity, snapshot)
-        return msgspec.structs.replace(
-            deployment,
-            name=record.name,
-            stage_in=record.deployment.stage_in,
-            stage_out=record.deployment.stage_out,
-        )
+        directives = record.directives
+        if policy is not None:
+            directives = msgspec.structs.replace(directives, policy=policy)
+        deployment = await self._plan(record.asked, directives, record.identity, snapshot)
+        return msgspec.structs.replace(deployment, name=record.name)
 
     async def _identity(self, asked: Asked, known: KnownJob | None) -> tuple[Identity, float]:
         if asked.identity is not None:
@@ -173,15 +168,13 @@ class Plans:
         identity, _ = await self._helpers.identify(asked.user, log, asked.job)
         return identity, time.perf_counter() - begin
 
-    async def _plan(self, asked: Asked, identity: Identity, snapshot: Snapshot) -> Deployment:
-        deployment, _ = await self._helpers.plan(snapshot, identity, asked.job, name="", policy=asked.policy)
+    async def _plan(self, job: Job, directives: Directives, identity: Identity, snapshot: Snapshot) -> Deployment:
+        deployment, _ = await self._helpers.plan(snapshot, identity, job, directives)
         self._site.check(deployment, snapshot)
-        return msgspec.structs.replace(
-            deployment, stage_in=asked.directives.stage_in, stage_out=asked.directives.stage_out
-        )
+        return deployment
 
 
 def _conditions(snapshot: Snapshot, asked: Asked, identity: Identity) -> str:
     """Digest of all that a plan depends on."""
-    parts = (snapshot.digest, asked.job, asked.directives, asked.policy, identity)
+    parts = (snapshot.digest, asked.job, asked.directives, identity)
     return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()

@@ -7,7 +7,8 @@ import msgspec
 
 from weir.planner.errors import PlannerError
 from weir.planner.protocol import State, Step, Summary
-from weir.provisioning.deployments import Deployment, Policy
+from weir.provisioning.deployments import Deployment
+from weir.provisioning.directives import Directives
 from weir.provisioning.identity import Identity
 from weir.provisioning.jobs import Job
 
@@ -44,8 +45,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     identity: Identity
     asked: Job
     """The job that asked."""
-    policy: Policy | None = None
-    """Pace of sharing that the request named."""
+    directives: Directives
+    """The wishes of the job's user."""
     created: float
     changed: float
     done: Step | Literal[""] = ""
@@ -185,7 +186,7 @@ def _reached(done: str, *, before: Step) -> bool:
     if before == "teardown":
         return True
     if before == "stage_out":
-        return done in ("setup", "stage_in", "environment")
+        return done in ("stage_in", "environment")
     return done in ("stage_in", "environment")
 
 
@@ -217,7 +218,7 @@ def asked_for(record: Record, step: Step, *, now: float, nodes: tuple[str, ...] 
     if step == "stage_out" and not (record.staged_out or _reached(record.done, before="stage_out")):
         raise PlannerError(
             f"deployment {record.name} is {record.state}, and has no storage to stage out of",
-            hint="`setup` and `stage_in` come first",
+            hint="`stage_in` comes first",
             code="conflict",
         )
     is_there = _place(record.done) >= _place(step) and step != "environment"
@@ -269,7 +270,7 @@ def succeeded(record: Record, step: Step, *, now: float, environment: Mapping[st
     Returns:
         The deployment behind the step.
     """
-    return msgspec.structs.replace(
+    made = msgspec.structs.replace(
         record,
         done=step,
         step="",
@@ -278,8 +279,10 @@ def succeeded(record: Record, step: Step, *, now: float, environment: Mapping[st
         ran=record.ran or step == "environment",
         staged_out=record.staged_out or step == "stage_out",
         environment=record.environment if environment is None else dict(environment),
-        **({"kept": False, "lease_until": None, "environment": {}} if step == "teardown" else {}),
     )
+    if step == "teardown":
+        made = msgspec.structs.replace(made, kept=False, lease_until=None, window_until=None, environment={})
+    return made
 
 
 def broken(record: Record, step: Step, message: str, hint: str, *, now: float) -> Record:

@@ -107,8 +107,9 @@ class Service:
             job = msgspec.structs.replace(job, nodes=request.nodes)
         if not job.command and request.identity is not None:
             job = msgspec.structs.replace(job, command=(request.identity.program,))
-        policy = request.policy or directives.policy
-        return Asked(account, job, directives, identity=request.identity, log=request.log, policy=policy)
+        if request.policy is not None:
+            directives = msgspec.structs.replace(directives, policy=request.policy)
+        return Asked(account, job, directives, identity=request.identity, log=request.log)
 
     def _check_unchanged(self, made: Made) -> None:
         if self._ledger.holdings != made.snapshot.holdings:
@@ -227,7 +228,7 @@ class _OvertakenError(Exception):
 def _record(request: protocol.Plan, asked: Asked, made: Made) -> Record:
     moment = now()
     window = asked.directives.window_seconds or 0.0
-    waits = asked.policy == "utilization" and window > 0 and not made.deployment.joins
+    waits = asked.directives.policy == "utilization" and window > 0 and not made.deployment.joins
     return Record(
         uid=asked.user.uid,
         gid=asked.user.gid,
@@ -236,7 +237,7 @@ def _record(request: protocol.Plan, asked: Asked, made: Made) -> Record:
         deployment=made.deployment,
         identity=made.identity,
         asked=asked.job,
-        policy=asked.policy,
+        directives=asked.directives,
         created=moment,
         changed=moment,
         window_until=moment + window if waits else None,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 CLIENTS_MAX = 512
 """Connections at once: each may hold a request in memory."""
@@ -22,6 +23,9 @@ STEPS_PER_USER_MAX = 16
 STEP_SECONDS_MAX = 86_400.0
 """Longest time of a step: some hundred terabytes can be copied in a day."""
 
+Reach = Literal["auto", "local", "ssh"]
+"""Ways to the nodes of servers: `local` starts all of them on this machine."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -39,6 +43,8 @@ class Settings:
     """The user who may act for others, beside root."""
     steps: str = "weir.planner.lifecycle"
     """Module of the functions of steps."""
+    reach: Reach = "auto"
+    """The way to the nodes of servers."""
     replans_max: int = 3
     """Times that a deployment is planned again."""
     quarantine_seconds: float = 3600.0

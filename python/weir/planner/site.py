@@ -13,12 +13,16 @@ from weir.planner.protocol import Pool, PoolList
 from weir.planner.records import ADMINISTRATOR, Fault, Record
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.interference_factors import Neighbour
+from weir.provisioning.leases import Sharer
 from weir.provisioning.resources import Device, Node, Resources, Running, read_resources
 
 GRANULARITY_BYTES = 1 << 20
 """Sizes of targets are multiples."""
 USERS_FOR_ALL = 2
 """A node that failed deployments of so many users is left out for everybody. One user alone could blame any node."""
+SLOWDOWN_MAX = 1.5
+"""Greatest slowdown of a job by later sharers, where its user names none."""
 _SNAPSHOTS_MAX = 256
 """Snapshots in memory, of one user each."""
 
@@ -164,15 +168,23 @@ class Site:
         return Snapshot(resources, document, digest, self._ledger.holdings)
 
     def _running(self, record: Record) -> Running:
-        sharers = self._ledger.sharers(record)
-        own = 0 if record.kept else record.deployment.size_bytes
-        used = sum(each.deployment.size_bytes for each in sharers)
-        # A kept store has the room of the job that it was made for.
-        free = max(sum(taken(record.deployment).values()) - own - used, 0)
-        classes = [each.deployment.behaviour_class for each in ([] if record.kept else [record]) + sharers]
+        """A store as later jobs see it. The clock of leases is the planner's, so nothing of it stands here."""
+        using = [*([] if record.kept else [record]), *self._ledger.sharers(record)]
+        capacity = max(record.deployment.size_bytes, sum(taken(record.deployment).values()))
         return Running(
-            deployment=record.deployment, free_bytes=free, behaviour_classes=tuple(name for name in classes if name)
+            deployment=msgspec.structs.replace(record.deployment, size_bytes=capacity),
+            sharers=tuple(_sharer(each) for each in sorted(using, key=lambda each: each.name)),
         )
+
+
+def _sharer(record: Record) -> Sharer:
+    load = Neighbour(behaviour_class=record.deployment.behaviour_class, processes=record.identity.processes)
+    return Sharer(
+        name=record.name,
+        load=load,
+        slowdown_max=record.directives.slowdown or SLOWDOWN_MAX,
+        size_bytes=record.deployment.size_bytes,
+    )
 
 
 def taken(deployment: Deployment) -> dict[tuple[str, str], int]:

@@ -16,7 +16,7 @@ import threading
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -29,12 +29,24 @@ _LOCK_SECONDS = 60.0
 _LOG_BYTES_MAX = 4 << 20
 
 
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a step has to know beside the deployment."""
+
+    job: str = ""
+    """The job as its scheduler names it."""
+    nodes: int = 1
+    """Nodes of the job, as its scheduler knows them."""
+    discard: bool = False
+    """Whether the end may lose output."""
+    reach: Literal["auto", "local", "ssh"] = "auto"
+    """The way to the servers' nodes: `auto` takes ssh unless this machine is the only one."""
+
+
 class Order(msgspec.Struct, kw_only=True):
     """The step's request."""
 
     deployment: Deployment
-    discard: bool = False
-    """Whether the end may lose output."""
+    context: Context
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -71,9 +83,8 @@ def main() -> None:
 
 def _do(module: str, step: str, order: Order, folder: Path) -> Outcome:
     function: Any = getattr(import_module(module), step)
-    extra = {"discard": order.discard} if step == "teardown" else {}
     try:
-        found = function(order.deployment, folder, **extra)
+        found = function(order.deployment, folder, order.context)
     except WeirError as error:
         nodes = getattr(error, "nodes", ())
         return Outcome(message=error.message, hint=error.hint, nodes=tuple(str(node) for node in nodes))

@@ -14,8 +14,8 @@ from weir.planner import step as program
 from weir.planner.errors import PlannerError
 from weir.planner.protocol import Step
 from weir.planner.records import Record
-from weir.planner.settings import STEP_SECONDS_MAX, STEPS_MAX, STEPS_PER_USER_MAX
-from weir.planner.step import Order, Outcome
+from weir.planner.settings import STEP_SECONDS_MAX, STEPS_MAX, STEPS_PER_USER_MAX, Reach
+from weir.planner.step import Context, Order, Outcome
 from weir.planner.users import process_environment, process_rights, user
 
 _OUTCOME_BYTES_MAX = 4 << 20
@@ -26,15 +26,17 @@ _END_SECONDS = 10.0
 class Steps:
     """The steps that run now."""
 
-    def __init__(self, module: str, folders: Path) -> None:
+    def __init__(self, module: str, folders: Path, reach: Reach) -> None:
         """Describe the steps.
 
         Args:
             module: Module of the functions.
             folders: The folder of the users' folders; this user's alone, but for passage.
+            reach: The way to the servers' nodes.
         """
         self._module = module
         self._folders = folders
+        self._reach = reach
         self._slots = asyncio.Semaphore(STEPS_MAX)
         self._user_slots: defaultdict[int, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(STEPS_PER_USER_MAX)
@@ -90,6 +92,7 @@ class Steps:
 
     async def _run(self, record: Record, step: Step, discard: bool) -> Outcome:
         account = user(record.uid)
+        context = Context(job=record.job, nodes=record.asked.nodes or 1, discard=discard, reach=self._reach)
         self._make_folder(record)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -106,7 +109,7 @@ class Steps:
         assert process.stdin is not None and process.stdout is not None
         self._running[record.key] = process
         try:
-            order = msgspec.json.encode(Order(deployment=record.deployment, discard=discard)) + b"\n"
+            order = msgspec.json.encode(Order(deployment=record.deployment, context=context)) + b"\n"
             async with asyncio.timeout(STEP_SECONDS_MAX):
                 # The pipe stays open: its end tells the step that the planner is gone.
                 process.stdin.write(order)

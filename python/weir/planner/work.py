@@ -15,7 +15,7 @@ import msgspec
 
 from weir.errors import WeirError
 from weir.planner.errors import Code
-from weir.provisioning.deployments import Deployment, Policy
+from weir.provisioning.deployments import Deployment
 from weir.provisioning.directives import Directives
 from weir.provisioning.identity import Identity
 from weir.provisioning.jobs import Job
@@ -52,10 +52,9 @@ class MakePlan(msgspec.Struct, kw_only=True, tag="plan"):
     """Plan the storage of a job on a resource model that was loaded."""
 
     digest: str
-    name: str
     identity: Identity
     job: Job
-    policy: Policy | None
+    directives: Directives
 
 
 AnyWork = Read | Identify | Load | MakePlan
@@ -149,12 +148,10 @@ class Worker:
     def _plan(self, work: MakePlan) -> Deployment:
         if self._resources is None or self._resources[0] != work.digest:
             raise WeirError("the resources of this plan were not loaded")
-        from weir.provisioning.requests import of_hints
+        from weir.provisioning.wishes import Wishes
 
-        request = of_hints(work.job.hints)
-        if work.policy is not None:
-            request = msgspec.structs.replace(request, policy=work.policy)
-        plan = self._planner.plan(work.identity, work.job, self._resources[1], request=request, name=work.name)
+        wishes = Wishes(directives=work.directives)
+        plan = self._planner.plan(work.identity, work.job, self._resources[1], wishes=wishes)
         deployment: Deployment = plan.deployment
         return deployment
 
