@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from weir.staging.contents import BLOCK_BYTES, Scratch, checksum, copy_range, forget_cache, is_sparse
 from weir.staging.errors import FATAL, FatalError, SourceChangedError
-from weir.staging.metadata import apply_to_file, is_done
+from weir.staging.metadata import apply_to_file, is_done, may_be_kept
 from weir.staging.places import open_below, shown
 from weir.staging.record import Parts, identity
 from weir.staging.small_files import TRIES, Entry, Trees, open_source, temporary_name, verify_size
@@ -122,7 +122,7 @@ class LargeFile:
             present = os.fstat(file)
             if is_done(self._status, present, self._trees.record.begun_ns):
                 return True
-            if present.st_size != size or present.st_nlink > 1:
+            if present.st_size != size or not may_be_kept(self._status, present):
                 return False
             os.fsync(file)
             forget_cache(file)

@@ -69,6 +69,23 @@ def is_done(source: os.stat_result, present: os.stat_result, begun_ns: int) -> b
     )
 
 
+def may_be_kept(source: os.stat_result, present: os.stat_result) -> bool:
+    """Decide whether a file of the destination may get the mode and times of its source.
+
+    Args:
+        source: Status of the source.
+        present: Status of the file at the destination.
+
+    Returns:
+        Whether it may. A file with further names may lie outside of the destination, too, and is replaced, unless it
+        needs no change.
+    """
+    return present.st_nlink == 1 or (
+        (source.st_mode, source.st_mtime_ns) == (present.st_mode, present.st_mtime_ns)
+        and (os.geteuid() != 0 or (source.st_uid, source.st_gid) == (present.st_uid, present.st_gid))
+    )
+
+
 def _keep_owner(file: int, status: os.stat_result) -> bool:
     present = os.fstat(file)
     if (present.st_uid, present.st_gid) == (status.st_uid, status.st_gid):

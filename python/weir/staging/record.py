@@ -13,6 +13,7 @@ import os
 import secrets
 import stat
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,8 @@ from weir.staging.errors import StagingError
 
 _VERSION = 1
 _TEMPORARY = b".weir-stage-"
+LOCK_SECONDS = 5.0
+"""Longest wait for the lock of a process that was killed: a store hears of its end through a broken connection."""
 _BYTES_MAX = 1 << 30
 """A record above this is damaged: it has 100 bytes for each 16 MiB of unfinished files."""
 
@@ -90,13 +93,11 @@ class Record:
                     f"{self.path_name} beside the destination is no record of this user",
                     hint="another user may have put it there: choose another destination",
                 )
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _locked(descriptor):
                 os.close(descriptor)
                 raise StagingError(
                     f"another process copies to the same place (it holds {self.path_name})", hint="wait for its end"
-                ) from None
+                )
             if os.fstat(descriptor).st_nlink:
                 return descriptor
             # The process that held the lock has just finished and removed the record.
@@ -235,6 +236,18 @@ class Record:
         line = json.dumps(entry).encode() + b"\n"
         if os.write(self._descriptor, line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _locked(descriptor: int) -> bool:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from weir.staging.contents import Scratch, checksum, copy_range, forget_cache, is_sparse
 from weir.staging.errors import FATAL, FatalError, SourceChangedError
-from weir.staging.metadata import apply_to_file, apply_to_link, is_done
+from weir.staging.metadata import apply_to_file, apply_to_link, is_done, may_be_kept
 from weir.staging.places import below, shown
 from weir.staging.record import Record, identity
 from weir.staging.reports import Tally
@@ -309,7 +309,8 @@ def _equals(entry: Entry, source: int, target: int, scratch: Scratch) -> bool:
             status = os.fstat(original)
             file = os.open(entry.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=target)
             try:
-                if os.fstat(file).st_size != status.st_size or os.fstat(file).st_nlink > 1:
+                present = os.fstat(file)
+                if present.st_size != status.st_size or not may_be_kept(status, present):
                     return False
                 os.fsync(file)
                 forget_cache(file)
