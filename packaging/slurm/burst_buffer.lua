@@ -297,7 +297,7 @@ end
 
 -- The variables lie beside Slurm's own files, so that a job starts also while the planner is restarted.
 function slurm_bb_paths(_, _, path_file)
-    local text = read_whole(path_file:gsub("[^/]*$", "weir-environment"))
+    local text = read_whole((path_file:match("^(.*)/") or ".") .. "/weir-environment")
     if not text then
         return FAILURE, "the job's storage was not set up"
     end

@@ -102,7 +102,8 @@ def _do(module: str, step: str, order: Order, folder: Path) -> Outcome:
 
 
 def _watch_planner() -> None:
-    sys.stdin.buffer.read(1)
+    # Python's own buffer is locked while a thread reads it, and the end of the process would wait for the lock.
+    os.read(0, 1)
     with contextlib.suppress(OSError):
         os.killpg(os.getpgrp(), signal.SIGKILL)
 

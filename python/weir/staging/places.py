@@ -16,6 +16,8 @@ _LINKS_MAX = 40
 """Most symbolic links followed on the way to a root (as in the kernel)."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BELOW = _FOLDER | os.O_NOFOLLOW
+_PASSAGE = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+"""Opens a folder that may be passed, and perhaps not listed, such as another user's home of mode 0711."""
 
 
 def open_folder(path: Path) -> int:
@@ -32,6 +34,8 @@ def open_folder(path: Path) -> int:
     """
     start, ahead = _start(path)
     here = os.open(start, _FOLDER)
+    # The preload library opens what it serves as a program does that lists it.
+    passage = _PASSAGE if start == "/" else _BELOW
     links = 0
     try:
         while ahead:
@@ -45,7 +49,11 @@ def open_folder(path: Path) -> int:
                 ahead.extendleft(reversed([part for part in target.split(b"/") if part not in (b"", b".")]))
                 below = os.open("/", _FOLDER) if is_absolute else os.dup(here)
             else:
-                below = os.open(name, _BELOW, dir_fd=here)
+                below = os.open(name, passage, dir_fd=here)
+            os.close(here)
+            here = below
+        if passage == _PASSAGE:
+            below = os.open(".", _FOLDER, dir_fd=here)
             os.close(here)
             here = below
     except OSError as error:
