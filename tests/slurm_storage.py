@@ -152,9 +152,8 @@ class Site:
         }
         command = self.controller.run(
             *store.program(self.uid), "planner", "--socket", str(self.socket), "--state", str(self.root / "state"),
-            "--resources", str(self.root / "resources.toml"), *os.environ.get("TEMP_STEPS", "").split(),
+            "--resources", str(self.root / "resources.toml"),
         )  # fmt: skip
-        variables["PYTHONPATH"] += ":/tmp/slurmx/steps"
         with (self.root / "planner.log").open("ab") as log:
             self._planner = subprocess.Popen(
                 command, env=variables, stdout=log, stderr=log, cwd="/", start_new_session=True
@@ -166,6 +165,15 @@ class Site:
         assert self._planner is not None
         os.killpg(self._planner.pid, signal.SIGKILL)
         self._planner.wait()
+
+    def end_deployments(self) -> None:
+        """End what a failed test left."""
+        from weir.planner import protocol
+        from weir.planner.client import Client
+
+        with Client(self.socket) as client:
+            for each in client.ask(protocol.List(uid=self.uid), protocol.Listed).deployments:
+                client.ask(protocol.End(uid=self.uid, name=each.name, discard=True, wait_seconds=60), protocol.Summary)
 
     def end_planner(self) -> None:
         """End the planner."""
@@ -235,6 +243,7 @@ def site(controller: slurm.Machine | None = None, nodes: Sequence[slurm.Machine]
             try:
                 yield made
             finally:
+                made.end_deployments()
                 made.end_planner()
     finally:
         shutil.rmtree(root, ignore_errors=True)

@@ -386,8 +386,19 @@ function slurm_bb_post_run()
     return SUCCESS
 end
 
+-- Where the output lies that could not be staged out.
+local function place_of(job, path)
+    local answer = ask_patiently({ request = "paths", name = name_of(job), uid = scheduled(job, path).uid })
+    local mount = answer and type(answer.result) == "table" and answer.result.environment.WEIR_MOUNT
+    return mount and "in " .. mount or "in the storage " .. name_of(job)
+end
+
 function slurm_bb_data_out(job, path)
-    return step_of("stage_out", job, path)
+    local code, message = step_of("stage_out", job, path)
+    if code ~= SUCCESS and has_libraries then
+        message = message .. "; the output is kept " .. place_of(job, path)
+    end
+    return code, message
 end
 
 function slurm_bb_job_teardown(job, path, hurry)
