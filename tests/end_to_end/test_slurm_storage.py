@@ -170,12 +170,12 @@ def test_a_job_that_is_cancelled_while_it_runs_leaves_its_output(site: Site, pro
     await_end(site, number)
 
 
-def test_a_job_that_is_cancelled_before_it_has_output_leaves_nothing(site: Site, project: Path) -> None:
+def test_a_job_that_is_cancelled_in_a_hurry_leaves_nothing(site: Site, project: Path) -> None:
     number = site.submit(
         *directives(site, f"stage_out=results:{project}/results"), f"touch {project}/ran-$SLURM_JOB_ID", "sleep 600"
     )
     wait_until("it runs", (project / f"ran-{number}").exists)
-    site.run("scancel", number, as_user=True)
+    site.run("scancel", "--hurry", number, as_user=True)
     site.await_state(number, "CANCELLED")
     await_end(site, number)
 
