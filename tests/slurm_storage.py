@@ -3,6 +3,7 @@
 import os
 import pwd
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -66,6 +67,8 @@ class Site:
     controller: slurm.Machine
     environment: dict[str, str] = field(default_factory=dict)
     """Environment of the commands of Slurm."""
+    node: str = ""
+    """Node of the storage; empty for the controller's machine, which is reached without ssh then."""
     _planner: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -145,15 +148,19 @@ class Site:
 
     def start_planner(self) -> None:
         """Start the planner, and wait until it answers."""
-        variables = {
-            **os.environ,
-            **store.search_path(),
-            "PATH": self.environment.get("PATH", os.environ["PATH"]),
-        }
+        # Programs of this package as every user may run them.
+        programs = self.root / "bin"
+        programs.mkdir(exist_ok=True)
+        words = shlex.join(store.program(self.uid))
+        path = store.search_path()["PYTHONPATH"]
+        (programs / "weir").write_text(f'#!/bin/sh\nexport PYTHONPATH={path}{_programs()}\nexec {words} "$@"\n')
+        (programs / "weir").chmod(0o755)
+        variables = {**os.environ, "PATH": f"{programs}:{self.environment.get('PATH', os.environ['PATH'])}"}
         command = self.controller.run(
             *store.program(self.uid), "planner", "--socket", str(self.socket), "--state", str(self.root / "state"),
-            "--resources", str(self.root / "resources.toml"),
+            "--resources", str(self.root / "resources.toml"), "--reach", "ssh" if self.node else "auto",
         )  # fmt: skip
+        variables.update(store.search_path())
         with (self.root / "planner.log").open("ab") as log:
             self._planner = subprocess.Popen(
                 command, env=variables, stdout=log, stderr=log, cwd="/", start_new_session=True
@@ -215,26 +222,44 @@ class Site:
         return True
 
 
+def _programs() -> str:
+    """The line of a shell that names the programs of this package, where a test's environment does."""
+    programs = os.environ.get("WEIR_PROGRAMS")
+    return f"\nexport WEIR_PROGRAMS={programs}" if programs else ""
+
+
 @contextmanager
-def site(controller: slurm.Machine | None = None, nodes: Sequence[slurm.Machine] = ()) -> Iterator[Site]:
-    """Run Slurm and a planner; deployments, jobs and daemons end with the block."""
+def site(
+    controller: slurm.Machine | None = None, nodes: Sequence[slurm.Machine] = (), *, node: str = "", settings: str = ""
+) -> Iterator[Site]:
+    """Run Slurm and a planner; deployments, jobs and daemons end with the block.
+
+    Args:
+        controller: Machine of slurmctld and of the planner; None is this one.
+        nodes: Machines of jobs; none is this one.
+        node: Node of the storage, which the planner reaches by ssh; empty for the planner's own machine.
+        settings: Further lines of slurm.conf.
+
+    Yields:
+        The site.
+    """
     root = Path(tempfile.mkdtemp(prefix="weir-slurm-"))
     root.chmod(0o755)
-    made = Site(root, controller or slurm.here())
+    made = Site(root, controller or slurm.here(), node=node)
     made.project.mkdir()
     os.chown(made.project, made.uid, pwd.getpwnam(USER).pw_gid)
     shutil.copy(LOG, made.project / "past.darshan")
     disk = root / "disk"
     disk.mkdir()
     disk.chmod(0o1777)
-    (root / "resources.toml").write_text(_RESOURCES.format(node=made.controller.hostname, disk=disk))
+    (root / "resources.toml").write_text(_RESOURCES.format(node=node or made.controller.hostname, disk=disk))
     files = {name: (PLUGIN / name).read_text() for name in ("burst_buffer.lua", "burst_buffer.conf")}
     try:
         with slurm.slurm(
             root / "slurm",
             controller=controller,
             nodes=nodes,
-            settings=_SETTINGS,
+            settings=_SETTINGS + settings,
             files=files,
             variables={"WEIR_PLANNER": str(made.socket)},
         ) as environment:
