@@ -50,6 +50,8 @@ _COMMANDS = {
     "df": "weir.cli.df:df",
     "quota": "weir.cli.quota:quota",
     "fsck": "weir.cli.fsck:fsck",
+    "stage": "weir.cli.stage:stage",
+    "job": "weir.cli.job:job",
     "find": "weir.cli.find:find",
     "stats": "weir.cli.stats:stats",
     "trace": "weir.cli.trace:trace",

@@ -43,7 +43,8 @@ def move(
         The counts.
 
     Raises:
-        StagingError: The copy is not done. Whatever was copied is kept, and the same call goes on.
+        StagingError: The copy is not done, or a KeyboardInterrupt has stopped it. Whatever was copied is kept, and the
+            same call goes on.
     """
     command: list[str | bytes] = [sys.executable, "-m", "weir.staging", os.fsencode(source), os.fsencode(destination)]
     if workers is not None:
@@ -63,6 +64,11 @@ def move(
     )
     try:
         return _followed(child, source, destination, progress)
+    except KeyboardInterrupt:
+        # The process tells how far it came, and the caller's user reads that in place of a traceback.
+        child.terminate()
+        _followed(child, source, destination, None)
+        raise
     finally:
         _end(child)
 

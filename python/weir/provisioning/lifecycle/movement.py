@@ -11,6 +11,7 @@ from weir.staging.errors import StagingError
 from weir.staging.mover import move
 from weir.staging.reports import Progress
 from weir.store.identity import Identity
+from weir.store.mounts import is_mount_point
 
 Shown = Callable[[str, Progress], None]
 """A taker of the progress of a transfer, by its name."""
@@ -50,6 +51,8 @@ def stage_in(folder: JobFolder, *, shown: Shown | None = None, identity: Identit
 def stage_out(folder: JobFolder, *, shown: Shown | None = None, identity: Identity | None = None) -> State:
     """Copy the job's results out of its store; transfers that are done are left out, and one that was cut off goes on.
 
+    A program that failed need not have made all results; those that are not there are noted in the state.
+
     Args:
         folder: Folder of the job, which has run.
         shown: Called with the progress.
@@ -73,8 +76,14 @@ def stage_out(folder: JobFolder, *, shown: Shown | None = None, identity: Identi
         for done in range(state.staged_out, len(deployment.stage_out)):
             transfer = deployment.stage_out[done]
             source = _source(folder, state, done, transfer)
-            _transfer(folder, state, source, Path(transfer.destination), shown, identity)
-            state = folder.write(changed(state, staged_out=done + 1))
+            absent = state.absent
+            try:
+                _transfer(folder, state, source, Path(transfer.destination), shown, identity)
+            except StagingError as error:
+                if not error.is_missing or not state.exit_code:
+                    raise
+                absent = (*absent, transfer.source)
+            state = folder.write(changed(state, staged_out=done + 1, absent=absent))
         return folder.write(changed(state, phase=Phase.STAGED_OUT))
 
 
@@ -139,6 +148,9 @@ def _transfer(
     identity: Identity | None,
 ) -> None:
     name = f"{source} to {destination}"
+    if state.mount is not None and not is_mount_point(Path(state.mount)):
+        # The folder below the mount would be taken for an empty store.
+        raise ProvisioningError(f"{state.mount} is not mounted", hint="set the job's store up again")
     try:
         move(
             source,

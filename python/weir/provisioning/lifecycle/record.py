@@ -60,8 +60,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     phase: Phase = Phase.PLANNED
     servers: tuple[Server, ...] = ()
     """Servers as they were started: without those that were left out."""
-    left_out: tuple[str, ...] = ()
-    """Servers that could not be started, each with the reason."""
+    left_out: tuple[Server, ...] = ()
+    """Servers that could not be started."""
     home: str = ""
     """Home of the store; that of the joined deployment where the job shares one."""
     mount: str | None = None
@@ -72,10 +72,14 @@ class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Transfers of `stage_out` that are done, verified and durable."""
     kept: dict[str, str] = {}
     """Places outside of the store of results that were saved from memory, by the number of their transfer."""
+    absent: tuple[str, ...] = ()
+    """Results that a program did not make that failed."""
     command: tuple[str, ...] = ()
     """The job's program and its arguments."""
     working_directory: str = ""
     """Folder that the job runs in."""
+    process: str = ""
+    """The program's process: its number, its start and the boot."""
     exit_code: int | None = None
     """Exit code of the job, as a shell gives it; None before its end."""
     fault: str = ""

@@ -65,10 +65,11 @@ def setup(
         servers = state.servers or deployment.servers
         if state.phase is Phase.PLANNED:
             state = folder.write(changed(state, phase=Phase.STARTING, home=str(folder.home.root)))
+        left_out: list[Server] = []
         try:
-            started, left_out, point = _start(folder, deployment, servers, list(spares), listener, reach, mount)
+            started, point = _start(folder, deployment, servers, list(spares), left_out, listener, reach, mount)
         except (ProvisioningError, StoreError) as error:
-            folder.write(changed(state, fault=error.message))
+            folder.write(changed(state, fault=error.message, left_out=(*state.left_out, *left_out)))
             raise
         phase = Phase.READY if state.phase.is_before(Phase.READY) else state.phase
         place = None if point is None else str(point)
@@ -187,26 +188,26 @@ def _start(
     deployment: Deployment,
     servers: Sequence[Server],
     spares: list[Server],
+    left_out: list[Server],
     listener: Listener,
     reach: "Reach | None",
     mount: Path | None,
-) -> tuple[tuple[Server, ...], tuple[str, ...], Path | None]:
-    """Start the servers; each bad one is replaced or left out, once."""
+) -> tuple[tuple[Server, ...], Path | None]:
+    """Start the servers; each bad one is replaced or left out, and added to `left_out`."""
     chosen = list(servers)
-    left_out: list[str] = []
     while True:
         try:
             check_capacity(deployment, tuple(chosen))
             wanted = _configuration(folder, deployment, chosen)
             point = _bring_up(folder.home, wanted, listener, mount, chosen, reach)
-            return tuple(chosen), tuple(left_out), point
+            return tuple(chosen), point
         except StoreError as error:
             bad = _at_fault(error, len(chosen))
             # Data lie on the servers of a store that was up before: none of them may be left out.
-            if bad is None or not folder.state().phase.is_before(Phase.READY) or len(left_out) >= len(servers):
+            if bad is None or not folder.state().phase.is_before(Phase.READY) or len(left_out) > len(servers):
                 raise
             words = f"the server on {chosen[bad].node} cannot be started: {error.message}"
-            left_out.append(words)
+            left_out.append(chosen[bad])
             _forget(folder.home)
             if spares:
                 replacement = spares.pop(0)

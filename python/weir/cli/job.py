@@ -1,0 +1,323 @@
+"""`weir job`: a job with storage of its own, without a scheduler."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.cli.amounts import parse_amount
+from weir.cli.errors import CommandError, say, tell
+from weir.cli.job_identity import identities, require_provisioning
+from weir.cli.output import output_option
+from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from weir.provisioning.deployments import Deployment, Server, Transfer
+    from weir.provisioning.execution import Tellers
+    from weir.provisioning.jobs import Job
+    from weir.provisioning.lifecycle.interruption import Interruption
+    from weir.provisioning.lifecycle.record import JobFolder
+    from weir.provisioning.resources import Resources
+
+_POLICIES = ("performance", "interference", "utilization")
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_SIGNALLED = 128
+"""Added to the number of the signal that ended a job, as a shell does."""
+
+
+@click.group()
+def job() -> None:
+    """Run a job with storage of its own: planned, started, staged in, run, staged out, ended.
+
+    Whatever ends a job early, nothing of it runs on, and results that were not staged out are kept. The jobs that are
+    not at their end are in the folder beside the home whose name ends in `-jobs`.
+    """
+
+
+@job.command(name="run")
+@click.argument("jobspec", type=_FILE)
+@click.option("--trace", "log", type=click.Path(path_type=Path), metavar="LOG", help="Darshan log of a past run.")
+@click.option("--schema", "schema_file", type=_FILE, help="A deployment schema, in place of a plan.")
+@click.option("--resources", "resources_file", type=_FILE, help="A resource model; its servers run on this machine.")
+@click.option(
+    "--local",
+    "local_folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Folder for targets.  [default: the folder for temporary files]",
+)
+@click.option("--policy", type=click.Choice(_POLICIES), help="Pace of sharing, in place of the job's.")
+@click.option("--device", "devices", multiple=True, help="Class of devices to use, such as nvme; may be repeated.")
+@click.option("--size", "size_bytes", callback=parse_amount, help="Capacity, in place of the job's.")
+@click.option("--stage-in", "into", metavar="SOURCE:PLACE", multiple=True, help="Copy SOURCE into the store before.")
+@click.option("--stage-out", "out", metavar="PLACE:DESTINATION", multiple=True, help="Copy out of the store after.")
+@click.option("--name", help="Name of the job.  [default: the file's, and a number]")
+@click.option(
+    "--replans",
+    type=click.IntRange(0, 100),
+    default=3,
+    show_default=True,
+    help="Further plans where one cannot be started.",
+)
+@click.pass_obj
+def run(
+    home: Home,
+    jobspec: Path,
+    log: Path | None,
+    schema_file: Path | None,
+    resources_file: Path | None,
+    local_folder: Path | None,
+    policy: str | None,
+    devices: tuple[str, ...],
+    size_bytes: int | None,
+    into: tuple[str, ...],
+    out: tuple[str, ...],
+    name: str | None,
+    replans: int,
+) -> int:
+    """Run the command of JOBSPEC on storage that is planned from a past run; the exit code is the command's.
+
+    JOBSPEC is a jobspec of Flux, or a batch script. Its command finds the store at $WEIR_MOUNT, or below $WEIR_PREFIX
+    where nothing can be mounted; it reads nothing from the terminal. Without --schema, --trace names a Darshan log.
+    """
+    require_provisioning()
+    from weir.provisioning.execution import begin, go_on, jobs_folder
+    from weir.provisioning.jobs import read_job
+    from weir.provisioning.lifecycle.interruption import Interruption
+    from weir.provisioning.lifecycle.validation import check_name
+
+    if (log is None) == (schema_file is None):
+        raise click.UsageError("give either --trace, with a Darshan log of a past run, or --schema")
+    asked = read_job(jobspec)
+    command = _command(jobspec, asked)
+    transfers = (_transfers(into, "--stage-in"), _transfers(out, "--stage-out"))
+    root = jobs_folder(home.root)
+    if name is not None:
+        check_name(name)
+
+    def plan(bad: "Sequence[Server]") -> "Deployment":
+        if schema_file is not None:
+            made = _read(schema_file)
+        else:
+            resources = _without(_resources(resources_file, local_folder), bad)
+            made = _planned(log, jobspec, asked, resources, policy, devices, size_bytes)
+        return _named(made, name or _free_name(root, jobspec.stem), transfers)
+
+    with Interruption(say) as interruption, _tellers() as tellers:
+        # A file is the same however often it is read.
+        attempts = replans if schema_file is None else 0
+        folder = begin(root, plan, command, tellers, interruption, replans=attempts)
+        return _finished(folder, tellers, interruption, go_on)
+
+
+@job.command(name="resume")
+@click.argument("name")
+@click.option("--rerun", "reruns", is_flag=True, help="Run the job's command again where it was ended early.")
+@click.pass_obj
+def resume(home: Home, name: str, reruns: bool) -> int:
+    """Go on with a job that was ended early: stage its results out, and end its storage.
+
+    The exit code is that of the job's command.
+    """
+    from weir.provisioning.execution import go_on
+    from weir.provisioning.lifecycle.interruption import Interruption
+
+    folder = _folder(home, name)
+    with Interruption(say) as interruption, _tellers() as tellers:
+        return _finished(folder, tellers, interruption, lambda *given: go_on(*given, reruns=reruns))
+
+
+@job.command(name="end")
+@click.argument("name")
+@click.option("--discard", is_flag=True, help="Remove results that were not staged out, too.")
+@click.option("--yes", is_flag=True, help="Do not ask before results are removed.")
+@click.pass_obj
+def end(home: Home, name: str, discard: bool, yes: bool) -> None:
+    """End the storage of a job that was ended early, without its results."""
+    from weir.cli.confirmation import confirm
+    from weir.provisioning.lifecycle.program import is_running
+    from weir.provisioning.lifecycle.teardown import forget, teardown, unsaved
+
+    folder = _folder(home, name)
+    state = folder.state()
+    if is_running(state):
+        raise CommandError(
+            f"the program of {name} still runs (process {state.process.split()[0]})", hint="wait for its end, or end it"
+        )
+    left = unsaved(folder.deployment(), state)
+    if discard and left:
+        confirm(f"remove {', '.join(left)} of the job {name}", yes=yes)
+    teardown(folder, discard=discard)
+    forget(folder)
+    say(f"the job {name} has ended")
+
+
+@job.command(name="list")
+@output_option
+@click.pass_obj
+def list_jobs(home: Home, output: str) -> None:
+    """List the jobs that are not at their end."""
+    require_provisioning()
+    from weir.cli.job_identity import document
+    from weir.cli.output import show
+    from weir.provisioning.execution import jobs_folder
+    from weir.provisioning.lifecycle.record import JobFolder
+
+    root = jobs_folder(home.root)
+    folders = [JobFolder(path) for path in sorted(root.iterdir())] if root.is_dir() else []
+    found = [(folder, folder.state()) for folder in folders if folder.exists()]
+    rows = [
+        (folder.root.name, state.phase.value, "-" if state.exit_code is None else state.exit_code, state.fault or "-")
+        for folder, state in found
+    ]
+    documents = [{"name": folder.root.name, "folder": str(folder.root), **document(state)} for folder, state in found]
+    show(output, documents, ("JOB", "PHASE", "EXIT", "FAULT"), rows)
+
+
+def _folder(home: Home, name: str) -> "JobFolder":
+    require_provisioning()
+    from weir.provisioning.execution import jobs_folder
+    from weir.provisioning.lifecycle.record import JobFolder
+    from weir.provisioning.lifecycle.validation import check_name
+
+    check_name(name)
+    folder = JobFolder(jobs_folder(home.root) / name)
+    if not folder.exists():
+        raise CommandError(f"there is no job {name}", hint="`weir job list` shows those that are not at their end")
+    return folder
+
+
+def _finished(
+    folder: "JobFolder",
+    tellers: "Tellers",
+    interruption: "Interruption",
+    go_on: "Callable[[JobFolder, Tellers, Interruption], int]",
+) -> int:
+    from weir.provisioning.errors import ProvisioningError
+
+    try:
+        return go_on(folder, tellers, interruption)
+    except ProvisioningError as error:
+        code = folder.state().exit_code if folder.exists() else None
+        signalled = _SIGNALLED + interruption.number if interruption.number else None
+        raise CommandError(error.message, hint=error.hint, exit_code=signalled or code or 1) from error
+
+
+def _tellers() -> "_Telling":
+    return _Telling()
+
+
+class _Telling:
+    """The takers of notices and progress, for the length of a block."""
+
+    def __enter__(self) -> "Tellers":
+        from weir.cli.copy_progress import copy_progress
+        from weir.provisioning.execution import Tellers
+
+        self._progress = copy_progress()
+        return Tellers(tell, self._progress.__enter__())
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.__exit__(None, None, None)
+
+
+def _command(path: Path, asked: "Job") -> tuple[str, ...]:
+    """The job's command; a batch script is run as a whole, by its interpreter."""
+    import shlex
+
+    with path.open("rb") as file:
+        first = file.readline(4096)
+    if first.startswith(b"#!"):
+        return (*shlex.split(os.fsdecode(first[2:]).strip()), str(path.absolute()))
+    if not asked.command:
+        raise CommandError(f"{path} names no command", hint="`tasks` of a jobspec has the command")
+    return asked.command
+
+
+def _transfers(spelled: Sequence[str], option: str) -> "tuple[Transfer, ...]":
+    from weir.provisioning.deployments import Transfer
+
+    found = []
+    for text in spelled:
+        source, colon, destination = text.rpartition(":")
+        if not colon or not source or not destination:
+            raise click.UsageError(f"{option} {text!r} is not two paths with a colon between them")
+        outside, inside = (source, destination) if option == "--stage-in" else (destination, source)
+        outside = str(Path(outside).absolute())
+        pair = (outside, inside) if option == "--stage-in" else (inside, outside)
+        found.append(Transfer(source=pair[0], destination=pair[1]))
+    return tuple(found)
+
+
+def _read(path: Path) -> "Deployment":
+    from weir.provisioning.lifecycle.record import read_deployment
+
+    return read_deployment(path)
+
+
+def _planned(
+    log: Path | None,
+    jobspec: Path,
+    asked: "Job",
+    resources: "Resources",
+    policy: str | None,
+    devices: tuple[str, ...],
+    size_bytes: int | None,
+) -> "Deployment":
+    from weir.provisioning import classes, sslo_tables
+    from weir.provisioning.planning import Planner
+    from weir.provisioning.wishes import of_options
+
+    if log is None:
+        raise ValueError("a plan needs a log")
+    wishes = of_options(str(jobspec), asked.hints, policy=policy, size_bytes=size_bytes, devices=devices)
+    planner = Planner(classes.built_in(), sslo_tables.built_in(), sslo_tables.measured().sslos)
+    ((_, identity),) = identities([log], asked)
+    return planner.plan(identity, asked, resources, wishes=wishes).deployment
+
+
+def _resources(file: Path | None, folder: Path | None) -> "Resources":
+    from tempfile import gettempdir
+
+    from weir.provisioning.local_resources import local_resources
+    from weir.provisioning.resources import read_resources
+
+    if file is not None and folder is not None:
+        raise click.UsageError("--resources and --local contradict each other")
+    return read_resources(file) if file is not None else local_resources(folder or Path(gettempdir()))
+
+
+def _without(resources: "Resources", bad: "Sequence[Server]") -> "Resources":
+    """The resources without the devices of servers that could not be started."""
+    import msgspec
+
+    taken = {(server.node, device) for server in bad for device in server.devices or ("",)}
+    nodes = tuple(
+        msgspec.structs.replace(
+            node, devices=tuple(device for device in node.devices if (node.name, device.path) not in taken)
+        )
+        for node in resources.nodes
+    )
+    return msgspec.structs.replace(resources, nodes=nodes)
+
+
+def _named(
+    made: "Deployment", name: str, transfers: "tuple[tuple[Transfer, ...], tuple[Transfer, ...]]"
+) -> "Deployment":
+    import msgspec
+
+    into, out = transfers
+    return msgspec.structs.replace(made, name=name, stage_in=(*made.stage_in, *into), stage_out=(*made.stage_out, *out))
+
+
+def _free_name(root: Path, stem: str) -> str:
+    """A name that no job has, made of the file's."""
+    import re
+
+    word = re.sub(r"[^A-Za-z0-9]+", "-", stem).strip("-")[:40] or "job"
+    number = 1
+    while (root / f"{word}-{number}").exists():
+        number += 1
+    return f"{word}-{number}"

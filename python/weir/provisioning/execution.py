@@ -1,0 +1,199 @@
+"""A job without a scheduler: its storage is started, its input staged in, its program run, its results staged out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir.provisioning.deployments import Deployment, Server
+from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.lifecycle.environment import environment
+from weir.provisioning.lifecycle.interruption import InterruptedJob, Interruption
+from weir.provisioning.lifecycle.movement import Shown, stage_in, stage_out
+from weir.provisioning.lifecycle.program import is_running, run_program
+from weir.provisioning.lifecycle.record import JobFolder, Phase, changed
+from weir.provisioning.lifecycle.setup import setup
+from weir.provisioning.lifecycle.suspension import needs_store, suspend
+from weir.provisioning.lifecycle.teardown import forget, teardown
+from weir.provisioning.lifecycle.validation import validate
+from weir.staging.errors import StagingError
+from weir.store.errors import StoreError
+from weir.store.notices import Listener, Notice
+
+REPLANS = 3
+"""Plans after the first one, by default, where a plan has become infeasible."""
+
+Plan = Callable[[Sequence[Server]], Deployment]
+"""Makes a plan: called with the servers that could not be started for earlier ones."""
+
+
+@dataclass(frozen=True)
+class Tellers:
+    """The takers of what a job tells."""
+
+    listener: Listener
+    shown: Shown | None = None
+
+
+def jobs_folder(home: Path) -> Path:
+    """Name the folder of all jobs.
+
+    Args:
+        home: Home of the user's store, beside which the folder lies.
+
+    Returns:
+        The folder, which need not exist.
+    """
+    return home.with_name(f"{home.name}-jobs")
+
+
+def begin(
+    root: Path,
+    plan: Plan,
+    command: Sequence[str],
+    tellers: Tellers,
+    interruption: Interruption,
+    *,
+    replans: int = REPLANS,
+    spares: Sequence[Server] = (),
+    working_directory: Path | None = None,
+) -> JobFolder:
+    """Plan a job's storage and start it; a plan that cannot be started is made again.
+
+    Args:
+        root: Folder of all jobs.
+        plan: Makes the plans.
+        command: The program and its arguments.
+        tellers: Takers of notices and progress.
+        interruption: Signals of this process; one that comes meanwhile is only noted, for `go_on`.
+        replans: Plans after the first one.
+        spares: Servers that may take the place of bad ones.
+        working_directory: Folder that the program runs in; None is this process's.
+
+    Returns:
+        Folder of the job, whose store is up.
+
+    Raises:
+        ProvisioningError: No plan could be started, or a job of that name is there already; nothing is left running.
+        StoreError: No plan could be started; nothing is left running.
+    """
+    bad: list[Server] = []
+    place = str((working_directory or Path()).absolute())
+    with interruption.noted():
+        while True:
+            deployment = plan(bad)
+            folder = _made(root, deployment)
+            folder.write(changed(folder.state(), command=tuple(command), working_directory=place))
+            try:
+                setup(folder, tellers.listener, spares=spares)
+                return folder
+            except (ProvisioningError, StoreError) as error:
+                bad += folder.state().left_out
+                _end(folder)
+                if replans <= 0 or interruption.number:
+                    raise
+                replans -= 1
+                words = f"{deployment.name} cannot be started ({error.message}); it is planned again"
+                tellers.listener(Notice(words))
+            except BaseException:
+                _end(folder)
+                raise
+
+
+def _made(root: Path, deployment: Deployment) -> JobFolder:
+    validate(deployment)
+    folder = JobFolder(root / deployment.name)
+    if folder.exists():
+        raise ProvisioningError(
+            f"there is a job {deployment.name} already, which is {folder.state().phase}",
+            hint=f"`weir job resume {deployment.name}` goes on with it; or choose another --name",
+        )
+    folder.create(deployment)
+    return folder
+
+
+def go_on(folder: JobFolder, tellers: Tellers, interruption: Interruption, *, reruns: bool = False) -> int:
+    """Do the steps of a job that are left: stage in, run, stage out, tear down.
+
+    Whatever ends them early, nothing of the job runs on, and results that were not staged out are kept.
+
+    Args:
+        folder: Folder of the job.
+        tellers: Takers of notices and progress.
+        interruption: Signals of this process.
+        reruns: Whether a program that was ended early runs again; else its results are staged out as they are.
+
+    Returns:
+        Exit code of the job's program; 0 where it was ended early and its results are staged out now.
+
+    Raises:
+        ProvisioningError: The job was ended early; the message says where its results are, and how to go on.
+        StagingError: A transfer failed; the note says where the results are, and how to go on.
+        StoreError: The store cannot be started or stopped.
+    """
+    if is_running(folder.state()):
+        raise ProvisioningError(
+            f"the program of {folder.root.name} still runs (process {folder.state().process.split()[0]})",
+            hint="wait for its end, or end it",
+        )
+    try:
+        return _steps(folder, tellers, interruption, reruns=reruns)
+    except InterruptedJob:
+        raise _kept(folder, tellers, interruption, "it was ended early") from None
+    except (StagingError, StoreError, ProvisioningError) as error:
+        raise _kept(folder, tellers, interruption, error.message) from error
+
+
+def _steps(folder: JobFolder, tellers: Tellers, interruption: Interruption, *, reruns: bool) -> int:
+    if interruption.number:
+        raise InterruptedJob
+    state = folder.state()
+    if state.phase is Phase.RUNNING and not reruns:
+        # Its program was ended early, by a signal or with the machine.
+        with folder.locked():
+            state = folder.write(changed(state, phase=Phase.RAN))
+    if state.phase.is_before(Phase.RAN):
+        setup(folder, tellers.listener)
+        stage_in(folder, shown=tellers.shown)
+        state = run_program(folder, environment(folder), interruption)
+        if interruption.number:
+            raise InterruptedJob
+    if state.phase.is_before(Phase.STAGED_OUT):
+        if needs_store(folder):
+            # Servers that died under the job are started again for its results.
+            setup(folder, tellers.listener)
+        stage_out(folder, shown=tellers.shown)
+    state = teardown(folder)
+    for absent in state.absent:
+        tellers.listener(Notice(f"the program failed, and has not made {absent}", hint="nothing of it was staged out"))
+    if state.phase is Phase.ENDED:
+        forget(folder)
+    return state.exit_code or 0
+
+
+def _kept(folder: JobFolder, tellers: Tellers, interruption: Interruption, reason: str) -> ProvisioningError:
+    """Stop everything, and say where the results are."""
+    name = folder.root.name
+    with interruption.noted():
+        try:
+            state = suspend(folder, shown=tellers.shown)
+        except (StagingError, StoreError, ProvisioningError) as error:
+            return ProvisioningError(
+                f"the job {name} did not end: {reason}; and its storage is left running, because {error.message}",
+                hint=f"`weir job resume {name}` goes on",
+            )
+        if state.phase is Phase.ENDED:
+            forget(folder)
+            return ProvisioningError(
+                f"the job {name} did not end: {reason}", hint="it left no results, and nothing runs"
+            )
+    places = sorted(set(state.kept.values()) - {""}) or [str(folder.root)]
+    return ProvisioningError(
+        f"the job {name} did not end: {reason}; its results are kept in {', '.join(places)}",
+        hint=f"`weir job resume {name}` stages them out, and `weir job end {name} --discard` removes them",
+    )
+
+
+def _end(folder: JobFolder) -> None:
+    """Remove what was begun for a plan that cannot be started."""
+    teardown(folder)
+    forget(folder)
