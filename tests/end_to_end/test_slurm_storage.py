@@ -125,8 +125,8 @@ def test_what_cannot_be_staged_in_holds_the_job_and_leaves_nothing(site: Site, p
 
 def test_a_planner_that_is_killed_loses_no_deployment(site: Site, project: Path) -> None:
     """It is killed twice: in the midst of a stage-in, and before the job starts, which then runs without it."""
-    for number in range(300):
-        (project / "input" / f"file-{number}").write_text("x" * 1000)
+    for index in range(300):
+        (project / "input" / f"file-{index}").write_text("x" * 1000)
     go = site.root / "go"
     hold(site, go)
     number = site.submit(*directives(site, f"stage_out=results:{project}/results"), SHOUT, options=("--time=5",))

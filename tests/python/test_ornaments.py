@@ -4,14 +4,24 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import provisioned
 import pytest
 import yaml
-from waits import PATIENCE_SECONDS
+from click.testing import CliRunner, Result
+from store import program
+from waits import PATIENCE_SECONDS, wait_until
+from weir.cli import weir
+from weir.planner import protocol
+from weir.planner.client import Client
+from weir.planner.errors import PlannerError
+from weir.planner.flux import planned
 from weir.provisioning import schemas
 from weir.provisioning.deployments import Deployment, Server
 from weir.provisioning.errors import ProvisioningError
@@ -107,6 +117,75 @@ def test_attributes_of_another_shape_are_refused(attributes: Any) -> None:
 def test_a_jobspec_of_another_version_is_not_ornamented() -> None:
     with pytest.raises(ProvisioningError, match="version 2"):
         ornament({**JOBSPEC, "version": 2}, deployment())
+
+
+@pytest.fixture
+def planner(tmp_path: Path) -> Iterator[Path]:
+    """The socket of a planner with a device of this machine."""
+    folder = Path(tempfile.mkdtemp(prefix="weir-flux-"))
+    (folder / "site.toml").write_text(
+        f'[[nodes]]\nname = "{os.uname().nodename}"\n[[nodes.devices]]\npath = "{folder}"\nkind = "ssd"\n'
+        "capacity_bytes = 4294967296\n"
+    )
+    words = ["--socket", "socket", "--state", "state", "--resources", "site.toml"]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen([*program(), "planner", *words], cwd=folder, stdout=log, stderr=log)
+    try:
+        wait_until("the planner listens", lambda: (folder / "socket").exists() or process.poll() is not None)
+        assert process.poll() is None, (folder / "log").read_text()
+        yield folder / "socket"
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_SECONDS)
+        shutil.rmtree(folder)
+
+
+def test_a_jobspec_that_is_taken_in_gets_its_storage(planner: Path) -> None:
+    """The frobnicator's part: the planner plans, and a deployment that the user forged is gone."""
+    log = Path(__file__).parents[1] / "data/darshan/pq_app_write_id71296_7-31-5657-2037904274838284930_55623.darshan"
+    wished = wish(JOBSPEC, ["size=64MiB", f"trace={log}", "stage_in=/a:x", "stage_in=/b:y"])
+    made = planned(ornament(wished, deployment("forged")), os.getuid(), str(planner))
+    found = deployment_of(made)
+    assert found is not None
+    assert found.name.startswith("flux-")
+    assert found.size_bytes == 64 << 20
+    assert [each.destination for each in found.stage_in] == ["x", "y"]
+    with Client(planner) as client:
+        listed = client.ask(protocol.List(), protocol.Listed).deployments
+    assert [each.name for each in listed] == [found.name]
+    nothing = {**JOBSPEC, "attributes": {}}
+    assert planned(ornament(nothing, deployment("forged")), os.getuid(), str(planner)) == {
+        **nothing,
+        "attributes": {"system": {}},
+    }
+
+
+def test_no_planner_is_told(tmp_path: Path) -> None:
+    with pytest.raises(PlannerError, match="no planner"):
+        planned(JOBSPEC, os.getuid(), str(tmp_path / "none"))
+
+
+def test_the_command_line_ornaments(tmp_path: Path) -> None:
+    """In the format of the jobspec, or in another; a mistake prints nothing."""
+    (tmp_path / "job.yaml").write_text(provisioned.JOBSPEC)
+    (tmp_path / "deployment.json").write_bytes(msgspec.json.encode(deployment()))
+    options = ["--weir", "stage_in=/a:x", "--deployment", str(tmp_path / "deployment.json")]
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(weir, ["job", "ornament", *words], standalone_mode=False)
+
+    answer = run(str(tmp_path / "job.yaml"), *options)
+    assert answer.exception is None
+    found = yaml.safe_load(answer.stdout)
+    assert deployment_of(found) == deployment()
+    assert found["attributes"]["user"]["weir"]["stage_in"] == ["/a:x"]
+    (tmp_path / "job.json").write_text(json.dumps(found))
+    again = run(str(tmp_path / "job.json"))
+    assert json.loads(again.stdout) == found
+    assert yaml.safe_load(run(str(tmp_path / "job.json"), "--format", "yaml").stdout) == found
+    refused = run(str(tmp_path / "job.yaml"), "--weir", "siez=1")
+    assert isinstance(refused.exception, ProvisioningError)
+    assert refused.stdout == ""
 
 
 @pytest.mark.skipif(shutil.which("flux") is None, reason="no flux here: Debian 12 has no package of it")

@@ -33,7 +33,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     command: tuple[str, ...] = ()
     """The program and its arguments, as far as the document names one."""
     hints: dict[str, str] = {}
-    """Hints for Weir: `attributes.user.weir` of a jobspec, `#WEIR` lines of a script."""
+    """Hints for Weir: `attributes.user.weir` of a jobspec, `#WEIR` lines of a script. Several values are lines."""
 
 
 def read_jobspec(path: Path) -> dict[str, Any]:
@@ -217,7 +217,10 @@ def _command(path: Path, task: Any) -> tuple[str, ...]:
 
 
 def _hints(path: Path, attributes: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): str(each) for name, each in _mapping(path, attributes, "weir").items()}
+    return {
+        str(name): "\n".join(map(str, each)) if isinstance(each, list) else str(each)
+        for name, each in _mapping(path, attributes, "weir").items()
+    }
 
 
 def _sequence(path: Path, document: Mapping[str, Any], name: str) -> Sequence[Any]:
@@ -257,7 +260,8 @@ def of_script(path: Path, text: str) -> Job:
             if line.startswith("#SBATCH"):
                 options |= _options(shlex.split(line.removeprefix("#SBATCH"), comments=True))
             elif line.startswith("#WEIR"):
-                hints |= dict(_hint(word) for word in shlex.split(line.removeprefix("#WEIR"), comments=True))
+                for name, value in map(_hint, shlex.split(line.removeprefix("#WEIR"), comments=True)):
+                    hints[name] = f"{hints[name]}\n{value}" if name in hints else value
             elif line.strip() and not line.startswith("#"):
                 # As sbatch, which reads no options behind the first command.
                 command = tuple(shlex.split(line))

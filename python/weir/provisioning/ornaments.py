@@ -5,7 +5,6 @@ side writes it: a jobspec that brings one along loses it, so that no user names 
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,8 +15,6 @@ from weir.provisioning.errors import ProvisioningError
 
 KEY = "weir"
 """Name of both ornaments."""
-DEPLOYMENT_BYTES_MAX = 16 << 20
-"""A file above this is refused: ten thousand servers take a tenth."""
 _LISTS = ("stage_in", "stage_out")
 """Directives that may stand several times."""
 
@@ -130,31 +127,6 @@ def deployment_of(jobspec: Mapping[str, Any]) -> Deployment | None:
         raise ProvisioningError(
             f"attributes.system.weir is no deployment: {error}", hint="`weir job ornament` writes it"
         ) from error
-
-
-def read_deployment(path: Path) -> Deployment:
-    """Read a deployment schema.
-
-    Args:
-        path: The file, in JSON.
-
-    Returns:
-        The deployment.
-
-    Raises:
-        ProvisioningError: The file cannot be read, or is no deployment schema.
-    """
-    try:
-        with path.open("rb") as file:
-            content = file.read(DEPLOYMENT_BYTES_MAX + 1)
-    except OSError as error:
-        raise ProvisioningError(f"{path}: {error.strerror}", hint="`weir plan schema` prints one") from error
-    if len(content) > DEPLOYMENT_BYTES_MAX:
-        raise ProvisioningError(f"{path} is larger than {DEPLOYMENT_BYTES_MAX} bytes", hint="is it a deployment?")
-    try:
-        return msgspec.json.decode(content, type=Deployment)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ProvisioningError(f"{path} is no deployment: {error}", hint="`weir plan schema` prints one") from error
 
 
 def _listed(value: Any) -> list[Any]:
