@@ -41,6 +41,7 @@ ANY_TEXT = {
         *("weir config show FILE", "weir simulate run SCENARIO", "weir simulate run --out", "weir simulate sweep FILE"),
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
+        *("weir job ornament JOBSPEC", "weir job ornament --deployment"),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
         *("weir plan similar --job", "weir target add --path"),
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
@@ -52,6 +53,7 @@ ANY_TEXT = {
     "a URL, or a path, too": {"weir adapt refactor --tier"},
     "a name that is looked for in a file": {"weir stats show --file-system", "weir adapt refactor --dataset"},
     "a pattern of names": {"weir find --name"},
+    "a directive, whose own errors name the one that was meant": {"weir job ornament --weir"},
     "the words of another program": {
         *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),

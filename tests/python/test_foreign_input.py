@@ -316,6 +316,8 @@ COMMANDS = {
     "plan identity job_file": "job",
     "plan similar logs": "darshan",
     "plan similar job_file": "job",
+    "job ornament jobspec": "job",
+    "job ornament deployment_file": "job",
     "place creations": "creations",
     "place lustre": "lustre-document",
     "place database": "database",
