@@ -51,6 +51,7 @@ def slurm(
     settings: str = "",
     files: Mapping[str, str] | None = None,
     variables: Mapping[str, str] | None = None,
+    user: str = "root",
 ) -> Iterator[dict[str, str]]:
     """Run Slurm; its jobs end with it.
 
@@ -61,6 +62,7 @@ def slurm(
         settings: Further lines of slurm.conf.
         files: Further files beside slurm.conf, by name.
         variables: Variables of the daemons.
+        user: User of slurmctld.
 
     Yields:
         The environment of its commands.
@@ -71,7 +73,10 @@ def slurm(
     key = folder / "munge.key"
     key.write_bytes(os.urandom(64))
     key.chmod(0o400)
-    (folder / "slurm.conf").write_text(_configuration(folder, controller, nodes) + settings)
+    (folder / "slurm.conf").write_text(f"{_configuration(folder, controller, nodes)}SlurmUser={user}\n{settings}")
+    (folder / "slurmctld.log").touch()
+    for name in ("state", "run", "slurmctld.log"):
+        shutil.chown(folder / name, user)
     for name, text in (files or {}).items():
         (folder / name).write_text(text)
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": _path()}
@@ -116,7 +121,6 @@ ClusterName=weir
 SlurmctldHost={controller.hostname}({controller.address})
 SlurmctldPort={ports[0]}
 SlurmdPort={ports[1]}
-SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket

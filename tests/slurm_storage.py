@@ -20,6 +20,8 @@ from waits import PATIENCE_SECONDS, wait_until
 PLUGIN = Path(__file__).resolve().parents[1] / "packaging" / "slurm"
 LOG = Path(__file__).parent / "data" / "darshan" / "pq_app_write_id71296_7-31-5657-2037904274838284930_55623.darshan"
 """A small log of one process that writes."""
+SCHEDULER = "slurm"
+"""The user of slurmctld, whom Debian's package makes; the planner knows this user."""
 USER = "nobody"
 """Slurm lets root have no burst buffer, and knows no user without an account."""
 LUA = ("/usr/share/lua/5.1/cjson", "/usr/share/lua/5.1/posix")
@@ -159,6 +161,7 @@ class Site:
         command = self.controller.run(
             *store.program(self.uid), "planner", "--socket", str(self.socket), "--state", str(self.root / "state"),
             "--resources", str(self.root / "resources.toml"), "--reach", "ssh" if self.node else "auto",
+            "--scheduler-user", SCHEDULER,
         )  # fmt: skip
         variables.update(store.search_path())
         with (self.root / "planner.log").open("ab") as log:
@@ -262,6 +265,7 @@ def site(
             settings=_SETTINGS + settings,
             files=files,
             variables={"WEIR_PLANNER": str(made.socket)},
+            user=SCHEDULER,
         ) as environment:
             made.environment = environment
             made.start_planner()
