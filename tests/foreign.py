@@ -259,6 +259,23 @@ def _job(folder: Path) -> None:
         of_script("job.sh", (folder / "job.sh").read_bytes().decode(errors="replace"))
 
 
+def _planner_requests(folder: Path) -> None:
+    from weir.errors import WeirError
+    from weir.planner import protocol
+    from weir.planner.errors import PlannerError
+    from weir.planner.work import read_script
+
+    for line in (folder / "requests.ndjson").read_bytes().splitlines():
+        try:
+            request = protocol.decode(line)
+        except PlannerError as error:
+            assert protocol.encode(protocol.refusal(0, error)).count(b"\n") == 1
+            continue
+        if isinstance(request, protocol.Plan | protocol.Validate) and request.script:
+            with refused(WeirError):
+                read_script(request.script)
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
@@ -281,6 +298,7 @@ DECODERS = {
     "scenario": Decoder(_scenario),
     "accounting": Decoder(_accounting),
     "job": Decoder(_job),
+    "planner-requests": Decoder(_planner_requests),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

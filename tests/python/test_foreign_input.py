@@ -19,12 +19,14 @@ from typing import Any
 
 import click
 import foreign
+import msgspec
 import numpy
 import provisioned
 import pytest
 import simulated
 from lustre_messages import statistics, target
 from numpy.typing import NDArray
+from planned import IDENTITY
 from seeds import seed
 from weir import adaptive, cli
 from weir.lustre.collector import Collector
@@ -250,6 +252,20 @@ def job(folder: Path) -> None:
     (folder / "job.sh").write_text(provisioned.SCRIPT)
 
 
+def planner_requests(folder: Path) -> None:
+    lines = [
+        {"request": "plan", "id": 1, "script": provisioned.SCRIPT, "name": "job-1", "nodes": 4, "log": "/x.darshan"},
+        {"request": "plan", "id": "two", "script": provisioned.JOBSPEC, "policy": "utilization"},
+        {"request": "plan", "identity": msgspec.to_builtins(IDENTITY)},
+        {"request": "validate", "script": provisioned.SCRIPT},
+        {"request": "setup", "name": "job-1", "uid": 1000, "nodes": ["n1", "n2"], "wait_seconds": 1.5},
+        {"request": "end", "name": "job-1", "discard": True},
+        {"request": "list", "all_users": True, "after": "1000/job-1", "limit": 10},
+        {"request": "quarantine", "node": "n1", "seconds": 60, "reason": "its fan"},
+    ]
+    (folder / "requests.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -271,6 +287,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "simulated-run": (simulated_run, 150),
     "scenario": (scenario, 150),
     "job": (job, 1000),
+    "planner-requests": (planner_requests, 800),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
@@ -335,6 +352,10 @@ COMMANDS = {
     "config show file": "configuration",
     "deploy file": "configuration",
     "find paths": OWN,
+    "planner socket": OWN,
+    "planner state": OWN,
+    "planner resources": "resources",
+    "deployments socket": OWN,
     "quota show place": OWN,
     "simulate sweep file": "sweep",
     "simulate sweep out": OWN,

@@ -180,7 +180,7 @@ class Helpers:
 
     async def plan(
         self, snapshot: Snapshot, identity: Identity, job: Job, directives: Directives
-    ) -> tuple[Deployment, float]:
+    ) -> tuple[Deployment, bool]:
         """Plan the storage of a job.
 
         Args:
@@ -190,7 +190,7 @@ class Helpers:
             directives: The wishes of its user.
 
         Returns:
-            The deployment, and the time in seconds.
+            The deployment, and whether the policy itself found it on storage that is free now.
 
         Raises:
             PlannerError: No storage fits.
@@ -200,7 +200,7 @@ class Helpers:
         wanted = MakePlan(digest=snapshot.digest, identity=identity, job=job, directives=directives)
         done = await helper.do(load, wanted)
         assert done.deployment is not None
-        return done.deployment, done.seconds
+        return done.deployment, done.is_at_hand
 
     async def end(self) -> None:
         """End all helpers."""

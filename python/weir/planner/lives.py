@@ -23,6 +23,7 @@ from weir.planner.settings import Settings
 from weir.planner.site import Site
 from weir.planner.step import Outcome
 from weir.planner.steps import Steps
+from weir.provisioning.deployments import Policy
 
 _LOG = logging.getLogger("weir.planner")
 _LOOK_SECONDS = 60.0
@@ -48,6 +49,8 @@ class Lives:
         self._steps = steps
         self._settings = settings
         self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._looked_at: dict[Key, int] = {}
+        """The ledger's number of holdings for which a waiting deployment was planned last."""
 
     def resume(self) -> None:
         """Go on with every deployment where the last planner left it."""
@@ -76,6 +79,7 @@ class Lives:
 
     def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
         del self._tasks[key]
+        self._looked_at.pop(key, None)
         if not task.cancelled() and task.exception() is None:
             # A goal that was set in the last moment.
             self.wake(key)
@@ -144,7 +148,7 @@ class Lives:
         return True
 
     async def _replan(self, record: Record, *, left_out: tuple[str, ...] = ()) -> None:
-        deployment = await self._plans.again(record, left_out=left_out)
+        deployment, _ = await self._plans.again(record, left_out=left_out)
         await self._ledger.change(record.key, lambda each: replanned(each, deployment, left_out, now=now()))
 
     async def _is_ready(self, record: Record, seen: int) -> bool:
@@ -183,22 +187,28 @@ class Lives:
         return f"node {gone[0]} of {record.name} cannot be used now" if gone else ""
 
     async def _wait_for_store(self, record: Record, until: float, seen: int) -> None:
-        """Join a store as soon as there is one; at the end of the window take what `interference` gives."""
+        """Take storage as soon as the policy finds some; at the end of the window take what `interference` finds."""
         left = until - now()
-        deployment = None
-        snapshot = self._site.snapshot(record.uid, nodes=record.nodes, left_out=record.left_out)
-        if left <= 0 or snapshot.resources.deployments:
+        holdings = self._ledger.holdings
+        found = None
+        if left <= 0 or self._looked_at.get(record.key) != holdings:
+            self._looked_at[record.key] = holdings
             try:
-                deployment = await self._plans.again(record, policy="interference")
+                policy: Policy = "interference" if left <= 0 else "utilization"
+                deployment, is_at_hand = await self._plans.again(record, policy=policy)
+                found = deployment if is_at_hand or left <= 0 else None
             except PlannerError:
                 if left <= 0:
                     raise
-        if deployment is not None and (left <= 0 or deployment.joins):
-            changed = {"deployment": deployment, "window_until": None, "changed": now()}
-            await self._ledger.change(
-                record.key,
-                lambda each: msgspec.structs.replace(each, **changed) if each.window_until is not None else each,
-            )
+        if found is not None:
+            changed = {"deployment": found, "window_until": None, "changed": now()}
+
+            def take(each: Record) -> Record:
+                # Whoever took the storage meanwhile changed the number, and the plan is made again.
+                is_free = self._ledger.holdings == holdings and each.window_until is not None
+                return msgspec.structs.replace(each, **changed) if is_free else each
+
+            await self._ledger.change(record.key, take)
             return
         await self._ledger.wait(min(left, _LOOK_SECONDS), seen)
 

@@ -35,6 +35,12 @@ class Asked:
     log: str = ""
 
     @property
+    def window_seconds(self) -> float:
+        """Time for which the job may wait for storage."""
+        is_patient = self.directives.policy == "utilization"
+        return self.directives.window_seconds or 0.0 if is_patient else 0.0
+
+    @property
     def key(self) -> str:
         """Key of the job among those of the user: its command, size and past run."""
         parts = (self.job.command, self.job.nodes, self.job.processes, self.directives.trace)
@@ -50,6 +56,8 @@ class Made:
     snapshot: Snapshot
     known: bool
     times: Times
+    waits: bool = False
+    """Whether the job waits for storage within its window, and the plan only shows that there may be some."""
 
 
 class Plans:
@@ -110,27 +118,40 @@ class Plans:
         snapshot = self._site.snapshot(asked.user.uid)
         conditions = _conditions(snapshot, asked, identity)
         plan_seconds = 0.0
+        may_wait = bool(name) and asked.window_seconds > 0
         if known is not None and known.conditions == conditions:
-            deployment = known.deployment
+            deployment, is_at_hand = known.deployment, known.is_at_hand
         else:
             planned = time.perf_counter()
-            deployment = await self._plan(asked.job, asked.directives, identity, snapshot)
+            deployment, is_at_hand = await self._planned_or_waiting(asked, identity, snapshot, may_wait=may_wait)
             plan_seconds = time.perf_counter() - planned
-            self._ledger.remember(
-                asked.user.uid,
-                asked.key,
-                KnownJob(identity=identity, deployment=deployment, conditions=conditions),
-            )
+            made = KnownJob(identity=identity, deployment=deployment, conditions=conditions, is_at_hand=is_at_hand)
+            if is_at_hand or not may_wait:
+                self._ledger.remember(asked.user.uid, asked.key, made)
         if name:
             deployment = msgspec.structs.replace(deployment, name=name)
         times = Times(
             parse_ms=parse_seconds * 1e3, plan_ms=plan_seconds * 1e3, total_ms=(time.perf_counter() - begin) * 1e3
         )
-        return Made(identity, deployment, snapshot, known is not None, times)
+        waits = may_wait and not is_at_hand
+        return Made(identity, deployment, snapshot, known is not None, times, waits)
+
+    async def _planned_or_waiting(
+        self, asked: Asked, identity: Identity, snapshot: Snapshot, *, may_wait: bool
+    ) -> tuple[Deployment, bool]:
+        """A plan, or, for a job that may wait, one that the site could serve if nobody else were there."""
+        try:
+            return await self._plan(asked.job, asked.directives, identity, snapshot)
+        except PlannerError as error:
+            if error.code != "infeasible" or not may_wait:
+                raise
+        empty = self._site.snapshot(asked.user.uid, empty=True)
+        deployment, _ = await self._plan(asked.job, asked.directives, identity, empty)
+        return deployment, False
 
     async def again(
         self, record: Record, *, left_out: tuple[str, ...] = (), policy: Policy | None = None
-    ) -> Deployment:
+    ) -> tuple[Deployment, bool]:
         """Plan the storage of a deployment again.
 
         Args:
@@ -139,7 +160,7 @@ class Plans:
             policy: Pace of sharing; None for the one that was asked for.
 
         Returns:
-            The new plan.
+            The new plan, and whether the policy itself found it on storage that is free now.
 
         Raises:
             PlannerError: No storage fits.
@@ -149,8 +170,8 @@ class Plans:
         directives = record.directives
         if policy is not None:
             directives = msgspec.structs.replace(directives, policy=policy)
-        deployment = await self._plan(record.asked, directives, record.identity, snapshot)
-        return msgspec.structs.replace(deployment, name=record.name)
+        deployment, is_at_hand = await self._plan(record.asked, directives, record.identity, snapshot)
+        return msgspec.structs.replace(deployment, name=record.name), is_at_hand
 
     async def _identity(self, asked: Asked, known: KnownJob | None) -> tuple[Identity, float]:
         if asked.identity is not None:
@@ -168,10 +189,12 @@ class Plans:
         identity, _ = await self._helpers.identify(asked.user, log, asked.job)
         return identity, time.perf_counter() - begin
 
-    async def _plan(self, job: Job, directives: Directives, identity: Identity, snapshot: Snapshot) -> Deployment:
-        deployment, _ = await self._helpers.plan(snapshot, identity, job, directives)
+    async def _plan(
+        self, job: Job, directives: Directives, identity: Identity, snapshot: Snapshot
+    ) -> tuple[Deployment, bool]:
+        deployment, is_at_hand = await self._helpers.plan(snapshot, identity, job, directives)
         self._site.check(deployment, snapshot)
-        return deployment
+        return deployment, is_at_hand
 
 
 def _conditions(snapshot: Snapshot, asked: Asked, identity: Identity) -> str:

@@ -121,6 +121,8 @@ class KnownJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     deployment: Deployment
     conditions: str
     """Digest of all that the plan depended on."""
+    is_at_hand: bool = True
+    """Whether the policy itself found the plan, on storage that was free."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -155,8 +155,9 @@ class Service:
             if record is None:
                 raise missing(key[1])
             left = end - time.monotonic()
-            # A kept store ends with its lease; whoever ended the job has nothing to wait for.
-            if left <= 0 or not record.is_busy or (record.kept and step == "teardown"):
+            # A store ends with its lease or its last sharer; whoever ended the job does not wait for them.
+            stays = record.kept and (record.deployment.lease_seconds > 0 or bool(self._ledger.sharers(record)))
+            if left <= 0 or not record.is_busy or (stays and step == "teardown"):
                 return record
             await self._ledger.wait(left, seen)
 
@@ -227,8 +228,6 @@ class _OvertakenError(Exception):
 
 def _record(request: protocol.Plan, asked: Asked, made: Made) -> Record:
     moment = now()
-    window = asked.directives.window_seconds or 0.0
-    waits = asked.directives.policy == "utilization" and window > 0 and not made.deployment.joins
     return Record(
         uid=asked.user.uid,
         gid=asked.user.gid,
@@ -240,7 +239,7 @@ def _record(request: protocol.Plan, asked: Asked, made: Made) -> Record:
         directives=asked.directives,
         created=moment,
         changed=moment,
-        window_until=moment + window if waits else None,
+        window_until=moment + asked.window_seconds if made.waits else None,
     )
 
 

@@ -65,13 +65,16 @@ class Site:
         """The fault of a resource model that was changed for the worse; empty where it can be read."""
         return self._error
 
-    def snapshot(self, uid: int, *, nodes: tuple[str, ...] = (), left_out: tuple[str, ...] = ()) -> Snapshot:
+    def snapshot(
+        self, uid: int, *, nodes: tuple[str, ...] = (), left_out: tuple[str, ...] = (), empty: bool = False
+    ) -> Snapshot:
         """Tell what a user may use.
 
         Args:
             uid: The user.
             nodes: Nodes that may serve; empty for all.
             left_out: Nodes that may not.
+            empty: Whether to look at the site as if no deployment were there.
 
         Returns:
             The storage. It is made once while nothing changes.
@@ -79,12 +82,12 @@ class Site:
         self._refresh()
         faults = self._left_out(uid)
         validity = (self._stamp, self._ledger.holdings, tuple(sorted(faults)))
-        key = (uid, nodes, left_out)
+        key = (uid, nodes, left_out, empty)
         found = self._snapshots.get(key)
         if found is None or found[0] != validity:
             if len(self._snapshots) >= _SNAPSHOTS_MAX:
                 self._snapshots.clear()
-            found = validity, self._make(uid, set(nodes), {*left_out, *faults})
+            found = validity, self._make(uid, set(nodes), {*left_out, *faults}, empty=empty)
             self._snapshots[key] = found
         return found[1]
 
@@ -154,13 +157,13 @@ class Site:
             if {fault.uid for fault in faults} & {uid, ADMINISTRATOR} or len(faults) >= USERS_FOR_ALL
         }
 
-    def _make(self, uid: int, nodes: set[str], left_out: set[str]) -> Snapshot:
-        held = _held(self._ledger.all())
+    def _make(self, uid: int, nodes: set[str], left_out: set[str], *, empty: bool) -> Snapshot:
+        held = {} if empty else _held(self._ledger.all())
         made = tuple(
             _less(node, held, usable=node.usable and node.name not in left_out and (not nodes or node.name in nodes))
             for node in self._model.nodes
         )
-        shared = [each for each in self._ledger.of_user(uid) if _may_be_joined(each)]
+        shared = [each for each in self._ledger.of_user(uid) if _may_be_joined(each) and not empty]
         deployments = tuple(self._running(each) for each in sorted(shared, key=lambda each: each.name))
         resources = Resources(source=self._model.source, nodes=made, deployments=deployments)
         document = msgspec.json.encode(resources)

@@ -67,6 +67,8 @@ class Done(msgspec.Struct, kw_only=True):
     directives: Directives | None = None
     identity: Identity | None = None
     deployment: Deployment | None = None
+    is_at_hand: bool = True
+    """Whether the policy itself found the plan, and not one of its fallbacks, on storage that is free now."""
     seconds: float = 0.0
     code: Code | None = None
     message: str = ""
@@ -134,7 +136,7 @@ class Worker:
             self._resources = work.digest, msgspec.json.decode(work.resources, type=Resources)
             self._prepare()
             return Done()
-        return Done(deployment=self._plan(work))
+        return self._plan(work)
 
     def _identify(self, work: Identify) -> Identity:
         from weir.provisioning.identity import identify
@@ -145,15 +147,16 @@ class Worker:
             self._reader = TotalsReader()
         return identify(of_log(self._reader.read(Path(work.log))), work.job)
 
-    def _plan(self, work: MakePlan) -> Deployment:
+    def _plan(self, work: MakePlan) -> Done:
         if self._resources is None or self._resources[0] != work.digest:
             raise WeirError("the resources of this plan were not loaded")
         from weir.provisioning.wishes import Wishes
 
         wishes = Wishes(directives=work.directives)
         plan = self._planner.plan(work.identity, work.job, self._resources[1], wishes=wishes)
-        deployment: Deployment = plan.deployment
-        return deployment
+        found = plan.selected
+        is_at_hand = found.policy == wishes.policy and found.candidate.wait_seconds <= 0
+        return Done(deployment=plan.deployment, is_at_hand=is_at_hand)
 
     def _prepare(self) -> None:
         if self._planner is None:

@@ -33,6 +33,8 @@ class PostgresqlStore(TableStore):
                 "connect_timeout": int(CALL_SECONDS_MAX),
                 "options": f"-c statement_timeout={milliseconds} -c lock_timeout={milliseconds}",
                 "application_name": "weir planner",
+                # A server that keeps bytes as they are (SQL_ASCII) would answer with bytes in place of text.
+                "client_encoding": "utf8",
             },
             pool_size=2,
             max_overflow=0,

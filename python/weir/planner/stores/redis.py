@@ -1,9 +1,12 @@
 """A store in Redis, the paper's choice. Redis has to write every change to its log: `appendonly yes`."""
 
+import logging
+import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,6 +32,33 @@ return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0
 _GIVE_BACK = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
+def _token() -> str:
+    """A name of this process that no other has: its machine, its place there, its begin, and chance."""
+    return f"{_machine()} {os.getpid()} {_begin(os.getpid())} {secrets.token_hex(16)}"
+
+
+def _has_ended(token: str) -> bool:
+    """Whether a process of this machine, as seen from here, has ended; false for those of others."""
+    machine, _, rest = token.rpartition(" ")[0].partition(" ")
+    number, _, begin = rest.partition(" ")
+    return machine == _machine() and number.isdigit() and _begin(int(number)) != begin
+
+
+def _machine() -> str:
+    """This boot of this machine, and the space in which its processes have their numbers."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+
+
+def _begin(number: int) -> str:
+    """The time at which a process began, in ticks since the boot; empty where there is none."""
+    try:
+        # The name of the program, in parentheses, may have spaces (proc(5)).
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
 class RedisStore:
     """A store in a database of Redis. See `Store`."""
 
@@ -43,7 +73,7 @@ class RedisStore:
         """
         parts = urlsplit(url)
         self._place = f"Redis {parts.hostname or 'localhost'}:{parts.port or 6379}{parts.path}"
-        self._token = secrets.token_hex(16)
+        self._token = _token()
         self._remembered = 0
         self._client: Any = redis.Redis.from_url(
             url, socket_timeout=CALL_SECONDS_MAX, socket_connect_timeout=CALL_SECONDS_MAX
@@ -59,15 +89,7 @@ class RedisStore:
                 hint="upgrade Weir on this machine, or name another database",
                 code="failed",
             )
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether Redis logs every change; true where it does not tell."""
-        try:
-            found = self._client.config_get("appendonly")
-        except redis.RedisError:
-            return True
-        return bool(found.get("appendonly", "yes") == "yes")
+        self._warn_of_loss()
 
     def records(self) -> list[Record]:
         """See `Store`."""
@@ -143,10 +165,25 @@ class RedisStore:
         finally:
             self._client.close()
 
+    def _warn_of_loss(self) -> None:
+        try:
+            found = self._client.config_get("appendonly")
+        except redis.RedisError:
+            # A server whose settings are hidden may be as durable as any.
+            return
+        if found.get("appendonly") == "no":
+            words = "%s does not log its changes, and loses deployments when it ends; set `appendonly yes`"
+            logging.getLogger("weir.planner").warning(words, self._place)
+
     def _claim(self) -> None:
-        """Take the claim. That of a planner that was killed runs out meanwhile."""
+        """Take the claim. That of a planner that was killed is free at once on its machine, and runs out elsewhere."""
         end = time.monotonic() + 2 * CLAIM_SECONDS
-        while not self._client.set(_OWNER, self._token, nx=True, px=int(CLAIM_SECONDS * 1000)):
+        milliseconds = int(CLAIM_SECONDS * 1000)
+        while not self._client.set(_OWNER, self._token, nx=True, px=milliseconds):
+            owner = self._client.get(_OWNER)
+            if owner is not None and _has_ended(owner.decode(errors="replace")):
+                self._client.eval(_GIVE_BACK, 1, _OWNER, owner)
+                continue
             if time.monotonic() > end:
                 raise self._claimed()
             time.sleep(0.2)
