@@ -121,6 +121,8 @@ TOTALS = TotalsReader()
 
 
 def _darshan(folder: Path) -> None:
+    import planned
+    from weir.provisioning.errors import ProvisioningError
     from weir.provisioning.identity import identify
     from weir.provisioning.traits import of_log
     from weir.tracing.darshan import DarshanError, read_logs
@@ -128,8 +130,9 @@ def _darshan(folder: Path) -> None:
     for _, answer in read_logs(sorted(folder.iterdir()), seconds_max=60):
         assert str(answer)
     for path in sorted(folder.iterdir()):
-        with refused(DarshanError):
-            identify(of_log(TOTALS.read(path, seconds_max=60)))
+        with refused(DarshanError, ProvisioningError):
+            identity = identify(of_log(TOTALS.read(path, seconds_max=60)))
+            planned.planner().plan(identity, None, planned.cluster(4))
 
 
 def _lustre_text(folder: Path) -> None:
@@ -276,6 +279,91 @@ def _planner_requests(folder: Path) -> None:
                 read_script(request.script)
 
 
+def _resources(folder: Path) -> None:
+    import planned
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.resources import read_resources
+
+    for name in ("resources.toml", "resources.json"):
+        with refused(ProvisioningError):
+            found = read_resources(folder / name)
+            planned.planner().plan(planned.writer(), None, found)
+
+
+def _slurm(folder: Path) -> None:
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.slurm_resources import of_documents
+
+    nodes, jobs = ((folder / f"{name}.json").read_bytes() for name in ("nodes", "jobs"))
+    with refused(ProvisioningError):
+        of_documents(nodes, jobs, folder="/tmp", now=0.0)
+
+
+def _deployment(folder: Path) -> None:
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.lifecycle.record import JobFolder, read_deployment
+    from weir.provisioning.lifecycle.setup import configuration_of
+    from weir.provisioning.lifecycle.validation import validate
+
+    with refused(ProvisioningError):
+        deployment = read_deployment(folder / "deployment.json")
+        validate(deployment)
+        configuration_of(JobFolder(folder), deployment, deployment.servers)
+    with refused(ProvisioningError):
+        JobFolder(folder).state()
+
+
+def _copy_record(folder: Path) -> None:
+    from weir.staging.errors import StagingError
+    from weir.staging.record import Record
+
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with refused(StagingError):
+            record = Record(opened, b"copy", "/source")
+            parts = record.parts_of((b"large",))
+            assert parts is None or all(isinstance(checksum, bytes) for checksum in parts.done.values())
+            record.is_leftover(record.prefix + b"1")
+            record.close(done=False)
+    finally:
+        os.close(opened)
+
+
+def _sslos(folder: Path) -> None:
+    import planned
+    from weir.provisioning import classes, sslo_tables
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.planning import Planner
+
+    with refused(ProvisioningError):
+        table = sslo_tables.read_table(folder / "sslos.json")
+        Planner(classes.built_in(), table).plan(planned.writer(), None, planned.cluster(4))
+
+
+def _schema(folder: Path) -> None:
+    from weir.provisioning.emit.targets import TARGETS, emit
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.schema_file import read_schema
+
+    for path in folder.iterdir():
+        with refused(ProvisioningError):
+            deployment = read_schema(path)
+            for target in TARGETS:
+                with refused(ProvisioningError):
+                    emit(deployment, target, mount="/mnt/weir", folder="/etc/weir")
+
+
+def _emitted(folder: Path) -> None:
+    from weir.provisioning.emit import beeond, lustre, orangefs, weir_store
+    from weir.provisioning.emit.checks import EmittedFile
+    from weir.provisioning.errors import ProvisioningError
+
+    for module in (beeond, lustre, orangefs, weir_store):
+        with refused(ProvisioningError):
+            own = sorted((folder / module.__name__.rpartition(".")[2]).iterdir())
+            module.read([EmittedFile(name=path.name, text=path.read_text(errors="replace")) for path in own])
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
@@ -299,6 +387,13 @@ DECODERS = {
     "accounting": Decoder(_accounting),
     "job": Decoder(_job),
     "planner-requests": Decoder(_planner_requests),
+    "resources": Decoder(_resources),
+    "deployment": Decoder(_deployment, files="*.json"),
+    "copy-record": Decoder(_copy_record, files=".copy.weir-stage"),
+    "sslos": Decoder(_sslos),
+    "slurm": Decoder(_slurm),
+    "schema": Decoder(_schema),
+    "emitted": Decoder(_emitted, files="*/*"),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

@@ -1,4 +1,4 @@
-"""Steps of deployments whose store is a folder. A test holds and breaks them by files in TMPDIR; see `planned.py`."""
+"""Steps of deployments whose store is a folder. A test holds and breaks them by files in TMPDIR; see `resident.py`."""
 
 import os
 import shutil

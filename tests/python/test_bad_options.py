@@ -39,15 +39,33 @@ ANY_TEXT = {
         *("weir trace export --to", "weir place explain FILE", "weir place show --file", "weir place --database"),
         *("weir place --into", "weir rebalance PATHS", "weir adapt reconstruct --to", "weir config diff FILE"),
         *("weir config show FILE", "weir simulate run SCENARIO", "weir simulate run --out", "weir simulate sweep FILE"),
+        *("weir planner --socket", "weir planner --state", "weir planner --resources", "weir deployments --socket"),
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
         *("weir job ornament JOBSPEC", "weir job ornament --deployment"),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
         *("weir plan similar --job", "weir target add --path"),
+        *("weir stage in SOURCE", "weir stage in DESTINATION", "weir stage out SOURCE", "weir stage out DESTINATION"),
+        *("weir job run JOBSPEC", "weir job run --trace", "weir job run --schema", "weir job run --resources"),
+        "weir job run --local",
+        *("weir plan sslo LOG", "weir plan sslo --job", "weir plan sslo --sslos"),
+        *(
+            f"weir plan {product} {name}"
+            for product in ("resources", "config", "schema", "explain")
+            for name in ("LOG", "--job", "--resources", "--local", "--sslos")
+        ),
+        *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
+        "weir plan factors --into",
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
     },
     "a credential that the environment may name as well, and of which its own error tells": {
-        *("weir run --credential", "weir mount --credential", "weir rebalance --credential"),
+        *(
+            "weir run --credential",
+            "weir mount --credential",
+            "weir stage in --credential",
+            "weir stage out --credential",
+            "weir rebalance --credential",
+        ),
     },
     "a URL, or a path": {"weir adapt info TIERS", "weir adapt reconstruct TIERS", "weir adapt replay TIERS"},
     "a URL, or a path, too": {"weir adapt refactor --tier"},
@@ -57,9 +75,13 @@ ANY_TEXT = {
     "the words of another program": {
         *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),
-        "weir simulate tune --slurm-account",
+        *("weir simulate tune --slurm-account", "weir plan factors --node", "weir plan factors --other-node"),
     },
     "a name that this command gives": {"weir stats publish --server", "weir target add --class"},
+    "a class of devices that the resource model names": {
+        *(f"weir plan {product} --device" for product in ("resources", "config", "schema", "explain")),
+        "weir job run --device",
+    },
     "names of hosts, which ClusterShell reads": {"weir deploy --nodes", "weir deploy --clients"},
     "words that stand for a layout and a path, which have a test of their own": {"weir layout set WORDS"},
 }
@@ -70,6 +92,7 @@ SENSELESS = {
 }
 """Values where `!senseless` has a sense."""
 OTHERS = {
+    "weir planner": ["--resources", "/x"],
     "weir policy set": ["size-fair"],
     "weir target add": ["0"],
     "weir target retire": ["0.0"],
@@ -91,9 +114,17 @@ OTHERS = {
     "weir adapt replay": ["/x"],
     "weir adapt reconstruct": ["/x", "--step", "0", "--to", "/x/y.npy"],
     "weir simulate report": ["/x"],
+    "weir stage in": ["/x", "x"],
+    "weir stage out": ["x", "/x"],
+    "weir job run": ["/x"],
+    "weir job resume": ["x"],
+    "weir job end": ["x"],
+    "weir plan emit": ["/x"],
+    "weir plan factors": ["--into", "/x"],
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
     "weir simulate what-if": ["--logs", "/"],
+    **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "config", "schema", "explain")},
 }
 """Values of the parameters that a command requires."""
 

@@ -26,13 +26,15 @@ import pytest
 import simulated
 from lustre_messages import statistics, target
 from numpy.typing import NDArray
-from planned import IDENTITY
+from resident import IDENTITY
 from seeds import seed
 from weir import adaptive, cli
 from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
 from weir.lustre.observer import OwnLoad, Thresholds
 from weir.placement import database
+from weir.provisioning import sslo_tables
+from weir.provisioning.resources import read_resources
 from weir.store.backup import take
 from weir.store.home import Home
 from weir.store.identity import Identity
@@ -266,6 +268,60 @@ def planner_requests(folder: Path) -> None:
     (folder / "requests.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
+def resources(folder: Path) -> None:
+    (folder / "resources.toml").write_text(provisioned.RESOURCES)
+    found = read_resources(folder / "resources.toml")
+    (folder / "resources.json").write_bytes(msgspec.json.encode(found))
+
+
+def deployment(folder: Path) -> None:
+    from job_runs import schema
+    from weir.provisioning.lifecycle.record import State
+
+    (folder / "deployment.json").write_text(json.dumps(schema(folder)))
+    (folder / "state.json").write_bytes(msgspec.json.encode(State(kept={"0": "/kept"}, command=("true",))))
+
+
+def copy_record(folder: Path) -> None:
+    from weir.staging.record import Parts, Record
+
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    record = Record(opened, b"copy", "/source")
+    record.begin((b"large",), Parts((5, 6, 7, 8), record.prefix + b"1"))
+    for number in range(3):
+        record.part((b"large",), number, bytes(32))
+    record.begin((b"done",), Parts((5, 6, 7, 8), b"other"))
+    record.end((b"done",))
+    record.close(done=False)
+    os.close(opened)
+
+
+def sslos(folder: Path) -> None:
+    (folder / "sslos.json").write_bytes(msgspec.json.encode(sslo_tables.built_in()))
+
+
+def slurm(folder: Path) -> None:
+    for name in ("nodes", "jobs"):
+        shutil.copy(DATA / "slurm" / f"22.05-busy-{name}.json", folder / f"{name}.json")
+
+
+def schema(folder: Path) -> None:
+    (folder / "schema.json").write_text(provisioned.SCHEMA % "weir")
+
+
+def emitted(folder: Path) -> None:
+    from weir.provisioning.deployments import Deployment
+    from weir.provisioning.emit.targets import TARGETS, emit
+
+    modules = {"weir": "weir_store"}
+    for system in TARGETS:
+        deployment = msgspec.json.decode(provisioned.SCHEMA % system, type=Deployment)
+        own = folder / modules.get(system, system)
+        own.mkdir()
+        for file in emit(deployment, system, mount="/mnt/weir", folder="/etc/weir"):
+            (own / file.name).write_text(file.text)
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -288,6 +344,13 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "scenario": (scenario, 150),
     "job": (job, 1000),
     "planner-requests": (planner_requests, 800),
+    "resources": (resources, 400),
+    "deployment": (deployment, 400),
+    "copy-record": (copy_record, 200),
+    "sslos": (sslos, 400),
+    "slurm": (slurm, 2000),
+    "schema": (schema, 300),
+    "emitted": (emitted, 300),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
@@ -332,9 +395,36 @@ COMMANDS = {
     "plan identity logs": "darshan",
     "plan identity job_file": "job",
     "plan similar logs": "darshan",
+    "plan emit schema": "schema",
+    "plan emit into": OWN,
+    "plan factors into": OWN,
+    "plan factors path": OWN,
     "plan similar job_file": "job",
     "job ornament jobspec": "job",
-    "job ornament deployment_file": "job",
+    "job ornament deployment_file": "deployment",
+    "stage in source": OWN,
+    "stage in destination": OWN,
+    "stage out source": OWN,
+    "stage out destination": OWN,
+    "job run jobspec": "job",
+    "job run log": "darshan",
+    "job run schema_file": "deployment",
+    "job run resources_file": "resources",
+    "job run local_folder": OWN,
+    "plan sslo log": "darshan",
+    "plan sslo job_file": "job",
+    "plan sslo sslos_file": "sslos",
+    **{
+        f"plan {product} {name}": decoder
+        for product in ("resources", "config", "schema", "explain")
+        for name, decoder in (
+            ("log", "darshan"),
+            ("job_file", "job"),
+            ("resources_file", "resources"),
+            ("local_folder", OWN),
+            ("sslos_file", "sslos"),
+        )
+    },
     "place creations": "creations",
     "place lustre": "lustre-document",
     "place database": "database",

@@ -75,11 +75,14 @@ def test_every_result_can_be_had_as_json() -> None:
 
     silent = {
         "weir run",
+        "weir job run",
+        "weir job resume",
         "weir serve server",
         "weir serve mount",
         "weir layout set",
         "weir logs",
         "weir help",
+        "weir planner",
         "weir config reference",
         "weir stats publish",
         "weir stats subscribe",

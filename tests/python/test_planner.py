@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from planned import GIB, IDENTITY, LOGS, Planner, interpreter, nobody, planner, python_path, script, write_site
+from resident import GIB, IDENTITY, LOGS, Planner, interpreter, nobody, planner, python_path, script, write_site
 from waits import PATIENCE_SECONDS, wait_until
 from weir.planner import protocol
 from weir.planner.client import Client
@@ -506,7 +506,7 @@ def test_commands_list_show_and_end_deployments(running: Planner) -> None:
     shown = json.loads(weir("show", "job-1", "--output", "json").stdout)
     assert shown["deployment"]["name"] == "job-1"
     assert "planned" in weir("show", "job-1").stdout
-    assert "ended" in weir("end", "job-1").stderr
+    assert "ended" in weir("end", "job-1").stdout
     missing = weir("show", "no-such")
     assert missing.returncode == 1 and "hint:" in missing.stderr
     running.stop()

@@ -12,7 +12,7 @@ from pathlib import Path
 import databases
 import msgspec
 import pytest
-from planned import DEPLOYMENT, IDENTITY, planner, record
+from resident import DEPLOYMENT, IDENTITY, planner, record
 from waits import wait_until
 from weir.planner import protocol
 from weir.planner.errors import PlannerError

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from interference import CLASSES, TABLE
 from weir.provisioning import policies, schemas
 from weir.provisioning.deployments import Deployment, Policy
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.interference_factors import (
-    Factor,
-    FactorTable,
     Neighbour,
     pair_slowdown,
     read_table,
     slowdown,
+    written,
 )
 from weir.provisioning.leases import Existing, Sharer, ends_at, existing, has_ended, joined, left
 from weir.provisioning.policies import Candidate, Choice, Request, choose, unmet
@@ -34,27 +34,11 @@ from weir.provisioning.prices import (
     demand_factor,
     deployment_price,
     joining_price,
+    read_prices,
     requested,
 )
 from weir.provisioning.sslos import Guarantees, Semantics, System
 
-CLASSES = ("calm", "loud", "strange")
-TABLE = FactorTable(
-    source="test",
-    conditions="none",
-    factors=tuple(
-        Factor(one=one, other=other, same_node=same, processes=processes, slowdown=base + same * 0.5 + processes / 100)
-        for one, other, base in (
-            ("calm", "calm", 1.05),
-            ("calm", "loud", 1.6),
-            ("loud", "calm", 1.1),
-            ("loud", "loud", 2.0),
-        )
-        for same in (True, False)
-        for processes in (1, 16)
-    ),
-)
-"""Factors of two classes; the third was never measured."""
 NOW = 1000.0
 SEMANTICS = st.builds(
     Semantics,
@@ -453,6 +437,12 @@ def test_more_neighbours_never_help(one: Neighbour, others: list[Neighbour], fur
     assert 1.0 <= slowdown(one, others, TABLE) <= slowdown(one, [*others, further], TABLE)
 
 
+def test_a_table_is_read_as_it_was_written() -> None:
+    assert read_table(written(TABLE).encode(), "the table") == TABLE
+    with pytest.raises(ProvisioningError, match="has no factor"):
+        read_table(written(msgspec.structs.replace(TABLE, factors=())).encode(), "the table")
+
+
 @given(st.data())
 def test_a_table_is_read_or_refused(data: st.DataObject) -> None:
     text = bytearray(msgspec.json.encode(TABLE))
@@ -550,6 +540,20 @@ def test_an_impossible_budget_names_a_possible_one(offers: list[float], budget: 
         check_budget(offers, least)
     else:
         assert min(offers) <= budget
+
+
+@given(st.data())
+def test_a_list_of_prices_is_read_or_refused(data: st.DataObject) -> None:
+    whole = msgspec.json.encode(PriceList(tiers=(TIER,), demands={"nvme": Demand(level=3.0, requested_at=5.0)}))
+    assert read_prices(whole, "the list").tiers == (TIER,)
+    text = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(text) - 1))
+        text[place : place + 1] = data.draw(st.binary(max_size=3))
+    try:
+        check(read_prices(bytes(text), "the list"))
+    except ProvisioningError as error:
+        assert "the list" in str(error) and error.hint
 
 
 @pytest.mark.parametrize(

@@ -101,15 +101,16 @@ def show_deployment(socket: Path | None, name: str, output: str) -> None:
     show_default=True,
     help="Longest wait for the end; it goes on without the command.",
 )
+@output_option
 @click.pass_obj
-def end_deployment(socket: Path | None, name: str, discard: bool, wait: float) -> None:
+def end_deployment(socket: Path | None, name: str, discard: bool, wait: float, output: str) -> None:
     """End a deployment in whatever state it is. A store that others share stays for them."""
-    from weir.cli.errors import say
+    from weir.cli.output import show
 
     protocol = _protocol()
     with _client(socket) as client:
         found = client.ask(protocol.End(name=name, discard=discard, wait_seconds=wait), protocol.Summary)
-    say(f"{name} is {found.state}")
+    show(output, _document(found), ("NAME", "STATE"), [(found.name, found.state)])
 
 
 def _client(socket: Path | None) -> "Client":

@@ -12,6 +12,7 @@ from weir.cli.errors import CommandError, say, tell
 from weir.cli.job_identity import identities, require_provisioning
 from weir.cli.job_ornament import ornament
 from weir.cli.output import output_option
+from weir.cli.parameters import Checked
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -26,6 +27,22 @@ _POLICIES = ("performance", "interference", "utilization")
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _SIGNALLED = 128
 """Added to the number of the signal that ended a job, as a shell does."""
+
+
+def _read_name(text: str) -> None:
+    from weir.provisioning.names import check_name
+
+    check_name(text)
+
+
+def _read_pair(text: str) -> None:
+    source, colon, destination = text.rpartition(":")
+    if not colon or not source or not destination:
+        raise ValueError(f"{text!r} is not two paths with a colon between them")
+
+
+_NAME = Checked("name", _read_name)
+_PAIR = Checked("paths", _read_pair)
 
 
 @click.group()
@@ -55,9 +72,13 @@ job.add_command(ornament)
 @click.option("--policy", type=click.Choice(_POLICIES), help="Pace of sharing, in place of the job's.")
 @click.option("--device", "devices", multiple=True, help="Class of devices to use, such as nvme; may be repeated.")
 @click.option("--size", "size_bytes", callback=parse_amount, help="Capacity, in place of the job's.")
-@click.option("--stage-in", "into", metavar="SOURCE:PLACE", multiple=True, help="Copy SOURCE into the store before.")
-@click.option("--stage-out", "out", metavar="PLACE:DESTINATION", multiple=True, help="Copy out of the store after.")
-@click.option("--name", help="Name of the job.  [default: the file's, and a number]")
+@click.option(
+    "--stage-in", "into", metavar="SOURCE:PLACE", type=_PAIR, multiple=True, help="Copy SOURCE into the store before."
+)
+@click.option(
+    "--stage-out", "out", metavar="PLACE:DESTINATION", type=_PAIR, multiple=True, help="Copy out of the store after."
+)
+@click.option("--name", type=_NAME, help="Name of the job.  [default: the file's, and a number]")
 @click.option(
     "--replans",
     type=click.IntRange(0, 100),
@@ -90,7 +111,6 @@ def run(
     from weir.provisioning.execution import begin, go_on, jobs_folder
     from weir.provisioning.jobs import read_job
     from weir.provisioning.lifecycle.interruption import Interruption
-    from weir.provisioning.lifecycle.validation import check_name
 
     if (log is None) == (schema_file is None):
         raise click.UsageError("give either --trace, with a Darshan log of a past run, or --schema")
@@ -98,8 +118,6 @@ def run(
     command = _command(jobspec, asked)
     transfers = (_transfers(into, "--stage-in"), _transfers(out, "--stage-out"))
     root = jobs_folder(home.root)
-    if name is not None:
-        check_name(name)
 
     def plan(bad: "Sequence[Server]") -> "Deployment":
         if schema_file is not None:
@@ -117,7 +135,7 @@ def run(
 
 
 @job.command(name="resume")
-@click.argument("name")
+@click.argument("name", type=_NAME)
 @click.option("--rerun", "reruns", is_flag=True, help="Run the job's command again where it was ended early.")
 @click.pass_obj
 def resume(home: Home, name: str, reruns: bool) -> int:
@@ -134,13 +152,15 @@ def resume(home: Home, name: str, reruns: bool) -> int:
 
 
 @job.command(name="end")
-@click.argument("name")
+@click.argument("name", type=_NAME)
 @click.option("--discard", is_flag=True, help="Remove results that were not staged out, too.")
 @click.option("--yes", is_flag=True, help="Do not ask before results are removed.")
+@output_option
 @click.pass_obj
-def end(home: Home, name: str, discard: bool, yes: bool) -> None:
+def end(home: Home, name: str, discard: bool, yes: bool, output: str) -> None:
     """End the storage of a job that was ended early, without its results."""
     from weir.cli.confirmation import confirm
+    from weir.cli.output import show
     from weir.provisioning.lifecycle.program import is_running
     from weir.provisioning.lifecycle.teardown import forget, teardown, unsaved
 
@@ -155,7 +175,7 @@ def end(home: Home, name: str, discard: bool, yes: bool) -> None:
         confirm(f"remove {', '.join(left)} of the job {name}", yes=yes)
     teardown(folder, discard=discard)
     forget(folder)
-    say(f"the job {name} has ended")
+    show(output, {"name": name, "removed": left}, ("JOB", "ended"), [("removed", ", ".join(left) or "nothing")])
 
 
 @job.command(name="list")
@@ -184,9 +204,7 @@ def _folder(home: Home, name: str) -> "JobFolder":
     require_provisioning()
     from weir.provisioning.execution import jobs_folder
     from weir.provisioning.lifecycle.record import JobFolder
-    from weir.provisioning.lifecycle.validation import check_name
 
-    check_name(name)
     folder = JobFolder(jobs_folder(home.root) / name)
     if not folder.exists():
         raise CommandError(f"there is no job {name}", hint="`weir job list` shows those that are not at their end")
@@ -245,9 +263,7 @@ def _transfers(spelled: Sequence[str], option: str) -> "tuple[Transfer, ...]":
 
     found = []
     for text in spelled:
-        source, colon, destination = text.rpartition(":")
-        if not colon or not source or not destination:
-            raise click.UsageError(f"{option} {text!r} is not two paths with a colon between them")
+        source, _, destination = text.rpartition(":")
         outside, inside = (source, destination) if option == "--stage-in" else (destination, source)
         outside = str(Path(outside).absolute())
         pair = (outside, inside) if option == "--stage-in" else (inside, outside)

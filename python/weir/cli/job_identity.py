@@ -1,6 +1,7 @@
 """Identities of jobs, for the commands of `weir plan`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from weir.distribution import install_command
 if TYPE_CHECKING:
     from weir.provisioning.identity import Identity
     from weir.provisioning.jobs import Job
+    from weir.tracing.totals import LogTotals, TotalsReader
 
 
 def require_provisioning() -> None:
@@ -23,6 +25,53 @@ def require_provisioning() -> None:
         import yaml  # noqa: F401
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
+
+
+@contextmanager
+def early_reader(log: Path) -> "Iterator[TotalsReader]":
+    """Start the reader of logs, which imports its library while the block does other work.
+
+    Args:
+        log: The log that will be read; one that cannot be a log is refused at once.
+
+    Yields:
+        The reader.
+
+    Raises:
+        DarshanError: The file cannot be a log.
+    """
+    from weir.tracing.darshan import refusal
+    from weir.tracing.totals import TotalsReader
+
+    refused = refusal(log)
+    if refused is not None:
+        raise refused
+    reader = TotalsReader()
+    reader.start()
+    try:
+        yield reader
+    finally:
+        reader.end()
+
+
+def identity_of(reader: "TotalsReader", log: Path, job: "Job | None") -> "Identity":
+    """Read the identity of a run.
+
+    Args:
+        reader: The reader of logs.
+        log: Darshan log.
+        job: The job that is to run; None where only the log is known.
+
+    Returns:
+        The identity.
+
+    Raises:
+        DarshanError: The log cannot be read.
+    """
+    from weir.provisioning.identity import identify
+    from weir.provisioning.traits import of_log
+
+    return identify(of_log(_complete(reader.read(log))), job)
 
 
 def identities(logs: Sequence[Path], job: "Job | None") -> "list[tuple[Path, Identity]]":
@@ -47,10 +96,15 @@ def identities(logs: Sequence[Path], job: "Job | None") -> "list[tuple[Path, Ide
     for path, log in read_totals(logs):
         if isinstance(log, DarshanError):
             raise log
-        if log.incomplete:
-            warn(f"{path}: {', '.join(log.incomplete)} ran out of memory in the run, so some of its calls are missing")
-        found.append((path, identify(of_log(log), job)))
+        found.append((path, identify(of_log(_complete(log)), job)))
     return found
+
+
+def _complete(log: "LogTotals") -> "LogTotals":
+    """Warn where a log is not complete."""
+    if log.incomplete:
+        warn(f"{log.path}: {', '.join(log.incomplete)} ran out of memory in the run, so some of its calls are missing")
+    return log
 
 
 def document(of: Any) -> dict[str, Any]:

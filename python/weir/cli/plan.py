@@ -9,6 +9,8 @@ import click
 from weir.cli.errors import warn
 from weir.cli.job_identity import document, identities, require_provisioning
 from weir.cli.output import output_option
+from weir.cli.plan_emit import emit
+from weir.cli.plan_factors import factors
 from weir.cli.plan_products import PRODUCTS
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ def plan() -> None:
     config, schema. `explain` tells the way in words.
     """
 
+
+plan.add_command(emit)
+plan.add_command(factors)
 
 _logs = click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
 _job = click.option(

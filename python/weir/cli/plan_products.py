@@ -9,13 +9,17 @@ import click
 
 from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, warn
-from weir.cli.job_identity import document, identities, require_provisioning
+from weir.cli.job_identity import document, early_reader, identity_of, require_provisioning
 from weir.cli.output import Quantity, output_option, show, size
+from weir.cli.parameters import Checked
+from weir.store import values
 
 if TYPE_CHECKING:
+    from weir.provisioning.mapping import Mapping
     from weir.provisioning.planning import Plan
     from weir.provisioning.resources import Resources
     from weir.provisioning.sslos import SsloTable
+    from weir.tracing.totals import TotalsReader
 
 _POLICIES = ("performance", "interference", "utilization")
 _SYSTEMS = ("weir", "orangefs", "beeond", "lustre")
@@ -34,17 +38,22 @@ _OPTIONS = (
         help="Use this machine alone, with targets in FOLDER or in memory.  [default: the folder for temporary files]",
         metavar="FOLDER",
     ),
+    click.option(
+        "--from-slurm", is_flag=True, help="Ask Slurm for the nodes; with --resources, for their states alone."
+    ),
     _SSLOS,
     click.option("--policy", type=click.Choice(_POLICIES), help="Pace of sharing, in place of the job's."),
     click.option("--system", type=click.Choice(_SYSTEMS), default="weir", show_default=True, help="Product to deploy."),
     click.option("--device", "devices", multiple=True, help="Class of devices to use, such as nvme; may be repeated."),
-    click.option("--size", "size_bytes", callback=parse_amount, help="Capacity, in place of the job's."),
+    click.option(
+        "--size", "size_text", type=Checked("SIZE", values.size), help="Capacity, such as 2TiB, in place of the job's."
+    ),
     click.option("--read", "read_rate", callback=parse_amount, help="Least rate of reads, such as 2GB/s."),
     click.option("--write", "write_rate", callback=parse_amount, help="Least rate of writes."),
 )
 _NAMES = (
-    *("log", "job_file", "resources_file", "local_folder", "sslos_file", "policy", "system", "devices", "size_bytes"),
-    *("read_rate", "write_rate"),
+    *("log", "job_file", "resources_file", "local_folder", "sslos_file", "policy", "system", "devices", "size_text"),
+    *("read_rate", "write_rate", "from_slurm"),
 )
 """Parameters of `_OPTIONS`."""
 
@@ -62,7 +71,14 @@ def _planned(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _plan(
+def _plan(*, log: Path, **options: Any) -> "Plan":
+    require_provisioning()
+    with early_reader(log) as reader:
+        return _made(reader, log=log, **options)
+
+
+def _made(
+    reader: "TotalsReader",
     *,
     log: Path,
     job_file: Path | None,
@@ -72,47 +88,55 @@ def _plan(
     policy: str | None,
     system: str,
     devices: tuple[str, ...],
-    size_bytes: int | None,
+    size_text: str | None,
     read_rate: int | None,
     write_rate: int | None,
+    from_slurm: bool,
 ) -> "Plan":
-    require_provisioning()
     from weir.provisioning import classes
     from weir.provisioning.jobs import read_job
     from weir.provisioning.planning import Planner
     from weir.provisioning.wishes import of_options
 
-    if resources_file is not None and local_folder is not None:
-        raise CommandError("--resources and --local contradict each other", hint="give one of them", exit_code=2)
+    if local_folder is not None and (resources_file is not None or from_slurm):
+        other = "--resources" if resources_file is not None else "--from-slurm"
+        raise CommandError(f"{other} and --local contradict each other", hint="give one of them", exit_code=2)
     job = None if job_file is None else read_job(job_file)
     wishes = of_options(
         str(job_file),
         job.hints if job else {},
         policy=policy,
-        size_bytes=size_bytes,
+        size_bytes=None if size_text is None else values.size(size_text),
         system=system,
         devices=devices,
         read_bytes_per_second=read_rate,
         write_bytes_per_second=write_rate,
     )
-    resources = _resources(resources_file, local_folder)
+    resources = _resources(resources_file, local_folder, from_slurm=from_slurm)
     sslos, measured = _sslos(sslos_file)
     planner = Planner(classes.built_in(), sslos, measured.sslos)
-    ((_, identity),) = identities([log], job)
-    made = planner.plan(identity, job, resources, wishes=wishes)
+    made = planner.plan(identity_of(reader, log, job), job, resources, wishes=wishes)
     _warn(made)
     return made
 
 
-def _resources(file: Path | None, folder: Path | None) -> "Resources":
+def _resources(file: Path | None, folder: Path | None, *, from_slurm: bool) -> "Resources":
+    import time
     from tempfile import gettempdir
 
     from weir.provisioning.local_resources import local_resources
     from weir.provisioning.resources import read_resources
 
-    if file is not None:
+    if file is None and not from_slurm:
+        return local_resources(folder or Path(gettempdir()))
+    if not from_slurm:
+        assert file is not None
         return read_resources(file)
-    return local_resources(folder or Path(gettempdir()))
+    from weir.provisioning.slurm_resources import slurm_resources, with_states
+
+    site = None if file is None else read_resources(file)
+    seen = slurm_resources(time.time())
+    return seen if site is None else with_states(site, seen)
 
 
 def _sslos(file: Path | None) -> "tuple[SsloTable, SsloTable]":
@@ -148,16 +172,8 @@ def show_sslo(log: Path, job_file: Path | None, sslos_file: Path | None, output:
     It is the one whose coverage of the nearest class of behaviour, times the job's fitness to the class, is greatest.
     """
     require_provisioning()
-    from weir.provisioning import classes
-    from weir.provisioning.jobs import read_job
-    from weir.provisioning.mapping import Coverages
-    from weir.provisioning.wishes import of_hints
-
-    job = None if job_file is None else read_job(job_file)
-    wishes = of_hints(str(job_file), job.hints if job else {})
-    coverages = Coverages(classes.built_in().classes, _sslos(sslos_file)[0])
-    ((_, identity),) = identities([log], job)
-    mapping = coverages.map(identity, wishes.semantics)
+    with early_reader(log) as reader:
+        mapping = _mapped(reader, log, job_file, sslos_file)
     sslo, rates = mapping.sslo, mapping.sslo.guarantees
     row = (
         sslo.name,
@@ -169,6 +185,21 @@ def show_sslo(log: Path, job_file: Path | None, sslos_file: Path | None, output:
     )
     header = ("SSLO", "DEVICE", "SERVERS", "READ", "WRITE", "FITNESS", "COVERAGE", "SATISFACTION")
     show(output, document(sslo), header, [row])
+
+
+def _mapped(reader: "TotalsReader", log: Path, job_file: Path | None, sslos_file: Path | None) -> "Mapping":
+    from weir.provisioning import classes
+    from weir.provisioning.jobs import read_job
+    from weir.provisioning.mapping import Coverages
+    from weir.provisioning.sslo_checks import check_table
+    from weir.provisioning.wishes import of_hints
+
+    job = None if job_file is None else read_job(job_file)
+    wishes = of_hints(str(job_file), job.hints if job else {})
+    table = _sslos(sslos_file)[0]
+    check_table(table)
+    coverages = Coverages(classes.built_in().classes, table)
+    return coverages.map(identity_of(reader, log, job), wishes.semantics)
 
 
 @click.command(name="resources")
@@ -187,13 +218,48 @@ def show_resources(made: "Plan", output: str) -> None:
     show(output, document(deployment)["servers"], ("NODE", "DEVICE", "PLACES", "EACH"), rows)
 
 
+@click.command(name="config")
+@_planned
+@click.option("--mount", type=Checked("path", values.prefix), help="Mount point on every node.  [default: /mnt/NAME]")
+@output_option
+def show_config(made: "Plan", mount: str | None, output: str) -> None:
+    """Show the configuration files of a job's storage, as `weir plan emit` makes them of a deployment schema."""
+    from weir.cli.plan_emit import print_files
+    from weir.provisioning.emit.targets import emit
+
+    deployment = made.deployment
+    if deployment.joins:
+        raise CommandError(
+            f"the job joins {deployment.joins}, which is configured already", hint="plan with --policy performance"
+        )
+    kind = made.wishes.system
+    place = f"/etc/beegfs/{deployment.name}"
+    files = emit(deployment, kind, mount=mount or f"/mnt/{deployment.name}", folder=place)
+    if output == "table":
+        print_files(files)
+    else:
+        show(output, [{"name": file.name, "text": file.text} for file in files], (), ())
+
+
 @click.command(name="schema")
 @_planned
-def show_schema(made: "Plan") -> None:
-    """Print the deployment schema, a JSON document."""
-    import json
-
-    print(json.dumps(document(made.deployment), indent=2))
+@output_option
+def show_schema(made: "Plan", output: str) -> None:
+    """Show the deployment schema of a job's storage; --output json prints the document itself."""
+    deployment = made.deployment
+    system, rates = deployment.system, deployment.expected
+    row = (
+        deployment.name,
+        deployment.joins or system.kind,
+        system.device,
+        system.servers,
+        system.targets_per_server,
+        size(deployment.size_bytes),
+        *(_rate(each) for each in (rates.read_bytes_per_second, rates.write_bytes_per_second)),
+        Quantity(f"{deployment.price:.4g}"),
+    )
+    header = ("NAME", "STORE", "DEVICE", "SERVERS", "TARGETS", "SIZE", "READ", "WRITE", "PRICE")
+    show(output, document(deployment), header, [row])
 
 
 @click.command(name="explain")
@@ -220,4 +286,4 @@ def _rate(rate: float | None) -> Quantity:
     return Quantity("-") if rate is None else Quantity(f"{amount(rate)}/s")
 
 
-PRODUCTS = (show_sslo, show_resources, show_schema, explain)
+PRODUCTS = (show_sslo, show_resources, show_config, show_schema, explain)

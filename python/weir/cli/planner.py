@@ -22,6 +22,11 @@ def _user(text: str) -> int:
         raise ValueError(f"this machine knows no user {text!r:.40}") from None
 
 
+def _module(text: str) -> None:
+    if not all(part.isidentifier() for part in text.split(".")):
+        raise ValueError(f"{text!r:.80} is no name of a Python module")
+
+
 def _database(text: str) -> None:
     try:
         from weir.planner.stores import check_url
@@ -83,7 +88,9 @@ def _database(text: str) -> None:
     show_default=True,
     help="Way to the servers' nodes: auto takes ssh for other machines, local starts all servers on this one.",
 )
-@click.option("--steps", metavar="MODULE", default="weir.planner.lifecycle", hidden=True)
+@click.option(
+    "--steps", metavar="MODULE", type=Checked("module", _module), default="weir.planner.lifecycle", hidden=True
+)
 def planner(
     socket: Path | None,
     state: Path | None,

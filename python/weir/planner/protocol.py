@@ -41,8 +41,8 @@ State = Literal[
 ]
 """States of a deployment, in the order of its life.
 
-`waiting`: a job with a window waits for a store to share. `kept`: the job is done, and its store serves others or its
-lease. `failed`: a step failed, and may be asked for again.
+`waiting`: a job with a window waits until its policy finds storage. `kept`: the job is done, and its store serves
+others or its lease. `failed`: a step failed, and may be asked for again.
 """
 Step = Literal["setup", "stage_in", "environment", "stage_out", "teardown"]
 """Steps of a deployment's life."""

@@ -174,19 +174,24 @@ def listen(path: Path) -> socket.socket:
         PlannerError: Another planner listens there, or something else is in its place.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    fresh = path.with_name(f".{path.name}.new")
     try:
         if path.is_socket():
             if _is_answered(path):
                 raise PlannerError(f"a planner listens on {path}", hint="end it, or name another --socket")
-            path.unlink()
-        listener.bind(str(path))
-        path.chmod(0o666)
+        elif path.exists():
+            raise PlannerError(f"{path} is no socket", hint="name another --socket")
+        # A client that sees the socket may connect at once: it gets its name when it listens.
+        fresh.unlink(missing_ok=True)
+        listener.bind(str(fresh))
+        fresh.chmod(0o666)
         listener.listen(_BACKLOG)
+        fresh.rename(path)
     except OSError as error:
         listener.close()
         raise PlannerError(
             f"{path} cannot be listened on: {error.strerror or error}",
-            hint="a path of at most 107 bytes in a folder that is there; see --socket",
+            hint="a path of at most 100 bytes in a folder that is there; see --socket",
         ) from error
     except PlannerError:
         listener.close()

@@ -5,17 +5,18 @@ now and once on all nodes. A policy chooses among them, and among the deployment
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import msgspec
 
 from weir.provisioning.deployments import Deployment, Server
 from weir.provisioning.identity import Identity
-from weir.provisioning.needs import Needs, effective, io_seconds, reached
-from weir.provisioning.performance import Basis, Expectation, PerformanceModel
+from weir.provisioning.needs import Kind, Needs, effective, filled, io_seconds, rate, reached
+from weir.provisioning.performance import Basis, Expectation, PerformanceModel, devices_of
 from weir.provisioning.resources import Device, Node, Resources
-from weir.provisioning.sslos import Guarantees, Semantics, System
+from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, System
 from weir.provisioning.wishes import Wishes
 
 TARGET_BYTES = 1 << 20
@@ -36,6 +37,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Expected time of the job's I/O."""
     wait_seconds: float
     """Time until the nodes are free."""
+    needs: Needs
+    """The rates that it should reach: the job's needs, as far as the objective gives them, and the user's wishes."""
     reached: float
     """Least part of a needed rate that is reached; 1 where all needs are met."""
     basis: Basis
@@ -49,27 +52,95 @@ class Task:
     """Name of the new deployment."""
     identity: Identity
     behaviour_class: str
-    sslo: str
+    sslo: Sslo
+    """The objective."""
     needs: Needs
+    """The job's own needs."""
     size_bytes: int
-    measured_devices: int
-    """Devices of the objective's system, for which the configuration is chosen."""
     seconds: float
     """Time for which the job holds its storage."""
     wishes: Wishes
 
 
+Place = tuple[Node, tuple[Device, ...]]
+"""A node with its devices of one kind, those with the most room first."""
+
+
+class Places:
+    """Nodes of a pool, in the order in which they are taken."""
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        """Keep the nodes.
+
+        Args:
+            places: The nodes.
+        """
+        self._places = tuple(places)
+        self._ranked: dict[int, tuple[tuple[Place, ...], list[int]]] = {}
+        self.targets_max = min(max((len(devices) for _, devices in places), default=0), TARGETS_PER_SERVER_MAX)
+
+    def __len__(self) -> int:
+        """Number of nodes."""
+        return len(self._places)
+
+    def _with(self, targets: int) -> tuple[tuple[Place, ...], list[int]]:
+        """The nodes with that many devices, and the sorted rooms of the last of these devices."""
+        if targets not in self._ranked:
+            fitting = tuple(each for each in self._places if len(each[1]) >= targets)[:SERVERS_MAX]
+            self._ranked[targets] = (fitting, sorted(devices[targets - 1].room for _, devices in fitting))
+        return self._ranked[targets]
+
+    def counts(self, size_bytes: int, targets: int) -> Sequence[int]:
+        """Numbers of servers that have room for a store.
+
+        Args:
+            size_bytes: Size of the store.
+            targets: Targets of each server, which are equal.
+
+        Returns:
+            The numbers, the least first.
+        """
+        _, rooms = self._with(targets)
+        if not rooms:
+            return ()
+        if rooms[0] == rooms[-1]:
+            whole = rooms[0] // TARGET_BYTES * TARGET_BYTES * targets
+            return range(max(1, -(-size_bytes // whole)), len(rooms) + 1)
+        return [
+            count
+            for count in range(1, len(rooms) + 1)
+            if len(rooms) - bisect_left(rooms, target_bytes(size_bytes, count * targets)) >= count
+        ]
+
+    def take(self, size_bytes: int, servers: int, targets: int) -> list[Place]:
+        """Take nodes for a store.
+
+        Args:
+            size_bytes: Size of the store.
+            servers: Number of servers, one of `counts`.
+            targets: Targets of each server.
+
+        Returns:
+            The first nodes that have room.
+        """
+        needed = target_bytes(size_bytes, servers * targets)
+        able = (each for each in self._with(targets)[0] if each[1][targets - 1].room >= needed)
+        return list(islice(able, servers))
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Equal devices of nodes with equal networks, with the nodes that are free first at the front."""
+    """Equal devices of nodes with equal networks."""
 
     kind: str
     read_bytes_per_second: float | None
     write_bytes_per_second: float | None
     network_bytes_per_second: float | None
     encrypted: bool
-    nodes: tuple[tuple[Node, tuple[Device, ...]], ...]
-    """Nodes with their devices, those with the most room first."""
+    free: Places
+    """The nodes that are free now."""
+    all: Places
+    """All nodes, those that are free first at the front."""
 
 
 _Key = tuple[str, float, float, float, bool]
@@ -84,7 +155,7 @@ def pools(resources: Resources) -> tuple[Pool, ...]:
     Returns:
         The pools, by the names of their classes.
     """
-    found: dict[_Key, list[tuple[Node, tuple[Device, ...]]]] = {}
+    found: dict[_Key, list[Place]] = {}
     for node in resources.nodes:
         if not node.usable:
             continue
@@ -98,17 +169,14 @@ def pools(resources: Resources) -> tuple[Pool, ...]:
         for key, devices in own.items():
             devices.sort(key=lambda each: (-each.room, each.path))
             found.setdefault(key, []).append((node, tuple(devices)))
-    return tuple(
-        Pool(
-            key[0],
-            key[1] or None,
-            key[2] or None,
-            key[3] or None,
-            key[4],
-            tuple(sorted(nodes, key=lambda each: (each[0].free_in_seconds, -each[1][0].room, each[0].name))),
-        )
-        for key, nodes in sorted(found.items())
-    )
+    return tuple(_pool(key, nodes) for key, nodes in sorted(found.items()))
+
+
+def _pool(key: _Key, nodes: Sequence[Place]) -> Pool:
+    order = sorted(nodes, key=lambda each: (each[0].free_in_seconds, -each[1][0].room, each[0].name))
+    kind, read, write, network, encrypted = key
+    free = Places([each for each in order if each[0].free_in_seconds == 0])
+    return Pool(kind, read or None, write or None, network or None, encrypted, free, Places(order))
 
 
 def candidates(task: Task, model: PerformanceModel, found: Sequence[Pool]) -> list[Candidate]:
@@ -127,29 +195,49 @@ def candidates(task: Task, model: PerformanceModel, found: Sequence[Pool]) -> li
 
 
 def _of_pool(task: Task, model: PerformanceModel, pool: Pool) -> Iterator[Candidate]:
-    free = tuple(each for each in pool.nodes if each[0].free_in_seconds == 0)
-    settings = _best_settings(task, model, pool)
-    now = _fewest(task, model, pool, free, settings)
+    now = _fewest(task, model, pool, pool.free)
     if now is not None:
         yield now
     # Waiting is of use only where it brings more than the free nodes give.
-    if len(free) < len(pool.nodes) and (now is None or now.reached < 1):
-        later = _fewest(task, model, pool, pool.nodes, settings)
+    if len(pool.free) < len(pool.all) and (now is None or now.reached < 1):
+        later = _fewest(task, model, pool, pool.all)
         if later is not None and (now is None or later.io_seconds < now.io_seconds / ENOUGH):
             yield later
 
 
-def _best_settings(task: Task, model: PerformanceModel, pool: Pool) -> Mapping[str, str]:
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A system in the search for the fewest servers."""
+
+    system: System
+    expected: Expectation
+    rates: Guarantees
+    """Effective rates for the job."""
+    io_seconds: float
+    reached: float
+
+
+def _best_trial(task: Task, model: PerformanceModel, pool: Pool, servers: int, targets: int) -> _Trial:
     """The configuration with the least I/O time; of equal ones the first, so that a choice is repeatable."""
-    configurations = model.configurations(task.wishes.system, pool.kind)
-    if len(configurations) == 1:
-        return configurations[0]
+    best: _Trial | None = None
+    for settings in model.configurations(task.wishes.system, pool.kind, servers * targets):
+        system = _system(task, pool, servers, targets, settings)
+        expected = model.expect(system, **_device_rates(pool))
+        assert expected is not None, "rates that are known for one configuration are known for all"
+        rates = effective(task.identity, expected.guarantees, expected.sensitivities)
+        seconds = io_seconds(task.identity, rates)
+        if best is None or seconds < best.io_seconds:
+            best = _Trial(system, expected, rates, seconds, 0.0)
+    assert best is not None
+    needed = needs_beside(task, best.expected.sensitivities)
+    return replace(best, reached=reached(needed, best.rates))
 
-    def seconds(settings: Mapping[str, str]) -> float:
-        expected = _expect(model, pool, _system(task, pool, task.measured_devices, 1, settings))
-        return 0.0 if expected is None else io_seconds(task.identity, _rates(task, expected))
 
-    return min(configurations, key=seconds)
+def _device_rates(pool: Pool) -> dict[str, float | None]:
+    return {
+        "device_read_bytes_per_second": pool.read_bytes_per_second,
+        "device_write_bytes_per_second": pool.write_bytes_per_second,
+    }
 
 
 def _system(task: Task, pool: Pool, servers: int, targets: int, settings: Mapping[str, str]) -> System:
@@ -163,34 +251,38 @@ def _system(task: Task, pool: Pool, servers: int, targets: int, settings: Mappin
     )
 
 
-def _expect(model: PerformanceModel, pool: Pool, system: System) -> Expectation | None:
-    return model.expect(
-        system,
-        device_read_bytes_per_second=pool.read_bytes_per_second,
-        device_write_bytes_per_second=pool.write_bytes_per_second,
+def needs_beside(task: Task, sensitivities: Sensitivities) -> Needs:
+    """The rates that a system should reach: the job's needs as far as the objective gives them, and the user's wishes.
+
+    Args:
+        task: The job.
+        sensitivities: The system's sensitivities. They stand for those of the objective that were not measured: else
+            a system would have to be fast under conditions for which the objective promises nothing.
+
+    Returns:
+        The rates; None for kinds of work for which the objective has no rate.
+    """
+    given = effective(task.identity, task.sslo.guarantees, filled(task.sslo.sensitivities, sensitivities))
+
+    def needed(kind: Kind) -> float | None:
+        wanted, offered = task.needs.rate(kind), rate(given, kind)
+        return None if wanted is None or offered is None else min(wanted, offered)
+
+    return Needs(
+        read_bytes_per_second=task.wishes.read_bytes_per_second or needed("read"),
+        write_bytes_per_second=task.wishes.write_bytes_per_second or needed("write"),
+        metadata_operations_per_second=needed("metadata"),
     )
 
 
-def _rates(task: Task, expected: Expectation) -> Guarantees:
-    return effective(task.identity, expected.guarantees, expected.sensitivities)
-
-
-def _fewest(
-    task: Task,
-    model: PerformanceModel,
-    pool: Pool,
-    nodes: Sequence[tuple[Node, tuple[Device, ...]]],
-    settings: Mapping[str, str],
-) -> Candidate | None:
+def _fewest(task: Task, model: PerformanceModel, pool: Pool, places: Places) -> Candidate | None:
     """The candidate with the fewest devices that meets the needs; one device on each server as far as there are nodes.
 
     More devices of a node serve a job only where one device of each node is not enough.
     """
     best: Candidate | None = None
-    most = max((len(devices) for _, devices in nodes), default=0)
-    for targets in range(1, min(most, TARGETS_PER_SERVER_MAX) + 1):
-        fitting = [each for each in nodes if len(each[1]) >= targets][:SERVERS_MAX]
-        made = _fewest_servers(task, model, pool, fitting, targets, settings)
+    for targets in range(1, places.targets_max + 1):
+        made = _fewest_servers(task, model, pool, places, targets)
         if made is not None and (best is None or (made.reached, -made.io_seconds) > (best.reached, -best.io_seconds)):
             best = made
         if best is not None and best.reached >= 1:
@@ -198,78 +290,87 @@ def _fewest(
     return best
 
 
-def _fewest_servers(
-    task: Task,
-    model: PerformanceModel,
-    pool: Pool,
-    nodes: Sequence[tuple[Node, tuple[Device, ...]]],
-    targets: int,
-    settings: Mapping[str, str],
-) -> Candidate | None:
-    known: dict[int, tuple[float, float, Expectation]] = {}
-
-    def at(servers: int) -> tuple[float, float, Expectation] | None:
-        if servers not in known:
-            expected = _expect(model, pool, _system(task, pool, servers, targets, settings))
-            if expected is None:
-                return None
-            rates = _rates(task, expected)
-            known[servers] = (reached(task.needs, rates), io_seconds(task.identity, rates), expected)
-        return known[servers]
-
-    rooms = sorted(devices[targets - 1].room for _, devices in nodes)
-    counts = [
-        count
-        for count in range(1, len(nodes) + 1)
-        if len(rooms) - bisect_left(rooms, _target_bytes(task.size_bytes, count * targets)) >= count
-    ]
-    if not counts or (top := at(counts[-1])) is None:
+def _fewest_servers(task: Task, model: PerformanceModel, pool: Pool, places: Places, targets: int) -> Candidate | None:
+    counts = places.counts(task.size_bytes, targets)
+    if not counts or model.expect(_system(task, pool, 1, targets, {}), **_device_rates(pool)) is None:
         return None
 
-    def enough(servers: int) -> bool:
-        found = at(servers)
-        assert found is not None
-        return found[0] >= 1 if top[0] >= 1 else found[1] <= top[1] * ENOUGH
+    def at(place: int) -> _Trial:
+        return _best_trial(task, model, pool, counts[place], targets)
 
-    low, high = 0, len(counts) - 1
+    best = _first(at, len(counts), lambda each: each.reached >= 1)
+    if best is None:
+        top = at(len(counts) - 1)
+        best = _first(at, len(counts), lambda each: each.io_seconds <= top.io_seconds * ENOUGH) or top
+    return _candidate(task, pool, best, places.take(task.size_bytes, best.system.servers, targets))
+
+
+def _first(at: Callable[[int], _Trial], count: int, is_enough: Callable[[_Trial], bool]) -> _Trial | None:
+    """The first trial that is enough, where all behind one that is enough are so too.
+
+    The step doubles from the small end, because most jobs need few servers.
+    """
+    low, high = 0, 0
+    while not is_enough(found := at(high)):
+        if high == count - 1:
+            return None
+        low, high = high + 1, min(2 * high + 1, count - 1)
+    best = found
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(counts[middle]) else (middle + 1, high)
-    servers = counts[low]
-    part, seconds, expected = known.get(servers) or top
-    target_bytes = _target_bytes(task.size_bytes, servers * targets)
-    chosen = [each for each in nodes if each[1][targets - 1].room >= target_bytes][:servers]
-    rates = _rates(task, expected)
+        found = at(middle)
+        if is_enough(found):
+            high, best = middle, found
+        else:
+            low = middle + 1
+    return best
+
+
+def _candidate(task: Task, pool: Pool, trial: _Trial, chosen: Sequence[Place]) -> Candidate:
+    system, expected = trial.system, trial.expected
+    capacity = target_bytes(task.size_bytes, devices_of(system))
+    servers = tuple(
+        Server(
+            node=node.name,
+            devices=tuple(device.path for device in devices[: system.targets_per_server] if device.path),
+            target_bytes=capacity,
+        )
+        for node, devices in chosen
+    )
+    directives = task.wishes.directives
     return Candidate(
         deployment=Deployment(
             name=task.name,
             identity=task.identity.name,
             behaviour_class=task.behaviour_class,
-            sslo=task.sslo,
+            sslo=task.sslo.name,
             policy=task.wishes.policy,
-            system=_system(task, pool, servers, targets, settings),
-            servers=tuple(
-                Server(
-                    node=node.name,
-                    devices=tuple(device.path for device in devices[:targets] if device.path),
-                    target_bytes=target_bytes,
-                )
-                for node, devices in chosen
-            ),
+            system=system,
+            servers=servers,
             shareable=False,
-            lease_seconds=task.wishes.directives.lease_seconds or 0.0,
+            lease_seconds=directives.lease_seconds or 0.0,
             size_bytes=task.size_bytes,
-            stage_in=task.wishes.directives.stage_in,
-            stage_out=task.wishes.directives.stage_out,
             semantics=Semantics(encrypted=pool.encrypted, durable=pool.kind != "memory"),
-            expected=msgspec.structs.replace(rates, capacity_bytes=target_bytes * servers * targets),
+            expected=msgspec.structs.replace(trial.rates, capacity_bytes=capacity * devices_of(system)),
+            stage_in=directives.stage_in,
+            stage_out=directives.stage_out,
         ),
-        io_seconds=seconds,
+        io_seconds=trial.io_seconds,
         wait_seconds=max(node.free_in_seconds for node, _ in chosen),
-        reached=part,
+        needs=needs_beside(task, expected.sensitivities),
+        reached=trial.reached,
         basis=expected.basis,
     )
 
 
-def _target_bytes(size: int, targets: int) -> int:
+def target_bytes(size: int, targets: int) -> int:
+    """The capacity of each target of a store.
+
+    Args:
+        size: Size of the store in bytes.
+        targets: Number of targets.
+
+    Returns:
+        Bytes, a multiple of `TARGET_BYTES`.
+    """
     return -(-size // (targets * TARGET_BYTES)) * TARGET_BYTES

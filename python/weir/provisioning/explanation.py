@@ -8,6 +8,7 @@ from weir.provisioning.planning import Plan
 
 _BASES: dict[Basis, str] = {
     "measured": "measurements of such systems",
+    "simulated": "simulated runs of such systems",
     "another system": "measurements of another product on such devices",
     "devices": "the rates of the devices in the resource model",
     "assumed": "usual rates of such devices, because neither the resource model nor a table has any",

@@ -17,6 +17,11 @@ from weir.provisioning.errors import ProvisioningError
 TABLE_BYTES_MAX = 16 << 20
 """A table above this is refused: a hundred classes at three scales have some 4 MB."""
 _BUILT_IN = "tables/interference.json"
+_TABLES_MAX = 8
+"""Most tables whose factors are kept by pair: a planner has one."""
+_Pairs = dict[tuple[str, str], list["Factor"]]
+_sorted: dict[int, tuple["FactorTable", _Pairs, float]] = {}
+"""Tables that were looked into, by identity: each is kept, so that no other one gets its identity."""
 
 
 class Factor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,6 +98,20 @@ def read_table(text: bytes, place: str) -> FactorTable:
     return table
 
 
+def written(table: FactorTable) -> str:
+    """Write a table, with a line for each factor.
+
+    Args:
+        table: The table.
+
+    Returns:
+        The document, JSON.
+    """
+    head = msgspec.json.encode(msgspec.structs.replace(table, factors=())).decode().removesuffix("[]}")
+    lines = ",\n".join(msgspec.json.encode(each).decode() for each in table.factors)
+    return f"{head}[\n{lines}\n]}}\n"
+
+
 @cache
 def built_in() -> FactorTable:
     """The factors between Argonne's classes, measured on a store of Weir with rate-limited targets.
@@ -115,9 +134,10 @@ def pair_slowdown(one: Neighbour, other: Neighbour, table: FactorTable) -> float
         The factor at the nearest measured scale. A pair that was not measured counts with the worst factor of the
         table, so that an unknown job never harms a known one beyond what was seen.
     """
-    found = [each for each in table.factors if each.one == one.behaviour_class and each.other == other.behaviour_class]
-    if not found:
-        return max((each.slowdown for each in table.factors), default=math.inf)
+    pairs, worst = _by_pair(table)
+    found = pairs.get((one.behaviour_class, other.behaviour_class))
+    if found is None:
+        return worst
     known = bool(one.nodes and other.nodes)
     wanted = (not set(one.nodes).isdisjoint(other.nodes),) if known else (True, False)
     # A placement that was not measured counts with the one that was.
@@ -142,3 +162,17 @@ def slowdown(one: Neighbour, others: Iterable[Neighbour], table: FactorTable) ->
         The slowdown: 1 beside nobody.
     """
     return 1.0 + sum(pair_slowdown(one, other, table) - 1.0 for other in others)
+
+
+def _by_pair(table: FactorTable) -> tuple[_Pairs, float]:
+    """The factors of each pair, and the worst of all: a plan looks hundreds of pairs up, and a table has as many."""
+    known = _sorted.get(id(table))
+    if known is None:
+        pairs: _Pairs = {}
+        for each in table.factors:
+            pairs.setdefault((each.one, each.other), []).append(each)
+        known = (table, pairs, max((each.slowdown for each in table.factors), default=math.inf))
+        if len(_sorted) >= _TABLES_MAX:
+            _sorted.clear()
+        _sorted[id(table)] = known
+    return known[1], known[2]

@@ -152,6 +152,25 @@ def _conditions(identity: Identity, sensitivities: Sensitivities) -> Iterator[tu
         yield 2.0 * min(identity.read_bytes, identity.written_bytes) / moved, sensitivities.mixed
 
 
+def filled(own: Sensitivities, other: Sensitivities) -> Sensitivities:
+    """Fill what was not measured of a system from another one.
+
+    Args:
+        own: Sensitivities of the system.
+        other: Sensitivities of the other system.
+
+    Returns:
+        The sensitivities; None where neither was measured.
+    """
+    return Sensitivities(
+        small=other.small if own.small is None else own.small,
+        random=other.random if own.random is None else own.random,
+        mixed=other.mixed if own.mixed is None else own.mixed,
+        shared_file=other.shared_file if own.shared_file is None else own.shared_file,
+        concurrency=other.concurrency if own.concurrency is None else own.concurrency,
+    )
+
+
 def effective(identity: Identity, guarantees: Guarantees, sensitivities: Sensitivities) -> Guarantees:
     """The rates of a storage system for the calls of a job.
 

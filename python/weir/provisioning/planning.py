@@ -6,17 +6,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from weir.provisioning.candidates import Candidate, Task, candidates, pools
+from weir.provisioning.candidates import Candidate, Pool, Task, candidates, pools
 from weir.provisioning.classes import ClassTable
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.identity import Identity
 from weir.provisioning.jobs import Job
 from weir.provisioning.mapping import Coverages, Mapping
-from weir.provisioning.needs import KINDS, Kind, Needs, amount, effective, needs, rate
+from weir.provisioning.needs import KINDS, Kind, Needs, amount, needs, rate
 from weir.provisioning.performance import PerformanceModel, devices_of
 from weir.provisioning.resources import Resources
-from weir.provisioning.selection import Select, Selected, by_policy
+from weir.provisioning.selection import Select, Selected, by_policy, wanted
+from weir.provisioning.simulated_sslos import built_in
+from weir.provisioning.sslo_checks import check_table
 from weir.provisioning.sslos import Sslo, SsloTable
 from weir.provisioning.wishes import Wishes, of_hints
 
@@ -38,7 +40,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     mapping: Mapping
     wishes: Wishes
     needs: Needs
-    """The rates that the deployment should reach for the job."""
+    """The rates that the chosen deployment should reach for the job."""
     selected: Selected
     alternatives: tuple[Candidate, ...]
     """The other candidates, the fastest first."""
@@ -52,22 +54,53 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Planner:
     """Plans of a site: the tables are evaluated once, and each plan only reads them."""
 
-    def __init__(self, classes: ClassTable, sslos: SsloTable, measured: Sequence[Sslo] = ()) -> None:
+    def __init__(
+        self,
+        classes: ClassTable,
+        sslos: SsloTable,
+        measured: Sequence[Sslo] = (),
+        simulated: Sequence[Sslo] | None = None,
+    ) -> None:
         """Prepare the plans.
 
         Args:
             classes: Classes of behaviour.
             sslos: Objectives that jobs are mapped to.
             measured: Objectives from which the performance model is fitted; those of `sslos` without any.
+            simulated: Objectives of simulated systems; None for those that come with Weir.
+
+        Raises:
+            ProvisioningError: A table is empty, or has a number that cannot be.
         """
+        check_table(sslos)
         self._coverages = Coverages(classes.classes, sslos)
-        self._model = PerformanceModel(measured or sslos.sslos)
+        self._model = PerformanceModel(measured or sslos.sslos, built_in().sslos if simulated is None else simulated)
         self._select = by_policy()
+        self._last_pools: tuple[Resources, Sequence[Pool]] | None = None
+
+    def _pools(self, resources: Resources) -> Sequence[Pool]:
+        """The pools of resources; those of the last ones are kept, because many plans see the same."""
+        last = self._last_pools
+        if last is None or last[0] is not resources:
+            last = self._last_pools = (resources, pools(resources))
+        return last[1]
 
     @property
     def model(self) -> PerformanceModel:
         """The performance model."""
         return self._model
+
+    def map(self, identity: Identity, wishes: Wishes | None = None) -> Mapping:
+        """Choose the objective of a job.
+
+        Args:
+            identity: The job.
+            wishes: The wishes; None for none.
+
+        Returns:
+            The choice.
+        """
+        return self._coverages.map(identity, (wishes or Wishes()).semantics)
 
     def plan(
         self,
@@ -96,20 +129,20 @@ class Planner:
             ProvisioningError: No deployment can serve the job; the error says which wish cannot be met.
         """
         wishes = wishes if wishes is not None else of_hints("the job", job.hints if job else {})
-        mapping = self._coverages.map(identity, wishes.semantics)
+        mapping = self.map(identity, wishes)
         task = Task(
             name=name or _name(identity, job),
             identity=identity,
             behaviour_class="" if mapping.is_default else mapping.best.behaviour_class,
-            sslo=mapping.sslo.name,
-            needs=_task_needs(identity, mapping.sslo, wishes),
+            sslo=mapping.sslo,
+            needs=needs(identity),
             size_bytes=wishes.directives.size_bytes or _size(identity),
             seconds=(job.seconds if job else None) or identity.seconds or SECONDS_DEFAULT,
-            measured_devices=devices_of(mapping.sslo.system),
             wishes=wishes,
         )
-        found = candidates(task, self._model, pools(resources))
-        if not found and not any(each.deployment.shareable for each in resources.deployments):
+        found = candidates(task, self._model, self._pools(resources))
+        sharing = wishes.policy != "performance" and any(wanted(task, each) for each in resources.deployments)
+        if not found and not sharing:
             raise _no_candidate(task, resources)
         selected = (select or self._select)(task, _fast_enough(found, task), resources, self._model)
         place = _place(selected.candidate)
@@ -117,7 +150,7 @@ class Planner:
             identity=identity,
             mapping=mapping,
             wishes=wishes,
-            needs=task.needs,
+            needs=selected.candidate.needs,
             selected=selected,
             alternatives=tuple(sorted((each for each in found if _place(each) != place), key=_speed)),
         )
@@ -175,23 +208,6 @@ def _name(identity: Identity, job: Job | None) -> str:
 
 def _size(identity: Identity) -> int:
     return max(SIZE_MIN, int(SIZE_FACTOR * (identity.read_bytes + identity.written_bytes)))
-
-
-def _task_needs(identity: Identity, sslo: Sslo, wishes: Wishes) -> Needs:
-    """The rates that a deployment should reach: the job's needs as far as the objective gives them, and the user's."""
-    own = needs(identity)
-    given = effective(identity, sslo.guarantees, sslo.sensitivities)
-
-    def needed(kind: Kind) -> float | None:
-        wanted, offered = own.rate(kind), rate(given, kind)
-        # An objective without a measured rate asks for none.
-        return None if wanted is None or offered is None else min(wanted, offered)
-
-    return Needs(
-        read_bytes_per_second=wishes.read_bytes_per_second or needed("read"),
-        write_bytes_per_second=wishes.write_bytes_per_second or needed("write"),
-        metadata_operations_per_second=needed("metadata"),
-    )
 
 
 def _fast_enough(found: Sequence[Candidate], task: Task) -> Sequence[Candidate]:

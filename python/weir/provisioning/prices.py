@@ -11,6 +11,8 @@ import msgspec
 
 from weir.provisioning.errors import ProvisioningError
 
+LIST_BYTES_MAX = 1 << 20
+"""A list above this is refused: a cluster has some ten tiers."""
 _EXPONENT_MAX = 700.0
 """Greatest exponent of `exp` whose result a double holds, rounded down."""
 
@@ -68,6 +70,34 @@ class PriceList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Part of the price that a job saves which lets others share its storage, or which shares it."""
     default_cost: float = 0.0
     """Cost of a device whose class has no tier: an administrator who sets no prices asks for none."""
+
+
+def read_prices(text: bytes, place: str) -> PriceList:
+    """Read a list of prices.
+
+    Args:
+        text: The document, JSON.
+        place: Its place, for messages.
+
+    Returns:
+        The list.
+
+    Raises:
+        ProvisioningError: The text is no such document, or cannot be computed with.
+    """
+    if len(text) > LIST_BYTES_MAX:
+        raise ProvisioningError(f"{place} is larger than {LIST_BYTES_MAX} bytes", hint="is it a list of prices?")
+    try:
+        prices = msgspec.json.decode(text, type=PriceList)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ProvisioningError(
+            f"{place} is no list of prices: {error}", hint="see docs/reference/schemas/prices.schema.json"
+        ) from error
+    try:
+        check(prices)
+    except ProvisioningError as error:
+        raise ProvisioningError(f"{place}: {error.message}", hint=error.hint) from error
+    return prices
 
 
 def check(prices: PriceList) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from weir.provisioning import leases, policies, prices
-from weir.provisioning.candidates import ENOUGH, Candidate, Task
+from weir.provisioning.candidates import ENOUGH, Candidate, Task, needs_beside
 from weir.provisioning.deployments import Policy
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.interference_factors import FactorTable, Neighbour
@@ -55,8 +55,18 @@ def by_policy(price_list: PriceList | None = None, factors: FactorTable | None =
     prices.check(given)
     known = factors or FactorTable(source="", conditions="", factors=())
 
+    last: list[tuple[Resources, PriceList]] = []
+
+    def counted(resources: Resources) -> PriceList:
+        # Many plans see the same resources.
+        found = last[0] if last else None
+        if found is None or found[0] is not resources:
+            found = (resources, _counted(given, resources))
+            last[:] = [found]
+        return found[1]
+
     def select(task: Task, found: Sequence[Candidate], resources: Resources, model: PerformanceModel) -> Selected:
-        return _select(task, found, resources, model, _counted(given, resources), known)
+        return _select(task, found, resources, model, counted(resources), known)
 
     return select
 
@@ -88,7 +98,7 @@ def _select(
     factors: FactorTable,
 ) -> Selected:
     offers = {f"{place}": each for place, each in enumerate(found)}
-    running = {each.deployment.name: each for each in resources.deployments if _is_wanted(task, each)}
+    running = {each.deployment.name: each for each in resources.deployments if wanted(task, each)}
 
     def choose(among: Mapping[str, Candidate]) -> policies.Choice:
         return policies.choose(
@@ -140,7 +150,16 @@ def _adequate(task: Task, offers: Mapping[str, Candidate]) -> dict[str, Candidat
     } or dict(offers)
 
 
-def _is_wanted(task: Task, running: Running) -> bool:
+def wanted(task: Task, running: Running) -> bool:
+    """Whether a job's user wants the devices of an existing deployment.
+
+    Args:
+        task: The job.
+        running: The deployment.
+
+    Returns:
+        Whether it has storage of its own, on devices of a class that the plan may use.
+    """
     system = running.deployment.system
     return not running.deployment.joins and (not task.wishes.devices or system.device in task.wishes.devices)
 
@@ -153,7 +172,7 @@ def _request(task: Task) -> policies.Request:
         load=Neighbour(behaviour_class=task.behaviour_class, processes=task.identity.processes),
         size_bytes=task.size_bytes,
         seconds=task.seconds,
-        guarantees=Guarantees(**msgspec.structs.asdict(task.needs)),
+        guarantees=Guarantees(**msgspec.structs.asdict(needs_beside(task, task.sslo.sensitivities))),
         semantics=wishes.semantics,
         slowdown_max=wishes.slowdown_max,
         window_seconds=wishes.directives.window_seconds or 0.0,
@@ -193,8 +212,9 @@ def _joined(task: Task, running: Running, model: PerformanceModel) -> Candidate:
     """The existing deployment as the job sees it."""
     there = running.deployment
     expected = model.expect(there.system)
-    rates = there.expected
+    rates, needed = there.expected, task.needs
     if expected is not None:
+        needed = needs_beside(task, expected.sensitivities)
         rates = effective(task.identity, expected.guarantees, expected.sensitivities)
     return Candidate(
         deployment=msgspec.structs.replace(
@@ -202,7 +222,7 @@ def _joined(task: Task, running: Running, model: PerformanceModel) -> Candidate:
             name=task.name,
             identity=task.identity.name,
             behaviour_class=task.behaviour_class,
-            sslo=task.sslo,
+            sslo=task.sslo.name,
             policy=task.wishes.policy,
             servers=(),
             joins=there.name,
@@ -213,6 +233,7 @@ def _joined(task: Task, running: Running, model: PerformanceModel) -> Candidate:
         ),
         io_seconds=io_seconds(task.identity, rates),
         wait_seconds=running.ready_in_seconds,
-        reached=reached(task.needs, rates),
+        needs=needed,
+        reached=reached(needed, rates),
         basis=expected.basis if expected is not None else "measured",
     )

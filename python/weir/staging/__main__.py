@@ -1,4 +1,4 @@
-"""The copying process of `mover.move`: `python -m weir.staging SOURCE DESTINATION`.
+"""The copying process of `mover.move`: `python -m weir.staging SOURCE DESTINATION [WORKERS [ORIGIN]]`.
 
 It runs in the environment of the store that it copies into or out of. Standard output has one JSON object a line.
 """
@@ -44,8 +44,9 @@ def main() -> int:
 
     source, destination = (Path(os.fsdecode(word)) for word in sys.argv[1:3])
     workers = int(sys.argv[3]) if len(sys.argv) > 3 else WORKERS
+    origin = sys.argv[4] if len(sys.argv) > 4 else None
     try:
-        report = copy(source, destination, workers=workers, progress=show, stop=stop)
+        report = copy(source, destination, origin=origin, workers=workers, progress=show, stop=stop)
     except StagingError as error:
         words = {"message": error.message, "hint": error.hint, "missing": error.is_missing, "full": error.is_full}
         tell({"error": words})

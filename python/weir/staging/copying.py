@@ -31,6 +31,7 @@ def copy(
     source: Path,
     destination: Path,
     *,
+    origin: str | None = None,
     workers: int = WORKERS,
     progress: Callable[[Progress], None] | None = None,
     stop: threading.Event | None = None,
@@ -44,6 +45,7 @@ def copy(
     Args:
         source: A file or folder.
         destination: Name of the copy. Its folder has to exist.
+        origin: Name of the source, by which the copy is known when it goes on; None is its path.
         workers: Number of workers.
         progress: Called in intervals with the progress.
         stop: Event after which the copy stops at its next block.
@@ -65,7 +67,7 @@ def copy(
         except OSError as error:
             raise _unreadable(source, error) from error
         try:
-            record = Record(target, os.fsencode(destination.name), source)
+            record = Record(target, os.fsencode(destination.name), origin or str(source))
         except OSError as error:
             raise _unusable(destination, error) from error
         is_done = False

@@ -57,9 +57,8 @@ class HardLinks:
         for first, folder, entry in self._others:
             try:
                 with below(self._trees.target, first[:-1]) as origin, below(self._trees.target, folder) as target:
-                    self._link(first[-1], origin, entry.name, target)
-                size = entry.status.st_size
-                self._trees.tally.add(files=1, size_bytes=size)
+                    is_new = self._link(first[-1], origin, entry.name, target)
+                self._trees.tally.add(files=1, size_bytes=entry.status.st_size, copied_files=int(is_new))
             except OSError as error:
                 if error.errno in _UNLINKABLE:
                     Batch(self._trees, folder, is_new=False, entries=[entry]).copy(scratch)
@@ -68,14 +67,15 @@ class HardLinks:
                 else:
                     raise
 
-    def _link(self, first: bytes, origin: int, name: bytes, target: int) -> None:
+    def _link(self, first: bytes, origin: int, name: bytes, target: int) -> bool:
+        """Give a copied file a further name; return whether it had not the name before."""
         status = os.stat(first, dir_fd=origin, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode):
             raise FileNotFoundError(errno.ENOENT, "its first name is no file at the destination")
         with contextlib.suppress(FileNotFoundError):
             present = os.stat(name, dir_fd=target, follow_symlinks=False)
             if (present.st_dev, present.st_ino) == (status.st_dev, status.st_ino):
-                return
+                return False
         temporary = temporary_name(self._trees.record)
         os.link(first, temporary, src_dir_fd=origin, dst_dir_fd=target, follow_symlinks=False)
         try:
@@ -83,3 +83,4 @@ class HardLinks:
         except BaseException:
             os.unlink(temporary, dir_fd=target)
             raise
+        return True

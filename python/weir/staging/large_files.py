@@ -157,6 +157,7 @@ class LargeFile:
             with contextlib.suppress(OSError):
                 os.unlink(known.temporary, dir_fd=target)
             return None
+        known.done = {number: found for number, found in known.done.items() if 0 <= number < self._parts}
         self._record = known
         self._trees.tally.add(size_bytes=sum(end - begin for begin, end in map(self._range, known.done)))
         return file

@@ -5,9 +5,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from weir.distribution import install_command
+from weir.staging.copying import WORKERS
 from weir.staging.errors import StagingError
 from weir.staging.reports import Progress, Report
 
@@ -26,7 +29,8 @@ def move(
     *,
     environment: Mapping[str, str],
     owner: Owner | None = None,
-    workers: int | None = None,
+    workers: int = WORKERS,
+    origin: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Report:
     """Copy as `copying.copy` does, in a process of its own.
@@ -36,7 +40,8 @@ def move(
         destination: Name of the copy.
         environment: Variables of the process, which name the store.
         owner: The user whose rights the copy has; None is this process's.
-        workers: Number of workers; None is the usual one.
+        workers: Number of workers.
+        origin: As for `copying.copy`.
         progress: Called with the progress.
 
     Returns:
@@ -46,9 +51,10 @@ def move(
         StagingError: The copy is not done, or a KeyboardInterrupt has stopped it. Whatever was copied is kept, and the
             same call goes on.
     """
+    if find_spec("blake3") is None:
+        raise StagingError("blake3 is not installed", hint=install_command("staging"))
     command: list[str | bytes] = [sys.executable, "-m", "weir.staging", os.fsencode(source), os.fsencode(destination)]
-    if workers is not None:
-        command.append(str(workers))
+    command += [str(workers), *([] if origin is None else [os.fsencode(origin)])]
     rights: dict[str, Any] = {}
     if owner is not None and owner[0] != os.geteuid():
         rights = {"user": owner[0], "group": owner[1], "extra_groups": list(owner[2])}

@@ -14,10 +14,9 @@ from pathlib import Path
 
 _LINKS_MAX = 40
 """Most symbolic links followed on the way to a root (as in the kernel)."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_BELOW = _FOLDER | os.O_NOFOLLOW
-_PASSAGE = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-"""Opens a folder that may be passed, and perhaps not listed, such as another user's home of mode 0711."""
+_READ = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_PASS = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+"""A folder on the way need not be readable: that of a store's mount point is not, for other users than its owner."""
 
 
 def open_folder(path: Path) -> int:
@@ -33,9 +32,7 @@ def open_folder(path: Path) -> int:
         OSError: There is no such folder, or another user's link lies on the way.
     """
     start, ahead = _start(path)
-    here = os.open(start, _FOLDER)
-    # The preload library opens what it serves as a program does that lists it.
-    passage = _PASSAGE if start == "/" else _BELOW
+    here = os.open(start, _PASS)
     links = 0
     try:
         while ahead:
@@ -47,19 +44,17 @@ def open_folder(path: Path) -> int:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
                 is_absolute = target.startswith(b"/")
                 ahead.extendleft(reversed([part for part in target.split(b"/") if part not in (b"", b".")]))
-                below = os.open("/", _FOLDER) if is_absolute else os.dup(here)
+                below = os.open("/", _PASS) if is_absolute else os.dup(here)
             else:
-                below = os.open(name, passage, dir_fd=here)
+                below = os.open(name, _PASS | os.O_NOFOLLOW, dir_fd=here)
             os.close(here)
             here = below
-        if passage == _PASSAGE:
-            below = os.open(".", _FOLDER, dir_fd=here)
-            os.close(here)
-            here = below
+        below = os.open(".", _READ, dir_fd=here)
+        os.close(here)
+        return below
     except OSError as error:
         os.close(here)
         raise OSError(error.errno, error.strerror, str(path)) from error
-    return here
 
 
 def _start(path: Path) -> tuple[str, deque[bytes]]:
@@ -96,7 +91,7 @@ def open_below(folder: int, parts: Sequence[bytes]) -> int:
     here = os.dup(folder)
     for name in parts:
         try:
-            below = os.open(name, _BELOW, dir_fd=here)
+            below = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=here)
         finally:
             os.close(here)
         here = below

@@ -10,19 +10,20 @@ import errno
 import fcntl
 import json
 import os
+import re
 import secrets
 import stat
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from weir.staging.errors import StagingError
 
 _VERSION = 1
 _TEMPORARY = b".weir-stage-"
+_TOKEN = re.compile("[0-9a-f]{8}")
 LOCK_SECONDS = 5.0
 """Longest wait for the lock of a process that was killed: a store hears of its end through a broken connection."""
 _BYTES_MAX = 1 << 30
@@ -55,13 +56,13 @@ def identity(status: os.stat_result) -> tuple[int, ...]:
 class Record:
     """The record of one copy, held by the one process that copies."""
 
-    def __init__(self, parent: int, destination: bytes, source: Path) -> None:
+    def __init__(self, parent: int, destination: bytes, origin: str) -> None:
         """Open the record, or make it.
 
         Args:
             parent: Descriptor of the folder that the destination lies in; it has to stay open.
             destination: Name of the destination.
-            source: The source, for the check that the same copy goes on.
+            origin: The source, for the check that the same copy goes on.
 
         Raises:
             StagingError: Another process copies to the same destination, or the record is of another copy or damaged.
@@ -72,7 +73,7 @@ class Record:
         self._lock = threading.Lock()
         self._descriptor = self._open()
         try:
-            self._begin(source)
+            self._begin(origin)
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -103,7 +104,7 @@ class Record:
             # The process that held the lock has just finished and removed the record.
             os.close(descriptor)
 
-    def _begin(self, source: Path) -> None:
+    def _begin(self, origin: str) -> None:
         status = os.fstat(self._descriptor)
         if status.st_size > _BYTES_MAX:
             raise StagingError(f"the record {self.path_name} is damaged", hint="remove it; the copy then begins anew")
@@ -111,15 +112,19 @@ class Record:
         header = _decoded(lines[0])
         self._large: dict[bytes, Parts] = {}
         self.is_resumed = header is not None
+        token = secrets.token_hex(4) if header is None else header.get("token")
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+            raise StagingError(f"the record {self.path_name} is damaged", hint="remove it; the copy then begins anew")
+        self.prefix = _TEMPORARY + token.encode() + b"-"
         if header is None:
             # By the destination's own clock, which also gives the files there their times.
             os.ftruncate(self._descriptor, 0)
             os.utime(self._descriptor)
             begun = os.fstat(self._descriptor).st_ctime_ns
-            header = {"version": _VERSION, "source": str(source), "token": secrets.token_hex(4), "begun": begun}
+            header = {"version": _VERSION, "source": origin, "token": token, "begun": begun}
             self._append(header)
             os.fsync(self._descriptor)
-        elif header.get("version") != _VERSION or header.get("source") != str(source):
+        elif header.get("version") != _VERSION or header.get("source") != origin:
             raise StagingError(
                 f"an unfinished copy of {header.get('source')} lies at the destination",
                 hint=f"finish that copy, or remove the record {self.path_name} to begin a new one",
@@ -130,7 +135,6 @@ class Record:
             if lines[-1]:
                 # The last line was torn; the next one is to be whole.
                 os.write(self._descriptor, b"\n")
-        self.prefix = _TEMPORARY + str(header.get("token")).encode() + b"-"
         moment = header.get("begun")
         self.begun_ns = moment if isinstance(moment, int) else 1 << 63
 
@@ -140,9 +144,13 @@ class Record:
                 return
             path = base64.b64decode(entry["path"])
             if "temporary" in entry:
-                self._large[path] = Parts(tuple(entry["status"]), base64.b64decode(entry["temporary"]))
+                name = base64.b64decode(entry["temporary"])
+                # A name of any other form could be that of a file of the user's.
+                if name.startswith(self.prefix) and b"/" not in name and b"\0" not in name:
+                    self._large[path] = Parts(tuple(entry["status"]), name)
             elif "checksum" in entry:
-                self._large[path].done[int(entry["part"])] = bytes.fromhex(entry["checksum"])
+                if isinstance(entry["part"], int):
+                    self._large[path].done[entry["part"]] = bytes.fromhex(entry["checksum"])
             else:
                 self._large.pop(path, None)
         except (KeyError, ValueError, TypeError, AttributeError):
@@ -253,7 +261,7 @@ def _locked(descriptor: int) -> bool:
 def _decoded(line: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -67,6 +67,11 @@ class TotalsReader:
         """Make a reader; its process starts with the first log."""
         self._reader: Reader | None = None
 
+    def start(self) -> None:
+        """Start the process ahead of the first log: it imports the library while the caller does other work."""
+        if self._reader is None or not self._reader.is_alive:
+            self._reader = Reader()
+
     def read(self, path: Path, *, seconds_max: float = READ_SECONDS_MAX) -> LogTotals:
         """Read one log.
 
@@ -83,8 +88,8 @@ class TotalsReader:
         refused = refusal(path)
         if refused is not None:
             raise refused
-        if self._reader is None or not self._reader.is_alive:
-            self._reader = Reader()
+        self.start()
+        assert self._reader is not None
         answer = self._reader.ask(path, seconds_max, "totals")
         if isinstance(answer, DarshanError):
             raise answer

@@ -43,7 +43,7 @@ def stage_in(folder: JobFolder, *, shown: Shown | None = None, identity: Identit
         place = place_of(folder)
         for done in range(state.staged_in, len(deployment.stage_in)):
             transfer = deployment.stage_in[done]
-            _transfer(folder, state, Path(transfer.source), place / transfer.destination, shown, identity)
+            _transfer(folder, state, Path(transfer.source), place / transfer.destination, None, shown, identity)
             state = folder.write(changed(state, staged_in=done + 1))
         return folder.write(changed(state, phase=Phase.STAGED_IN))
 
@@ -71,14 +71,24 @@ def stage_out(folder: JobFolder, *, shown: Shown | None = None, identity: Identi
         if not state.phase.is_before(Phase.STAGED_OUT):
             return state
         if state.phase.is_before(Phase.STAGED_IN):
-            raise ProvisioningError(f"{deployment.name} is {state.phase}: there is nothing to stage out")
+            raise ProvisioningError(
+                f"{deployment.name} is {state.phase}: there is nothing to stage out", hint="run its program first"
+            )
         state = folder.write(changed(state, phase=Phase.STAGING_OUT))
         for done in range(state.staged_out, len(deployment.stage_out)):
             transfer = deployment.stage_out[done]
             source = _source(folder, state, done, transfer)
             absent = state.absent
             try:
-                _transfer(folder, state, source, Path(transfer.destination), shown, identity)
+                _transfer(
+                    folder,
+                    state,
+                    source,
+                    Path(transfer.destination),
+                    f"{deployment.name}:{transfer.source}",
+                    shown,
+                    identity,
+                )
             except StagingError as error:
                 if not error.is_missing or not state.exit_code:
                     raise
@@ -113,7 +123,7 @@ def save(folder: JobFolder, *, shown: Shown | None = None, identity: Identity | 
             kept = folder.kept / str(number)
             inside = place_of(folder) / deployment.stage_out[number].source
             try:
-                _transfer(folder, state, inside, kept, shown, identity)
+                _transfer(folder, state, inside, kept, None, shown, identity)
             except StagingError as error:
                 if not error.is_missing:
                     raise
@@ -144,6 +154,7 @@ def _transfer(
     state: State,
     source: Path,
     destination: Path,
+    origin: str | None,
     shown: Shown | None,
     identity: Identity | None,
 ) -> None:
@@ -156,6 +167,8 @@ def _transfer(
             source,
             destination,
             environment=environment(folder, identity),
+            # The same results may come from the store first, and then from the place in which they are kept.
+            origin=origin,
             owner=None if identity is None else (identity.uid, identity.gid, tuple(identity.groups)),
             progress=None if shown is None else lambda progress: shown(name, progress),
         )

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _AT_FAULT = re.compile(r"\bserver (\d+)\b|\btarget (\d+)\.\d+\b")
 """The server that an error of a store's start names."""
+_LAYOUT = ("allocator", "stripe_count", "stripe_size")
+"""Settings that stand in the table `layout` of a cluster.toml."""
 _PORT = 7700
 """First port of the servers on several hosts, as of `weir deploy`."""
 
@@ -103,7 +105,8 @@ def configuration_of(folder: JobFolder, deployment: Deployment, servers: Sequenc
         tables.append({"target": targets or memory})
     document: dict[str, Any] = {"version": 1, "server": tables}
     for name, text in deployment.system.settings.items():
-        _set(document, name, text)
+        # Plans name the settings of the default layout alone.
+        _set(document, f"layout.{name}" if name in _LAYOUT else name, text)
     return document
 
 

@@ -1,12 +1,11 @@
 """The check of a deployment before anything is started or written."""
 
-import re
 from pathlib import PurePosixPath
 
 from weir.provisioning.deployments import Deployment, Server, Transfer
 from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.names import check_name
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 SERVERS_MAX = 4096
 """Most servers of a deployment: more than any published burst buffer has nodes."""
 _TARGETS_MAX = 64
@@ -36,7 +35,10 @@ def validate(deployment: Deployment) -> None:
     if deployment.joins:
         check_name(deployment.joins)
         if deployment.servers:
-            raise ProvisioningError(f"{deployment.name} joins {deployment.joins}, and has servers of its own")
+            raise ProvisioningError(
+                f"{deployment.name} joins {deployment.joins}, and has servers of its own",
+                hint="a job that shares a deployment has none; plan again",
+            )
         return
     if not 1 <= len(deployment.servers) <= SERVERS_MAX:
         raise ProvisioningError(
@@ -46,19 +48,6 @@ def validate(deployment: Deployment) -> None:
     for server in deployment.servers:
         _check_server(deployment, server)
     check_capacity(deployment, deployment.servers)
-
-
-def check_name(name: str) -> None:
-    """Refuse a name that could be no folder of its own.
-
-    Args:
-        name: Name of a deployment.
-
-    Raises:
-        ProvisioningError: It is not a word of letters, digits and `-`.
-    """
-    if not _NAME.fullmatch(name):
-        raise ProvisioningError(f"{name!r:.80} is no name of a deployment", hint="use letters, digits and `-`")
 
 
 def check_capacity(deployment: Deployment, servers: tuple[Server, ...]) -> None:
@@ -112,12 +101,19 @@ def _check_semantics(deployment: Deployment) -> None:
 
 def _check_server(deployment: Deployment, server: Server) -> None:
     if server.target_bytes < 1:
-        raise ProvisioningError(f"a target on {server.node} has {server.target_bytes} bytes")
+        raise ProvisioningError(
+            f"a target on {server.node} has {server.target_bytes} bytes", hint="`target_bytes` is the capacity of one"
+        )
     if not 1 <= targets_of(deployment, server) <= _TARGETS_MAX:
-        raise ProvisioningError(f"the server on {server.node} has more than {_TARGETS_MAX} targets, or none")
+        raise ProvisioningError(
+            f"the server on {server.node} has {targets_of(deployment, server)} targets, not 1 to {_TARGETS_MAX}",
+            hint="plan more servers, each with fewer devices",
+        )
     for device in server.devices:
         if not device.startswith("/") or "\0" in device:
-            raise ProvisioningError(f"the device {device!r:.80} on {server.node} is no absolute path")
+            raise ProvisioningError(
+                f"the device {device!r:.80} on {server.node} is no absolute path", hint="name a folder on the node"
+            )
 
 
 def _check_transfer(

@@ -1,0 +1,106 @@
+"""`weir plan emit`: the configuration of a storage system from a deployment schema."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.cli.errors import CommandError, say, warn
+from weir.cli.output import output_option, show
+from weir.cli.parameters import Checked
+from weir.distribution import install_command
+from weir.store import values
+
+if TYPE_CHECKING:
+    from weir.provisioning.emit.checks import EmittedFile
+
+_SYSTEMS = ("weir", "orangefs", "beeond", "lustre")
+
+
+@click.command(name="emit")
+@click.argument("schema", metavar="SCHEMA.json", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--to", "target", type=click.Choice(_SYSTEMS), help="The storage system.  [default: that of the schema]")
+@click.option(
+    "--mount",
+    type=Checked("path", values.prefix),
+    help="Mount point on every node; on Lustre the directory that is striped.  [default: /mnt/NAME]",
+)
+@click.option(
+    "--into",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the files, which has none of their names yet. Without it they are printed.",
+)
+@output_option
+def emit(schema: Path, target: str | None, mount: str | None, into: Path | None, output: str) -> None:
+    """Write the configuration of a storage system for a deployment schema.
+
+    weir: cluster.toml for `weir deploy`. orangefs: the file of all servers. beeond: node file, start and stop.
+    lustre: `lfs setstripe` for a directory. Nothing is started. Every file is read back and compared with the schema
+    before it is written.
+    """
+    try:
+        from weir.provisioning.emit import targets
+        from weir.provisioning.schema_file import read_schema
+    except ImportError as error:
+        raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
+
+    deployment = read_schema(schema)
+    kind = target or deployment.system.kind
+    chosen = next((each for each in targets.TARGETS if each == kind), None)
+    if chosen is None:
+        raise CommandError(f"{schema} uses a file system that is there already", hint="nothing needs to be configured")
+    # BeeOND reads further files on every node, so that their folder has to be known.
+    folder = str(into.absolute()) if into is not None else f"/etc/beegfs/{deployment.name}"
+    files = targets.emit(deployment, chosen, mount=mount or f"/mnt/{deployment.name}", folder=folder)
+    if chosen != deployment.system.kind:
+        warn(
+            f"{schema} was planned for {deployment.system.kind}",
+            hint=f"its expected rates do not hold for {chosen}; plan with the objectives of {chosen}",
+        )
+    if into is not None:
+        _write(files, into)
+    if output != "table":
+        show(output, [{"name": file.name, "text": file.text} for file in files], (), ())
+    elif into is None:
+        print_files(files)
+
+
+def print_files(files: "tuple[EmittedFile, ...]") -> None:
+    """Print files; the names of several stand above each.
+
+    Args:
+        files: The files.
+    """
+    for file in files:
+        if len(files) > 1:
+            print(f"==> {file.name} <==")
+        print(file.text, end="")
+
+
+def _write(files: "tuple[EmittedFile, ...]", folder: Path) -> None:
+    """Write the files, or none of them where one is there or cannot be written."""
+    import contextlib
+
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    made: list[Path] = []
+    try:
+        for file in files:
+            path = folder / file.name
+            mode = 0o755 if file.name.endswith(".sh") else 0o644
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+            made.append(path)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as written:
+                written.write(file.text)
+    except OSError as error:
+        for path in made:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        place = error.filename or folder
+        raise CommandError(f"{place}: {error.strerror}", hint="nothing was written; name a new folder") from error
+    for path in made:
+        say(f"wrote {path}")

@@ -1,0 +1,232 @@
+"""Objectives of Weir on classes of devices, from simulated runs: what a store would do before anybody measured one.
+
+python -m weir.provisioning.simulated_sslos FILE    writes the table that comes with Weir
+
+Each system runs an IOR of three processes for each two servers, so that files do not fall evenly on targets: to read
+and to write by calls of 4 MiB, by calls below 10 KB, and on one shared file.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from itertools import product
+from pathlib import Path
+
+import msgspec
+
+from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable, System
+
+BUILT_IN = "tables/weir-simulated.json"
+SERVERS = (1, 2, 4, 8, 16, 32)
+"""Numbers of servers of the table that comes with Weir, with one target each."""
+STRIPE_SIZES = ("256KiB", "512KiB", "1MiB", "2MiB", "4MiB")
+STRIPE_COUNTS = ("0", "1", "2", "4")
+"""Numbers of targets of a file; 0 is all."""
+_NETWORK = 12.5e9
+_LATENCY_SECONDS = 5e-6
+_LARGE_BYTES, _SMALL_BYTES = 4 << 20, 8 << 10
+_BLOCK_BYTES, _SMALL_BLOCK_BYTES = 64 << 20, 512 << 10
+
+
+class DeviceClass(msgspec.Struct, frozen=True, kw_only=True):
+    """A class of devices, by the time of a request: a fixed part, and that of its bytes."""
+
+    name: str
+    read_bytes_per_second: float
+    write_bytes_per_second: float
+    read_fixed_seconds: float
+    write_fixed_seconds: float
+
+
+DEVICES: Mapping[str, DeviceClass] = {
+    each.name: each
+    for each in (
+        DeviceClass(
+            name="hdd",
+            read_bytes_per_second=200e6,
+            write_bytes_per_second=200e6,
+            read_fixed_seconds=4e-3,
+            write_fixed_seconds=4e-3,
+        ),
+        DeviceClass(
+            name="ssd",
+            read_bytes_per_second=550e6,
+            write_bytes_per_second=520e6,
+            read_fixed_seconds=80e-6,
+            write_fixed_seconds=80e-6,
+        ),
+        DeviceClass(
+            name="nvme",
+            read_bytes_per_second=3.2e9,
+            write_bytes_per_second=2e9,
+            read_fixed_seconds=20e-6,
+            write_fixed_seconds=20e-6,
+        ),
+        DeviceClass(
+            name="pmem",
+            read_bytes_per_second=6.8e9,
+            write_bytes_per_second=1.85e9,
+            read_fixed_seconds=1e-6,
+            write_fixed_seconds=1e-6,
+        ),
+    )
+}
+"""Usual devices, the same as those that `weir stress` emulates: a disk of 7,200 turns a minute, an SSD behind SATA, a
+drive of four lanes of PCIe 3, and one module of persistent memory."""
+
+
+def configurations() -> tuple[dict[str, str], ...]:
+    """The configurations of the table that comes with Weir.
+
+    Returns:
+        Stripe counts and sizes; files on one target have one size, because it changes nothing there.
+    """
+    return tuple(
+        {"stripe_count": count, "stripe_size": size}
+        for count, size in product(STRIPE_COUNTS, STRIPE_SIZES)
+        if count != "1" or size == "1MiB"
+    )
+
+
+def simulated_table(
+    devices: Sequence[DeviceClass],
+    servers: Sequence[int],
+    settings: Sequence[Mapping[str, str]],
+    *,
+    sensitivities: bool = True,
+) -> SsloTable:
+    """Simulate systems.
+
+    Args:
+        devices: Classes of devices.
+        servers: Numbers of servers, with one target each.
+        settings: Configurations: values of `stripe_size` and `stripe_count`.
+        sensitivities: Whether small calls and shared files are simulated, too, which takes most of the time.
+
+    Returns:
+        Their objectives. Configurations with more stripes than a system has targets are left out.
+
+    Raises:
+        SimulationError: The simulator refuses a system.
+    """
+    return SsloTable(
+        source="Weir's simulator, an IOR of three processes for each two servers",
+        sslos=tuple(_objectives(devices, servers, settings, sensitivities=sensitivities)),
+    )
+
+
+def _objectives(
+    devices: Sequence[DeviceClass],
+    servers: Sequence[int],
+    settings: Sequence[Mapping[str, str]],
+    *,
+    sensitivities: bool,
+) -> Iterator[Sslo]:
+    for device, count, chosen in product(devices, servers, settings):
+        if int(chosen["stripe_count"]) > count:
+            continue
+        read, write = (_rate(device, count, chosen, way) for way in ("read", "write"))
+        left = Sensitivities()
+        if sensitivities:
+            small = sum(_rate(device, count, chosen, way, small=True) for way in ("read", "write"))
+            shared = sum(_rate(device, count, chosen, way, shared=True) for way in ("read", "write"))
+            whole = read + write
+            left = Sensitivities(small=min(1.0, small / whole), shared_file=min(1.0, shared / whole))
+        yield Sslo(
+            name=f"weir-{device.name}-{count}-c{chosen['stripe_count']}-{chosen['stripe_size']}",
+            system=System(device=device.name, network_bytes_per_second=_NETWORK, servers=count, settings=dict(chosen)),
+            guarantees=Guarantees(read_bytes_per_second=read, write_bytes_per_second=write),
+            sensitivities=left,
+            semantics=Semantics(),
+        )
+
+
+def _rate(
+    device: DeviceClass,
+    servers: int,
+    settings: Mapping[str, str],
+    way: str,
+    *,
+    small: bool = False,
+    shared: bool = False,
+) -> float:
+    """Bytes per second of one IOR."""
+    from weir.simulation.runs import run
+    from weir.simulation.scenario import parse_scenario
+
+    processes = max(2, servers * 3 // 2)
+    block = _SMALL_BLOCK_BYTES if small else _BLOCK_BYTES
+    transfer = _SMALL_BYTES if small else _LARGE_BYTES
+    text = f"""
+policy = "fifo"
+mode = "request"
+layout = {{ stripe_count = {settings["stripe_count"]}, stripe_size = "{settings["stripe_size"]}" }}
+[[jobs]]
+generator = "ior"
+processes = {processes}
+processes_per_node = 1
+mode = "{"shared" if shared else "file-per-process"}"
+transfer = {transfer}
+block = {block}
+write = {str(way == "write").lower()}
+read = {str(way == "read").lower()}
+[topology]
+clients = {{ nodes = {processes}, link = {{ rate = {_NETWORK}, latency = {_LATENCY_SECONDS} }} }}
+[[topology.servers]]
+count = {servers}
+link = {{ rate = {_NETWORK}, latency = {_LATENCY_SECONDS} }}
+[[topology.servers.targets]]
+capacity = "1TiB"
+read = {{ rate = {device.read_bytes_per_second}, fixed = {device.read_fixed_seconds} }}
+write = {{ rate = {device.write_bytes_per_second}, fixed = {device.write_fixed_seconds} }}
+"""
+    outcome = run(parse_scenario(text, origin="a simulated system", folder=Path()))
+    return processes * block / outcome.seconds
+
+
+@cache
+def built_in() -> SsloTable:
+    """The simulated objectives that come with Weir.
+
+    Returns:
+        The table.
+    """
+    return msgspec.json.decode((files("weir.provisioning") / BUILT_IN).read_bytes(), type=SsloTable)
+
+
+def _round(sslo: Sslo) -> Sslo:
+    """Four digits, which are more than such a table is worth."""
+    rates, left = sslo.guarantees, sslo.sensitivities
+
+    def cut(value: float | None) -> float | None:
+        return None if value is None else float(f"{value:.4g}")
+
+    return msgspec.structs.replace(
+        sslo,
+        guarantees=Guarantees(
+            read_bytes_per_second=cut(rates.read_bytes_per_second),
+            write_bytes_per_second=cut(rates.write_bytes_per_second),
+        ),
+        sensitivities=Sensitivities(small=cut(left.small), shared_file=cut(left.shared_file)),
+    )
+
+
+def main() -> None:
+    """Write the table that comes with Weir.
+
+    Raises:
+        ProvisioningError: No file is named.
+    """
+    if len(sys.argv) != 2:
+        raise ProvisioningError("one file is to be named", hint="python -m weir.provisioning.simulated_sslos FILE")
+    table = simulated_table(list(DEVICES.values()), SERVERS, configurations())
+    table = msgspec.structs.replace(table, sslos=tuple(_round(each) for each in table.sslos))
+    lines = [msgspec.json.encode(each).decode() for each in table.sslos]
+    head = msgspec.json.encode({"version": 1, "source": table.source}).decode()[:-1]
+    Path(sys.argv[1]).write_text(f'{head},"sslos":[\n' + ",\n".join(lines) + "\n]}\n")
+
+
+if __name__ == "__main__":
+    main()

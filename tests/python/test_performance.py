@@ -1,0 +1,210 @@
+"""The performance model: what it finds in measurements, and the configurations that it chooses (LuxIO, figure 8)."""
+
+import math
+import random
+from statistics import fmean
+
+import msgspec
+import planned
+import pytest
+from seeds import seed
+from weir.provisioning import classes, simulated_sslos, sslo_tables
+from weir.provisioning.identity import Identity
+from weir.provisioning.performance import PerformanceModel
+from weir.provisioning.planning import Planner
+from weir.provisioning.simulated_sslos import DEVICES, DeviceClass, configurations, simulated_table
+from weir.provisioning.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
+
+PAPER_MAPE = 9.995
+"""The paper's error of its performance model on a fifth of its data, in percent (section III-D)."""
+DEFAULT = {"stripe_count": "0", "stripe_size": "1MiB"}
+"""The configuration of a store that names none."""
+
+
+def measured(servers: int, settings: dict[str, str], write: float, read: float | None = None) -> Sslo:
+    return Sslo(
+        name=f"{servers}-{settings}",
+        system=System(kind="orangefs", device="nvme", servers=servers, settings=settings),
+        guarantees=Guarantees(write_bytes_per_second=write, read_bytes_per_second=read),
+        sensitivities=Sensitivities(),
+    )
+
+
+def write_rate(model: PerformanceModel, servers: int, settings: dict[str, str] | None = None) -> float:
+    expected = model.expect(System(kind="orangefs", device="nvme", servers=servers, settings=settings or {}))
+    assert expected is not None
+    assert expected.guarantees.write_bytes_per_second is not None
+    return expected.guarantees.write_bytes_per_second
+
+
+def test_a_law_of_counts_and_settings_is_found_again() -> None:
+    def law(servers: int, settings: dict[str, str]) -> float:
+        return (
+            1e9
+            * math.pow(servers, 0.7)
+            * {"no": 1.2, "yes": 0.9}[settings["sync"]]
+            * {"8": 0.95, "32": 1.1}[settings["depth"]]
+        )
+
+    every = [
+        {"sync": sync, "depth": depth, "noise": noise}
+        for sync in ("no", "yes")
+        for depth in ("8", "32")
+        for noise in "ab"
+    ]
+    model = PerformanceModel([measured(count, each, law(count, each)) for count in (2, 4, 16) for each in every])
+    for count in (2, 3, 8, 16, 32):
+        for each in every:
+            assert write_rate(model, count, each) == pytest.approx(law(count, each), rel=0.01)
+    # Nothing is promised far beyond what was measured, and a single server has its part of two.
+    assert write_rate(model, 1000) == write_rate(model, 64)
+    assert write_rate(model, 1) == pytest.approx(write_rate(model, 2) / 2)
+
+
+def test_settings_that_noise_explains_have_no_effect() -> None:
+    dice = random.Random(number := seed())
+    every = [{"useless": value} for value in "abcd"]
+    spread = []
+    for _ in range(20):
+        rows = [measured(4, each, 1e9 * math.exp(dice.gauss(0, 0.05))) for each in every for _ in range(12)]
+        rates = [write_rate(PerformanceModel(rows), 4, each) for each in every]
+        means = [
+            fmean(math.log(row.guarantees.write_bytes_per_second or 1) for row in rows if row.system.settings == each)
+            for each in every
+        ]
+        spread.append((max(map(math.log, rates)) - min(map(math.log, rates))) / (max(means) - min(means)))
+    # The means of the values differ by chance, and most of that is taken back.
+    assert fmean(spread) < 0.6, number
+
+
+def test_a_pair_of_settings_may_do_what_neither_does() -> None:
+    rows = [
+        measured(4, {"one": one, "two": two}, 1e9 * (2.0 if one == two == "on" else 1.0) * factor)
+        for one in ("on", "off")
+        for two in ("on", "off")
+        for factor in (0.99, 1.0, 1.01)
+    ]
+    model = PerformanceModel(rows)
+    assert write_rate(model, 4, {"one": "on", "two": "on"}) == pytest.approx(2e9, rel=0.02)
+    assert write_rate(model, 4, {"one": "on", "two": "off"}) == pytest.approx(1e9, rel=0.02)
+
+
+def test_devices_and_networks_bound_a_system() -> None:
+    model = PerformanceModel([measured(count, {}, 4e9 * count) for count in (1, 2, 4)])
+    system = System(kind="orangefs", device="nvme", servers=4, network_bytes_per_second=1e9)
+    expected = model.expect(system)
+    assert expected is not None
+    assert expected.guarantees.write_bytes_per_second == 4e9
+    slow = model.expect(msgspec.structs.replace(system, targets_per_server=2), device_write_bytes_per_second=1e8)
+    assert slow is not None
+    assert slow.guarantees.write_bytes_per_second == 8e8
+
+
+def test_grounds_are_taken_in_their_order() -> None:
+    rows = [measured(4, {}, 3e9)]
+    model = PerformanceModel(rows, simulated_sslos.built_in().sslos)
+
+    def basis(kind: str, device: str, rate: float | None = None) -> str | None:
+        system = System(kind=kind, device=device, servers=2)  # type: ignore[arg-type]
+        found = model.expect(system, device_write_bytes_per_second=rate)
+        return None if found is None else found.basis
+
+    assert basis("orangefs", "nvme") == "measured"
+    assert basis("weir", "nvme") == basis("weir", "hdd", 1e8) == "simulated"
+    assert basis("beeond", "nvme", 1e9) == "devices"
+    assert basis("beeond", "nvme") == "another system"
+    assert basis("weir", "memory") == "assumed"
+    assert basis("weir", "tape") is None
+
+
+def test_a_slower_device_slows_the_simulated_system_in_proportion() -> None:
+    model = PerformanceModel((), simulated_sslos.built_in().sslos)
+    system = System(device="ssd", servers=4)
+    whole, half = (
+        model.expect(system, device_write_bytes_per_second=rate)
+        for rate in (DEVICES["ssd"].write_bytes_per_second, DEVICES["ssd"].write_bytes_per_second / 2)
+    )
+    assert whole is not None
+    assert half is not None
+    assert half.guarantees.write_bytes_per_second == pytest.approx((whole.guarantees.write_bytes_per_second or 0) / 2)
+
+
+def test_the_table_that_comes_with_weir_is_what_the_simulator_says() -> None:
+    dice = random.Random(number := seed())
+    table = {each.name: each for each in simulated_sslos.built_in().sslos}
+    device, servers = dice.choice(list(DEVICES.values())), dice.choice((1, 2, 4))
+    chosen = [each for each in configurations() if int(each["stripe_count"]) <= servers]
+    (again,) = simulated_table([device], [servers], [dice.choice(chosen)]).sslos
+    before = table[again.name]
+    for name in ("read_bytes_per_second", "write_bytes_per_second"):
+        assert getattr(before.guarantees, name) == pytest.approx(getattr(again.guarantees, name), rel=1e-3), number
+    assert before.sensitivities.small == pytest.approx(again.sensitivities.small, rel=1e-3), number
+
+
+def test_the_error_on_measurements_that_were_held_out_is_below_the_papers() -> None:
+    dice = random.Random(number := seed())
+    rows = list(sslo_tables.measured().sslos)
+    dice.shuffle(rows)
+    held, known = rows[: len(rows) // 5], rows[len(rows) // 5 :]
+    model = PerformanceModel(known)
+    for name in ("read_bytes_per_second", "write_bytes_per_second"):
+        errors = []
+        for each in held:
+            expected = model.expect(each.system)
+            assert expected is not None
+            errors.append(abs(getattr(expected.guarantees, name) / getattr(each.guarantees, name) - 1))
+        assert 100 * fmean(errors) < PAPER_MAPE, number
+
+
+def job(read_bytes: int, written_bytes: int) -> Identity:
+    """A job of large calls in order, which has more to move than any store moves in its time."""
+    base = planned.writer(written_bytes=written_bytes, processes=1024, seconds=10.0)
+    return msgspec.structs.replace(
+        base, read_bytes=read_bytes, read_operations=read_bytes >> 20, write_operations=written_bytes >> 20
+    )
+
+
+def chosen_settings(device: DeviceClass, servers: int, known: SsloTable, wanted: Identity) -> dict[str, str]:
+    """The configuration that a plan gives a job on such devices, where its objective has that many servers."""
+    objective = Sslo(
+        name="fast",
+        system=System(device=device.name, servers=servers),
+        guarantees=Guarantees(read_bytes_per_second=1e12, write_bytes_per_second=1e12),
+        sensitivities=Sensitivities(),
+    )
+    planner = Planner(classes.built_in(), SsloTable(source="test", sslos=(objective,)), known.sslos, ())
+    resources = planned.cluster(servers, kind=device.name, capacity_bytes=10**15)
+    return planner.plan(wanted, None, resources).deployment.system.settings
+
+
+def gains(device: DeviceClass, servers: int, settings: dict[str, str]) -> tuple[float, float]:
+    """Percent by which reads and writes are faster than with the default configuration, in simulated runs."""
+    (own, base) = simulated_table([device], [servers], [settings, DEFAULT], sensitivities=False).sslos
+    reads = (own.guarantees.read_bytes_per_second or 0) / (base.guarantees.read_bytes_per_second or 1)
+    writes = (own.guarantees.write_bytes_per_second or 0) / (base.guarantees.write_bytes_per_second or 1)
+    return 100 * (reads - 1), 100 * (writes - 1)
+
+
+def test_chosen_configurations_vary_as_in_figure_8() -> None:
+    """On PMEM, whose reads are four times as fast as its writes; fitted without any system of the size that is planned.
+
+    The paper: 5 to 10 % faster than by default with the configuration of the own kind of work, and up to 5 % slower
+    with that of the other kind.
+    """
+    device = DEVICES["pmem"]
+    known = simulated_table([device], (8, 32), configurations(), sensitivities=False)
+    reader = chosen_settings(device, 16, known, job(10**14, 0))
+    writer = chosen_settings(device, 16, known, job(0, 10**14))
+    read_gain, write_loss = gains(device, 16, reader)
+    read_loss, write_gain = gains(device, 16, writer)
+    assert read_gain > 5, (reader, read_gain)
+    assert write_gain > 5, (writer, write_gain)
+    assert write_loss < -5, (reader, write_loss)
+    assert read_loss < -5, (writer, read_loss)
+
+
+def test_a_mixed_job_gets_a_configuration_that_helps_both() -> None:
+    device = DEVICES["pmem"]
+    known = simulated_table([device], (16, 32), configurations(), sensitivities=False)
+    balanced = chosen_settings(device, 24, known, job(10**14, 10**14))
+    assert min(gains(device, 24, balanced)) > 0, balanced
