@@ -284,15 +284,17 @@ function slurm_bb_pools()
     local pools = {}
     if answer and type(answer.result) == "table" then
         for _, pool in ipairs(answer.result.pools) do
-            pools[#pools + 1] = { id = pool.name, granularity = math.max(1, pool.granularity_bytes),
-                                  quantity = pool.total_bytes, free = pool.free_bytes }
+            -- Written by hand: the library writes numbers from 10^14 on with an exponent, which is no whole number.
+            pools[#pools + 1] = string.format('{"id":%s,"granularity":%.0f,"quantity":%.0f,"free":%.0f}',
+                                              library.json.encode(pool.name), math.max(1, pool.granularity_bytes),
+                                              pool.total_bytes, pool.free_bytes)
         end
     end
     if #pools == 0 then
         -- Without an answer too: an error here would let Slurm take jobs without asking whether they are valid.
         return SUCCESS
     end
-    return SUCCESS, library.json.encode({ pools = pools })
+    return SUCCESS, '{"pools":[' .. table.concat(pools, ",") .. "]}"
 end
 
 -- The variables lie beside Slurm's own files, so that a job starts also while the planner is restarted.
