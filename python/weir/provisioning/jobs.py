@@ -16,6 +16,8 @@ DOCUMENT_BYTES_MAX = 1 << 20
 NESTING_MAX = 64
 """A jobspec that is nested deeper is refused: each resource nests by two."""
 _COUNT_MAX = 1 << 32
+_SECONDS_MAX = 1e12
+"""A longer time limit is a mistake: this one is 30,000 years."""
 _SLURM_TIME = re.compile(r"(?:(?P<days>\d{1,9})-)?(?P<parts>\d{1,9}(?::\d{1,9}){0,2})")
 
 
@@ -113,8 +115,9 @@ def of_jobspec(path: Path, text: str) -> Job:
     system = _mapping(path, attributes, "system")
     hints = {**_hints(path, system), **_hints(path, _mapping(path, attributes, "user"))}
     duration = system.get("duration")
-    if duration is not None and (isinstance(duration, bool) or not isinstance(duration, int | float) or duration < 0):
-        raise _wrong(path, f"attributes.system.duration is {duration!r}, not a number of seconds")
+    is_number = isinstance(duration, int | float) and not isinstance(duration, bool)
+    if duration is not None and not (is_number and 0 <= duration <= _SECONDS_MAX):
+        raise _wrong(path, f"attributes.system.duration is {duration!r:.80}, not a number of seconds")
     return Job(
         nodes=found.types.get("node"),
         processes=sum(_task_count(path, each, found) for each in tasks),
