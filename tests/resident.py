@@ -103,7 +103,7 @@ def interpreter(uid: int) -> str:
 def python_path() -> str:
     """The package, the steps of the tests, and the packages beside them."""
     package = Path(weir.__file__).parents[1]
-    return f"{package}:{ROOT / 'tests'}:{sysconfig.get_path('purelib')}"
+    return f"{package}:{ROOT / 'tests'}:{sysconfig.get_path('purelib')}:{os.environ.get('PYTHONPATH', '')}"
 
 
 @dataclass
@@ -170,8 +170,7 @@ class Planner:
             self.ask(protocol.End(name=each.name, discard=True, wait_seconds=600), Summary)
             self.until(each.name, "ended", "kept")
         for node in ("n1", "n2", "n3"):
-            if os.geteuid() == 0:
-                self.ask(protocol.Quarantine(node=node, seconds=0), protocol.Hello)
+            self.ask(protocol.Quarantine(node=node, seconds=0), protocol.Hello)
 
     def _environment(self, further: Mapping[str, str]) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}

@@ -166,16 +166,23 @@ def test_kept_failed_and_waiting_deployments_outlive_a_kill(folder: Path) -> Non
         assert made.ask(protocol.Teardown(name="kept", wait_seconds=600), Summary).state == "kept"
         until = made.summary("kept").lease_until
         assert until is not None
+        assert made.plan("waiting", " policy=utilization window=1h size=4GiB").state == "waiting"
         for node in ("n1", "n2"):
             made.hold(f"bad-{node}")
         made.plan("failed")
         assert refusal(made, protocol.Setup(name="failed", wait_seconds=600)).code == "failed"
-        made.ask(protocol.Quarantine(node="n1", seconds=0), protocol.Hello)
+        for node in ("n1", "n2"):
+            made.ask(protocol.Quarantine(node=node, seconds=0), protocol.Hello)
+            made.release(f"bad-{node}")
         made.kill()
         made.start()
+        assert made.state("waiting") == "waiting"
         assert made.summary("kept").lease_until == until and made.state("failed") == "failed"
         # Who ends the store himself wants no lease.
         assert made.ask(protocol.End(name="kept", wait_seconds=600), Summary).state == "ended"
+        assert made.ask(protocol.Setup(name="failed", wait_seconds=600), Summary).state == "started"
+        made.ask(protocol.End(name="failed", wait_seconds=600), Summary)
+        made.until("waiting", "planned")
 
 
 def test_a_lease_that_ran_out_while_no_planner_ran_ends_the_store(folder: Path) -> None:
@@ -325,7 +332,7 @@ def test_a_thousand_plans_in_flight_are_answered_in_order(running: Planner) -> N
 def test_a_client_that_takes_no_answers_does_not_fill_the_planner(running: Planner) -> None:
     assert running.process is not None
     status = Path(f"/proc/{running.process.pid}/status")
-    line = json.dumps({"request": "validate", "script": "#!/bin/sh\n#WEIR " + " " * 6000 + "size=1GB\n"}).encode()
+    line = json.dumps({"request": "validate", "script": "#!/bin/sh\n#WEIR " + " " * 3000 + "size=1GB\n"}).encode()
 
     def resident() -> int:
         return int(next(each for each in status.read_text().splitlines() if each.startswith("VmRSS")).split()[1]) << 10

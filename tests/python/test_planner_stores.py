@@ -195,6 +195,28 @@ def test_a_planner_that_is_killed_goes_on_from_any_store(database: Database) -> 
         made.stop()
 
 
+def test_a_database_that_is_away_for_a_while_loses_nothing(servers: Callable[[str], databases.Server]) -> None:
+    server = servers("redis")
+    options = ("--steps", "planner_steps", "--database", server.url)
+    with planner(Path("/tmp") / f"weir-planner-db-{os.getpid()}-{next(_NUMBERS)}", *options) as made:
+        made.start()
+        made.plan("job")
+        made.hold("hold-stage_in")
+        made.ask(protocol.StageIn(name="job"), Summary)
+        wait_until("the step runs", lambda: "stage_in begun" in made.steps("job"))
+        server.stop(signal.SIGKILL)
+        with pytest.raises(PlannerError) as caught:
+            made.plan("another")
+        assert caught.value.code == "busy"
+        made.release("hold-stage_in")
+        wait_until("its end cannot be written", lambda: "waits for the database" in made.log)
+        # What is known is still told.
+        assert made.state("job") == "staging-in"
+        server.start()
+        made.until("job", "ready")
+        made.stop()
+
+
 def test_a_damaged_store_is_told_of(tmp_path: Path) -> None:
     file = tmp_path / "planner.db"
     file.write_bytes(b"no database at all" * 100)

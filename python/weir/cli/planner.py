@@ -89,7 +89,12 @@ def _database(text: str) -> None:
     help="Way to the servers' nodes: auto takes ssh for other machines, local starts all servers on this one.",
 )
 @click.option(
-    "--steps", metavar="MODULE", type=Checked("module", _module), default="weir.planner.lifecycle", hidden=True
+    "--steps",
+    metavar="MODULE",
+    type=Checked("module", _module),
+    default="weir.planner.lifecycle",
+    show_default=True,
+    help="Functions of the steps, for storage of the site's own (docs/reference/planner.md).",
 )
 def planner(
     socket: Path | None,

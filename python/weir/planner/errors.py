@@ -30,3 +30,15 @@ class PlannerError(WeirError):
         """
         super().__init__(message, hint=hint)
         self.code: Code = code
+
+
+class DatabaseError(PlannerError):
+    """A change that the database did not take. The same request may be granted once the database is back."""
+
+    def __init__(self, error: PlannerError) -> None:
+        """Tell of the failure.
+
+        Args:
+            error: The error of the store.
+        """
+        super().__init__(error.message, hint=error.hint, code="busy")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from weir.planner.errors import PlannerError
+from weir.planner.errors import DatabaseError, PlannerError
 from weir.planner.records import Fault, KnownJob, Record
 from weir.planner.settings import (
     DEPLOYMENTS_MAX,
@@ -141,7 +141,7 @@ class Ledger:
                         code="busy",
                     )
                 check()
-                await self._in_thread(lambda: self._store.save([record]))
+                await self._save(record)
                 self._put(record)
                 self._tell()
 
@@ -158,7 +158,8 @@ class Ledger:
             The new deployment.
 
         Raises:
-            PlannerError: There is no such deployment, or the store failed.
+            PlannerError: There is no such deployment.
+            DatabaseError: The change could not be written, and did not happen.
         """
 
         async def changing() -> Record:
@@ -168,7 +169,7 @@ class Ledger:
                     raise missing(key[1])
                 made = by(present)
                 if made is not present:
-                    await self._in_thread(lambda: self._store.save([made]))
+                    await self._save(made)
                     self._put(made)
                     self._tell()
                 return made
@@ -310,6 +311,12 @@ class Ledger:
         self._version += 1
         self._changed.set()
         self._changed = asyncio.Event()
+
+    async def _save(self, record: Record) -> None:
+        try:
+            await self._in_thread(lambda: self._store.save([record]))
+        except PlannerError as error:
+            raise DatabaseError(error) from error
 
     async def _in_thread(self, call: Callable[[], Value]) -> Value:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)

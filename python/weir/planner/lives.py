@@ -6,7 +6,7 @@ import logging
 import msgspec
 
 from weir.errors import WeirError
-from weir.planner.errors import PlannerError
+from weir.planner.errors import DatabaseError, PlannerError
 from weir.planner.ledger import Key, Ledger, now
 from weir.planner.plans import Plans
 from weir.planner.protocol import Step
@@ -26,6 +26,8 @@ from weir.planner.steps import Steps
 from weir.provisioning.deployments import Policy
 
 _LOG = logging.getLogger("weir.planner")
+_RETRY_SECONDS = 3.0
+"""Time until a deployment whose change could not be written is led on."""
 _LOOK_SECONDS = 60.0
 """Longest sleep before a deadline is looked at again: the clock of the machine may be set."""
 
@@ -80,9 +82,15 @@ class Lives:
     def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
         del self._tasks[key]
         self._looked_at.pop(key, None)
-        if not task.cancelled() and task.exception() is None:
+        if task.cancelled():
+            return
+        if task.exception() is None:
             # A goal that was set in the last moment.
             self.wake(key)
+            return
+        # The database did not take the change: the step is done again, which does what is left.
+        _LOG.warning("%s of user %d waits for the database: %s", key[1], key[0], task.exception())
+        asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.wake, key)
 
     async def _lead(self, key: Key) -> None:
         while (record := self._ledger.find(key)) is not None and record.is_live:
@@ -99,6 +107,8 @@ class Lives:
                     await self._tear_down(record, seen)
                 elif step != "setup" or await self._is_ready(record, seen):
                     await self._take(record, step)
+            except DatabaseError:
+                raise
             except WeirError as error:
                 await self._fail(record, error.message, error.hint)
                 return

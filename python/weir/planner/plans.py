@@ -1,5 +1,6 @@
 """Plans of jobs: from what the planner knows where it can, else by its helpers."""
 
+import asyncio
 import hashlib
 import time
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.identity import Identity
 from weir.provisioning.jobs import Job
 
-QUICK_SCRIPT_BYTES = 8 << 10
+QUICK_SCRIPT_BYTES = 4 << 10
 """A longer script is read by a helper, so that nobody waits for it: this much takes a few milliseconds."""
 
 
@@ -74,6 +75,7 @@ class Plans:
         self._ledger = ledger
         self._site = site
         self._helpers = helpers
+        self._turns: dict[int, asyncio.Lock] = {}
 
     async def read(self, user: User, script: str) -> tuple[Job, Directives]:
         """Find the job and the directives of a script.
@@ -93,7 +95,11 @@ class Plans:
         if len(script) > QUICK_SCRIPT_BYTES:
             return await self._helpers.read(user, script)
         try:
-            return read_script(script)
+            # One script of a user is read in a turn of the loop, however many connections the user has.
+            async with self._turns.setdefault(user.uid, asyncio.Lock()):
+                found = read_script(script)
+                await asyncio.sleep(0)
+                return found
         except ProvisioningError as error:
             raise PlannerError(error.message, hint=error.hint) from error
 

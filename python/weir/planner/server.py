@@ -29,6 +29,8 @@ STALL_SECONDS_MAX = 30.0
 """Time in which a request that has begun has to come, and an answer has to be taken."""
 _CREDENTIALS = struct.Struct("3i")
 _BACKLOG = 128
+_QUICK_BYTES = 1 << 14
+"""A longer request takes a turn of the loop for its decoding alone."""
 
 
 class Server:
@@ -44,6 +46,8 @@ class Server:
         self._service = service
         self._scheduler_user = scheduler_user
         self._clients: Counter[int] = Counter()
+        self._turns: dict[int, asyncio.Lock] = {}
+        """One request of a user is decoded in a turn of the loop: many large ones would hold others up."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
@@ -83,6 +87,7 @@ class Server:
                 self._clients[peer] -= 1
                 if not self._clients[peer]:
                     del self._clients[peer]
+                    self._turns.pop(peer, None)
         except (ConnectionError, TimeoutError):
             # The client is gone, or does not take its answers.
             pass
@@ -114,7 +119,10 @@ class Server:
     async def _answered(self, peer: int, line: bytes) -> Answer:
         identifier: int | str = 0
         try:
-            request = decode(line)
+            async with self._turns.setdefault(peer, asyncio.Lock()):
+                request = decode(line)
+                if len(line) > _QUICK_BYTES:
+                    await asyncio.sleep(0)
             identifier = request.id
             return result(identifier, await self._service.answer(peer, request))
         except PlannerError as error:

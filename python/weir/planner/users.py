@@ -2,10 +2,14 @@
 
 import os
 import pwd
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 
 from weir.planner.errors import PlannerError
+
+_KNOWN_SECONDS = 300.0
+"""Time for which a user's groups are taken as they were: a directory service may be slow to tell."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,6 @@ class User:
     home: str
 
 
-@lru_cache(maxsize=1024)
 def user(uid: int) -> User:
     """Look a user up.
 
@@ -32,6 +35,11 @@ def user(uid: int) -> User:
     Raises:
         PlannerError: This machine does not know the user.
     """
+    return _user(uid, int(time.monotonic() / _KNOWN_SECONDS))
+
+
+@lru_cache(maxsize=1024)
+def _user(uid: int, _: int) -> User:
     try:
         found = pwd.getpwuid(uid)
     except KeyError as error:
@@ -83,9 +91,9 @@ def is_privileged(peer: int, scheduler_user: int | None) -> bool:
         scheduler_user: The user who may act for others, beside root.
 
     Returns:
-        Whether the user may.
+        Whether the user may: root, the scheduler's user, and who started the planner.
     """
-    return peer == 0 or peer == scheduler_user
+    return peer in (0, os.geteuid(), scheduler_user)
 
 
 def process_rights(of: User) -> dict[str, object]:
