@@ -2,7 +2,7 @@
 # make demo    two jobs of real programs share a store; prints what each policy does to them
 # make check   formatting, linters and the fast tests of what differs from the branch main; BASE=COMMIT: from a commit
 # make test    linters and every test; all of them run, whatever fails, and the last lines count
-# make test-slurm  sweeps on workers that Slurm starts, and stores in an allocation, as root: Slurm's daemons are installed for it alone
+# make test-slurm  what runs under Slurm, as root: sweeps, stores in an allocation, storage of jobs; its daemons are installed for it alone
 # make soak    100 random schedules of faults on several hosts, as root: a night; ARGUMENTS='--seed N' goes on (docs/development/soak.md)
 # make suites  suites that others wrote, on the store and on tmpfs; make suite-NAME one of them (docs/development/suites.md)
 # make bench   every benchmark; make bench-NAME one of them (its last line is one JSON object)
@@ -37,7 +37,7 @@ SUITES_PACKAGES := lmdb-utils mpich postgresql rocksdb-tools stress-ng
 # Those of `make bench-simulate` alone: the rival, and oracle, of the simulator's flow model.
 SIMULATE_PACKAGES := g++ libsimgrid-dev
 # Those of `make test-slurm` alone: they bring services that a machine may not want.
-SLURM_PACKAGES := munge slurm-client slurm-wlm-basic-plugins slurmctld slurmd
+SLURM_PACKAGES := lua-cjson lua-posix lua5.1 munge slurm-client slurm-wlm-basic-plugins slurmctld slurmd
 
 RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name Cargo.toml \))
 PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.toml' -o -name '*.html' \))
@@ -167,7 +167,8 @@ test-python: setup
 
 test-slurm: setup
 	@$(MAKE) --no-print-directory packages PACKAGES='$(SLURM_PACKAGES)'
-	$(BIN)/pytest -rs -k slurm tests/python/test_sweeps.py tests/end_to_end/test_deployment_slurm.py
+	$(BIN)/pytest -rs -k slurm tests/python/test_sweeps.py tests/end_to_end/test_deployment_slurm.py \
+		tests/end_to_end/test_slurm_storage.py tests/end_to_end/test_slurm_storage_on_hosts.py
 
 soak: setup
 	PYTHONPATH=tests $(BIN)/python tests/soak.py $(ARGUMENTS)

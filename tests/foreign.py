@@ -251,12 +251,15 @@ def _accounting(folder: Path) -> None:
 
 
 def _job(folder: Path) -> None:
+    from weir.provisioning.directives import of_attributes, of_script
     from weir.provisioning.errors import ProvisioningError
     from weir.provisioning.jobs import read_job
 
     for name in ("jobspec.yaml", "job.sh"):
         with refused(ProvisioningError):
-            read_job(folder / name)
+            of_attributes(name, read_job(folder / name).hints)
+    with refused(ProvisioningError):
+        of_script("job.sh", (folder / "job.sh").read_bytes().decode(errors="replace"))
 
 
 def _stress(folder: Path) -> None:

@@ -220,12 +220,13 @@ class Hosts:
 
 
 @contextmanager
-def hosts(names: Sequence[str], *, room: str = "") -> Iterator[Hosts]:
+def hosts(names: Sequence[str], *, room: str = "", users: Sequence[str] = ()) -> Iterator[Hosts]:
     """Bring hosts up; they end with all their processes at the end.
 
     Args:
         names: Names of the hosts.
         room: Size of each host's disk, such as `96m`; without it a host's disk is that of this machine.
+        users: Accounts of this machine that may enter the hosts by ssh, and have homes of their own there.
 
     Yields:
         The hosts.
@@ -239,6 +240,7 @@ def hosts(names: Sequence[str], *, room: str = "") -> Iterator[Hosts]:
         state.mkdir()
         made = Hosts(folder, state / "weir", [])
         _write_keys(folder)
+        _write_accounts(folder, users)
         addresses = {name: f"{_NETWORK}.{number}" for number, name in enumerate(names, start=1)}
         lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in addresses.items())]
         (folder / "hosts").write_text("".join(f"{line}\n" for line in lines))
@@ -292,14 +294,28 @@ def _write_keys(folder: Path) -> None:
     host = ["dropbearkey", "-t", "ed25519", "-f", str(folder / "host_key")]
     for making in (user, host):
         subprocess.run(making, check=True, capture_output=True, env={**os.environ, "PATH": _path()})
-    authorized = folder / "user" / ".ssh"
-    authorized.mkdir(parents=True, mode=0o700)
-    shutil.copy(folder / "user_key.pub", authorized / "authorized_keys")
-    # The home of the hosts' user is not this machine's, where nothing is written.
-    users = (line.split(":") for line in Path("/etc/passwd").read_text().splitlines())
-    lines = (":".join([*user[:5], str(folder / "user"), *user[6:]] if user[2] == "0" else user) for user in users)
-    (folder / "passwd").write_text("".join(f"{line}\n" for line in lines))
     (folder / "ssh_config").write_text(_SSH.format(folder=folder))
+
+
+def _write_accounts(folder: Path, users: Sequence[str]) -> None:
+    """Give root and the users homes on the hosts. Their homes on this machine are others, where nothing is written."""
+    lines = []
+    for fields in (line.split(":") for line in Path("/etc/passwd").read_text().splitlines()):
+        name, is_root = fields[0], fields[2] == "0"
+        if is_root or name in users:
+            home = folder / ("user" if is_root else name)
+            authorized = home / ".ssh"
+            authorized.mkdir(parents=True, mode=0o700, exist_ok=True)
+            shutil.copy(folder / "user_key.pub", authorized / "authorized_keys")
+            fields[5] = str(home)
+            if not is_root:
+                fields[6] = "/bin/sh"
+                shutil.copy(folder / "user_key", authorized / "id_ed25519")
+                (authorized / "config").write_text("Host *\nStrictHostKeyChecking accept-new\nLogLevel ERROR\n")
+                for path in (home, authorized, *authorized.iterdir()):
+                    os.chown(path, int(fields[2]), int(fields[3]))
+        lines.append(":".join(fields))
+    (folder / "passwd").write_text("".join(f"{line}\n" for line in lines))
 
 
 @contextmanager

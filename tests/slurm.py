@@ -1,12 +1,13 @@
-"""Slurm on this machine: munged, slurmctld and slurmd of Debian's packages in a private folder, on free ports."""
+"""Slurm on this machine, or on hosts in namespaces: Debian's daemons in a private folder, on free ports."""
 
 import os
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "squeue", "scancel")
@@ -24,34 +25,82 @@ def missing() -> str:
     return f"no {', '.join(absent)}: `make test-slurm` installs them" if absent else ""
 
 
-@contextmanager
-def slurm(folder: Path) -> Iterator[dict[str, str]]:
-    """Run Slurm with one node, this machine; its jobs end with it.
+@dataclass(frozen=True)
+class Machine:
+    """A machine of a cluster, and the way to run programs there."""
 
-    Yields the environment of its commands.
+    name: str
+    address: str
+    hostname: str
+    run: Callable[..., list[str]]
+    """Makes of a command the one that runs it there."""
+
+
+def here() -> Machine:
+    """This machine, as the node `here`."""
+    name = socket.gethostname().partition(".")[0]
+    return Machine("here", "127.0.0.1", name, lambda *command: list(command))
+
+
+@contextmanager
+def slurm(
+    folder: Path,
+    *,
+    controller: Machine | None = None,
+    nodes: Sequence[Machine] = (),
+    settings: str = "",
+    files: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
+    user: str = "root",
+) -> Iterator[dict[str, str]]:
+    """Run Slurm; its jobs end with it.
+
+    Args:
+        folder: Fresh folder for its files, which every machine sees.
+        controller: Machine of slurmctld; None is this one.
+        nodes: Machines of slurmd; none is this one.
+        settings: Further lines of slurm.conf.
+        files: Further files beside slurm.conf, by name.
+        variables: Variables of the daemons.
+        user: User of slurmctld.
+
+    Yields:
+        The environment of its commands.
     """
+    controller, nodes = controller or here(), nodes or [here()]
     for name in ("state", "spool", "run"):
         (folder / name).mkdir(parents=True)
     key = folder / "munge.key"
     key.write_bytes(os.urandom(64))
     key.chmod(0o400)
-    (folder / "slurm.conf").write_text(_configuration(folder))
+    (folder / "slurm.conf").write_text(f"{_configuration(folder, controller, nodes)}SlurmUser={user}\n{settings}")
+    (folder / "slurmctld.log").touch()
+    for name in ("state", "run", "slurmctld.log"):
+        shutil.chown(folder / name, user)
+    for name, text in (files or {}).items():
+        (folder / name).write_text(text)
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": _path()}
+    daemons = {**environment, **(variables or {})}
     with ExitStack() as ends:
-        for command in (_munged(folder), ("slurmctld", "-D", "-i"), ("slurmd", "-D", "-N", "here")):
-            ends.enter_context(_daemon(command, environment, folder))
-            if command[0] == "munged":
-                _until(lambda: (folder / "munge.socket").exists(), "munged has no socket", folder)
-        _until(lambda: "idle" in _said(environment, "sinfo", "-h", "-o", "%T"), "the node is not idle", folder)
-        ends.callback(_end_jobs, environment)
+        ends.enter_context(_daemon("munged", _munged(folder), daemons, folder))
+        _until(lambda: (folder / "munge.socket").exists(), "munged has no socket", folder)
+        ends.enter_context(_daemon("slurmctld", controller.run("slurmctld", "-D", "-i"), daemons, folder))
+        for node in nodes:
+            command = node.run("slurmd", "-D", "-N", node.name)
+            ends.enter_context(_daemon(f"slurmd-{node.name}", command, daemons, folder))
+        asked = controller.run("sinfo", "-h", "-N", "-o", "%T")
+        _until(lambda: _said(environment, *asked).split() == ["idle"] * len(nodes), "the nodes are not idle", folder)
+        ends.callback(_end_jobs, environment, controller)
         yield environment
 
 
-def _end_jobs(environment: dict[str, str]) -> None:
+def _end_jobs(environment: dict[str, str], controller: Machine) -> None:
     """End every job, and wait until none is left: the steps of a job outlive slurmd."""
     deadline = time.monotonic() + _END_SECONDS
-    while (jobs := _said(environment, "squeue", "-h", "-o", "%A").split()) and time.monotonic() < deadline:
-        _said(environment, "scancel", "--full", *jobs)
+    listing = controller.run("squeue", "-h", "-o", "%A")
+    while (jobs := _said(environment, *listing).split()) and time.monotonic() < deadline:
+        # Output of a test is worth no copy.
+        _said(environment, *controller.run("scancel", "--full", "--hurry", *jobs))
         time.sleep(0.2)
 
 
@@ -61,14 +110,17 @@ def _munged(folder: Path) -> tuple[str, ...]:
     return ("munged", "--foreground", "--force", *(f"--{name}={folder / file}" for name, file in places.items()), *seed)
 
 
-def _configuration(folder: Path) -> str:
+def _configuration(folder: Path, controller: Machine, nodes: Sequence[Machine]) -> str:
     ports = _free_ports(2)
+    described = "\n".join(
+        f"NodeName={node.name} NodeAddr={node.address} NodeHostname={node.hostname} CPUs=8 RealMemory=8000"
+        for node in nodes
+    )
     return f"""\
 ClusterName=weir
-SlurmctldHost={socket.gethostname().partition(".")[0]}(127.0.0.1)
+SlurmctldHost={controller.hostname}({controller.address})
 SlurmctldPort={ports[0]}
 SlurmdPort={ports[1]}
-SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
@@ -82,20 +134,20 @@ SelectTypeParameters=CR_Core
 MpiDefault=none
 ReturnToService=2
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool/%n
 SlurmctldPidFile={folder}/run/slurmctld.pid
-SlurmdPidFile={folder}/run/slurmd.pid
+SlurmdPidFile={folder}/run/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd-%n.log
 SlurmdParameters=config_overrides
-NodeName=here NodeAddr=127.0.0.1 NodeHostname={socket.gethostname().partition(".")[0]} CPUs=8 RealMemory=8000
-PartitionName=tests Nodes=here Default=YES MaxTime=INFINITE State=UP
+{described}
+PartitionName=tests Nodes={",".join(node.name for node in nodes)} Default=YES MaxTime=INFINITE State=UP
 """
 
 
 @contextmanager
-def _daemon(command: tuple[str, ...], environment: dict[str, str], folder: Path) -> Iterator[None]:
-    with (folder / f"{command[0]}.out").open("w") as log:
+def _daemon(name: str, command: Sequence[str], environment: dict[str, str], folder: Path) -> Iterator[None]:
+    with (folder / f"{name}.out").open("w") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
             yield

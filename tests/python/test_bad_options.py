@@ -42,6 +42,7 @@ ANY_TEXT = {
         *("weir planner --socket", "weir planner --state", "weir planner --resources", "weir deployments --socket"),
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
+        *("weir job ornament JOBSPEC", "weir job ornament --deployment"),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
         *("weir plan similar --job", "weir target add --path"),
         *("weir stage in SOURCE", "weir stage in DESTINATION", "weir stage out SOURCE", "weir stage out DESTINATION"),
@@ -77,6 +78,7 @@ ANY_TEXT = {
         *("weir stats show --file-system", "weir adapt refactor --dataset", "weir sslo build --default"),
     },
     "a pattern of names": {"weir find --name"},
+    "a directive, whose own errors name the one that was meant": {"weir job ornament --weir"},
     "the words of another program": {
         *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),

@@ -1,7 +1,13 @@
 """Directives of jobs: strict, with a suggestion for what was mistyped."""
 
+import json
+from pathlib import Path
+
+import provisioned
 import pytest
 import seeds
+import yaml
+from weir.provisioning import jobs
 from weir.provisioning.deployments import Transfer
 from weir.provisioning.directives import TRANSFERS_MAX, Directives, has_any, of_attributes, of_script
 from weir.provisioning.errors import ProvisioningError
@@ -106,6 +112,18 @@ def test_a_jobspec_has_the_same_directives() -> None:
         of_attributes("job.yaml", {"durabel": True})
     with pytest.raises(ProvisioningError, match="size is"):
         of_attributes("job.yaml", {"size": {"bytes": 3}})
+
+
+def test_hints_of_a_job_are_the_same_directives() -> None:
+    lines = ["#WEIR size=1GB stage_in=/a:x", "#WEIR stage_in=/b:y stage_out=r:/r"]
+    script = "\n".join(["#!/bin/sh", *lines, "true"])
+    assert of_attributes("job", jobs.of_script(Path("job"), script).hints) == of_script("job", script)
+    jobspec = yaml.safe_load(provisioned.JOBSPEC)
+    jobspec["attributes"]["user"]["weir"] = {"size": "1GB", "stage_in": ["/a:x", "/b:y"], "stage_out": ["r:/r"]}
+    hints = jobs.of_jobspec(Path("job"), json.dumps(jobspec)).hints
+    assert of_attributes("job", hints) == of_script("job", script)
+    with pytest.raises(ProvisioningError, match="size"):
+        of_attributes("job", jobs.of_script(Path("job"), "#!/bin/sh\n#WEIR size=1 size=2\n").hints)
 
 
 def test_any_text_is_read_or_refused() -> None:

@@ -433,6 +433,8 @@ COMMANDS = {
     "plan factors into": OWN,
     "plan factors path": OWN,
     "plan similar job_file": "job",
+    "job ornament jobspec": "job",
+    "job ornament deployment_file": "deployment",
     "stage in source": OWN,
     "stage in destination": OWN,
     "stage out source": OWN,

@@ -77,6 +77,7 @@ def test_every_result_can_be_had_as_json() -> None:
         "weir run",
         "weir job run",
         "weir job resume",
+        "weir job ornament",
         "weir serve server",
         "weir serve mount",
         "weir layout set",

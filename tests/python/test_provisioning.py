@@ -170,6 +170,10 @@ def test_time_limits_of_slurm(time: str, seconds: float | None) -> None:
         ("per_slot: 3", "per_moon: 3", "by 'per_moon'"),
         ("tasks:", "other:", "tasks is missing"),
         ("duration: 3600.0", "duration: soon", "duration is 'soon'"),
+        # No floating-point number holds it.
+        ("duration: 3600.0", f"duration: 1{'0' * 400}", "not a number of seconds"),
+        ("duration: 3600.0", "duration: .nan", "not a number of seconds"),
+        ("duration: 3600.0", "duration: .inf", "not a number of seconds"),
         ("resources:", "resources: &a [*a]\nother:", "aliases"),
         ("resources:", "resources: [", "while parsing"),
     ],

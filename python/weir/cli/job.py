@@ -10,6 +10,7 @@ import click
 from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, say, tell
 from weir.cli.job_identity import identities, require_provisioning
+from weir.cli.job_ornament import ornament
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
 from weir.store.home import Home
@@ -51,6 +52,9 @@ def job() -> None:
     Whatever ends a job early, nothing of it runs on, and results that were not staged out are kept. The jobs that are
     not at their end are in the folder beside the home whose name ends in `-jobs`.
     """
+
+
+job.add_command(ornament)
 
 
 @job.command(name="run")

@@ -22,6 +22,8 @@ TRANSFERS_MAX = 64
 """Most trees that a job may have staged: each is a process of its own, and a directory tells further ones apart."""
 VALUE_CHARACTERS_MAX = 4096
 """Longest value: that of a path on Linux."""
+_LISTS = ("stage_in", "stage_out")
+"""Directives that may stand several times."""
 _WORD = re.compile(r"(?P<name>[^=\s]+)=(?P<value>.*)", re.DOTALL)
 _SYNTAX = f"write `{SPELLING} name=value`, such as `{SPELLING} policy=interference size=200GB`"
 
@@ -148,7 +150,9 @@ def _split(place: str, line: str) -> Iterator[tuple[str, str, str]]:
 
 def _entries(source: str, attributes: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for name, value in attributes.items():
-        for each in value if isinstance(value, list) else [value]:
+        # The hints of a job have several transfers as lines.
+        several = value.split("\n") if isinstance(value, str) and name in _LISTS else value
+        for each in several if isinstance(several, list) else [several]:
             # YAML reads `yes` and `true` as booleans, and a size without a unit as a number.
             if isinstance(each, bool):
                 yield source, str(name), "true" if each else "false"
@@ -166,7 +170,7 @@ def _read(words: Iterable[tuple[str, str, str]]) -> Directives:
         if name not in _READERS:
             raise ProvisioningError(f"{place}: there is no directive `{name:.40}`{_meant(name)}", hint=_known())
         field, reader = _READERS[name]
-        is_list = field in ("stage_in", "stage_out")
+        is_list = field in _LISTS
         if field in fields and not is_list:
             raise ProvisioningError(f"{place}: `{name}` stands twice", hint="leave one of the two")
         try:
@@ -184,7 +188,7 @@ def _read(words: Iterable[tuple[str, str, str]]) -> Directives:
 
 def _refuse_overlaps(fields: Mapping[str, Any]) -> None:
     """Two trees that are staged to one place would mix, in an order that nobody chose."""
-    for name in ("stage_in", "stage_out"):
+    for name in _LISTS:
         seen: set[str] = set()
         for each in fields.get(name, ()):
             if each.destination in seen:

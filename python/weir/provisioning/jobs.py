@@ -16,6 +16,8 @@ DOCUMENT_BYTES_MAX = 1 << 20
 NESTING_MAX = 64
 """A jobspec that is nested deeper is refused: each resource nests by two."""
 _COUNT_MAX = 1 << 32
+_SECONDS_MAX = 1e12
+"""A longer time limit is a mistake: this one is 30,000 years."""
 _SLURM_TIME = re.compile(r"(?:(?P<days>\d{1,9})-)?(?P<parts>\d{1,9}(?::\d{1,9}){0,2})")
 
 
@@ -33,7 +35,25 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     command: tuple[str, ...] = ()
     """The program and its arguments, as far as the document names one."""
     hints: dict[str, str] = {}
-    """Hints for Weir: `attributes.user.weir` of a jobspec, `#WEIR` lines of a script."""
+    """Hints for Weir: `attributes.user.weir` of a jobspec, `#WEIR` lines of a script. Several values are lines."""
+
+
+def read_jobspec(path: Path) -> dict[str, Any]:
+    """Read a jobspec as it is written.
+
+    Args:
+        path: The file, in YAML or JSON.
+
+    Returns:
+        The document.
+
+    Raises:
+        ProvisioningError: The file is no jobspec; the error names the place.
+    """
+    text = _read(path)
+    of_jobspec(path, text)
+    document: dict[str, Any] = _parsed(path, text)
+    return document
 
 
 def read_job(path: Path) -> Job:
@@ -48,6 +68,11 @@ def read_job(path: Path) -> Job:
     Raises:
         ProvisioningError: The file is neither, or breaks the rules of its kind; the error names the place.
     """
+    text = _read(path)
+    return of_script(path, text) if text.startswith("#!") else of_jobspec(path, text)
+
+
+def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(DOCUMENT_BYTES_MAX + 1)
@@ -58,10 +83,9 @@ def read_job(path: Path) -> Job:
             f"{path} is larger than {DOCUMENT_BYTES_MAX} bytes", hint="is it a jobspec or a script?"
         )
     try:
-        text = content.decode()
+        return content.decode()
     except UnicodeDecodeError as error:
         raise ProvisioningError(f"{path} is not text: {error.reason}", hint="is it a jobspec or a script?") from error
-    return of_script(path, text) if text.startswith("#!") else of_jobspec(path, text)
 
 
 def of_jobspec(path: Path, text: str) -> Job:
@@ -91,8 +115,9 @@ def of_jobspec(path: Path, text: str) -> Job:
     system = _mapping(path, attributes, "system")
     hints = {**_hints(path, system), **_hints(path, _mapping(path, attributes, "user"))}
     duration = system.get("duration")
-    if duration is not None and (isinstance(duration, bool) or not isinstance(duration, int | float) or duration < 0):
-        raise _wrong(path, f"attributes.system.duration is {duration!r}, not a number of seconds")
+    is_number = isinstance(duration, int | float) and not isinstance(duration, bool)
+    if duration is not None and not (is_number and 0 <= duration <= _SECONDS_MAX):
+        raise _wrong(path, f"attributes.system.duration is {duration!r:.80}, not a number of seconds")
     return Job(
         nodes=found.types.get("node"),
         processes=sum(_task_count(path, each, found) for each in tasks),
@@ -195,7 +220,10 @@ def _command(path: Path, task: Any) -> tuple[str, ...]:
 
 
 def _hints(path: Path, attributes: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): str(each) for name, each in _mapping(path, attributes, "weir").items()}
+    return {
+        str(name): "\n".join(map(str, each)) if isinstance(each, list) else str(each)
+        for name, each in _mapping(path, attributes, "weir").items()
+    }
 
 
 def _sequence(path: Path, document: Mapping[str, Any], name: str) -> Sequence[Any]:
@@ -235,7 +263,8 @@ def of_script(path: Path, text: str) -> Job:
             if line.startswith("#SBATCH"):
                 options |= _options(shlex.split(line.removeprefix("#SBATCH"), comments=True))
             elif line.startswith("#WEIR"):
-                hints |= dict(_hint(word) for word in shlex.split(line.removeprefix("#WEIR"), comments=True))
+                for name, value in map(_hint, shlex.split(line.removeprefix("#WEIR"), comments=True)):
+                    hints[name] = f"{hints[name]}\n{value}" if name in hints else value
             elif line.strip() and not line.startswith("#"):
                 # As sbatch, which reads no options behind the first command.
                 command = tuple(shlex.split(line))

@@ -1,0 +1,57 @@
+"""`weir job ornament`: the storage that was planned for a job, written into its jobspec."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from weir.cli.errors import CommandError
+from weir.distribution import install_command
+
+
+@click.command()
+@click.argument("jobspec", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--weir", "words", metavar="NAME=VALUE", multiple=True, help="Add a directive, such as size=200GB; repeatable."
+)
+@click.option(
+    "--deployment",
+    "deployment_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write this deployment schema into the jobspec.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["yaml", "json"]),
+    help="Format of the output.  [default: that of JOBSPEC]",
+)
+def ornament(jobspec: Path, words: tuple[str, ...], deployment_file: Path | None, form: str | None) -> None:
+    """Print JOBSPEC, a jobspec of Flux, with its storage.
+
+    Directives stand at attributes.user.weir, and the deployment at attributes.system.weir (RFC 14, RFC 25). Both are
+    checked.
+    """
+    try:
+        from weir.provisioning import ornaments
+        from weir.provisioning.jobs import read_jobspec
+        from weir.provisioning.lifecycle.record import read_deployment
+    except ImportError as error:
+        raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
+    document: dict[str, Any] = ornaments.wish(read_jobspec(jobspec), words)
+    if deployment_file is not None:
+        document = ornaments.ornament(document, read_deployment(deployment_file))
+    click.echo(_printed(document, form or ("json" if _is_json(jobspec) else "yaml")), nl=False)
+
+
+def _is_json(path: Path) -> bool:
+    return path.read_text().lstrip().startswith("{")
+
+
+def _printed(document: dict[str, Any], form: str) -> str:
+    if form == "json":
+        return json.dumps(document, indent=2) + "\n"
+    import yaml
+
+    return yaml.safe_dump(document, sort_keys=False)
