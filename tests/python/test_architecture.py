@@ -58,7 +58,7 @@ PACKAGES = {
         "distribution",
         "errors",
     },
-    "provisioning": {"tracing", "errors"},
+    "provisioning": {"simulation", "tracing", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},

@@ -52,6 +52,13 @@ def classes() -> None:
     help="Most runs on which a model is fitted; of more, a sample is drawn.",
 )
 @click.option(
+    "--trees",
+    type=click.IntRange(1, 10_000),
+    default=60,
+    show_default=True,
+    help="Trees of the forest; XGBoost has three times as many, AdaBoost half.",
+)
+@click.option(
     "--clusters", type=click.IntRange(2, 200), default=16, show_default=True, help="Most clusters that are tried."
 )
 @click.option(
@@ -76,6 +83,7 @@ def build_classes(
     folder: Path,
     trials: int,
     fitted_runs: int,
+    trees: int,
     clusters: int,
     io_fraction_min: float,
     seed: int,
@@ -95,6 +103,7 @@ def build_classes(
     options = Options(
         trials=trials,
         fitted_runs=fitted_runs,
+        trees=trees,
         classes_max=clusters,
         io_fraction_min=io_fraction_min,
         seed=seed,

@@ -15,7 +15,8 @@ from weir.provisioning.learning import clustering, evaluation, report, tuning
 from weir.provisioning.learning.archive import Archive, opened
 from weir.provisioning.learning.dataset import Dataset, load, month_name
 from weir.provisioning.learning.features import DERIVED, TARGETS
-from weir.provisioning.learning.models import STACKED
+from weir.provisioning.learning.intervals import LEVEL
+from weir.provisioning.learning.models import STACKED, TREES
 from weir.provisioning.learning.parsing import listed, parse
 from weir.provisioning.learning.steps import key_of, run_steps
 from weir.simulation.sweeps.pools import Pool
@@ -39,6 +40,8 @@ class Options:
     """Trials of the search for hyper-parameters, for each predicted time."""
     fitted_runs: int = 8000
     """Most runs on which a model is fitted; of more, a sample is drawn."""
+    trees: int = TREES
+    """Trees of the forest; XGBoost has three times as many, AdaBoost half."""
     classes_max: int = 16
     """Greatest number of clusters that is tried."""
     io_fraction_min: float = 0.0
@@ -130,7 +133,11 @@ def _tuned(one: _Build) -> dict[int, tuning.Tuned]:
     step = _counter(one, "tuning", len(searched) * (one.options.trials + 1))
     return {
         target: tuning.search(
-            one.archive, one.pool, runs, target, trials=one.options.trials, seed=one.options.seed, progress=step
+            *(one.archive, one.pool, runs, target),
+            trials=one.options.trials,
+            trees=one.options.trees,
+            seed=one.options.seed,
+            progress=step,
         )
         for target, runs in searched.items()
     }
@@ -273,7 +280,7 @@ def _notes(one: _Build, tuned: dict[int, tuning.Tuned], scores: list[report.Spli
     for held_out in (evaluation.MONTHS, evaluation.APPLICATIONS):
         if not any(score.held_out == held_out for score in scores):
             notes.append(f"no {held_out} could be held out: the runs are of too few")
-    if not all(score.coverage >= report.LEVEL - 0.05 for score in scores if _is_of_best(score, scores)):
+    if not all(score.coverage >= LEVEL - 0.05 for score in scores if _is_of_best(score, scores)):
         notes.append("some intervals of the best model cover less than they should: see `coverage`")
     return notes
 

@@ -59,7 +59,8 @@ def normalised(features: "NDArray[Any]") -> "NDArray[Any]":
     varies = high > low
     if not varies.any():
         return numpy.zeros((len(features), 1), dtype=features.dtype)
-    return (features[:, varies] - low[varies]) / (high[varies] - low[varies])
+    scaled: NDArray[Any] = (features[:, varies] - low[varies]) / (high[varies] - low[varies])
+    return scaled
 
 
 def clustered(task: ClusterTask, is_wanted: Callable[[], bool]) -> Point:
@@ -176,7 +177,7 @@ def opened(scaled: "NDArray[Any]", rows: "NDArray[Any]") -> "NDArray[Any]":
 
     _, best = best_fitness(scaled, rows)
     (far,) = numpy.nonzero(best < NEW_CLASS_FITNESS)
-    found = []
+    found: list[int] = []
     while len(far) and len(found) < _OPENED_MAX:
         among = far[:: max(len(far) // _FAR_MAX, 1)][:_FAR_MAX]
         near = [int((_fitness(scaled[far], scaled[row]) >= NEW_CLASS_FITNESS).sum()) for row in among]
@@ -189,4 +190,5 @@ def opened(scaled: "NDArray[Any]", rows: "NDArray[Any]") -> "NDArray[Any]":
 def _fitness(scaled: "NDArray[Any]", to: "NDArray[Any]") -> "NDArray[Any]":
     import numpy
 
-    return 1.0 - numpy.sqrt(((scaled - to) ** 2).mean(axis=1))
+    fitness: NDArray[Any] = 1.0 - numpy.sqrt(((scaled - to) ** 2).mean(axis=1))
+    return fitness

@@ -85,7 +85,7 @@ class FitTask:
         Returns:
             The models.
         """
-        return fit(self.learned, self.learned.seconds[:, self.target], self.columns, self.settings, self.seed)
+        return fit(self.learned, self.target, self.columns, self.settings, self.seed)
 
 
 def later_months(runs: Dataset) -> "NDArray[Any]":
@@ -172,7 +172,7 @@ def evaluated(task: FitTask, is_wanted: Callable[[], bool]) -> Scores:
     programs, counts = numpy.unique(task.tested.programs, return_counts=True)
     named = programs[numpy.argsort(-counts, kind="stable")][:_PROGRAMS_MAX]
     everything = numpy.ones(len(seconds), dtype=bool)
-    parts = [(None, everything)]
+    parts: list[tuple[str | None, NDArray[Any]]] = [(None, everything)]
     parts += [(task.tested.program_names[int(each)], task.tested.programs == each) for each in named]
     scores = []
     for model in MODELS:

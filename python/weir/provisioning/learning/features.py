@@ -79,6 +79,9 @@ DERIVED = (*COUNTS, *FRACTIONS)
 """Names of the features in their order. A column for each common storage follows them."""
 TARGETS = ("read", "write", "metadata")
 """The predicted times: of reads, writes and metadata operations, all processes of a run together."""
+WORK = ("read_bytes", "write_bytes", "metadata_operations")
+"""The feature by which each time grows. Models learn the time for one unit of it: trees cannot predict a time beyond
+those that they saw, and a program that was never seen may do any amount of work."""
 _SECONDS_MIN = 1e-6
 """Least time, Darshan's resolution."""
 

@@ -1,10 +1,12 @@
 """Models of the time of a run's I/O: the paper's ensemble, its parts, and baselines.
 
-All models predict the logarithm of the seconds. The ensemble is stacked: an XGBoost meta-learner combines Lasso, Ridge,
-AdaBoost, random forest and XGBoost. It has two heads: one learned from parts that knew the run's program, and one from
-parts that did not, because the parts deserve another trust there.
+Models learn the logarithm of the seconds for a byte, or for a metadata operation, and tell that of the seconds. The
+ensemble is stacked: an XGBoost meta-learner combines Lasso, Ridge, AdaBoost, random forest and XGBoost. It has two
+heads: one learned from parts that knew the run's program, and one from parts that did not, because the parts deserve
+another trust there. A second ensemble also knows past runs of the same job.
 """
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,13 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weir.provisioning.learning.dataset import Dataset
+from weir.provisioning.learning.features import WORK
 from weir.provisioning.learning.intervals import half_width, half_width_of_unknown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Settings = Mapping[str, Any]
-"""Hyper-parameters by their names in `DEFAULTS`."""
+"""Hyper-parameters by their names in `DEFAULTS`, and the number of `trees`."""
 DEFAULTS: Settings = {
     "features": 24,
     "lasso_alpha": 1e-3,
@@ -31,19 +34,26 @@ DEFAULTS: Settings = {
     "xgboost_rate": 0.1,
     "xgboost_subsample": 0.8,
     "xgboost_objective": "reg:absoluteerror",
+    "meta_quantile": 0.45,
 }
-"""The first settings that a search tries. 24 features are left in the paper."""
+"""The first settings that a search tries, beside `trees`. 24 features are left in the paper."""
 PARTS = ("lasso", "ridge", "adaboost", "forest", "xgboost")
-STACKED = "stacked"
+STACKED, WITH_HISTORY = "stacked", "stacked with history"
 GROUP_MEAN = "group mean"
 SAME_JOB = "same-job median"
-MODELS = (STACKED, *PARTS, GROUP_MEAN, SAME_JOB)
+STACKS = {STACKED: PARTS, WITH_HISTORY: (*PARTS, SAME_JOB)}
+"""The ensembles, and the models that each combines."""
+MODELS = (*STACKS, *PARTS, GROUP_MEAN, SAME_JOB)
 """All models; `xgboost` is gradient boosting alone."""
-_TREES_OF_FOREST = 60
-_TREES_OF_BOOSTING = 200
-_TREES_OF_ADABOOST = 30
-_TREES_OF_META = 60
+TREES = 60
+"""Trees of the forest and of the meta-learner."""
+_BOOSTING_TREES = 3
+"""Trees of XGBoost for each of the forest."""
+_ADABOOST_TREES = 0.5
+"""Trees of AdaBoost for each of the forest."""
 _FOLDS = 3
+_BEYOND = math.log(10)
+"""Distance beyond the learned times for a unit of work to which a prediction is bounded: lines go on for ever."""
 
 
 def _regressors(settings: Settings, seed: int) -> dict[str, Any]:
@@ -59,19 +69,19 @@ def _regressors(settings: Settings, seed: int) -> dict[str, Any]:
         "ridge": make_pipeline(StandardScaler(), Ridge(alpha=settings["ridge_alpha"])),
         "adaboost": AdaBoostRegressor(
             DecisionTreeRegressor(max_depth=settings["adaboost_depth"], random_state=seed),
-            n_estimators=_TREES_OF_ADABOOST,
+            n_estimators=max(round(_ADABOOST_TREES * settings["trees"]), 1),
             learning_rate=settings["adaboost_rate"],
             random_state=seed,
         ),
         "forest": RandomForestRegressor(
-            n_estimators=_TREES_OF_FOREST,
+            n_estimators=settings["trees"],
             min_samples_leaf=settings["forest_leaf"],
             max_features=settings["forest_features"],
             random_state=seed,
             n_jobs=1,
         ),
         "xgboost": XGBRegressor(
-            n_estimators=_TREES_OF_BOOSTING,
+            n_estimators=_BOOSTING_TREES * settings["trees"],
             max_depth=settings["xgboost_depth"],
             learning_rate=settings["xgboost_rate"],
             subsample=settings["xgboost_subsample"],
@@ -82,14 +92,17 @@ def _regressors(settings: Settings, seed: int) -> dict[str, Any]:
     }
 
 
-def _meta_learner(seed: int) -> Any:
+def _meta_learner(settings: Settings, seed: int) -> Any:
     from xgboost import XGBRegressor
 
     return XGBRegressor(
-        n_estimators=_TREES_OF_META,
+        n_estimators=settings["trees"],
         max_depth=3,
         learning_rate=0.1,
-        objective="reg:absoluteerror",
+        # The percentage error of too long a time has no bound, that of too short a one is below 1: its least is below
+        # the median.
+        objective="reg:quantileerror",
+        quantile_alpha=settings["meta_quantile"],
         random_state=seed,
         n_jobs=1,
     )
@@ -157,9 +170,13 @@ class Fitted:
 
     columns: "NDArray[Any]"
     """Columns of the features in use."""
+    work: int
+    """Column of the logarithm of the work."""
+    bounds: tuple[float, float]
+    """Least and greatest prediction for a unit of work."""
     parts: dict[str, Any]
-    heads: tuple[Any, Any]
-    """Meta-learners of the ensemble for known and for unknown programs."""
+    heads: dict[str, tuple[Any, Any]]
+    """Meta-learners of each ensemble for known and for unknown programs."""
     baselines: dict[str, Baseline]
     programs: frozenset[int]
     """Numbers of the programs that are known."""
@@ -178,11 +195,17 @@ class Fitted:
         import numpy
 
         with quiet():
-            told = {name: part.predict(runs.features[:, self.columns]) for name, part in self.parts.items()}
-            table = numpy.column_stack([told[name] for name in PARTS])
-            known, unknown = (head.predict(table) for head in self.heads)
-        stacked = numpy.where(self.is_known(runs), known, unknown)
-        return {STACKED: stacked, **told, **{name: each.predict(runs) for name, each in self.baselines.items()}}
+            work = runs.features[:, self.work]
+            told = {
+                name: numpy.clip(part.predict(runs.features[:, self.columns]), *self.bounds)
+                for name, part in self.parts.items()
+            }
+            told |= {name: each.predict(runs) - work for name, each in self.baselines.items()}
+            for name, parts in STACKS.items():
+                table = numpy.column_stack([told[part] for part in parts])
+                known, unknown = (head.predict(table) for head in self.heads[name])
+                told[name] = numpy.where(self.is_known(runs), known, unknown)
+        return {name: each + work for name, each in told.items()}
 
     def is_known(self, runs: Dataset) -> "NDArray[Any]":
         """Tell whether programs of runs were there when the models were fitted.
@@ -212,12 +235,12 @@ class Fitted:
         return numpy.where(self.is_known(runs), *self.widths[model])
 
 
-def fit(runs: Dataset, seconds: "NDArray[Any]", columns: "NDArray[Any]", settings: Settings, seed: int) -> Fitted:
+def fit(runs: Dataset, target: int, columns: "NDArray[Any]", settings: Settings, seed: int) -> Fitted:
     """Fit all models.
 
     Args:
-        runs: The runs to learn from.
-        seconds: Their times, all above 0.
+        runs: The runs to learn from, all with a time of the target.
+        target: Place of the predicted time in `TARGETS`.
         columns: Columns of the features in use.
         settings: Hyper-parameters.
         seed: Seed of what is drawn.
@@ -227,28 +250,46 @@ def fit(runs: Dataset, seconds: "NDArray[Any]", columns: "NDArray[Any]", setting
     """
     import numpy
 
+    seconds, work = runs.seconds[:, target], _work(runs, target)
     logarithms = numpy.log(seconds)
-    table = runs.features[:, columns]
+    costs = logarithms - runs.features[:, work]
+    known = crossed(runs, target, columns, settings, seed, folds_of_known(runs, seed))
+    unknown = crossed(runs, target, columns, settings, seed, folds_of_unknown(runs)) or known
     with quiet():
-        known = crossed(runs, seconds, columns, settings, seed, folds_of_known(runs, seed))
-        unknown = crossed(runs, seconds, columns, settings, seed, folds_of_unknown(runs)) or known
-        heads = tuple(
-            _meta_learner(seed).fit(numpy.column_stack([each[name] for name in PARTS]), logarithms)
-            for each in (known, unknown)
-        )
-        parts = {name: each.fit(table, logarithms) for name, each in _regressors(settings, seed).items()}
+        heads = {
+            name: tuple(
+                _meta_learner(settings, seed).fit(
+                    numpy.column_stack([each[part] - runs.features[:, work] for part in parts]), costs
+                )
+                for each in (known, unknown)
+            )
+            for name, parts in STACKS.items()
+        }
+        regressors = _regressors(settings, seed)
+        parts = {name: each.fit(runs.features[:, columns], costs) for name, each in regressors.items()}
     errors = [{name: numpy.abs(each[name] - logarithms) for name in MODELS} for each in (known, unknown)]
-    widths = {
-        name: (half_width(errors[0][name]), half_width_of_unknown(errors[1][name], runs.programs)) for name in MODELS
-    }
     return Fitted(
         columns=columns,
+        work=work,
+        bounds=_bounds(costs),
         parts=parts,
-        heads=(heads[0], heads[1]),
+        heads={name: (each[0], each[1]) for name, each in heads.items()},
         baselines={name: Baseline(name).fit(runs, seconds) for name in (GROUP_MEAN, SAME_JOB)},
         programs=frozenset(int(each) for each in numpy.unique(runs.programs)),
-        widths=widths,
+        widths={
+            name: (half_width(errors[0][name]), half_width_of_unknown(errors[1][name], runs.programs))
+            for name in MODELS
+        },
     )
+
+
+def _work(runs: Dataset, target: int) -> int:
+    """The column of the work of a time."""
+    return runs.names.index(WORK[target])
+
+
+def _bounds(costs: "NDArray[Any]") -> tuple[float, float]:
+    return float(costs.min()) - _BEYOND, float(costs.max()) + _BEYOND
 
 
 Folds = list[tuple[Any, Any]]
@@ -291,13 +332,13 @@ def folds_of_unknown(runs: Dataset) -> Folds:
 
 
 def crossed(
-    runs: Dataset, seconds: "NDArray[Any]", columns: "NDArray[Any]", settings: Settings, seed: int, folds: Folds
+    runs: Dataset, target: int, columns: "NDArray[Any]", settings: Settings, seed: int, folds: Folds
 ) -> "dict[str, NDArray[Any]]":
     """Predict each run by models that were fitted without it.
 
     Args:
-        runs: The runs.
-        seconds: Their times, all above 0.
+        runs: The runs, all with a time of the target.
+        target: Place of the predicted time in `TARGETS`.
         columns: Columns of the features in use.
         settings: Hyper-parameters.
         seed: Seed of what is drawn.
@@ -311,18 +352,23 @@ def crossed(
 
     if not folds:
         return {}
-    logarithms = numpy.log(seconds)
+    seconds, work = runs.seconds[:, target], runs.features[:, _work(runs, target)]
+    costs = numpy.log(seconds) - work
     table = runs.features[:, columns]
     found = {name: numpy.zeros(len(runs)) for name in MODELS}
-    for learned, held_out in folds:
-        for name, regressor in _regressors(settings, seed).items():
-            found[name][held_out] = regressor.fit(table[learned], logarithms[learned]).predict(table[held_out])
-        for name in (GROUP_MEAN, SAME_JOB):
-            baseline = Baseline(name).fit(runs.rows(learned), seconds[learned])
-            found[name][held_out] = baseline.predict(runs.rows(held_out))
-    parts = numpy.column_stack([found[name] for name in PARTS])
-    found[STACKED] = cross_val_predict(_meta_learner(seed), parts, logarithms, cv=folds)
-    return found
+    with quiet():
+        for learned, held_out in folds:
+            bounds = _bounds(costs[learned])
+            for name, regressor in _regressors(settings, seed).items():
+                told = regressor.fit(table[learned], costs[learned]).predict(table[held_out])
+                found[name][held_out] = numpy.clip(told, *bounds)
+            for name in (GROUP_MEAN, SAME_JOB):
+                baseline = Baseline(name).fit(runs.rows(learned), seconds[learned])
+                found[name][held_out] = baseline.predict(runs.rows(held_out)) - work[held_out]
+        for name, parts in STACKS.items():
+            together = numpy.column_stack([found[part] for part in parts])
+            found[name] = cross_val_predict(_meta_learner(settings, seed), together, costs, cv=folds)
+    return {name: each + work for name, each in found.items()}
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """A past run as the learning sees it: its traits, its begin and its storage."""
 
+from typing import Any
+
 import msgspec
 
 from weir.provisioning.traits import Traits, of_log
@@ -44,7 +46,7 @@ def bounded(traits: Traits) -> Traits:
         The same traits within the bounds.
     """
 
-    def count(value: object) -> object:
+    def count(value: Any) -> Any:
         if isinstance(value, str):
             return value[:NAME_MAX]
         if isinstance(value, int):

@@ -10,7 +10,7 @@ import msgspec
 from weir.provisioning.learning.archive import Archive
 from weir.simulation.sweeps.pools import Pool, Task
 
-VERSION = 1
+VERSION = 2
 """Number of the method, raised with each change after which old answers would be wrong."""
 T = TypeVar("T", bound=Task)
 A = TypeVar("A", bound=msgspec.Struct)

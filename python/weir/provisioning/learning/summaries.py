@@ -9,7 +9,7 @@ import math
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.learning.runs import NAME_MAX, Run, bounded
@@ -52,7 +52,8 @@ def read_table(path: Path) -> Iterator[Run]:
     try:
         with path.open("rb") as raw:
             packed = raw.peek(2)[:2] == b"\x1f\x8b"
-            with gzip.GzipFile(fileobj=raw) if packed else raw as file:
+            whole: IO[bytes] = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if packed else raw
+            with whole as file:
                 rows = csv.reader(_lines(file, path))
                 header = next(rows, [])
                 missing = [name for name in _NEEDED if name not in header]
@@ -77,7 +78,12 @@ def _runs(rows: Iterator[list[str]], header: list[str], path: Path) -> Iterator[
     for number, cells in enumerate(rows, start=2):
         if number > ROWS_MAX + 1:
             raise ProvisioningError(f"{path} has more than {ROWS_MAX:,} rows", hint="split it into several tables")
-        row = dict(zip(header, cells, strict=False))
+        if cells and len(cells) - len(header) not in (0, 1):
+            raise ProvisioningError(
+                f"{path}, line {number}: {len(cells)} cells below {len(header)} titles", hint="is the table whole?"
+            )
+        # pandas gives the number of a row no name in the header.
+        row = dict(zip(header, cells[len(cells) - len(header) :], strict=False))
         if all(row.get(name) for name in _NEEDED):
             try:
                 yield _run(row)

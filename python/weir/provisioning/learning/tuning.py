@@ -14,6 +14,7 @@ import msgspec
 
 from weir.provisioning.learning.archive import Archive
 from weir.provisioning.learning.dataset import Dataset
+from weir.provisioning.learning.features import WORK
 from weir.provisioning.learning.models import (
     DEFAULTS,
     STACKED,
@@ -90,8 +91,9 @@ def ranked(task: TuneTask, is_wanted: Callable[[], bool]) -> Ranking:
         return Ranking([0])
     estimator = XGBRegressor(n_estimators=_TREES, max_depth=4, learning_rate=0.2, random_state=task.seed, n_jobs=1)
     eliminated = RFE(estimator, n_features_to_select=1, step=1)
+    work = task.runs.features[:, task.runs.names.index(WORK[task.target])]
     with quiet():
-        eliminated.fit(task.runs.features[:, varying], numpy.log(task.runs.seconds[:, task.target]))
+        eliminated.fit(task.runs.features[:, varying], numpy.log(task.runs.seconds[:, task.target]) - work)
     order = numpy.argsort(eliminated.ranking_, kind="stable")
     return Ranking([int(column) for column in varying[order]])
 
@@ -111,11 +113,10 @@ def tried(task: TuneTask, is_wanted: Callable[[], bool]) -> Cost:
     seconds = task.runs.seconds[:, task.target]
     columns = chosen_columns(task.ranking, task.settings)
     errors = []
-    with quiet():
-        for folds in (folds_of_known(task.runs, task.seed), folds_of_unknown(task.runs)):
-            told = crossed(task.runs, seconds, columns, task.settings, task.seed, folds)
-            if told:
-                errors.append(float(numpy.mean(numpy.abs(numpy.exp(told[STACKED]) - seconds) / seconds)))
+    for folds in (folds_of_known(task.runs, task.seed), folds_of_unknown(task.runs)):
+        told = crossed(task.runs, task.target, columns, task.settings, task.seed, folds)
+        if told:
+            errors.append(float(numpy.mean(numpy.abs(numpy.exp(told[STACKED]) - seconds) / seconds)))
     cost = math.fsum(math.log(max(each, 1e-9)) for each in errors) / len(errors)
     return Cost(cost, (errors[0], errors[-1]))
 
@@ -136,7 +137,15 @@ def chosen_columns(ranking: tuple[int, ...] | list[int], settings: Settings) -> 
 
 
 def search(
-    archive: Archive, pool: Pool, runs: Dataset, target: int, *, trials: int, seed: int, progress: Callable[[], object]
+    archive: Archive,
+    pool: Pool,
+    runs: Dataset,
+    target: int,
+    *,
+    trials: int,
+    trees: int,
+    seed: int,
+    progress: Callable[[], object],
 ) -> Tuned:
     """Rank the features and search for hyper-parameters; finished trials are taken from the archive.
 
@@ -146,6 +155,7 @@ def search(
         runs: The runs, at most `ROWS_MAX`, all with a time of the target.
         target: Place of the predicted time.
         trials: Number of trials; the first is that of the defaults.
+        trees: Trees of the forest.
         seed: Seed of the search.
         progress: Called after the ranking and after each trial.
 
@@ -165,16 +175,17 @@ def search(
     costs: list[tuple[Cost, Settings]] = []
     while len(costs) < trials:
         asked = [study.ask(_space(len(columns))) for _ in range(min(_AT_ONCE, trials - len(costs)))]
+        each_settings = [{**each.params, "trees": trees} for each in asked]
         tasks = [
-            TuneTask(key_of("trial", digest, target, seed, each.params), runs, target, columns, dict(each.params), seed)
-            for each in asked
+            TuneTask(key_of("trial", digest, target, seed, settings), runs, target, columns, settings, seed)
+            for settings in each_settings
         ]
         found = run_steps(archive, pool, tasks, tried, Cost, progress)
-        for each, cost in zip(asked, found, strict=True):
+        for each, cost, settings in zip(asked, found, each_settings, strict=True):
             study.tell(each, cost.cost)
-            costs.append((cost, each.params))
-    best, settings = min(costs, key=lambda each: each[0].cost)
-    return Tuned(list(columns), dict(settings), costs[0][0].errors, best.errors)
+            costs.append((cost, settings))
+    best, chosen = min(costs, key=lambda each: each[0].cost)
+    return Tuned(list(columns), dict(chosen), costs[0][0].errors, best.errors)
 
 
 def _space(columns: int) -> dict[str, Any]:
@@ -191,5 +202,6 @@ def _space(columns: int) -> dict[str, Any]:
         "xgboost_depth": IntDistribution(2, 9),
         "xgboost_rate": FloatDistribution(0.02, 0.3, log=True),
         "xgboost_subsample": FloatDistribution(0.5, 1.0),
+        "meta_quantile": FloatDistribution(0.25, 0.5),
         "xgboost_objective": CategoricalDistribution(("reg:absoluteerror", "reg:squarederror")),
     }
