@@ -204,7 +204,7 @@ def test_documents_keep_to_their_schemas() -> None:
         "identity": identify(traits("example"), job),
         "classes": built_in(),
     }
-    assert documents.keys() == schemas.DOCUMENTS.keys()
+    assert documents.keys() <= schemas.DOCUMENTS.keys()
     for name, each in documents.items():
         jsonschema.validate(json.loads(msgspec.json.encode(each)), schemas.schema(name))
         assert msgspec.json.decode(msgspec.json.encode(each), type=schemas.DOCUMENTS[name]) == each

@@ -16,7 +16,7 @@ from weir.provisioning.learning.runs import NAME_MAX, Run, bounded
 from weir.provisioning.traits import LARGE_BYTES, SMALL_BYTES, Interface, Traits, Transfers
 
 ENDINGS = (".csv", ".csv.gz")
-ROWS_MAX = 200_000
+ROWS_MAX = 100_000
 """Most rows of a table: one process reads a table as a whole."""
 _LINE_BYTES_MAX = 1 << 20
 """Longest line. The tables have some 2 kB in a line, and a small compressed file may hold an endless one."""
