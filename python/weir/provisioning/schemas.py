@@ -15,6 +15,7 @@ from weir.provisioning.classes import ClassTable
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.identity import Identity
 from weir.provisioning.jobs import Job
+from weir.provisioning.learning.report import Report
 from weir.provisioning.sslos import SsloTable
 from weir.provisioning.traits import Traits
 
@@ -23,6 +24,7 @@ DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
     "job": Job,
     "identity": Identity,
     "classes": ClassTable,
+    "class-report": Report,
     "sslos": SsloTable,
     "deployment": Deployment,
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from weir.provisioning.classes import NEW_CLASS_FITNESS
-from weir.provisioning.learning.models import quiet
+from weir.provisioning.learning.models import calm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +76,7 @@ def clustered(task: ClusterTask, is_wanted: Callable[[], bool]) -> Point:
     from sklearn.cluster import KMeans
     from sklearn.metrics import davies_bouldin_score
 
-    with quiet():
+    with calm():
         found = KMeans(task.classes, n_init=_STARTS, random_state=task.seed).fit(task.table)
         index = float(davies_bouldin_score(task.table, found.labels_))
     return Point(classes=task.classes, inertia=float(found.inertia_), davies_bouldin=index)
@@ -129,7 +129,7 @@ def middles(table: "NDArray[Any]", classes: int, seed: int) -> "tuple[NDArray[An
     import numpy
     from sklearn.cluster import KMeans
 
-    with quiet():
+    with calm():
         found = KMeans(classes, n_init=_STARTS, random_state=seed).fit(table)
     # One class after the other: a table of all distances would be as large as that of the features.
     rows = []

@@ -194,7 +194,7 @@ class Fitted:
         """
         import numpy
 
-        with quiet():
+        with calm():
             work = runs.features[:, self.work]
             told = {
                 name: numpy.clip(part.predict(runs.features[:, self.columns]), *self.bounds)
@@ -255,7 +255,7 @@ def fit(runs: Dataset, target: int, columns: "NDArray[Any]", settings: Settings,
     costs = logarithms - runs.features[:, work]
     known = crossed(runs, target, columns, settings, seed, folds_of_known(runs, seed))
     unknown = crossed(runs, target, columns, settings, seed, folds_of_unknown(runs)) or known
-    with quiet():
+    with calm():
         heads = {
             name: tuple(
                 _meta_learner(settings, seed).fit(
@@ -356,7 +356,7 @@ def crossed(
     costs = numpy.log(seconds) - work
     table = runs.features[:, columns]
     found = {name: numpy.zeros(len(runs)) for name in MODELS}
-    with quiet():
+    with calm():
         for learned, held_out in folds:
             bounds = _bounds(costs[learned])
             for name, regressor in _regressors(settings, seed).items():
@@ -372,12 +372,16 @@ def crossed(
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Silence the libraries' warnings of slow convergence: the errors of each model are measured.
+def calm() -> Iterator[None]:
+    """Compute in one thread, and silence the libraries' warnings of slow convergence, which errors of models tell.
+
+    Sums over several threads end in other last digits, so the classes would depend on the machine.
 
     Yields:
         Nothing.
     """
-    with warnings.catch_warnings():
+    from threadpoolctl import threadpool_limits
+
+    with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         yield

@@ -1,7 +1,10 @@
 """The processors of this machine as a pool, by joblib."""
 
+import os
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 from weir.simulation.sweeps.pools import Task, Work
@@ -10,6 +13,9 @@ T = TypeVar("T", bound=Task)
 A = TypeVar("A")
 _AHEAD = 2
 """Tasks for each process that are handed out: one under way, one that waits for its end."""
+
+_WATCH_SECONDS = 1.0
+"""Time between two looks whether the program is still there."""
 
 
 class Processes:
@@ -40,7 +46,7 @@ class Processes:
         parallel = Parallel(
             n_jobs=self.count, return_as="generator_unordered", pre_dispatch=_AHEAD * self.count, batch_size=1
         )
-        yield from parallel(delayed(_answered)(work, task) for task in one_by_one)
+        yield from parallel(delayed(_answered)(work, task, os.getpid()) for task in one_by_one)
 
 
 class _Guarded:
@@ -56,8 +62,23 @@ class _Guarded:
             return next(self._of)
 
 
-def _answered(work: Callable[..., A], task: T) -> tuple[T, A]:
+def _answered(work: Callable[..., A], task: T, program: int) -> tuple[T, A]:
+    _end_with(program)
     return task, work(task, _always)
+
+
+@cache
+def _end_with(program: int) -> None:
+    """End this process when the program has ended: joblib's wait five minutes for the next task of a killed one."""
+
+    def watch() -> None:
+        while os.getppid() == program:
+            time.sleep(_WATCH_SECONDS)
+        os._exit(1)
+
+    # One process alone does its tasks in the program itself.
+    if os.getpid() != program:
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def _always() -> bool:

@@ -19,10 +19,10 @@ from weir.provisioning.learning.models import (
     DEFAULTS,
     STACKED,
     Settings,
+    calm,
     crossed,
     folds_of_known,
     folds_of_unknown,
-    quiet,
 )
 from weir.provisioning.learning.steps import key_of, run_steps
 from weir.simulation.sweeps.pools import Pool
@@ -92,7 +92,7 @@ def ranked(task: TuneTask, is_wanted: Callable[[], bool]) -> Ranking:
     estimator = XGBRegressor(n_estimators=_TREES, max_depth=4, learning_rate=0.2, random_state=task.seed, n_jobs=1)
     eliminated = RFE(estimator, n_features_to_select=1, step=1)
     work = task.runs.features[:, task.runs.names.index(WORK[task.target])]
-    with quiet():
+    with calm():
         eliminated.fit(task.runs.features[:, varying], numpy.log(task.runs.seconds[:, task.target]) - work)
     order = numpy.argsort(eliminated.ranking_, kind="stable")
     return Ranking([int(column) for column in varying[order]])
