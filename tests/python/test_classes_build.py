@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from weir.tracing.totals import read_totals
 DATA = Path(__file__).parents[1] / "data"
 SUMMARIES = DATA / "tokio"
 LOGS = DATA / "darshan"
-QUICK = ("--trials", "2", "--trees", "4", "--fitted-runs", "120", "--clusters", "6")
+QUICK = ("--trials", "1", "--trees", "4", "--fitted-runs", "100", "--clusters", "6")
 WEIR = (sys.executable, "-m", "weir.cli")
 
 
@@ -70,7 +71,9 @@ def test_each_log_is_in_the_report(built: Path) -> None:
     assert report.unreadable == 1
     assert any("deep/cut.darshan" in note for note in report.notes)
     assert "deep/cut.darshan" in (built / "stderr").read_text()
-    assert report.months == ("2014-06", "2023-01") or report.months is not None
+    assert report.months is not None
+    starts = [log.started for log in readable] + [run.started for run in rows]
+    assert report.months == tuple(f"{datetime.fromtimestamp(each, UTC):%Y-%m}" for each in (min(starts), max(starts)))
     for place, name in enumerate(("read", "write", "metadata")):
         assert report.targets[place].name == name
         assert report.targets[place].settings["trees"] == 4
@@ -184,7 +187,7 @@ def is_there(group: int) -> bool:
 @pytest.mark.slow
 def test_a_killed_build_goes_on(tmp_path: Path) -> None:
     """The classes are those of a build that nobody killed, on any number of processors, and no step is done twice."""
-    words = ("classes", "build", SUMMARIES, *QUICK, "--to")
+    words = ("classes", "build", SUMMARIES / "cori.csv.gz", *QUICK, "--to")
     whole = weir(*words, "whole", "--threads", "1", folder=tmp_path)
     assert whole.returncode == 0, whole.stderr
     archive = tmp_path / "killed" / "archive.db"
