@@ -12,6 +12,9 @@ def write(path: Path, document: msgspec.Struct) -> None:
     Args:
         path: Its file.
         document: The document.
+
+    Raises:
+        OSError: The file cannot be written. A file that was there before is as it was.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
