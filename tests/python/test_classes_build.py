@@ -17,6 +17,7 @@ import jsonschema
 import msgspec
 import pytest
 from dask_cluster import dask_scheduler, dask_worker
+from slurm import missing, slurm
 from waits import PATIENCE_SECONDS, wait_until
 from weir.provisioning import schemas
 from weir.provisioning.classes import NEW_CLASS_FITNESS, fitnesses, read_table
@@ -34,9 +35,14 @@ QUICK = ("--trials", "1", "--trees", "4", "--fitted-runs", "100", "--clusters", 
 WEIR = (sys.executable, "-m", "weir.cli")
 
 
-def weir(*words: object, folder: Path) -> "subprocess.CompletedProcess[str]":
+def weir(
+    *words: object, folder: Path, environment: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
     command = [*WEIR, *map(str, words)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    return subprocess.run(
+        command,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -225,6 +231,17 @@ def test_a_cluster_gives_the_same_classes(built: Path) -> None:
     assert (built / "cluster" / "classes.json").read_bytes() == (built / "out" / "classes.json").read_bytes()
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(bool(missing()), reason=missing() or "Slurm is there")
+def test_workers_that_slurm_starts_give_the_same_classes(built: Path) -> None:
+    with slurm(built / "slurm") as environment:
+        cluster = ("--dask", "slurm", "--slurm-memory", "1GiB", "--slurm-interface", "lo")
+        words = ("classes", "build", SUMMARIES, "logs", "--to", "slurmed", *QUICK, *cluster)
+        answer = weir(*words, folder=built, environment=environment)
+    assert answer.returncode == 0, answer.stderr
+    assert (built / "slurmed" / "classes.json").read_bytes() == (built / "out" / "classes.json").read_bytes()
+
+
 def test_too_few_logs_are_one_error(tmp_path: Path) -> None:
     shutil.copy(LOGS / "noposix.darshan", tmp_path)
     answer = weir("classes", "build", ".", "--to", "out", folder=tmp_path)
@@ -232,9 +249,10 @@ def test_too_few_logs_are_one_error(tmp_path: Path) -> None:
     assert answer.stderr.startswith("error: 1 usable runs are too few to make classes from: at least 20 are needed")
     assert "hint: give more logs" in answer.stderr
     assert not (tmp_path / "out" / "classes.json").exists()
-    missing = weir("classes", "build", "nowhere", "--to", "out", folder=tmp_path)
-    assert missing.returncode == 1
-    assert missing.stderr.startswith("error: nowhere: No such file or directory\nhint: give logs")
+    none = weir("classes", "build", ".", "nowhere", "--to", "made", folder=tmp_path)
+    assert none.returncode == 1
+    assert not (tmp_path / "made").exists()
+    assert none.stderr.startswith("error: nowhere: No such file or directory\nhint: give logs")
 
 
 def test_two_builds_share_no_folder(tmp_path: Path) -> None:

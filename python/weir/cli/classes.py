@@ -98,8 +98,12 @@ def build_classes(
     _check_packages()
     from weir.cli.progress import bars
     from weir.provisioning.learning.building import REPORT, TABLE, Options, build
+    from weir.provisioning.learning.parsing import check
     from weir.provisioning.learning.processes import Processes
 
+    check(logs)
+    # Workers that Slurm starts write their logs and read their keys there.
+    folder.mkdir(parents=True, exist_ok=True)
     options = Options(
         trials=trials,
         fitted_runs=fitted_runs,

@@ -38,6 +38,22 @@ class ParseTask:
         return f"logs-{self.logs[0].number}"
 
 
+def check(paths: Sequence[Path]) -> None:
+    """Refuse paths that do not exist, before anything is written.
+
+    Args:
+        paths: Logs, tables of summaries, and folders.
+
+    Raises:
+        ProvisioningError: A path does not exist or cannot be looked at.
+    """
+    for path in paths:
+        try:
+            path.stat()
+        except OSError as error:
+            raise ProvisioningError(f"{path}: {error.strerror}", hint="give logs, or folders that hold them") from error
+
+
 def listed(paths: Sequence[Path]) -> Iterator[tuple[str, int, int]]:
     """List logs below folders, one by one.
 
