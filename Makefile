@@ -167,8 +167,9 @@ test-python: setup
 
 test-slurm: setup
 	@$(MAKE) --no-print-directory packages PACKAGES='$(SLURM_PACKAGES)'
-	$(BIN)/pytest -rs -k slurm tests/python/test_sweeps.py tests/end_to_end/test_deployment_slurm.py \
-		tests/end_to_end/test_slurm_storage.py tests/end_to_end/test_slurm_storage_on_hosts.py
+	$(BIN)/pytest -rs -k slurm tests/python/test_sweeps.py tests/python/test_classes_build.py \
+		tests/end_to_end/test_deployment_slurm.py tests/end_to_end/test_slurm_storage.py \
+		tests/end_to_end/test_slurm_storage_on_hosts.py
 
 soak: setup
 	PYTHONPATH=tests $(BIN)/python tests/soak.py $(ARGUMENTS)

@@ -62,6 +62,7 @@ _COMMANDS = {
     "interference": "weir.cli.interference:interference",
     "planner": "weir.cli.planner:planner",
     "deployments": "weir.cli.deployments:deployments",
+    "classes": "weir.cli.classes:classes",
     "rebalance": "weir.cli.rebalance:rebalance",
     "adapt": "weir.cli.adapt:adapt",
     "config": "weir.cli.config:config",
