@@ -379,8 +379,8 @@ def test_suspended_results_in_memory_need_no_store(store: Store) -> None:
         ({"stage_in": [{"source": "/input", "destination": "a/../../b"}]}, "no path inside of the store"),
         ({"stage_in": [{"source": "/input", "destination": "."}]}, "no path inside of the store"),
         ({"stage_out": [{"source": "/abs", "destination": "/out"}]}, "no path inside of the store"),
-        ({"system": {"device": "ssd", "servers": 1, "settings": {"layout.strype": "1"}}}, "strype"),
-        ({"system": {"device": "ssd", "servers": 1, "settings": {"version.a": "1"}}}, "is no setting"),
+        ({"system": {"device": "ssd", "servers": 1, "settings": {"stripe_size": "1"}}}, "stripe_size"),
+        ({"system": {"device": "ssd", "servers": 1, "settings": {"servers": "7"}}}, "is no setting"),
     ],
 )
 def test_deployments_that_cannot_be(store: Store, changes: dict[str, Any], words: str) -> None:

@@ -16,7 +16,7 @@ from weir.provisioning.lifecycle.suspension import needs_store, suspend
 from weir.provisioning.lifecycle.teardown import forget, teardown
 from weir.provisioning.lifecycle.validation import validate
 from weir.staging.errors import StagingError
-from weir.store.errors import StoreError
+from weir.store.errors import SettingsError, StoreError
 from weir.store.notices import Listener, Notice
 
 REPLANS = 3
@@ -86,6 +86,10 @@ def begin(
             try:
                 setup(folder, tellers.listener, spares=spares)
                 return folder
+            except SettingsError:
+                # The next plan would have the same settings.
+                _end(folder)
+                raise
             except (ProvisioningError, StoreError) as error:
                 bad += folder.state().left_out
                 _end(folder)
