@@ -59,7 +59,7 @@ PACKAGES = {
         "distribution",
         "errors",
     },
-    "provisioning": {"tracing", "deployment", "staging", "store", "errors"},
+    "provisioning": {"simulation", "experiments", "placement", "tracing", "deployment", "staging", "store", "errors"},
     "staging": {"distribution", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},

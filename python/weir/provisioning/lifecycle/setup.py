@@ -171,12 +171,14 @@ def _is_up(home: Home) -> bool:
 
 def _after_loss(folder: JobFolder, deployment: Deployment, state: State, listener: Listener) -> State:
     """Go back to the begin where a store in memory has ended with the data that were staged in."""
+    from weir.deployment import record
     from weir.store import cluster
 
-    in_memory = any(not server.devices for server in state.servers)
-    if not in_memory or state.phase.is_before(Phase.STAGING_IN):
-        return state
     home = folder.home
+    in_memory = any(not server.devices for server in state.servers)
+    # Processes on other hosts have no record on this one: `bring_up` asks their hosts.
+    if not in_memory or state.phase.is_before(Phase.STAGING_IN) or record.read(home) is not None:
+        return state
     if home.cluster.is_file() and not cluster.is_down(home) and not cluster.dead_servers(home):
         return state
     if state.phase.is_before(Phase.RUNNING):
