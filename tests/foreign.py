@@ -318,7 +318,7 @@ def _deployment(folder: Path) -> None:
     with refused(ProvisioningError):
         deployment = read_deployment(folder / "deployment.json")
         validate(deployment)
-        configuration_of(JobFolder(folder), deployment, deployment.servers)
+        configuration_of(deployment, deployment.servers)
     with refused(ProvisioningError):
         JobFolder(folder).state()
 

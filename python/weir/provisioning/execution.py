@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from weir.errors import WeirError
 from weir.provisioning.deployments import Deployment, Server
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.lifecycle.environment import environment
@@ -15,8 +16,7 @@ from weir.provisioning.lifecycle.setup import setup
 from weir.provisioning.lifecycle.suspension import needs_store, suspend
 from weir.provisioning.lifecycle.teardown import forget, teardown
 from weir.provisioning.lifecycle.validation import validate
-from weir.staging.errors import StagingError
-from weir.store.errors import StoreError
+from weir.store.errors import SettingsError, StoreError
 from weir.store.notices import Listener, Notice
 
 REPLANS = 3
@@ -86,6 +86,10 @@ def begin(
             try:
                 setup(folder, tellers.listener, spares=spares)
                 return folder
+            except SettingsError:
+                # The next plan would have the same settings.
+                _end(folder)
+                raise
             except (ProvisioningError, StoreError) as error:
                 bad += folder.state().left_out
                 _end(folder)
@@ -126,9 +130,8 @@ def go_on(folder: JobFolder, tellers: Tellers, interruption: Interruption, *, re
         Exit code of the job's program; 0 where it was ended early and its results are staged out now.
 
     Raises:
-        ProvisioningError: The job was ended early; the message says where its results are, and how to go on.
-        StagingError: A transfer failed; the note says where the results are, and how to go on.
-        StoreError: The store cannot be started or stopped.
+        ProvisioningError: The job was ended early, by a signal or a failure; the message says where its results are,
+            and how to go on.
     """
     if is_running(folder.state()):
         raise ProvisioningError(
@@ -139,8 +142,8 @@ def go_on(folder: JobFolder, tellers: Tellers, interruption: Interruption, *, re
         return _steps(folder, tellers, interruption, reruns=reruns)
     except InterruptedJob:
         raise _kept(folder, tellers, interruption, "it was ended early") from None
-    except (StagingError, StoreError, ProvisioningError) as error:
-        raise _kept(folder, tellers, interruption, error.message) from error
+    except (WeirError, OSError) as error:
+        raise _kept(folder, tellers, interruption, _words(error)) from error
 
 
 def _steps(folder: JobFolder, tellers: Tellers, interruption: Interruption, *, reruns: bool) -> int:
@@ -176,9 +179,9 @@ def _kept(folder: JobFolder, tellers: Tellers, interruption: Interruption, reaso
     with interruption.noted():
         try:
             state = suspend(folder, shown=tellers.shown)
-        except (StagingError, StoreError, ProvisioningError) as error:
+        except (WeirError, OSError) as error:
             return ProvisioningError(
-                f"the job {name} did not end: {reason}; and its storage is left running, because {error.message}",
+                f"the job {name} did not end: {reason}; and its storage is left running, because {_words(error)}",
                 hint=f"`weir job resume {name}` goes on",
             )
         if state.phase is Phase.ENDED:
@@ -191,6 +194,13 @@ def _kept(folder: JobFolder, tellers: Tellers, interruption: Interruption, reaso
         f"the job {name} did not end: {reason}; its results are kept in {', '.join(places)}",
         hint=f"`weir job resume {name}` stages them out, and `weir job end {name} --discard` removes them",
     )
+
+
+def _words(error: WeirError | OSError) -> str:
+    if isinstance(error, WeirError):
+        return error.message
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"
 
 
 def _end(folder: JobFolder) -> None:

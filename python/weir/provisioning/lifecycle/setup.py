@@ -13,6 +13,16 @@ from weir.provisioning.lifecycle.validation import check_capacity, targets_of, v
 from weir.store.errors import StoreError
 from weir.store.home import Home
 from weir.store.notices import Listener, Notice
+from weir.store.settings import (
+    ALLOCATOR,
+    BACKEND,
+    FIXED_TIME,
+    METADATA_TIME,
+    POLICY,
+    READ_SPEED,
+    SCHEDULER,
+    WRITE_SPEED,
+)
 
 if TYPE_CHECKING:
     from weir.deployment.fanout import Reach
@@ -20,8 +30,14 @@ if TYPE_CHECKING:
 
 _AT_FAULT = re.compile(r"\bserver (\d+)\b|\btarget (\d+)\.\d+\b")
 """The server that an error of a store's start names."""
-_LAYOUT = ("allocator", "stripe_count", "stripe_size")
-"""Settings that stand in the table `layout` of a cluster.toml."""
+_GIVEN = tuple(
+    setting.name for setting in (POLICY, SCHEDULER, ALLOCATOR, READ_SPEED, WRITE_SPEED, FIXED_TIME, METADATA_TIME)
+)
+"""Settings of a deployment that are settings of a store; its servers decide about the others."""
+_LAYOUT = ("stripe_size", "stripe_count")
+"""Settings of the default layout."""
+_INTERVAL = "lambda_milliseconds"
+"""The setting of the interval in which servers tell each other their jobs."""
 _PORT = 7700
 """First port of the servers on several hosts, as of `weir deploy`."""
 
@@ -80,19 +96,18 @@ def setup(
         )
 
 
-def configuration_of(folder: JobFolder, deployment: Deployment, servers: Sequence[Server]) -> dict[str, Any]:
+def configuration_of(deployment: Deployment, servers: Sequence[Server]) -> tuple[dict[str, Any], dict[str, str]]:
     """Write the configuration of a deployment's store.
 
     Args:
-        folder: Folder of the job.
-        deployment: The deployment, whose `system.settings` are keys of a cluster.toml, such as `layout.stripe_size`.
+        deployment: The deployment.
         servers: The servers to start.
 
     Returns:
-        The document of a cluster.toml.
+        The document of a cluster.toml, and the settings above it by their names.
 
     Raises:
-        ProvisioningError: A setting's name is none of a cluster.toml.
+        ProvisioningError: The deployment has a setting that Weir has not.
     """
     tables: list[dict[str, Any]] = []
     for number, server in enumerate(servers):
@@ -104,10 +119,20 @@ def configuration_of(folder: JobFolder, deployment: Deployment, servers: Sequenc
         memory = [{"backend": "ram", "capacity": capacity} for _ in range(targets_of(deployment, server))]
         tables.append({"target": targets or memory})
     document: dict[str, Any] = {"version": 1, "server": tables}
+    given: dict[str, str] = {}
     for name, text in deployment.system.settings.items():
-        # Plans name the settings of the default layout alone.
-        _set(document, f"layout.{name}" if name in _LAYOUT else name, text)
-    return document
+        if name in _GIVEN:
+            given[name] = text
+        elif name in _LAYOUT:
+            document.setdefault("layout", {})[name] = int(text) if text.isdecimal() else text
+        elif name == _INTERVAL and text.isdecimal():
+            document[name] = int(text)
+        elif name != BACKEND.name:
+            raise ProvisioningError(
+                f"{name} = {text!r:.80} is no setting of Weir for a deployment",
+                hint=f"it has {', '.join((*_GIVEN, *_LAYOUT, _INTERVAL))}",
+            )
+    return document, given
 
 
 def places_of(deployment: Deployment, servers: Sequence[Server]) -> list[Path]:
@@ -132,27 +157,6 @@ def _place(deployment: Deployment, device: str, number: int, index: int) -> Path
     return Path(device) / f"weir-{deployment.name}-{number}-{index}"
 
 
-def _set(document: dict[str, Any], name: str, text: str) -> None:
-    import tomllib
-
-    *tables, key = name.split(".")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
-        value = text
-    places: list[dict[str, Any]] = [document]
-    for table in tables:
-        below: list[dict[str, Any]] = []
-        for place in places:
-            inner = place.setdefault(table, {})
-            below += inner if isinstance(inner, list) else [inner]
-        places = below
-    if not key or not all(isinstance(place, dict) for place in places):
-        raise ProvisioningError(f"{name!r} is no setting of Weir", hint="see docs/reference/configuration.md")
-    for place in places:
-        place[key] = value
-
-
 def _is_up(home: Home) -> bool:
     from weir.deployment import record
     from weir.store import cluster, mounts
@@ -167,12 +171,14 @@ def _is_up(home: Home) -> bool:
 
 def _after_loss(folder: JobFolder, deployment: Deployment, state: State, listener: Listener) -> State:
     """Go back to the begin where a store in memory has ended with the data that were staged in."""
+    from weir.deployment import record
     from weir.store import cluster
 
-    in_memory = any(not server.devices for server in state.servers)
-    if not in_memory or state.phase.is_before(Phase.STAGING_IN):
-        return state
     home = folder.home
+    in_memory = any(not server.devices for server in state.servers)
+    # Processes on other hosts have no record on this one: `bring_up` asks their hosts.
+    if not in_memory or state.phase.is_before(Phase.STAGING_IN) or record.read(home) is not None:
+        return state
     if home.cluster.is_file() and not cluster.is_down(home) and not cluster.dead_servers(home):
         return state
     if state.phase.is_before(Phase.RUNNING):
@@ -247,8 +253,9 @@ def _configuration(folder: JobFolder, deployment: Deployment, servers: Sequence[
     from weir.store.files import write_whole
 
     file = folder.root / "cluster.toml"
-    write_whole(file, tomli_w.dumps(configuration_of(folder, deployment, servers)))
-    return lifecycle.plan(folder.home, file, {}, lambda _: "deployment")
+    document, given = configuration_of(deployment, servers)
+    write_whole(file, tomli_w.dumps(document))
+    return lifecycle.plan(folder.home, file, given, lambda _: "deployment")
 
 
 def _bring_up(
