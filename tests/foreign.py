@@ -311,12 +311,13 @@ def _slurm(folder: Path) -> None:
 
 def _deployment(folder: Path) -> None:
     from weir.provisioning.errors import ProvisioningError
-    from weir.provisioning.lifecycle.record import JobFolder, read_deployment
+    from weir.provisioning.lifecycle.record import JobFolder
     from weir.provisioning.lifecycle.setup import configuration_of
     from weir.provisioning.lifecycle.validation import validate
+    from weir.provisioning.schema_file import read_schema
 
     with refused(ProvisioningError):
-        deployment = read_deployment(folder / "deployment.json")
+        deployment = read_schema(folder / "deployment.json")
         validate(deployment)
         configuration_of(deployment, deployment.servers)
     with refused(ProvisioningError):

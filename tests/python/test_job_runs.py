@@ -18,7 +18,8 @@ from waits import PATIENCE_SECONDS, wait_until
 from weir.provisioning.deployments import Server
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.lifecycle import environment, movement, setup, suspension, teardown, validation
-from weir.provisioning.lifecycle.record import JobFolder, Phase, changed, read_deployment
+from weir.provisioning.lifecycle.record import JobFolder, Phase, changed
+from weir.provisioning.schema_file import read_schema
 from weir.staging.errors import StagingError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -224,7 +225,7 @@ def test_one_bad_server_is_left_out_or_replaced_or_planned_around(store: Store) 
 
     job.schema["servers"][1]["devices"] = [str(job.folder / "device-1")]
     folder = JobFolder(store.root / "spare")
-    folder.create(read_deployment(written(job)))
+    folder.create(read_schema(written(job)))
     told: list[str] = []
     spare = Server(node="spare", devices=(str(job.devices[0]),), target_bytes=64 << 20)
     state = setup.setup(folder, lambda notice: told.append(notice.words), spares=[spare])
@@ -265,7 +266,7 @@ def test_an_infeasible_plan_is_made_again(store: Store) -> None:
 def test_each_step_can_be_called_again(store: Store) -> None:
     job = Job(store, devices=1)
     folder = JobFolder(store.root / "steps")
-    deployment = read_deployment(written(job))
+    deployment = read_schema(written(job))
     validation.validate(deployment)
     for _ in range(2):
         folder.create(deployment)
@@ -293,7 +294,7 @@ def test_lost_memory_is_staged_in_again_and_lost_results_are_told(
     monkeypatch.setenv("WEIR_TIMEOUT_SECONDS", "1")
     job = Job(store)
     folder = JobFolder(store.root / "steps")
-    folder.create(read_deployment(written(job)))
+    folder.create(read_schema(written(job)))
     setup.setup(folder, print)
     movement.stage_in(folder)
     kill_servers(folder)
@@ -321,11 +322,11 @@ def kill_servers(folder: JobFolder) -> None:
 def test_a_store_is_shared_until_its_last_job(store: Store) -> None:
     job = Job(store, devices=1, shareable=True, stage_out=[])
     owner = JobFolder(store.root / "jobs/job")
-    owner.create(read_deployment(written(job)))
+    owner.create(read_schema(written(job)))
     setup.setup(owner, print)
     job.schema |= {"name": "second", "joins": "job", "servers": [], "shareable": False}
     second = JobFolder(store.root / "jobs/second")
-    second.create(read_deployment(written(job)))
+    second.create(read_schema(written(job)))
     state = setup.setup(second, print)
     assert state.home == owner.state().home
     assert teardown.teardown(owner).phase is Phase.ENDING
@@ -336,7 +337,7 @@ def test_a_store_is_shared_until_its_last_job(store: Store) -> None:
     assert job.processes() == []
     third = JobFolder(store.root / "jobs/third")
     job.schema["name"] = "third"
-    third.create(read_deployment(written(job)))
+    third.create(read_schema(written(job)))
     with pytest.raises(ProvisioningError, match="cannot be joined"):
         setup.setup(third, print)
     teardown.teardown(third)
@@ -345,7 +346,7 @@ def test_a_store_is_shared_until_its_last_job(store: Store) -> None:
 def test_suspended_results_in_memory_need_no_store(store: Store) -> None:
     job = Job(store)
     folder = JobFolder(store.root / "steps")
-    folder.create(read_deployment(written(job)))
+    folder.create(read_schema(written(job)))
     setup.setup(folder, print)
     movement.stage_in(folder)
     subprocess.run(["sh", "-c", RESULTS], env=environment.environment(folder), check=True, timeout=PATIENCE_SECONDS)
@@ -389,7 +390,7 @@ def test_deployments_that_cannot_be(tmp_path: Path, changes: dict[str, Any], wor
     path = tmp_path / "schema.json"
     path.write_text(json.dumps({**schema(tmp_path), **changes}))
     with pytest.raises(ProvisioningError, match=words) as caught:
-        deployment = read_deployment(path)
+        deployment = read_schema(path)
         validation.validate(deployment)
         setup.configuration_of(deployment, deployment.servers)
     assert caught.value.hint
@@ -415,7 +416,7 @@ def test_nothing_is_left_of_deployments_that_cannot_be(store: Store, changes: di
 def test_files_that_are_no_deployment(tmp_path: Path, text: str) -> None:
     (tmp_path / "schema.json").write_text(text)
     with pytest.raises(ProvisioningError, match="is no deployment"):
-        read_deployment(tmp_path / "schema.json")
+        read_schema(tmp_path / "schema.json")
 
 
 def test_jobs_that_are_not_there(store: Store) -> None:
@@ -428,6 +429,6 @@ def test_jobs_that_are_not_there(store: Store) -> None:
     assert "not two paths" in store.weir(*arguments, "--stage-in", "one", code=2).stderr
     state = {"version": 1, "phase": "flying"}
     folder = JobFolder(store.root / "home-jobs/job")
-    folder.create(read_deployment(written(job)))
+    folder.create(read_schema(written(job)))
     (folder.root / "state.json").write_text(json.dumps(state))
     assert "is no state" in store.weir("job", "resume", "job", code=1).stderr

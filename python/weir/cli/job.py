@@ -272,9 +272,9 @@ def _transfers(spelled: Sequence[str], option: str) -> "tuple[Transfer, ...]":
 
 
 def _read(path: Path) -> "Deployment":
-    from weir.provisioning.lifecycle.record import read_deployment
+    from weir.provisioning.schema_file import read_schema
 
-    return read_deployment(path)
+    return read_schema(path)
 
 
 def _planned(

@@ -36,12 +36,12 @@ def ornament(jobspec: Path, words: tuple[str, ...], deployment_file: Path | None
     try:
         from weir.provisioning import ornaments
         from weir.provisioning.jobs import read_jobspec
-        from weir.provisioning.lifecycle.record import read_deployment
+        from weir.provisioning.schema_file import read_schema
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
     document: dict[str, Any] = ornaments.wish(read_jobspec(jobspec), words)
     if deployment_file is not None:
-        document = ornaments.ornament(document, read_deployment(deployment_file))
+        document = ornaments.ornament(document, read_schema(deployment_file))
     click.echo(_printed(document, form or ("json" if _is_json(jobspec) else "yaml")), nl=False)
 
 

@@ -6,7 +6,6 @@ greatest count, and fractions as they are. So a fitness means the same beside an
 
 import csv
 import math
-import stat
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -15,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from weir.provisioning import documents
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.identity import Identity, identify
 from weir.provisioning.traits import Traits, Transfers
@@ -35,8 +35,6 @@ NEW_CLASS_FITNESS = 0.75
 """A job whose best fitness is below opens a class of its own: a distance of a quarter of each scale on average."""
 CLASSES_MAX = 1000
 """Most classes of a table: a plan compares a job with each of them."""
-TABLE_BYTES_MAX = 16 << 20
-"""Largest file of a table."""
 _BUILT_IN = "tables/argonne-classes.csv"
 
 
@@ -151,18 +149,7 @@ def read_table(path: Path) -> ClassTable:
         ProvisioningError: The file is no such document, or its numbers are no job's.
     """
     hint = "`weir classes build` writes such a file"
-    try:
-        with path.open("rb") as file:
-            if not stat.S_ISREG(path.stat().st_mode):
-                raise ProvisioningError(f"{path} is not a file", hint=hint)
-            content = file.read(TABLE_BYTES_MAX + 1)
-        if len(content) > TABLE_BYTES_MAX:
-            raise ProvisioningError(f"{path} has more than {TABLE_BYTES_MAX >> 20} MiB", hint=hint)
-        table = msgspec.json.decode(content, type=ClassTable)
-    except OSError as error:
-        raise ProvisioningError(f"{path}: {error.strerror}", hint=hint) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProvisioningError(f"{path} is no table of classes: {error}", hint=hint) from error
+    table = documents.read(path, ClassTable, "table of classes", hint)
     wrong = _fault(table)
     if wrong:
         raise ProvisioningError(f"{path} is no table of classes: {wrong}", hint=hint)

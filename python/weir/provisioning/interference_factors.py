@@ -12,10 +12,9 @@ from typing import Literal
 
 import msgspec
 
+from weir.provisioning import documents
 from weir.provisioning.errors import ProvisioningError
 
-TABLE_BYTES_MAX = 16 << 20
-"""A table above this is refused: a hundred classes at three scales have some 4 MB."""
 _BUILT_IN = "tables/interference.json"
 _TABLES_MAX = 8
 """Most tables whose factors are kept by pair: a planner has one."""
@@ -77,15 +76,8 @@ def read_table(text: bytes, place: str) -> FactorTable:
     Raises:
         ProvisioningError: The text is no such document, or a factor cannot be.
     """
-    if len(text) > TABLE_BYTES_MAX:
-        raise ProvisioningError(f"{place} is larger than {TABLE_BYTES_MAX} bytes", hint="is it a table of factors?")
-    try:
-        table = msgspec.json.decode(text, type=FactorTable)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise ProvisioningError(
-            f"{place} is no table of interference factors: {error}",
-            hint="`weir plan factors` makes one; its schema is docs/reference/schemas/interference.schema.json",
-        ) from error
+    hint = "`weir plan factors` makes one; its schema is docs/reference/schemas/interference.schema.json"
+    table = documents.decoded(text, place, FactorTable, "table of interference factors", hint)
     if not table.factors:
         raise ProvisioningError(f"{place} has no factor", hint="`weir plan factors` measures them")
     for each in table.factors:

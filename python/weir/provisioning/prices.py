@@ -9,10 +9,9 @@ from typing import Literal
 
 import msgspec
 
+from weir.provisioning import documents
 from weir.provisioning.errors import ProvisioningError
 
-LIST_BYTES_MAX = 1 << 20
-"""A list above this is refused: a cluster has some ten tiers."""
 _EXPONENT_MAX = 700.0
 """Greatest exponent of `exp` whose result a double holds, rounded down."""
 
@@ -85,14 +84,8 @@ def read_prices(text: bytes, place: str) -> PriceList:
     Raises:
         ProvisioningError: The text is no such document, or cannot be computed with.
     """
-    if len(text) > LIST_BYTES_MAX:
-        raise ProvisioningError(f"{place} is larger than {LIST_BYTES_MAX} bytes", hint="is it a list of prices?")
-    try:
-        prices = msgspec.json.decode(text, type=PriceList)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise ProvisioningError(
-            f"{place} is no list of prices: {error}", hint="see docs/reference/schemas/prices.schema.json"
-        ) from error
+    hint = "see docs/reference/schemas/prices.schema.json"
+    prices = documents.decoded(text, place, PriceList, "list of prices", hint)
     try:
         check(prices)
     except ProvisioningError as error:

@@ -13,11 +13,9 @@ from statistics import fmean, median
 
 import msgspec
 
-from weir.provisioning.errors import ProvisioningError
+from weir.provisioning import documents
 from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable, System
 
-TABLE_BYTES_MAX = 64 << 20
-"""More than a site's deployments need: a table of 10,000 objectives has 6 MB."""
 PREFERRED_RATIO = 1.25
 """A system is named after reads where they are faster than writes by this factor, or after writes."""
 METADATA_RATES: Sequence[tuple[float, str]] = ((1e3, "light"), (1e4, "moderate"))
@@ -118,20 +116,8 @@ def read_table(path: Path) -> SsloTable:
     Raises:
         ProvisioningError: If the file cannot be read, or is no such table.
     """
-    try:
-        if path.stat().st_size > TABLE_BYTES_MAX:
-            raise ProvisioningError(
-                f"{path} is too large for a table of service-level objectives", hint="`weir sslo build` makes tables"
-            )
-        return msgspec.json.decode(path.read_bytes(), type=SsloTable)
-    except OSError as error:
-        raise ProvisioningError(
-            f"cannot read {path}: {error.strerror}", hint="`weir sslo build` makes tables"
-        ) from None
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise ProvisioningError(
-            f"{path} is no table of service-level objectives: {error}", hint="`weir sslo build` makes tables"
-        ) from None
+    hint = "`weir sslo build` makes tables"
+    return documents.read(path, SsloTable, "table of service-level objectives", hint)
 
 
 def _preferred(read: float, write: float) -> str:

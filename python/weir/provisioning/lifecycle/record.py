@@ -8,18 +8,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
+from weir.provisioning import documents
 from weir.provisioning.deployments import Deployment, Server
 from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.schema_file import read_schema
 from weir.store.files import make_folder, write_whole
 from weir.store.home import Home
 from weir.store.ownership import check_own, check_way
 
-_DOCUMENT_BYTES_MAX = 16 << 20
-"""A deployment of ten thousand servers takes a tenth of this."""
+_HINT = "keep the folder, which tells where results are, and see `weir job list`"
 _LOCK_SECONDS = 10.0
 """Longest wait for a short change by another process; one that holds the folder for a whole step is told at once."""
 
@@ -147,7 +147,7 @@ class JobFolder:
         Raises:
             ProvisioningError: There is none, or it is damaged.
         """
-        return _read(self.root / "deployment.json", Deployment)
+        return read_schema(self.root / "deployment.json")
 
     def state(self) -> State:
         """Read the state.
@@ -159,7 +159,7 @@ class JobFolder:
             ProvisioningError: The state is damaged.
         """
         file = self.root / "state.json"
-        return _read(file, State) if file.exists() else State()
+        return documents.read(file, State, "state of a job", _HINT) if file.exists() else State()
 
     def write(self, state: State) -> State:
         """Write the state down, durably.
@@ -223,37 +223,3 @@ def changed(state: State, **changes: object) -> State:
         The state; the fault of an earlier failure is gone unless the changes have one.
     """
     return msgspec.structs.replace(state, **{"fault": "", **changes})
-
-
-def read_deployment(path: Path) -> Deployment:
-    """Read a deployment schema from a file.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The deployment, which is not validated.
-
-    Raises:
-        ProvisioningError: The file cannot be read, or is no deployment schema; the error names the place.
-    """
-    return _read(path, Deployment)
-
-
-_Document = TypeVar("_Document", Deployment, State)
-
-
-def _read(path: Path, kind: type[_Document]) -> _Document:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_DOCUMENT_BYTES_MAX + 1)
-    except OSError as error:
-        raise ProvisioningError(f"{path}: {error.strerror}", hint="is the path right?") from error
-    if len(content) > _DOCUMENT_BYTES_MAX:
-        raise ProvisioningError(f"{path} is larger than {_DOCUMENT_BYTES_MAX} bytes", hint="is it a deployment schema?")
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ProvisioningError(
-            f"{path} is no {kind.__name__.lower()}: {error}", hint="see docs/reference/schemas/deployment.schema.json"
-        ) from error
