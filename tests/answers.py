@@ -33,6 +33,7 @@ STATUS: dict[str, Any] = {
     "server": 0,
     "version": "0",
     "boot": "1",
+    "state": "open",
     "uptime_seconds": 1.0,
     "policy": "size-fair",
     "scheduler": "virtual-time",

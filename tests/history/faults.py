@@ -186,6 +186,7 @@ def resize(scene: Scene) -> str:
 def grow_and_shrink(scene: Scene) -> str:
     """A server joins, gets trees and files, and retires to another host; commands and servers are killed meanwhile."""
     host = scene.host().name
+    before = len(json.loads(scene.network["desk"].weir("status", "--output", "json", code=None).stdout)["servers"])
     troubles = [_interrupted(scene, ("server", "add", "--host", host))]
     added = _done(scene, "server", "add", "--host", host)
     scene.network["desk"].weir("rebalance", "--until", "0", code=None)
@@ -193,7 +194,9 @@ def grow_and_shrink(scene: Scene) -> str:
     goal = scene.dice.choice([name for name in scene.servers if name != host])
     words = ("server", "retire", str(added["server"]), "--to", goal)
     troubles += [_interrupted(scene, words), _interrupted(scene, words)]
-    _done(scene, *words)
+    # Where nothing went wrong the first command has added one, too.
+    for number in range(before, int(added["server"]) + 1):
+        _done(scene, "server", "retire", str(number), "--to", goal)
     met = ", ".join(trouble for trouble in troubles if trouble) or "nothing else"
     return f"server {added['server']} joined on {host}, and retired to {goal} after {lasted}; meanwhile: {met}"
 

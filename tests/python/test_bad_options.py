@@ -96,6 +96,7 @@ ANY_TEXT = {
         "weir classes build --slurm-account",
     },
     "names of hosts, which ClusterShell reads": {"weir deploy --nodes", "weir deploy --clients"},
+    "the name of one host, which ssh knows": {"weir server add --host", "weir server retire --to"},
     "words that stand for a layout and a path, which have a test of their own": {"weir layout set WORDS"},
 }
 SENSELESS = {
@@ -109,6 +110,7 @@ OTHERS = {
     "weir policy set": ["size-fair"],
     "weir target add": ["0"],
     "weir target retire": ["0.0"],
+    "weir server retire": ["0"],
     "weir quota set": ["--user", "0", "--unset"],
     "weir run": ["--", "true"],
     "weir grant": ["--uid", "0"],

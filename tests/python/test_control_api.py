@@ -96,6 +96,7 @@ def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
         "/v1/targets/{target}/speed": {"read": "9MB/s", "write": "9MB/s", "fixed": "1ms"},
         # A server or target that is there already is no change.
         "/v1/servers/{server}": {"listen": LOOPBACK, "control": LOOPBACK, "target": [{"backend": "dir"}]},
+        "/v1/servers/{server}/state": {"state": "open"},
         "/v1/targets/{target}": {"backend": "dir", "speed": CONFIGURED_SPEED},
         "/v1/targets/{target}/state": {"state": "open"},
     }

@@ -8,6 +8,7 @@ from weir.cli.errors import tell
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Network
 from weir.store import values
+from weir.store.errors import SettingsError
 from weir.store.home import Home
 
 
@@ -25,7 +26,7 @@ def server() -> None:
     type=Checked("size", values.size),
     help="Most bytes of each target.  [default: as on server 0]",
 )
-@click.option("--host", help="Host of the server, in a store of several hosts; it may be new to the store.")
+@click.option("--host", metavar="HOST", help="Host of the server, in a store of several hosts; it may be new to it.")
 @click.option("--network", type=Network(), metavar="NET/BITS", help="Network that carries the store's traffic.")
 @click.option(
     "--port",
@@ -70,7 +71,7 @@ def add(
             raise click.UsageError("ram targets need --capacity")
         capacity = str(alike.capacity_bytes)
     wanted = [WantedTarget(backend, capacity)] * (targets or len(first) or 1)
-    place = None if host is None else Place(host, network, port)
+    place = None if host is None else Place(_one(host), network, port)
     number, on = add_server(home, place, wanted, token, tell)
     document = {"server": number, "targets": len(wanted), "backend": backend, "host": on}
     headings, row = ("SERVER", "TARGETS", "BACKEND"), (number, len(wanted), backend)
@@ -78,6 +79,20 @@ def add(
         show(output, document, headings, [row])
     else:
         show(output, document, (*headings, "HOST"), [(*row, on)])
+
+
+def _one(spelled: str) -> str:
+    """The name of one host, which no program takes for an option.
+
+    Raises:
+        SettingsError: The text names several hosts, or none.
+    """
+    from weir.deployment.nodes import listed
+
+    hosts = listed(spelled)
+    if len(hosts) != 1 or hosts[0].startswith("-"):
+        raise SettingsError(f"{spelled} is not the name of one host", hint="add one server after the other")
+    return hosts[0]
 
 
 @server.command()

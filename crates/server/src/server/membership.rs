@@ -8,6 +8,7 @@ use super::Server;
 use crate::config::{BackendKind, ServerConfig, Taken, TargetConfig};
 use crate::control::question::NotChanged;
 use crate::durability::Deferred;
+use crate::error::ServerError;
 use crate::notices::notice;
 use crate::storage::{Known, Target};
 use std::collections::HashMap;
@@ -277,11 +278,45 @@ impl Server {
         Ok(())
     }
 
+    /// Decides where this server is, if the others may know it elsewhere: its number came here from another host.
+    ///
+    /// # Errors
+    /// The decision cannot be kept.
+    pub(super) fn decide_own_place(&mut self) -> Result<(), ServerError> {
+        let own = self.own_config();
+        let (state, place) = (own.state, (own.listen.clone(), own.control.clone()));
+        let (is_anywhere, description) = (own.is_anywhere(), own.description());
+        let known = self.peers.agreement().settings().server(self.site.id);
+        let known = known.and_then(|record| ServerConfig::described(&record.description).ok());
+        if is_anywhere || known.is_none_or(|known| (known.listen, known.control) == place) {
+            return Ok(());
+        }
+        let milliseconds = self.clock.wall_milliseconds();
+        let decided = self.peers.agreement().decide_server(description, state, &[], milliseconds);
+        decided.map_err(|source| ServerError::Io {
+            what: "keep the address of the server in",
+            path: self.site.folder.clone(),
+            source,
+        })
+    }
+
+    pub(super) fn own_config(&self) -> &ServerConfig {
+        &self.site.config.servers[usize::from(self.site.id.0)]
+    }
+
     fn put_server_in_force(&mut self, record: &ServerRecord) {
         let server = record.server;
         let before = self.site.config.servers.get(usize::from(server.0)).map(|config| config.state);
+        let own = self.own_config().clone();
         match self.site.config.take_server(record) {
             Ok(Taken::Known) => {}
+            Ok(Taken::Moved) if server == self.site.id => {
+                // Others tell a decision of this server that was lost here. It is where it is.
+                self.site.config.servers[usize::from(server.0)].put_at(own);
+                if let Err(error) = self.decide_own_place() {
+                    notice!("{error}");
+                }
+            }
             Ok(Taken::New) => {
                 if let Err(error) = self.meet(server) {
                     notice!("server {server}, which joined, cannot be asked: {error}");

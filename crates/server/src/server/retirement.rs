@@ -6,7 +6,6 @@
 use super::Server;
 use crate::config::TargetConfig;
 use crate::control::question::NotChanged;
-use crate::error::ServerError;
 use weir_placement::{ServerId, TargetId};
 use weir_wire::TargetState;
 
@@ -47,32 +46,6 @@ impl Server {
         self.put_targets_in_force();
         self.tell_of_targets();
         Ok(())
-    }
-
-    /// Decides where this server is, if the others may know it elsewhere: its number came here from another host.
-    ///
-    /// # Errors
-    /// The decision cannot be kept.
-    pub(super) fn decide_own_place(&mut self) -> Result<(), ServerError> {
-        let own = self.own_config();
-        let (state, place) = (own.state, (own.listen.clone(), own.control.clone()));
-        let (is_anywhere, description) = (own.is_anywhere(), own.description());
-        let known = self.peers.agreement().settings().server(self.site.id);
-        let known = known.and_then(|record| crate::config::ServerConfig::described(&record.description).ok());
-        if is_anywhere || known.is_none_or(|known| (known.listen, known.control) == place) {
-            return Ok(());
-        }
-        let milliseconds = self.clock.wall_milliseconds();
-        let decided = self.peers.agreement().decide_server(description, state, &[], milliseconds);
-        decided.map_err(|source| ServerError::Io {
-            what: "keep the address of the server in",
-            path: self.site.folder.clone(),
-            source,
-        })
-    }
-
-    fn own_config(&self) -> &crate::config::ServerConfig {
-        &self.site.config.servers[usize::from(self.site.id.0)]
     }
 
     fn targets_that_are(&self, state: TargetState) -> Vec<(TargetId, String)> {
