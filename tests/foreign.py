@@ -6,6 +6,7 @@ sample came to a result or to the decoder's own error.
 
 import contextlib
 import io
+import math
 import os
 import random
 import re
@@ -314,6 +315,28 @@ def _emitted(folder: Path) -> None:
             module.read([EmittedFile(name=path.name, text=path.read_text(errors="replace")) for path in own])
 
 
+def _classes(folder: Path) -> None:
+    from weir.provisioning.classes import built_in, fitnesses, read_table, with_job
+    from weir.provisioning.errors import ProvisioningError
+
+    with refused(ProvisioningError):
+        table = read_table(folder / "classes.json")
+        job = built_in().classes[3].centre
+        assert all(0 <= each.fitness <= 1 for each in fitnesses(job, table.classes))
+        with_job(table, job)
+
+
+def _summaries(folder: Path) -> None:
+    from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.learning.features import seconds, vector
+    from weir.provisioning.learning.summaries import read_table
+
+    for path in folder.iterdir():
+        with refused(ProvisioningError):
+            for run in read_table(path):
+                assert all(math.isfinite(each) for each in (*vector(run, {}), *seconds(run.traits)))
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
@@ -341,6 +364,8 @@ DECODERS = {
     "slurm": Decoder(_slurm),
     "schema": Decoder(_schema),
     "emitted": Decoder(_emitted, files="*/*"),
+    "classes": Decoder(_classes),
+    "summaries": Decoder(_summaries),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

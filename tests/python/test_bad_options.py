@@ -43,13 +43,16 @@ ANY_TEXT = {
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
         *("weir plan sslo LOG", "weir plan sslo --job", "weir plan sslo --sslos"),
+        "weir plan sslo --classes-table",
         *(
             f"weir plan {product} {name}"
             for product in ("resources", "config", "schema", "explain")
-            for name in ("LOG", "--job", "--resources", "--local", "--sslos")
+            for name in ("LOG", "--job", "--resources", "--local", "--sslos", "--classes-table")
         ),
         *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
         "weir plan factors --into",
+        *("weir plan similar --classes-table", "weir classes build LOGS", "weir classes build --to"),
+        *("weir classes add TABLE_FILE", "weir classes add LOGS", "weir classes add --to"),
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
     },
     "a credential that the environment may name as well, and of which its own error tells": {
@@ -63,6 +66,8 @@ ANY_TEXT = {
         *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),
         *("weir simulate tune --slurm-account", "weir plan factors --node", "weir plan factors --other-node"),
+        "weir classes build --slurm-partition",
+        "weir classes build --slurm-account",
     },
     "a name that this command gives": {"weir stats publish --server", "weir target add --class"},
     "a class of devices that the resource model names": {
@@ -94,6 +99,8 @@ OTHERS = {
     "weir layout get": ["/x"],
     "weir place show": ["/etc/passwd"],
     "weir place explain": ["/x"],
+    "weir classes build": ["/x", "--to", "/x"],
+    "weir classes add": ["/x", "/x", "--to", "/x"],
     "weir adapt refactor": ["/etc/passwd", "--tier", "/x"],
     "weir adapt info": ["/x"],
     "weir adapt replay": ["/x"],

@@ -285,6 +285,19 @@ def emitted(folder: Path) -> None:
             (own / file.name).write_text(file.text)
 
 
+def classes(folder: Path) -> None:
+    from weir.provisioning.classes import built_in
+    from weir.provisioning.documents import write
+
+    write(folder / "classes.json", built_in())
+
+
+def summaries(folder: Path) -> None:
+    packed = (DATA / "tokio" / "cori.csv.gz").read_bytes()
+    (folder / "packed.csv.gz").write_bytes(packed)
+    (folder / "plain.csv").write_bytes(b"".join(gzip.decompress(packed).splitlines(keepends=True)[:20]))
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -312,6 +325,8 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "schema": (schema, 300),
     "emitted": (emitted, 300),
     "accounting": (accounting, 1000),
+    "classes": (classes, 300),
+    "summaries": (summaries, 150),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
 
@@ -363,6 +378,7 @@ COMMANDS = {
     "plan sslo log": "darshan",
     "plan sslo job_file": "job",
     "plan sslo sslos_file": "sslos",
+    "plan sslo classes_file": "classes",
     **{
         f"plan {product} {name}": decoder
         for product in ("resources", "config", "schema", "explain")
@@ -372,8 +388,15 @@ COMMANDS = {
             ("resources_file", "resources"),
             ("local_folder", OWN),
             ("sslos_file", "sslos"),
+            ("classes_file", "classes"),
         )
     },
+    "plan similar classes_table": "classes",
+    "classes build logs": "summaries",
+    "classes build folder": OWN,
+    "classes add table_file": "classes",
+    "classes add logs": "darshan",
+    "classes add target": OWN,
     "place creations": "creations",
     "place lustre": "lustre-document",
     "place database": "database",

@@ -88,20 +88,29 @@ def show_identity(logs: tuple[Path, ...], job_file: Path | None, output: str) ->
 @_logs
 @_job
 @click.option("--classes", "most", type=click.IntRange(min=1), default=3, show_default=True, help="Classes to show.")
+@click.option(
+    "--classes-table",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Classes of `weir classes build`.  [default: those of Argonne's jobs, which come with Weir]",
+)
 @output_option
-def show_similar(logs: tuple[Path, ...], job_file: Path | None, most: int, output: str) -> None:
+def show_similar(
+    logs: tuple[Path, ...], job_file: Path | None, most: int, classes_table: Path | None, output: str
+) -> None:
     """Show the known classes of behaviour that a job is nearest to.
 
     FITNESS is 1 for a job as in the middle of the class, and 0 for one at the other end in every feature. A job whose
     best fitness is below 0.75 is like none of them.
     """
     from weir.cli.output import Quantity, show
-    from weir.provisioning.classes import NEW_CLASS_FITNESS, built_in, fitnesses
+    from weir.provisioning.classes import NEW_CLASS_FITNESS, built_in, fitnesses, read_table
 
+    classes = (built_in() if classes_table is None else read_table(classes_table)).classes
     rows: list[Sequence[object]] = []
     documents = []
     for path, identity in _identities(logs, job_file):
-        found = fitnesses(identity, built_in().classes)
+        found = fitnesses(identity, classes)
         documents.append(
             {
                 "log": str(path),

@@ -6,13 +6,16 @@ greatest count, and fractions as they are. So a fitness means the same beside an
 
 import csv
 import math
+import stat
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.identity import Identity, identify
 from weir.provisioning.traits import Traits, Transfers
 
@@ -30,6 +33,10 @@ FEATURES = (*COUNTS_MAX, *FRACTIONS)
 """The features by which jobs and classes are compared, with equal weights."""
 NEW_CLASS_FITNESS = 0.75
 """A job whose best fitness is below opens a class of its own: a distance of a quarter of each scale on average."""
+CLASSES_MAX = 1000
+"""Most classes of a table: a plan compares a job with each of them."""
+TABLE_BYTES_MAX = 16 << 20
+"""Largest file of a table."""
 _BUILT_IN = "tables/argonne-classes.csv"
 
 
@@ -49,6 +56,8 @@ class ClassTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Version of this document."""
     source: str
     """Origin of the classes."""
+    jobs: int | None = None
+    """Number of jobs that the classes were made from; None where it is not known."""
     classes: tuple[BehaviourClass, ...]
 
 
@@ -110,8 +119,107 @@ def built_in() -> ClassTable:
     rows = [{name: float(cell) for name, cell in row.items() if name} for row in csv.DictReader(text.splitlines())]
     return ClassTable(
         source="LuxIO (grc-iit/luxio, BSD-3-Clause): medians of the classes of Argonne's jobs, 2017 to 2019",
+        jobs=337_010,
         classes=_named([(row["count"], identify(_median_job(row))) for row in rows]),
     )
+
+
+def table_of(source: str, centres: Sequence[tuple[float, Identity]], *, jobs: int | None = None) -> ClassTable:
+    """Make a table.
+
+    Args:
+        source: Origin of the classes.
+        centres: Part of the jobs, and the job in the middle, of each class.
+        jobs: Number of jobs that the classes were made from.
+
+    Returns:
+        The table, whose classes have the names of their middles; a name that several have gets a number.
+    """
+    return ClassTable(source=source, jobs=jobs, classes=_named(centres))
+
+
+def read_table(path: Path) -> ClassTable:
+    """Read a table from its document.
+
+    Args:
+        path: The document, such as `classes.json` of `weir classes build`.
+
+    Returns:
+        The table.
+
+    Raises:
+        ProvisioningError: The file is no such document, or its numbers are no job's.
+    """
+    hint = "`weir classes build` writes such a file"
+    try:
+        with path.open("rb") as file:
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise ProvisioningError(f"{path} is not a file", hint=hint)
+            content = file.read(TABLE_BYTES_MAX + 1)
+        if len(content) > TABLE_BYTES_MAX:
+            raise ProvisioningError(f"{path} has more than {TABLE_BYTES_MAX >> 20} MiB", hint=hint)
+        table = msgspec.json.decode(content, type=ClassTable)
+    except OSError as error:
+        raise ProvisioningError(f"{path}: {error.strerror}", hint=hint) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProvisioningError(f"{path} is no table of classes: {error}", hint=hint) from error
+    wrong = _fault(table)
+    if wrong:
+        raise ProvisioningError(f"{path} is no table of classes: {wrong}", hint=hint)
+    return table
+
+
+def _fault(table: ClassTable) -> str:
+    """The reason why a table's numbers cannot be used; empty where they can."""
+    if not 1 <= len(table.classes) <= CLASSES_MAX:
+        return f"it has {len(table.classes)} classes, and 1 to {CLASSES_MAX} are possible"
+    if len({each.name for each in table.classes}) < len(table.classes):
+        return "two classes have one name"
+    if table.jobs is not None and table.jobs < 0:
+        return "it has less than no job"
+    for each in table.classes:
+        if not 0 <= each.jobs_fraction <= 1:
+            return f"{each.name} has {each.jobs_fraction} of the jobs"
+        for name in FRACTIONS:
+            if not 0 <= getattr(each.centre, name) <= 1:
+                return f"{name} of {each.name} is {getattr(each.centre, name)}, and 0 to 1 is possible"
+        for name in COUNTS_MAX:
+            if getattr(each.centre, name) < 0:
+                return f"{name} of {each.name} is below 0"
+    return ""
+
+
+def with_job(table: ClassTable, identity: Identity) -> tuple[ClassTable, BehaviourClass, bool]:
+    """Count one more job in a table. A job that is too far from every class opens a new class.
+
+    Args:
+        table: The table.
+        identity: The job.
+
+    Returns:
+        The new table, the job's class in it, and whether the class is new. A full table stays as it is.
+    """
+    best = fitnesses(identity, table.classes)[0]
+    name, classes = best.name, list(table.classes)
+    is_new = best.fitness < NEW_CLASS_FITNESS and len(classes) < CLASSES_MAX
+    if is_new:
+        name = _unused(identity.name, {each.name for each in classes})
+        # A class tells nothing about the user whose job is in its middle.
+        centre = msgspec.structs.replace(identity, program="")
+        classes.append(BehaviourClass(name=name, jobs_fraction=0.0, centre=centre))
+    jobs = table.jobs
+    if jobs is not None:
+        # Parts of a number of jobs that is not known stay as they are.
+        parts = [(each.jobs_fraction * jobs + (each.name == name)) / (jobs + 1) for each in classes]
+        classes = [msgspec.structs.replace(each, jobs_fraction=part) for each, part in zip(classes, parts, strict=True)]
+        jobs += 1
+    own = next(each for each in classes if each.name == name)
+    return msgspec.structs.replace(table, jobs=jobs, classes=tuple(classes)), own, is_new
+
+
+def _unused(name: str, used: set[str]) -> str:
+    names = (name, *(f"{name}-{number}" for number in range(2, len(used) + 3)))
+    return next(each for each in names if each not in used)
 
 
 def _named(centres: Sequence[tuple[float, Identity]]) -> tuple[BehaviourClass, ...]:

@@ -16,6 +16,7 @@ from weir.provisioning.deployments import Deployment
 from weir.provisioning.identity import Identity
 from weir.provisioning.interference_factors import FactorTable
 from weir.provisioning.jobs import Job
+from weir.provisioning.learning.report import Report
 from weir.provisioning.planning import Plan
 from weir.provisioning.prices import PriceList
 from weir.provisioning.resources import Resources
@@ -27,6 +28,7 @@ DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
     "job": Job,
     "identity": Identity,
     "classes": ClassTable,
+    "class-report": Report,
     "sslos": SsloTable,
     "deployment": Deployment,
     "resources": Resources,

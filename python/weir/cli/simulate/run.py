@@ -37,7 +37,7 @@ def run_scenario(scenario: Path, seed: int | None, mode: str | None, alone: bool
     SCENARIO is a scenario.toml: the machines, the jobs, the settings of the store, and faults. Ctrl-C ends the run
     early; what was done until then is shown and written.
     """
-    from weir.cli.simulate.progress import bars
+    from weir.cli.progress import bars
     from weir.simulation.alone import Baseline
     from weir.simulation.records import write
     from weir.simulation.runs import record

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli.cluster_options import chosen_pool, cluster_options
 from weir.cli.errors import FAILED, say, warn
 from weir.cli.output import output_option
-from weir.cli.simulate.cluster_options import chosen_pool, cluster_options
 from weir.cli.simulate.names import OBJECTIVE
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def sweep(
     SWEEP is a scenario.toml with a table [sweep], or one that names a scenario with `base`. Each finished point is
     written at once, so the same command goes on after Ctrl-C or a crash.
     """
-    from weir.cli.simulate.progress import bars
+    from weir.cli.progress import bars
     from weir.simulation.sweeps.execution import check, execute
     from weir.simulation.sweeps.ledger import opened, read_records
     from weir.simulation.sweeps.plan import read_plan

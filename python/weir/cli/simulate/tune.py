@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli.cluster_options import chosen_pool, cluster_options
 from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
-from weir.cli.simulate.cluster_options import chosen_pool, cluster_options
 from weir.cli.simulate.names import OBJECTIVE, PART, TOPOLOGY
 from weir.cli.simulate.present import now_of_store
 from weir.cli.simulate.words import skip_unreadable_option, skipped_document, tell_skipped
@@ -104,7 +104,7 @@ def tune(home: "Home", /, scenario: Path | None, logs: Path | None, output: str,
     found on some of them and judged on others, beside the default: the exit code is 1 where it is not shown to be
     better.
     """
-    from weir.cli.simulate.progress import bars
+    from weir.cli.progress import bars
     from weir.cli.simulate.sweep import checked_objectives
     from weir.simulation.tuning.application import application_of
     from weir.simulation.tuning.tuner import DOCUMENT, Options, tune

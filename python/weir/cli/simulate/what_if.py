@@ -117,7 +117,7 @@ def what_if(home: Home, /, output: str, seeds: int, is_together: bool, spread: s
     Each setting is a row below that of now, with the mean over seeds and its 95% interval. A seed draws when the jobs
     arrive, unless --arrivals tells it.
     """
-    from weir.cli.simulate.progress import bars
+    from weir.cli.progress import bars
     from weir.simulation.what_if import ask
 
     settings = _settings(options, is_together=is_together)

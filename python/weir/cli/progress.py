@@ -1,4 +1,4 @@
-"""Progress of simulated runs: a bar on a terminal, nothing elsewhere."""
+"""Progress of long work: a bar on a terminal, nothing elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Flags for the place where simulated runs are evaluated: this machine's threads, or a Dask cluster."""
+"""Flags for the place where long work runs: this machine, or a Dask cluster."""
 
 import os
 import re
@@ -47,7 +47,7 @@ def _sbatch_option(text: str) -> None:
 
 
 _FLAGS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--threads", type=click.IntRange(1, 4096), help="Runs at once.  [default: one for each processor]"),
+    click.option("--threads", type=click.IntRange(1, 4096), help="Tasks at once.  [default: one for each processor]"),
     click.option(
         "--dask",
         metavar="ADDRESS",
@@ -116,12 +116,15 @@ def cluster_options(command: Command) -> Command:
 
 
 @contextmanager
-def chosen_pool(options: dict[str, Any], folder: Path) -> "Iterator[Pool]":
+def chosen_pool(
+    options: dict[str, Any], folder: Path, local: "Callable[[int], Pool] | None" = None
+) -> "Iterator[Pool]":
     """Make the place of evaluation that the flags choose.
 
     Args:
         options: Values of the flags by their names.
         folder: Folder for logs and keys of workers, which all nodes see.
+        local: Makes the place on this machine from the number of tasks at once; None is for its threads.
 
     Yields:
         The place.
@@ -134,7 +137,7 @@ def chosen_pool(options: dict[str, Any], folder: Path) -> "Iterator[Pool]":
 
     address = options["dask"]
     if address is None:
-        yield Threads(options["threads"] or os.cpu_count() or 1)
+        yield (local or Threads)(options["threads"] or len(os.sched_getaffinity(0)))
         return
     if options["threads"] is not None:
         raise click.UsageError("--threads is of this machine: on a cluster the workers have theirs")

@@ -1,0 +1,222 @@
+"""`weir classes`: classes of I/O behaviour, made from a site's own logs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli.cluster_options import chosen_pool, cluster_options
+from weir.cli.errors import CommandError, say, warn
+from weir.cli.output import output_option
+from weir.cli.parameters import Number
+from weir.distribution import install_command
+
+if TYPE_CHECKING:
+    from weir.provisioning.learning.report import Report
+
+_INTERRUPTED = 130
+
+
+@click.group()
+def classes() -> None:
+    """Make classes of I/O behaviour from a site's own logs.
+
+    `weir plan` compares jobs with them, in place of the classes that come with Weir.
+    """
+
+
+@classes.command(name="build")
+@click.argument("logs", metavar="LOGS...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--to",
+    "folder",
+    metavar="DIR",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the classes and the report, where a killed build goes on.",
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(1, 10_000),
+    default=16,
+    show_default=True,
+    help="Trials of the search for hyper-parameters, for each of the three times.",
+)
+@click.option(
+    "--fitted-runs",
+    metavar="RUNS",
+    type=click.IntRange(20, 1_000_000),
+    default=8000,
+    show_default=True,
+    help="Most runs on which a model is fitted; of more, a sample is drawn.",
+)
+@click.option(
+    "--trees",
+    type=click.IntRange(1, 10_000),
+    default=60,
+    show_default=True,
+    help="Trees of the forest; XGBoost has three times as many, AdaBoost half.",
+)
+@click.option(
+    "--clusters", type=click.IntRange(2, 200), default=16, show_default=True, help="Most clusters that are tried."
+)
+@click.option(
+    "--io-fraction-min",
+    metavar="FRACTION",
+    type=Number(0, 1),
+    default=0.0,
+    show_default=True,
+    help="Leave out runs that spent less of their time in I/O.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Seed of all that is drawn: the same logs give the same classes.",
+)
+@cluster_options
+@output_option
+def build_classes(
+    logs: tuple[Path, ...],
+    folder: Path,
+    trials: int,
+    fitted_runs: int,
+    trees: int,
+    clusters: int,
+    io_fraction_min: float,
+    seed: int,
+    output: str,
+    **where: Any,
+) -> int:
+    """Make classes from Darshan logs, and tell how well models predict the times of their I/O.
+
+    LOGS are logs, folders with logs at any depth, or tables of summaries as pytokio writes them (.csv, .csv.gz). Each
+    log is read once, so the same command goes on after Ctrl-C or a crash, and with more logs.
+    """
+    _check_packages()
+    from weir.cli.progress import bars
+    from weir.provisioning.learning.building import REPORT, TABLE, Options, build
+    from weir.provisioning.learning.processes import Processes
+
+    options = Options(
+        trials=trials,
+        fitted_runs=fitted_runs,
+        trees=trees,
+        classes_max=clusters,
+        io_fraction_min=io_fraction_min,
+        seed=seed,
+    )
+    try:
+        with bars() as show, chosen_pool(where, folder, Processes) as pool:
+            table, report = build(logs, folder, pool, options, show)
+    except KeyboardInterrupt:
+        say("interrupted; the same command goes on")
+        return _INTERRUPTED
+    for note in report.notes:
+        warn(note)
+    _show(report, output)
+    say(f"written: {folder / TABLE} with {len(table.classes)} classes, {folder / REPORT}")
+    return 0
+
+
+@classes.command(name="add")
+@click.argument("table_file", metavar="TABLE", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--to",
+    "target",
+    metavar="FILE",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File of the new table; it may be TABLE.",
+)
+@output_option
+def add_to_classes(table_file: Path, logs: tuple[Path, ...], target: Path, output: str) -> None:
+    """Count more jobs in a table of classes. A log that is too far from every class opens a new one.
+
+    TABLE is a file of `weir classes build`. Classes stay as they are, so plans for known jobs do too.
+    """
+    from weir.cli.output import show
+
+    _check_packages()
+    from weir.provisioning.classes import read_table, with_job
+    from weir.provisioning.documents import write
+    from weir.provisioning.identity import identify
+    from weir.provisioning.traits import of_log
+    from weir.tracing.darshan import DarshanError
+    from weir.tracing.totals import read_totals
+
+    table = read_table(table_file)
+    documents = []
+    for path, log in read_totals(logs):
+        if isinstance(log, DarshanError):
+            raise log
+        identity = identify(of_log(log))
+        table, own, is_new = with_job(table, identity)
+        documents.append({"log": str(path), "identity": identity.name, "class": own.name, "is_new": is_new})
+    write(target, table)
+    rows = [(each["identity"], each["class"], "new" if each["is_new"] else "") for each in documents]
+    show(output, documents, ("IDENTITY", "CLASS", ""), rows)
+    say(f"written: {target} with {len(table.classes)} classes")
+
+
+def _check_packages() -> None:
+    """Refuse to begin without the packages that the end needs."""
+    from importlib.util import find_spec
+
+    needed = ("darshan", "joblib", "msgspec", "numpy", "optuna", "sklearn", "xgboost", "yaml")
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing:
+        raise CommandError(f"{missing[0]} is not installed", hint=install_command("provisioning"))
+
+
+def _show(report: "Report", output: str) -> None:
+    import msgspec
+
+    from weir.cli.output import Quantity, print_table, share, show
+
+    if output != "table":
+        show(output, msgspec.to_builtins(report), (), ())
+        return
+    best = {(each.target, each.held_out): each.model for each in report.best}
+    scores: list[Sequence[object]] = [
+        (
+            score.target,
+            score.held_out,
+            score.model + (" *" if best[score.target, score.held_out] == score.model else ""),
+            score.runs,
+            share(score.mape),
+            share(score.median_error),
+            share(score.coverage),
+            Quantity(f"x{score.factor:.2f}"),
+        )
+        for score in report.scores
+        if score.program is None
+    ]
+    if scores:
+        print_table(("TIME", "HELD OUT", "MODEL", "RUNS", "MAPE", "MEDIAN", "COVERED", "INTERVAL"), scores)
+        if report.best_model:
+            print(f"best on held-out months and applications: {report.best_model}")
+        print()
+    print_table(
+        ("CLASS", "RUNS", "READ", "WRITE", "METADATA", ""),
+        [
+            (
+                each.name,
+                each.runs,
+                *(_time(each.expected.get(name)) for name in ("read", "write", "metadata")),
+                "opened" if each.is_opened else "",
+            )
+            for each in report.classes
+        ],
+    )
+
+
+def _time(expected: Any) -> str:
+    from weir.cli.output import Quantity
+
+    if expected is None:
+        return Quantity("-")
+    return Quantity(f"{expected.seconds:.3g} s ({expected.low_seconds:.3g}-{expected.high_seconds:.3g})")
