@@ -51,16 +51,19 @@ ANY_TEXT = {
         *("weir job run JOBSPEC", "weir job run --trace", "weir job run --schema", "weir job run --resources"),
         "weir job run --local",
         *("weir plan sslo LOG", "weir plan sslo --job", "weir plan sslo --sslos"),
+        "weir plan sslo --classes-table",
         *(
             f"weir plan {product} {name}"
             for product in ("resources", "config", "schema", "explain")
-            for name in ("LOG", "--job", "--resources", "--local", "--sslos")
+            for name in ("LOG", "--job", "--resources", "--local", "--sslos", "--classes-table")
         ),
         *("weir plan similar --job", "weir target add --path", "weir interference import FILES"),
         *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),
         *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
         *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
         "weir plan factors --into",
+        *("weir plan similar --classes-table", "weir classes build LOGS", "weir classes build --to"),
+        *("weir classes add TABLE_FILE", "weir classes add LOGS", "weir classes add --to"),
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
         *("weir stress --out", "weir stress --path", "weir sslo build FOLDERS", "weir sslo build --to"),
         "weir sslo show FILE",
@@ -85,6 +88,8 @@ ANY_TEXT = {
         *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),
         *("weir simulate tune --slurm-account", "weir plan factors --node", "weir plan factors --other-node"),
+        "weir classes build --slurm-partition",
+        "weir classes build --slurm-account",
     },
     "a name that this command gives": {
         *("weir stats publish --server", "weir target add --class", "weir sslo build --source"),

@@ -462,6 +462,7 @@ COMMANDS = {
     "plan sslo log": "darshan",
     "plan sslo job_file": "job",
     "plan sslo sslos_file": "sslos",
+    "plan sslo classes_file": "classes",
     **{
         f"plan {product} {name}": decoder
         for product in ("resources", "config", "schema", "explain")
@@ -471,6 +472,7 @@ COMMANDS = {
             ("resources_file", "resources"),
             ("local_folder", OWN),
             ("sslos_file", "sslos"),
+            ("classes_file", "classes"),
         )
     },
     "interference import files": "windows",

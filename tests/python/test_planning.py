@@ -499,7 +499,7 @@ def test_commands_show_the_products_of_a_plan(
     assert (
         tomllib.loads(files["cluster.toml"])["layout"]["stripe_size"] == document["system"]["settings"]["stripe_size"]
     )
-    trove = run(capsys, "config", LOG, "--resources", cluster_file, "--system", "orangefs")[0]
+    trove = run(capsys, "config", LOG, "--resources", cluster_file, "--system", "orangefs", "--device", "nvme")[0]
     assert "TroveMaxConcurrentIO" in trove
     table = run(capsys, "resources", LOG, "--resources", cluster_file)[0]
     assert table.splitlines()[0].split() == ["NODE", "DEVICE", "PLACES", "EACH"]

@@ -15,6 +15,7 @@ from weir.cli.parameters import Checked
 from weir.store import values
 
 if TYPE_CHECKING:
+    from weir.provisioning.classes import ClassTable
     from weir.provisioning.mapping import Mapping
     from weir.provisioning.planning import Plan
     from weir.provisioning.resources import Resources
@@ -27,9 +28,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 _LOG = click.argument("log", metavar="LOG", type=click.Path(path_type=Path))
 _JOB = click.option("--job", "job_file", type=_FILE, help="A jobspec or batch script.")
 _SSLOS = click.option("--sslos", "sslos_file", type=_FILE, help="Objectives that `weir sslo build` made.")
+_CLASSES = click.option(
+    "--classes-table", "classes_file", type=_FILE, help="Classes of `weir classes build`.  [default: Argonne's]"
+)
 _OPTIONS = (
     _LOG,
     _JOB,
+    _CLASSES,
     click.option("--resources", "resources_file", type=_FILE, help="A resource model, in TOML or JSON."),
     click.option(
         "--local",
@@ -53,7 +58,7 @@ _OPTIONS = (
 )
 _NAMES = (
     *("log", "job_file", "resources_file", "local_folder", "sslos_file", "policy", "system", "devices", "size_text"),
-    *("read_rate", "write_rate", "from_slurm"),
+    *("read_rate", "write_rate", "from_slurm", "classes_file"),
 )
 """Parameters of `_OPTIONS`."""
 
@@ -92,8 +97,8 @@ def _made(
     read_rate: int | None,
     write_rate: int | None,
     from_slurm: bool,
+    classes_file: Path | None,
 ) -> "Plan":
-    from weir.provisioning import classes
     from weir.provisioning.jobs import read_job
     from weir.provisioning.planning import Planner
     from weir.provisioning.wishes import of_options
@@ -114,7 +119,7 @@ def _made(
     )
     resources = _resources(resources_file, local_folder, from_slurm=from_slurm)
     sslos, measured = _sslos(sslos_file)
-    planner = Planner(classes.built_in(), sslos, measured.sslos)
+    planner = Planner(_classes(classes_file), sslos, measured.sslos)
     made = planner.plan(identity_of(reader, log, job), job, resources, wishes=wishes)
     _warn(made)
     return made
@@ -137,6 +142,12 @@ def _resources(file: Path | None, folder: Path | None, *, from_slurm: bool) -> "
     site = None if file is None else read_resources(file)
     seen = slurm_resources(time.time())
     return seen if site is None else with_states(site, seen)
+
+
+def _classes(file: Path | None) -> "ClassTable":
+    from weir.provisioning.classes import built_in, read_table
+
+    return built_in() if file is None else read_table(file)
 
 
 def _sslos(file: Path | None) -> "tuple[SsloTable, SsloTable]":
@@ -164,16 +175,19 @@ def _warn(made: "Plan") -> None:
 @click.command(name="sslo")
 @_LOG
 @_JOB
+@_CLASSES
 @_SSLOS
 @output_option
-def show_sslo(log: Path, job_file: Path | None, sslos_file: Path | None, output: str) -> None:
+def show_sslo(
+    log: Path, job_file: Path | None, classes_file: Path | None, sslos_file: Path | None, output: str
+) -> None:
     """Show the service-level objective that a job needs.
 
     It is the one whose coverage of the nearest class of behaviour, times the job's fitness to the class, is greatest.
     """
     require_provisioning()
     with early_reader(log) as reader:
-        mapping = _mapped(reader, log, job_file, sslos_file)
+        mapping = _mapped(reader, log, job_file, classes_file, sslos_file)
     sslo, rates = mapping.sslo, mapping.sslo.guarantees
     row = (
         sslo.name,
@@ -187,8 +201,9 @@ def show_sslo(log: Path, job_file: Path | None, sslos_file: Path | None, output:
     show(output, document(sslo), header, [row])
 
 
-def _mapped(reader: "TotalsReader", log: Path, job_file: Path | None, sslos_file: Path | None) -> "Mapping":
-    from weir.provisioning import classes
+def _mapped(
+    reader: "TotalsReader", log: Path, job_file: Path | None, classes_file: Path | None, sslos_file: Path | None
+) -> "Mapping":
     from weir.provisioning.jobs import read_job
     from weir.provisioning.mapping import Coverages
     from weir.provisioning.sslo_checks import check_table
@@ -198,7 +213,7 @@ def _mapped(reader: "TotalsReader", log: Path, job_file: Path | None, sslos_file
     wishes = of_hints(str(job_file), job.hints if job else {})
     table = _sslos(sslos_file)[0]
     check_table(table)
-    coverages = Coverages(classes.built_in().classes, table)
+    coverages = Coverages(_classes(classes_file).classes, table)
     return coverages.map(identity_of(reader, log, job), wishes.semantics)
 
 

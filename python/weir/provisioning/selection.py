@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from weir.provisioning import leases, policies, prices
+from weir.provisioning import interference_factors, leases, policies, prices
 from weir.provisioning.candidates import ENOUGH, Candidate, Task, needs_beside
 from weir.provisioning.deployments import Policy
 from weir.provisioning.errors import ProvisioningError
@@ -43,7 +43,7 @@ def by_policy(price_list: PriceList | None = None, factors: FactorTable | None =
 
     Args:
         price_list: Prices of the administrator; None for `COSTS`. Counts of devices are taken from the resources.
-        factors: Interference factors; None where none were measured, and then no job joins another's storage.
+        factors: Interference factors; None for those that come with Weir. Without any, no job joins another's storage.
 
     Returns:
         The way to choose.
@@ -53,7 +53,7 @@ def by_policy(price_list: PriceList | None = None, factors: FactorTable | None =
         default_cost=COST_DEFAULT,
     )
     prices.check(given)
-    known = factors or FactorTable(source="", conditions="", factors=())
+    known = factors or _known_factors()
 
     last: list[tuple[Resources, PriceList]] = []
 
@@ -69,6 +69,14 @@ def by_policy(price_list: PriceList | None = None, factors: FactorTable | None =
         return _select(task, found, resources, model, counted(resources), known)
 
     return select
+
+
+def _known_factors() -> FactorTable:
+    """The factors that come with Weir, or none: a table may be left out of a package."""
+    try:
+        return interference_factors.built_in()
+    except FileNotFoundError:
+        return FactorTable(source="", conditions="", factors=())
 
 
 def _counted(price_list: PriceList, resources: Resources) -> PriceList:
