@@ -351,6 +351,16 @@ def _sslos(folder: Path) -> None:
         Planner(classes.built_in(), table).plan(planned.writer(), None, planned.cluster(4))
 
 
+def _tables(folder: Path) -> None:
+    from weir.provisioning import interference_factors, prices
+    from weir.provisioning.errors import ProvisioningError
+
+    with refused(ProvisioningError):
+        prices.read_prices((folder / "prices.json").read_bytes(), "prices")
+    with refused(ProvisioningError):
+        interference_factors.read_table((folder / "factors.json").read_bytes(), "factors")
+
+
 def _windows(folder: Path) -> None:
     from weir.interference import predictor, quanterference, windows
     from weir.interference.errors import InterferenceError
@@ -439,6 +449,7 @@ DECODERS = {
     "sslos": Decoder(_sslos),
     "slurm": Decoder(_slurm),
     "windows": Decoder(_windows),
+    "tables": Decoder(_tables),
     "schema": Decoder(_schema),
     "emitted": Decoder(_emitted, files="*/*"),
     "classes": Decoder(_classes),

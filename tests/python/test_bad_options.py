@@ -55,7 +55,16 @@ ANY_TEXT = {
         *(
             f"weir plan {product} {name}"
             for product in ("resources", "config", "schema", "explain")
-            for name in ("LOG", "--job", "--resources", "--local", "--sslos", "--classes-table")
+            for name in (
+                "LOG",
+                "--job",
+                "--resources",
+                "--local",
+                "--sslos",
+                "--classes-table",
+                "--prices",
+                "--factors",
+            )
         ),
         *("weir plan similar --job", "weir target add --path", "weir interference import FILES"),
         *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),

@@ -34,7 +34,8 @@ from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
 from weir.lustre.observer import OwnLoad, Thresholds
 from weir.placement import database
-from weir.provisioning import sslo_tables
+from weir.provisioning import interference_factors, sslo_tables
+from weir.provisioning.prices import PriceList, Tier
 from weir.provisioning.resources import read_resources
 from weir.provisioning.stress import kernels
 from weir.provisioning.stress.results import OWNER
@@ -326,6 +327,15 @@ def slurm(folder: Path) -> None:
         shutil.copy(DATA / "slurm" / f"22.05-busy-{name}.json", folder / f"{name}.json")
 
 
+def tables(folder: Path) -> None:
+    prices = PriceList(tiers=(Tier(device="nvme", cost=0.1, total=4, free=2),))
+    (folder / "prices.json").write_bytes(msgspec.json.encode(prices))
+    factors = msgspec.structs.replace(
+        interference_factors.built_in(), factors=interference_factors.built_in().factors[:5]
+    )
+    (folder / "factors.json").write_bytes(msgspec.json.encode(factors))
+
+
 def windows(folder: Path) -> None:
     from weir.interference import predictor
     from weir.interference.windows import write
@@ -395,6 +405,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "sslos": (sslos, 400),
     "slurm": (slurm, 2000),
     "windows": (windows, 150),
+    "tables": (tables, 1000),
     "schema": (schema, 300),
     "emitted": (emitted, 300),
     "accounting": (accounting, 1000),
@@ -473,6 +484,8 @@ COMMANDS = {
             ("local_folder", OWN),
             ("sslos_file", "sslos"),
             ("classes_file", "classes"),
+            ("prices_file", "tables"),
+            ("factors_file", "tables"),
         )
     },
     "interference import files": "windows",

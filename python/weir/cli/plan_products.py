@@ -16,8 +16,10 @@ from weir.store import values
 
 if TYPE_CHECKING:
     from weir.provisioning.classes import ClassTable
+    from weir.provisioning.interference_factors import FactorTable
     from weir.provisioning.mapping import Mapping
     from weir.provisioning.planning import Plan
+    from weir.provisioning.prices import PriceList
     from weir.provisioning.resources import Resources
     from weir.provisioning.sslos import SsloTable
     from weir.tracing.totals import TotalsReader
@@ -47,6 +49,8 @@ _OPTIONS = (
         "--from-slurm", is_flag=True, help="Ask Slurm for the nodes; with --resources, for their states alone."
     ),
     _SSLOS,
+    click.option("--prices", "prices_file", type=_FILE, help="Prices of the administrator, in JSON."),
+    click.option("--factors", "factors_file", type=_FILE, help="Interference factors of `weir plan factors`."),
     click.option("--policy", type=click.Choice(_POLICIES), help="Pace of sharing, in place of the job's."),
     click.option("--system", type=click.Choice(_SYSTEMS), default="weir", show_default=True, help="Product to deploy."),
     click.option("--device", "devices", multiple=True, help="Class of devices to use, such as nvme; may be repeated."),
@@ -58,7 +62,7 @@ _OPTIONS = (
 )
 _NAMES = (
     *("log", "job_file", "resources_file", "local_folder", "sslos_file", "policy", "system", "devices", "size_text"),
-    *("read_rate", "write_rate", "from_slurm", "classes_file"),
+    *("read_rate", "write_rate", "from_slurm", "classes_file", "prices_file", "factors_file"),
 )
 """Parameters of `_OPTIONS`."""
 
@@ -90,6 +94,8 @@ def _made(
     resources_file: Path | None,
     local_folder: Path | None,
     sslos_file: Path | None,
+    prices_file: Path | None,
+    factors_file: Path | None,
     policy: str | None,
     system: str,
     devices: tuple[str, ...],
@@ -101,6 +107,7 @@ def _made(
 ) -> "Plan":
     from weir.provisioning.jobs import read_job
     from weir.provisioning.planning import Planner
+    from weir.provisioning.selection import by_policy
     from weir.provisioning.wishes import of_options
 
     if local_folder is not None and (resources_file is not None or from_slurm):
@@ -120,7 +127,8 @@ def _made(
     resources = _resources(resources_file, local_folder, from_slurm=from_slurm)
     sslos, measured = _sslos(sslos_file)
     planner = Planner(_classes(classes_file), sslos, measured.sslos)
-    made = planner.plan(identity_of(reader, log, job), job, resources, wishes=wishes)
+    select = by_policy(_prices(prices_file), _factors(factors_file))
+    made = planner.plan(identity_of(reader, log, job), job, resources, wishes=wishes, select=select)
     _warn(made)
     return made
 
@@ -158,6 +166,20 @@ def _sslos(file: Path | None) -> "tuple[SsloTable, SsloTable]":
         table = sslo_tables.read_table(file)
         return table, table
     return sslo_tables.built_in(), sslo_tables.measured()
+
+
+def _prices(file: Path | None) -> "PriceList | None":
+    from weir.provisioning import documents
+    from weir.provisioning.prices import read_prices
+
+    return None if file is None else read_prices(documents.content(file, "is it a list of prices?"), str(file))
+
+
+def _factors(file: Path | None) -> "FactorTable | None":
+    from weir.provisioning import documents
+    from weir.provisioning.interference_factors import read_table
+
+    return None if file is None else read_table(documents.content(file, "is it a table of factors?"), str(file))
 
 
 def _warn(made: "Plan") -> None:
