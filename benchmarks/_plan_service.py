@@ -25,7 +25,7 @@ from weir.planner.client import Client
 from weir.planner.errors import PlannerError
 from weir.provisioning.resources import Device, Node, Resources
 
-LOGS = Path(os.environ.get("WEIR_DARSHAN_LOGS", "/work/shared/data/darshan"))
+LOGS = Path(os.environ.get("WEIR_DARSHAN_LOGS", ROOT.parent / "shared/data/darshan"))
 """Folder of the logs; those of the tests where it does not exist."""
 UNKNOWN_MS, KNOWN_MS, QUICK_MS = 20.0, 2.0, 100.0
 """The limits: of the issue for plans, and of slurmctld for quick answers."""

@@ -26,7 +26,7 @@ from weir.provisioning.traits import of_log
 from weir.tracing.darshan import DarshanError
 from weir.tracing.totals import TotalsReader
 
-LOGS = Path(os.environ.get("WEIR_DARSHAN_LOGS", "/work/shared/data/darshan"))
+LOGS = Path(os.environ.get("WEIR_DARSHAN_LOGS", ROOT.parent / "shared/data/darshan"))
 """Folder of the logs; those of the tests where it does not exist."""
 UNKNOWN_MS, KNOWN_MS, COLD_SECONDS = 20.0, 2.0, 1.5
 """The limits."""
