@@ -13,6 +13,7 @@ import json
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from _harness import announce
@@ -110,7 +111,7 @@ def repeat_mape(rows: Sequence[Sslo], direction: str) -> float:
     return 100.0 * statistics.fmean(errors)
 
 
-def sslo_model(*, is_quick: bool = False) -> dict[str, float]:
+def sslo_model(_: Path | None = None, *, is_quick: bool = False) -> dict[str, float]:
     """Errors of the model and its rivals, in percent, for each way of holding deployments out."""
     rows = measured().sslos
     count = QUICK_SPLITS if is_quick else SPLITS

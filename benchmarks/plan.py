@@ -1,0 +1,49 @@
+"""Planning storage for jobs: the planner's speed, its predictions, and what its choices are worth.
+
+make bench-plan         every figure; the last line is one JSON object
+.venv/bin/python benchmarks/plan.py speed service prediction objectives configurations sharing
+"""
+
+import tempfile
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from _harness import measure_parts
+
+Measure = Callable[[Path], dict[str, float]]
+
+PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "speed": ("_plan_speed", ("unknown_ms", "known_ms", "cold_seconds")),
+    "service": ("_plan_service", ("service_logs", "service_in_flight_seconds")),
+    "prediction": (
+        "_plan_prediction",
+        ("mape_read", "mape_write", "mape_baseline_read", "mape_baseline_write", "interval_coverage"),
+    ),
+    "objectives": ("_plan_sslos", ()),
+    "configurations": ("_plan_configurations", ()),
+    "sharing": ("_planned_sharing", ()),
+}
+"""The module of each part, and the figures that it owes."""
+
+FUNCTIONS = {
+    "speed": "speed",
+    "service": "service_speed",
+    "prediction": "prediction",
+    "objectives": "sslo_model",
+    "configurations": "figure_8",
+    "sharing": "measure",
+}
+"""The function of each part that measures in a fresh directory."""
+
+
+def measured(name: str) -> dict[str, float]:
+    """The figures of one part. A module is imported when its part runs, so a part needs the packages of no other."""
+    module, _ = PARTS[name]
+    measure: Measure = getattr(import_module(module), FUNCTIONS[name])
+    with tempfile.TemporaryDirectory(prefix=f"weir-{name}-") as directory:
+        return measure(Path(directory))
+
+
+if __name__ == "__main__":
+    measure_parts("plan", PARTS, measured)
