@@ -52,7 +52,7 @@ def configuration_of(sslo: Sslo) -> tuple[tuple[str, str], ...]:
 
 def random_splits(rows: Sequence[Sslo], count: int) -> list[Split]:
     """A random fifth is held out, as in the paper."""
-    splits = []
+    splits: list[Split] = []
     for seed in range(count):
         shuffled = random.Random(seed).sample(list(rows), len(rows))
         held = round(len(rows) * HELD_OUT)
@@ -63,7 +63,7 @@ def random_splits(rows: Sequence[Sslo], count: int) -> list[Split]:
 def configuration_splits(rows: Sequence[Sslo], count: int) -> list[Split]:
     """A fifth of the configurations is held out, on all devices and numbers of servers."""
     configurations = sorted({configuration_of(each) for each in rows})
-    splits = []
+    splits: list[Split] = []
     for seed in range(count):
         held = set(random.Random(seed).sample(configurations, round(len(configurations) * HELD_OUT)))
         splits.append(

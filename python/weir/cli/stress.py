@@ -173,7 +173,7 @@ def stress(context: click.Context, /, out: Path, output: str, file_bytes: int, *
     """
     import signal
 
-    from weir.cli.simulate.progress import bars
+    from weir.cli.progress import bars
 
     try:
         from weir.provisioning.stress import execution
