@@ -1,5 +1,6 @@
 //! Questions of the control API to the event loop.
 
+use super::windows::Observed;
 use crate::config::{ServerConfig, TargetConfig};
 use crate::namespace::{FileEntry, PlaceEntry, QuotaLine};
 use crate::storage::Dir;
@@ -93,6 +94,8 @@ pub(crate) enum Question {
     Places(HashSet<Ino>, SyncSender<Vec<PlaceEntry>>),
     /// The owners here, and the limits.
     Quotas(SyncSender<Quotas>),
+    /// The windows after this number.
+    Windows(u64, SyncSender<Observed>),
     /// Other limits of an owner; absent ones leave it to those of its kind.
     SetQuota(QuotaOwner, Option<QuotaLimits>, SyncSender<Result<(), NotDecided>>),
     /// Another emulated speed of a target, or none; false where there is no such target.
