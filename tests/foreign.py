@@ -256,6 +256,18 @@ def _job(folder: Path) -> None:
             read_job(folder / name)
 
 
+def _windows(folder: Path) -> None:
+    from weir.interference import predictor, quanterference, windows
+    from weir.interference.errors import InterferenceError
+
+    with refused(InterferenceError):
+        windows.read([folder / "windows.parquet"])
+    with refused(InterferenceError):
+        quanterference.read_windows([folder / "enzo_2_time_data.json"])
+    with refused(InterferenceError):
+        predictor.load(folder / "model.json")
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
@@ -278,6 +290,7 @@ DECODERS = {
     "scenario": Decoder(_scenario),
     "accounting": Decoder(_accounting),
     "job": Decoder(_job),
+    "windows": Decoder(_windows),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

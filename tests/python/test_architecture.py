@@ -45,6 +45,7 @@ TEST_ONLY = {"weir-device": {"weir-placement"}}
 PACKAGES = {
     "cli": {
         "deployment",
+        "interference",
         "provisioning",
         "simulation",
         "adaptive",
@@ -58,6 +59,7 @@ PACKAGES = {
         "distribution",
         "errors",
     },
+    "interference": {"errors"},
     "provisioning": {"tracing", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},

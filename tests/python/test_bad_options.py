@@ -42,7 +42,9 @@ ANY_TEXT = {
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
-        *("weir plan similar --job", "weir target add --path"),
+        *("weir plan similar --job", "weir target add --path", "weir interference import FILES"),
+        *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),
+        *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
     },
     "a credential that the environment may name as well, and of which its own error tells": {
@@ -92,6 +94,10 @@ OTHERS = {
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
     "weir simulate what-if": ["--logs", "/"],
+    "weir interference import": ["/x", "--to", "/y"],
+    "weir interference evaluate": ["/x"],
+    "weir interference train": ["/x", "--to", "/y"],
+    "weir interference predict": ["/x", "/y"],
 }
 """Values of the parameters that a command requires."""
 

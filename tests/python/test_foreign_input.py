@@ -23,6 +23,7 @@ import numpy
 import provisioned
 import pytest
 import simulated
+import windows as synthetic
 from lustre_messages import statistics, target
 from numpy.typing import NDArray
 from seeds import seed
@@ -250,6 +251,16 @@ def job(folder: Path) -> None:
     (folder / "job.sh").write_text(provisioned.SCRIPT)
 
 
+def windows(folder: Path) -> None:
+    from weir.interference import predictor
+    from weir.interference.windows import write
+
+    made = synthetic.made(1)
+    write(made.take(numpy.arange(6)), folder / "windows.parquet")
+    predictor.save(predictor.train(made), folder / "model.json")
+    (folder / "enzo_2_time_data.json").write_text(json.dumps(synthetic.of_the_authors(1)))
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 120),
     "containers": (stream, 120),
@@ -271,6 +282,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "simulated-run": (simulated_run, 150),
     "scenario": (scenario, 150),
     "job": (job, 1000),
+    "windows": (windows, 150),
     "accounting": (accounting, 1000),
 }
 """How the samples of each decoder are made, and how many rounds they go."""
@@ -316,6 +328,13 @@ COMMANDS = {
     "plan identity job_file": "job",
     "plan similar logs": "darshan",
     "plan similar job_file": "job",
+    "interference import files": "windows",
+    "interference import target": OWN,
+    "interference evaluate data": "windows",
+    "interference train data": "windows",
+    "interference train target": OWN,
+    "interference predict model": "windows",
+    "interference predict data": "windows",
     "place creations": "creations",
     "place lustre": "lustre-document",
     "place database": "database",

@@ -55,6 +55,7 @@ _COMMANDS = {
     "trace": "weir.cli.trace:trace",
     "place": "weir.cli.place:place",
     "plan": "weir.cli.plan:plan",
+    "interference": "weir.cli.interference:interference",
     "rebalance": "weir.cli.rebalance:rebalance",
     "adapt": "weir.cli.adapt:adapt",
     "config": "weir.cli.config:config",

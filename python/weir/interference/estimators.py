@@ -1,8 +1,9 @@
-"""Estimators of the class of a window's slowdown, one shape for all: baselines, trees, and a comparison with quiet windows."""
+"""Estimators of the class of a window's slowdown, in one shape: baselines, learners, a comparison with quiet ones."""
 
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,30 +45,41 @@ def prepare(windows: Windows) -> Prepared:
     Returns:
         The windows with their features.
     """
-    return Prepared(
-        windows, features.matrix(features.pooled(windows)), features.matrix(features.relative(windows))
-    )
+    return Prepared(windows, features.matrix(features.pooled(windows)), features.matrix(features.relative(windows)))
 
 
 class Estimator(Protocol):
     """A model that learns classes from windows."""
 
     def fit(self, data: Prepared, classes: Classes, count: int) -> None:
-        """Learn `classes`, numbers below `count`."""
+        """Learn.
+
+        Args:
+            data: Windows with their features.
+            classes: Class of each window.
+            count: Number of classes.
+        """
 
     def probabilities(self, data: Prepared) -> Floats:
-        """Probabilities of the classes, shape (windows, count)."""
+        """Predict.
+
+        Args:
+            data: Windows with their features.
+
+        Returns:
+            Probabilities of the classes, shape (windows, classes).
+        """
 
 
 class Majority:
     """Always the most frequent class."""
 
     def fit(self, data: Prepared, classes: Classes, count: int) -> None:
-        """Count the classes."""
+        """See `Estimator`. Count the classes."""
         self._shares = np.bincount(classes, minlength=count) / len(classes)
 
     def probabilities(self, data: Prepared) -> Floats:
-        """The shares of the classes, for every window."""
+        """See `Estimator`. The shares of the classes, for every window."""
         return np.tile(self._shares, (len(data.windows), 1))
 
 
@@ -75,19 +87,24 @@ class LastWindow:
     """The class of the run's last window, which is known in truth: a bound for whoever expects no change."""
 
     def __init__(self, bins: tuple[float, ...]) -> None:
+        """Begin untrained.
+
+        Args:
+            bins: Slowdowns at which a class begins.
+        """
         self._bins = bins
 
     def fit(self, data: Prepared, classes: Classes, count: int) -> None:
-        """Keep the shares for windows that are the first of their run."""
+        """See `Estimator`. Keep the shares for windows that are the first of their run."""
         self._count = count
         self._shares = np.bincount(classes, minlength=count) / len(classes)
 
     def probabilities(self, data: Prepared) -> Floats:
-        """Certainty of the last window's class."""
+        """See `Estimator`. Certainty of the last window's class."""
         windows = data.windows
         made = np.tile(self._shares, (len(windows), 1))
         order = np.lexsort((windows.numbers, windows.runs))
-        for before, window in zip(order, order[1:], strict=False):
+        for before, window in pairwise(order):
             if windows.runs[before] == windows.runs[window] and not np.isnan(windows.slowdowns[before]):
                 made[window] = np.eye(self._count)[np.searchsorted(self._bins, windows.slowdowns[before], "right")]
         return made
@@ -101,7 +118,7 @@ class Trees:
     _booster: Any = field(default=None, repr=False)
 
     def fit(self, data: Prepared, classes: Classes, count: int) -> None:
-        """Boost."""
+        """See `Estimator`. Boost."""
         import lightgbm
 
         settings = {
@@ -119,7 +136,7 @@ class Trees:
         self._booster = lightgbm.train(settings, lightgbm.Dataset(data.pooled, classes), num_boost_round=200)
 
     def probabilities(self, data: Prepared) -> Floats:
-        """Mean leaves."""
+        """See `Estimator`. Mean leaves."""
         made: Floats = self._booster.predict(data.pooled, num_threads=1)
         return made
 
@@ -141,7 +158,7 @@ class Forest:
     _count: int = 0
 
     def fit(self, data: Prepared, classes: Classes, count: int) -> None:
-        """Grow."""
+        """See `Estimator`. Grow."""
         from sklearn.ensemble import ExtraTreesClassifier
 
         self._count = count
@@ -149,7 +166,7 @@ class Forest:
         self._forest.fit(data.pooled, classes)
 
     def probabilities(self, data: Prepared) -> Floats:
-        """Mean votes."""
+        """See `Estimator`. Mean votes."""
         return _spread(self._forest.predict_proba(data.pooled), self._forest.classes_, self._count)
 
 
@@ -162,7 +179,7 @@ class AboveQuiet:
     _count: int = 0
 
     def fit(self, data: Prepared, classes: Classes, count: int) -> None:
-        """Fit, with classes of equal weight, so that the shares of the training jobs are no prejudice about others."""
+        """See `Estimator`. Classes have equal weight: the shares of the training are no prejudice about others."""
         from sklearn.linear_model import LogisticRegression
 
         self._count = count
@@ -173,7 +190,7 @@ class AboveQuiet:
         self._model.fit(self._scaled(relative), classes[known])
 
     def probabilities(self, data: Prepared) -> Floats:
-        """Logistic probabilities; all classes alike for a job with too few windows."""
+        """See `Estimator`. Logistic probabilities; all classes alike for a job with too few windows."""
         made = np.full((len(data.windows), self._count), 1 / self._count)
         known = ~np.isnan(data.relative).any(1)
         if known.any():
@@ -208,12 +225,12 @@ class Network:
     _network: KernelNetwork | None = field(default=None, repr=False)
 
     def fit(self, data: Prepared, classes: Classes, count: int) -> None:
-        """Train."""
+        """See `Estimator`. Train."""
         self._network = KernelNetwork(count, self.seed)
         self._network.fit(data.windows, classes)
 
     def probabilities(self, data: Prepared) -> Floats:
-        """Outputs of the classifier."""
+        """See `Estimator`. Outputs of the classifier."""
         assert self._network is not None
         return self._network.probabilities(data.windows)
 
@@ -222,17 +239,22 @@ class Gated:
     """Trees for windows like those of training, and a comparison with quiet windows for the others."""
 
     def __init__(self, seed: int = 0) -> None:
+        """Begin with both, untrained.
+
+        Args:
+            seed: Seed of the trees.
+        """
         self.trees = Trees(seed)
         self.above_quiet = AboveQuiet()
 
     def fit(self, data: Prepared, classes: Classes, count: int) -> None:
-        """Fit both, and learn which workloads are known."""
+        """See `Estimator`. Fit both, and learn which workloads are known."""
         self.trees.fit(data, classes, count)
         self.above_quiet.fit(data, classes, count)
         self._known = np.unique(data.windows.workloads)
 
     def probabilities(self, data: Prepared) -> Floats:
-        """Probabilities of the one or the other."""
+        """See `Estimator`. Probabilities of the one or the other."""
         is_known = np.isin(data.windows.workloads, self._known)
         return np.where(is_known[:, None], self.trees.probabilities(data), self.above_quiet.probabilities(data))
 

@@ -20,7 +20,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     split: str
     estimator: str
     f1: float
-    """F1 of slowed windows for two classes, the mean over classes (macro-F1) for more; the mean over the split's parts."""
+    """F1 of slowed windows for two classes, macro-F1 for more; the mean over the parts of the split."""
     least: float
     """The same for the part of the split where it is least."""
 
@@ -99,8 +99,7 @@ def evaluate(windows: Windows, bins: Sequence[float] = (2.0,), names: Sequence[s
                     float(f1_score(classes[test], guessed, average=average, zero_division=0.0))
                 )
         scores += [
-            Score(split=split, estimator=name, f1=float(np.mean(each)), least=min(each))
-            for name, each in found.items()
+            Score(split=split, estimator=name, f1=float(np.mean(each)), least=min(each)) for name, each in found.items()
         ]
     shares = np.bincount(classes, minlength=count) / len(classes)
     return Evaluation(windows=len(labelled), bins=tuple(bins), shares=tuple(shares.tolist()), scores=tuple(scores))

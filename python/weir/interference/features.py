@@ -1,8 +1,8 @@
 """Features of windows: pooled over servers, so that any number of servers in any order gives the same ones.
 
-Two kinds differ in reach. Pooled features are counts and rates of the job and of the servers; they tell a job that was
-seen in training well. Relative features compare a window with the job's own quiet behaviour, so they mean the same for a
-job that was never seen.
+Two kinds differ in reach. Pooled features are counts and rates of the job and of the servers; they suit a job that was
+seen in training. Relative features compare a window with the job's own quiet behaviour, so they mean the same for a job
+that was never seen.
 """
 
 from collections.abc import Mapping
@@ -105,7 +105,7 @@ def _of_job(windows: Windows) -> dict[str, Floats]:
 
 
 def _of_servers(windows: Windows) -> dict[str, Floats]:
-    """Mean, maximum and deviation over targets, the mean over those that the job used, and the mean of metadata servers."""
+    """Mean, maximum and deviation over targets, the mean over those that the job used, the mean of metadata servers."""
     targets = windows.present & ~windows.is_metadata
     touched = targets & (_operations(windows)[0] > 0)
     metadata = windows.present & windows.is_metadata

@@ -77,7 +77,7 @@ class KernelNetwork:
         """
         if windows.present.shape[1] != self._servers:
             raise InterferenceError(
-                f"the network was trained with {self._servers} servers, and these windows have {windows.present.shape[1]}",
+                f"the network was trained with {self._servers} servers, and there are {windows.present.shape[1]}",
                 hint="pooled trees take any number of servers",
             )
         return _softmax(self._forward(self._scaled(windows))[-1])
@@ -120,21 +120,18 @@ class KernelNetwork:
             square = _BETAS[1] * square + (1 - _BETAS[1]) * gradient**2
             moments[place] = (mean, square)
             unbiased = mean / (1 - _BETAS[0] ** step), square / (1 - _BETAS[1] ** step)
-            self._weights[place] = (
-                weights * (1 - DECAY) - LEARNING_RATE * unbiased[0] / (np.sqrt(unbiased[1]) + 1e-8)
-            )
+            self._weights[place] = weights * (1 - DECAY) - LEARNING_RATE * unbiased[0] / (np.sqrt(unbiased[1]) + 1e-8)
 
 
 def _vectors(windows: Windows) -> Floats:
-    """The vector of each server: the job's counts and rates there, and the server's counters, on a logarithmic scale."""
+    """The vector of each server: the job's counts and rates there, and the counters, on a logarithmic scale."""
     rates = windows.client / np.maximum(windows.io_seconds, 1e-9)[:, None, None]
     joined = np.concatenate([windows.client, rates, windows.server], axis=2)
-    return np.log1p(np.maximum(joined, 0))
+    vectors: Floats = np.log1p(np.maximum(joined, 0))
+    return vectors
 
 
 def _softmax(out: Floats) -> Floats:
     powers = np.exp(out - out.max(1, keepdims=True))
     made: Floats = powers / powers.sum(1, keepdims=True)
     return made
-
-

@@ -1,4 +1,4 @@
-"""An importer of the windows that the interference paper's authors published (their JSON files, also compressed by gzip)."""
+"""An importer of the windows that the interference paper's authors published: JSON files, also compressed by gzip."""
 
 import gzip
 import json

@@ -65,6 +65,7 @@ class Windows:
     """Counters in the order of `SERVER` and, within each, of `STATISTICS`, shape (windows, servers, 33)."""
 
     def __len__(self) -> int:
+        """The number of windows."""
         return len(self.runs)
 
     def take(self, chosen: NDArray[Any]) -> "Windows":
@@ -131,18 +132,25 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Windows:
         client=np.zeros((*shape, len(CLIENT))),
         server=np.zeros((*shape, len(SERVER) * len(STATISTICS))),
     )
-    _, _, *counts = np.split(np.array(columns()), [len(_KEYS) - 1, len(_KEYS), len(_KEYS) + len(CLIENT)])
-    for number, key in enumerate(keys):
-        of_window = sorted(places[key], key=lambda row: str(row["server"]))
-        made.io_seconds[number] = float(of_window[0]["io_seconds"])
-        label = of_window[0].get("slowdown")
-        made.slowdowns[number] = np.nan if label is None else float(label)
-        for place, row in enumerate(of_window):
-            made.present[number, place] = True
-            made.is_metadata[number, place] = bool(row.get("is_metadata", False))
-            made.client[number, place] = [float(row.get(name) or 0.0) for name in counts[0]]
-            made.server[number, place] = [float(row.get(name) or 0.0) for name in counts[1]]
+    try:
+        for number, key in enumerate(keys):
+            _fill(made, number, sorted(places[key], key=lambda row: str(row["server"])))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InterferenceError(f"a row has no numbers where it should have some: {error}") from error
     return _checked(made)
+
+
+def _fill(made: Windows, number: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Fill a window from its rows, one for each server."""
+    counts = columns()[len(_KEYS) :]
+    made.io_seconds[number] = float(rows[0]["io_seconds"])
+    label = rows[0].get("slowdown")
+    made.slowdowns[number] = np.nan if label is None else float(label)
+    for place, row in enumerate(rows):
+        made.present[number, place] = True
+        made.is_metadata[number, place] = bool(row.get("is_metadata", False))
+        values = [float(row.get(name) or 0.0) for name in counts]
+        made.client[number, place], made.server[number, place] = values[: len(CLIENT)], values[len(CLIENT) :]
 
 
 def _checked(windows: Windows) -> Windows:
@@ -151,7 +159,9 @@ def _checked(windows: Windows) -> Windows:
         raise InterferenceError("a window has a negative time, or counts that are no finite numbers")
     bad = ~np.isnan(windows.slowdowns) & ~((windows.slowdowns > 0) & np.isfinite(windows.slowdowns))
     if bad.any():
-        raise InterferenceError(f"window {windows.numbers[bad][0]} of run {windows.runs[bad][0]} has no positive slowdown")
+        raise InterferenceError(
+            f"window {windows.numbers[bad][0]} of run {windows.runs[bad][0]} has no positive slowdown"
+        )
     return windows
 
 
@@ -195,27 +205,29 @@ def read(paths: Sequence[Path]) -> Windows:
     Raises:
         InterferenceError: A file is no data set of this version, or there is none.
     """
+    files = [file for path in paths for file in (sorted(path.rglob("*.parquet")) if path.is_dir() else [path])]
+    return of_rows([row for file in files for row in _rows(file)])
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
     import pyarrow as arrow
     import pyarrow.parquet as parquet
 
-    files = [file for path in paths for file in (sorted(path.rglob("*.parquet")) if path.is_dir() else [path])]
-    rows: list[dict[str, Any]] = []
-    for file in files:
-        try:
-            table = parquet.read_table(file)
-            version = json.loads((table.schema.metadata or {}).get(_METADATA_KEY, b"{}")).get("version")
-        except (arrow.ArrowInvalid, OSError, ValueError, AttributeError) as error:
-            raise InterferenceError(f"{file} is no data set of windows: {error}") from error
-        if version != VERSION:
-            was = "has no version" if version is None else f"is of version {version}"
-            raise InterferenceError(
-                f"{file} {was}, and version {VERSION} is known", hint="collect or import the windows anew"
-            )
+    try:
+        table = parquet.read_table(file)
+        version = json.loads((table.schema.metadata or {}).get(_METADATA_KEY, b"{}")).get("version")
         missing = set(columns()) - set(table.column_names)
-        if missing:
-            raise InterferenceError(f"{file} has no column {min(missing)}")
-        rows += table.to_pylist()
-    return of_rows(rows)
+        rows: list[dict[str, Any]] = [] if missing else table.to_pylist()
+    except (arrow.ArrowInvalid, OSError, ValueError, AttributeError) as error:
+        raise InterferenceError(f"{file} is no data set of windows: {error}") from error
+    if version != VERSION:
+        was = "has no version" if version is None else f"is of version {version}"
+        raise InterferenceError(
+            f"{file} {was}, and version {VERSION} is known", hint="collect or import the windows anew"
+        )
+    if missing:
+        raise InterferenceError(f"{file} has no column {min(missing)}")
+    return rows
 
 
 def relabelled(windows: Windows, workload: str) -> Windows:

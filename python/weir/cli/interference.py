@@ -1,0 +1,173 @@
+"""`weir interference`: how much jobs are slowed by others, from windows of what they and the servers did."""
+
+import math
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.cli.errors import CommandError
+from weir.cli.output import output_option
+from weir.cli.parameters import Checked
+from weir.distribution import install_command
+
+if TYPE_CHECKING:
+    from weir.interference.windows import Windows
+
+
+@click.group()
+def interference() -> None:
+    """Predict how much jobs are slowed by others.
+
+    DATA is a Parquet file of windows, or a folder of such files. A class of slowdown begins at each of --bins.
+    """
+
+
+def _read_bins(text: str) -> tuple[float, ...]:
+    """Read ascending slowdowns, such as 2,5."""
+    try:
+        bins = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{text!r} is no list of numbers, such as 2,5") from None
+    if list(bins) != sorted(set(bins)) or not all(0 < each < math.inf for each in bins) or len(bins) > _BINS_MAX:
+        raise ValueError(f"{text!r} is not 1 to {_BINS_MAX} numbers that ascend from above 0")
+    return bins
+
+
+_BINS_MAX = 8
+ESTIMATORS = ("majority", "last window", "network", "forest", "trees", "above quiet", "gated")
+"""Names of `weir.interference.estimators`, which imports much."""
+_data = click.argument("data", metavar="DATA...", nargs=-1, required=True, type=click.Path(path_type=Path))
+_bins = click.option(
+    "--bins",
+    type=Checked("bins", _read_bins),
+    default="2",
+    show_default=True,
+    help="Slowdowns at which a class begins, such as 2,5.",
+)
+_file = click.Path(dir_okay=False, path_type=Path)
+
+
+@interference.command(name="import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--to", "target", required=True, type=_file, help="The data set that is written.")
+@output_option
+def import_windows(files: tuple[Path, ...], target: Path, output: str) -> None:
+    """Import the windows that the interference paper's authors published.
+
+    FILE is one of their JSON files, also compressed by gzip; its folder is the workload's name.
+    """
+    _needed()
+    from weir.interference import quanterference
+    from weir.interference.windows import write
+
+    windows = quanterference.read_windows(files)
+    write(windows, target)
+    _show_counts(windows, target, output)
+
+
+@interference.command()
+@_data
+@_bins
+@click.option(
+    "--estimator", "names", type=click.Choice(ESTIMATORS), multiple=True, help="Only this one; repeat for several."
+)
+@output_option
+def evaluate(data: tuple[Path, ...], bins: str, names: tuple[str, ...], output: str) -> None:
+    """Compare estimators by four splits of the windows.
+
+    A random split overstates a model, because windows of a run are close copies of each other. The others keep aside
+    what comes later in each run, whole runs, or whole workloads. F1 is that of slowed windows, or with more than one of
+    --bins the mean over classes; LEAST is the part of the split with the least.
+    """
+    windows = _windows(data)
+    import msgspec
+
+    from weir.cli.output import Quantity, show
+    from weir.interference.evaluation import evaluate as compare
+
+    found = compare(windows, _read_bins(bins), names)
+    rows = [
+        (score.split, score.estimator, Quantity(f"{score.f1:.3f}"), Quantity(f"{score.least:.3f}"))
+        for score in found.scores
+    ]
+    show(output, msgspec.to_builtins(found), ("KEPT ASIDE", "ESTIMATOR", "F1", "LEAST"), rows)
+
+
+@interference.command()
+@_data
+@_bins
+@click.option("--to", "target", required=True, type=_file, help="The model that is written.")
+@output_option
+def train(data: tuple[Path, ...], bins: str, target: Path, output: str) -> None:
+    """Train a model on labelled windows."""
+    windows = _windows(data)
+    from weir.interference import predictor
+
+    made = predictor.train(windows, _read_bins(bins))
+    predictor.save(made, target)
+    _show_counts(windows.labelled(), target, output)
+
+
+@interference.command()
+@click.argument("model", type=_file)
+@_data
+@click.option("--last", "is_last", is_flag=True, help="Only the last window of each run.")
+@output_option
+def predict(model: Path, data: tuple[Path, ...], is_last: bool, output: str) -> None:
+    """Predict the class of slowdown of windows, and of the three after each.
+
+    BY is `trees` for a workload of the training and `above quiet` for another, which is compared with its own quiet
+    windows. A workload with fewer than 10 windows is not known.
+    """
+    _needed()
+    from weir.interference import predictor
+
+    loaded = predictor.load(model)
+    windows = _windows(data)
+    import msgspec
+
+    from weir.cli.output import Quantity, show
+
+    found = predictor.predict(loaded, windows)
+    if is_last:
+        last = {run: max(windows.numbers[windows.runs == run]) for run in set(windows.runs.tolist())}
+        found = [each for each in found if each.window == last[each.run]]
+    rows: list[Sequence[object]] = [
+        (
+            each.run,
+            each.window,
+            each.ahead,
+            each.slowdown,
+            Quantity(f"{each.probability:.2f}"),
+            each.by,
+            ", ".join(each.driven_by),
+        )
+        for each in found
+    ]
+    headings = ("RUN", "WINDOW", "AHEAD", "SLOWDOWN", "PROBABILITY", "BY", "DRIVEN BY")
+    show(output, [msgspec.to_builtins(each) for each in found], headings, rows)
+
+
+def _show_counts(windows: "Windows", target: Path, output: str) -> None:
+    from weir.cli.output import show
+
+    counts = {"windows": len(windows), "runs": len(set(windows.runs)), "workloads": len(set(windows.workloads))}
+    document = {**counts, "file": str(target)}
+    show(output, document, ("WINDOWS", "RUNS", "WORKLOADS", "FILE"), [tuple(document.values())])
+
+
+def _windows(data: Sequence[Path]) -> "Windows":
+    _needed()
+    from weir.interference.windows import read
+
+    return read(data)
+
+
+def _needed() -> None:
+    """Refuse where a package of the extra is missing."""
+    for name in ("lightgbm", "msgspec", "numpy", "pyarrow", "scipy", "sklearn"):
+        if find_spec(name) is None:
+            raise CommandError(f"{name} is not installed", hint=install_command("interference"))
