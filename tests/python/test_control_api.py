@@ -18,9 +18,10 @@ import pytest
 import weir
 from waits import PATIENCE_SECONDS
 from weir.store import StoreError
-from weir.store.answers import Inventory, Jobs, Places, Quotas, Refusal, Sharing, Status, WantedSpeed, Windows
+from weir.store.answers import Inventory, Jobs, Places, Quotas, Refusal, Sharing, Status, WantedSpeed
 from weir.store.control import REQUESTS, Server
 from weir.store.decoding import DecodingError, decode, encode
+from weir.store.observations import Windows
 
 SPEED = 'speed = { read = "1MB/s", write = "1MB/s", fixed = "1ms" }'
 CONFIGURED_SPEED = {"read": "1MB/s", "write": "1MB/s", "fixed": "1ms"}

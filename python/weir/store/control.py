@@ -27,10 +27,10 @@ from weir.store.answers import (
     WantedSpeed,
     WantedState,
     WantedTarget,
-    Windows,
 )
 from weir.store.decoding import DecodingError, decode, encode
 from weir.store.errors import AnswerError, NotYetError, SilentServerError, StoreError
+from weir.store.observations import Windows
 
 TIMEOUT_SECONDS = 5.0
 """Longest time until a server answers: its control API answers beside the data path."""
