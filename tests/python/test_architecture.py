@@ -59,7 +59,7 @@ PACKAGES = {
         "distribution",
         "errors",
     },
-    "interference": {"errors"},
+    "interference": {"store", "errors"},
     "provisioning": {"tracing", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},

@@ -44,6 +44,7 @@ ANY_TEXT = {
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
         *("weir plan similar --job", "weir target add --path", "weir interference import FILES"),
         *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),
+        *("weir interference record --to", "weir interference collect PLAN", "weir interference collect --to"),
         *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
         *("weir simulate tune --apply", "weir simulate report RUNS", "weir simulate report --html"),
     },
@@ -65,6 +66,7 @@ ANY_TEXT = {
 }
 SENSELESS = {
     **dict.fromkeys(("weir run --user", "weir run --group", "weir run --job"), "x" * 129),
+    "weir interference record --name": "x" * 129,
     **dict.fromkeys(("weir grant --user", "weir grant --group", "weir grant --job"), ""),
     "weir place --command": "'open",
 }
@@ -98,6 +100,8 @@ OTHERS = {
     "weir interference evaluate": ["/x"],
     "weir interference train": ["/x", "--to", "/y"],
     "weir interference predict": ["/x", "/y"],
+    "weir interference record": ["--to", "/x"],
+    "weir interference collect": ["/x", "--to", "/y"],
 }
 """Values of the parameters that a command requires."""
 

@@ -78,7 +78,11 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
         assert time.monotonic() < limit, f"no server answered {wanted - seen}"
         for server in store.servers:
             (directory,) = {entry.ino for entry in server.inventory(0, 1, token).files[:1]} or {1}
-            shown = (("/v1/quotas", Quotas), ("/v1/inventory/0/1", Inventory), (f"/v1/places/{directory}", Places))
+            shown: tuple[tuple[str, type], ...] = (
+                ("/v1/quotas", Quotas),
+                ("/v1/inventory/0/1", Inventory),
+                (f"/v1/places/{directory}", Places),
+            )
             shown = (*shown, ("/v1/windows/0", Windows))
             for path, kind in (("/v1/status", Status), ("/v1/jobs", Jobs), *shown):
                 document = raw(server, "GET", path, token=token)

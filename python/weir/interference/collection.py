@@ -135,10 +135,7 @@ def _gather(store: "Store", collector: Collector, loaded: Loaded, case: Case, ow
                 found.append(made)
 
     with contextlib.ExitStack() as ends:
-        others = [
-            ends.enter_context(_Always(store, case.interferer, number).running())
-            for number in range(case.instances if case.interferer else 0)
-        ]
+        others = [ends.enter_context(other.running()) for other in _interferers(store, case)]
         command = _command(case.target, f"{_PREFIX}/{_TARGET}", log=own / "operations.csv")
         _make_folder(store, case.target, f"{_PREFIX}/{_TARGET}")
         variables = ends.enter_context(store.job(job=_TARGET))
@@ -209,6 +206,13 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE_SECONDS)
             break
+
+
+def _interferers(store: "Store", case: Case) -> list["_Always"]:
+    """The instances of a run's interferer."""
+    if case.interferer is None:
+        return []
+    return [_Always(store, case.interferer, number) for number in range(case.instances)]
 
 
 class _Always:
@@ -319,18 +323,20 @@ def _mean(values: Sequence[float]) -> float | None:
 def _card(loaded: Loaded, runs: Sequence[Run]) -> str:
     """The description of a data set."""
     labelled = [run for run in runs if not run.name.endswith(".alone")]
+    windows, dropped = sum(run.windows for run in labelled), sum(run.dropped for run in labelled)
     lines = [
         "# A data set of interference",
         "",
-        f"{sum(run.windows for run in labelled)} labelled windows of {len(labelled)} runs, by `weir interference collect`.",
-        f"{sum(run.dropped for run in labelled)} windows without a match were dropped.",
+        f"{windows} labelled windows of {len(labelled)} runs, by `weir interference collect`.",
+        f"{dropped} windows without a match were dropped.",
         "",
-        "`windows/` has the windows, in the form of `weir interference train`; those of the runs alone have no label. `runs/` has, for each",
-        "run, the times of the target's operations, and `labels.csv`: the label, the truth of the store (device time received and waited",
-        "for others, over that received), and the jobs waited for. A label by `store` is that truth, for a command without times of operations.",
+        "`windows/` has the windows, as `weir interference train` takes them; those of the runs alone have no label.",
+        "`runs/` has the times of each target's operations, and `labels.csv`: the label, the truth of the",
+        "store (device time received and waited for others, over that received), and the jobs waited for. A label by",
+        "`store` is that truth, for a command without times of operations.",
         "",
-        "| run | windows | dropped | mean label | mean truth | same class at 2 | label by | losses |",
-        "|---|---|---|---|---|---|---|---|",
+        "| run | windows | dropped | label | truth | same class at 2 | label by | losses |",
+        f"|{8 * '---|'}",
     ]
     for run in runs:
         figures = (_shown(run.label), _shown(run.truth), _shown(run.agreement))

@@ -1,7 +1,7 @@
 """The collector: reads the windows of all servers of a store while it runs, and joins them to rows of a data set.
 
-A server that dies, or that joins, loses the open window at most, and a collector that is started again finds the windows
-that the servers still have; each loss is told.
+A server that dies, or that joins, loses the open window at most, and a collector that is started again finds the
+windows that the servers still have; each loss is told.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,7 +38,7 @@ _REDUCED = (
 )
 """Counters of a device. No scheduler of a store merges requests, so merged requests are 0."""
 _METADATA = ".metadata"
-PART_WINDOWS = 60
+PART_WINDOWS = 10
 """Windows of one file of a run."""
 _WAITING_MAX = 600
 """Most windows that wait for a server that has not told them yet."""
@@ -68,6 +68,7 @@ class Collector:
     tell: Callable[[str], None]
     window_seconds: float = 0.0
     """Length of a window, once a server has told it."""
+    _has_polled: bool = False
     _known: dict[int, _Known] = field(default_factory=dict)
     _waiting: "dict[int, list[Window]]" = field(default_factory=dict)
 
@@ -87,6 +88,7 @@ class Collector:
                 self._note_silence(server.number, answer)
             else:
                 self._take(server.number, answer)
+        self._has_polled = True
         while len(self._waiting) > _WAITING_MAX:
             del self._waiting[min(self._waiting)]
 
@@ -104,7 +106,7 @@ class Collector:
             )
         self.window_seconds = answer.window_seconds
         known = self._known.get(number)
-        if known is None and self._known:
+        if known is None and self._has_polled:
             self.tell(f"server {number} joined: its open window is lost")
         elif known is not None and known.boot and known.boot != answer.boot:
             self.tell(f"server {number} was started again: the windows between are lost")

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _KIB, _MIB = 1024, 1024 * 1024
 _STRIDE = 7
@@ -133,9 +134,7 @@ KERNELS: dict[str, Kernel] = {
     "ior-easy-read": Kernel(
         lambda _: _whole_file("read", _samples(0), 2 * _MIB, 256 * _KIB), _prepared(_samples, 1, 2 * _MIB)
     ),
-    "ior-hard-write": Kernel(
-        lambda _: _strided("write", _samples(0), 32, 47_008), _prepared(_samples, 1, 32 * 47_008)
-    ),
+    "ior-hard-write": Kernel(lambda _: _strided("write", _samples(0), 32, 47_008), _prepared(_samples, 1, 32 * 47_008)),
     "ior-hard-read": Kernel(lambda _: _strided("read", _samples(0), 32, 47_008), _prepared(_samples, 1, 32 * 47_008)),
     "mdtest-easy-write": Kernel(_many(_new, ("make", "close", "remove"), 16)),
     "mdtest-hard-write": Kernel(_many(_new, ("make", "write", "close", "remove"), 12, 3_901)),
@@ -145,9 +144,7 @@ KERNELS: dict[str, Kernel] = {
     "dlio-unet3d": Kernel(
         lambda number: _whole_file("read", _samples(number * 3 % 4), 2 * _MIB, _MIB), _prepared(_samples, 4, 2 * _MIB)
     ),
-    "dlio-bert": Kernel(
-        lambda _: _strided("read", _samples(0), 64, 16 * _KIB), _prepared(_samples, 1, 64 * 16 * _KIB)
-    ),
+    "dlio-bert": Kernel(lambda _: _strided("read", _samples(0), 64, 16 * _KIB), _prepared(_samples, 1, 64 * 16 * _KIB)),
     "amrex": Kernel(_plotfile),
     "enzo": Kernel(_dump),
     "openpmd": Kernel(_many(_new, ("make", "write", "close", "stat"), 12, 8 * _KIB)),
@@ -159,7 +156,7 @@ applications."""
 class _Runner:
     """Carries operations out, and times them."""
 
-    def __init__(self, folder: Path, log: "csv._writer | None") -> None:
+    def __init__(self, folder: Path, log: Any) -> None:
         self._folder = folder
         self._log = log
         self._open: dict[str, int] = {}
@@ -187,9 +184,9 @@ class _Runner:
             case "close":
                 os.close(self._open.pop(step.file))
             case "stat":
-                os.stat(path)
+                path.stat()
             case _:
-                os.unlink(path)
+                path.unlink()
 
 
 def main() -> int:
@@ -202,7 +199,7 @@ def main() -> int:
     folder = Path(specification.folder)
     folder.mkdir(parents=True, exist_ok=True)
     kernel = KERNELS[specification.kernel]
-    with open(specification.log or os.devnull, "w", newline="") as file:
+    with Path(specification.log or os.devnull).open("w", newline="") as file:
         runner = _Runner(folder, csv.writer(file) if specification.log else None)
         if kernel.prepare is not None:
             runner.run(kernel.prepare(0), is_timed=False)

@@ -97,7 +97,7 @@ class Window:
     """A stretch of time."""
 
     number: int
-    """Number of the window since 1970: it begins at this many times its length, in Unix time as the server started with it."""
+    """Number of the window since 1970: its begin is this many times its length, in Unix time."""
     devices: tuple[ObservedDevice, ...]
     """The devices."""
     jobs: tuple[ObservedJob, ...]

@@ -1,6 +1,6 @@
 //! The job table: the jobs that have been here, their work, and the device time that they were owed and received.
 
-use crate::accounts::delays::{Delays, Receivers};
+use crate::accounts::delays::{Delays, Receivers, WaitedForLine};
 use crate::accounts::device_account::{Accounted, DeviceAccount, DeviceLine, Interval};
 use crate::accounts::observed::{Kind, Observed, ObservedLine, ObservedOf};
 use crate::accounts::waits::{WaitSummary, Waits};
@@ -105,14 +105,6 @@ pub(crate) struct JobLine {
 pub(crate) struct ShownJob {
     pub(crate) line: JobLine,
     pub(crate) waits: Arc<WaitSummary>,
-}
-
-/// The delay of a job by all jobs of one name and user.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct WaitedForLine {
-    pub(crate) job: String,
-    pub(crate) user: String,
-    pub(crate) seconds: f64,
 }
 
 /// The jobs of one server.

@@ -1,8 +1,7 @@
 //! The work of a job at one device in one window: the requests that were completed, and the device time that the job waited
 //! for others.
 
-use crate::accounts::delays::{Delays, Receivers};
-use crate::accounts::jobs::WaitedForLine;
+use crate::accounts::delays::{Delays, Receivers, WaitedForLine};
 use crate::clock::seconds;
 use serde::Serialize;
 use weir_fairshare::Nanos;

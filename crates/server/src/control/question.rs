@@ -1,13 +1,13 @@
 //! Questions of the control API to the event loop.
 
-use super::windows::Observed;
+use crate::accounts::windows::Window;
 use crate::config::{ServerConfig, TargetConfig};
 use crate::namespace::{FileEntry, PlaceEntry, QuotaLine};
 use crate::storage::Dir;
 use std::collections::HashSet;
 use std::sync::mpsc::SyncSender;
 use std::sync::Arc;
-use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
+use weir_fairshare::{Algorithm, DeviceSpeed, Nanos, Policy, Sharing, SharingError};
 use weir_placement::{AllocatorName, ServerId, TargetId};
 use weir_wire::quota::TooManyLimits;
 use weir_wire::{Ino, QuotaLimits, QuotaOwner, QuotaTable, TargetState};
@@ -68,6 +68,14 @@ impl NotChanged {
 pub(crate) struct Quotas {
     pub(crate) lines: Vec<QuotaLine>,
     pub(crate) table: QuotaTable,
+}
+
+/// The windows of this server.
+pub(crate) struct Observed {
+    pub(crate) server: u16,
+    pub(crate) boot: String,
+    pub(crate) length: Nanos,
+    pub(crate) windows: Vec<Arc<Window>>,
 }
 
 /// The objects of one target, or the directory that holds them.

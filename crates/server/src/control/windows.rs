@@ -2,7 +2,7 @@
 //!
 //! The holder of the site key sees all jobs, and the bearer of a credential sees the jobs of its own user.
 
-use super::question::Question;
+use super::question::{Observed, Question};
 use super::{failure, json, Answer, Desk};
 use crate::accounts::observed::ObservedLine;
 use crate::accounts::windows::{Window, SAMPLES};
@@ -11,18 +11,9 @@ use crate::control::http::Request;
 use serde::Serialize;
 use std::sync::Arc;
 use weir_device::{Statistic, Statistics};
-use weir_fairshare::Nanos;
 
 /// `GET /v1/windows/NUMBER`: the windows after that one.
 pub(super) const PATH: &str = "/v1/windows/";
-
-/// The windows of this server.
-pub(crate) struct Observed {
-    pub(crate) server: u16,
-    pub(crate) boot: String,
-    pub(crate) length: Nanos,
-    pub(crate) windows: Vec<Arc<Window>>,
-}
 
 #[derive(Serialize)]
 struct Windows<'a> {

@@ -3,12 +3,11 @@
 use super::Server;
 use crate::accounts::device_account::Accounted;
 use crate::clock::seconds;
-use crate::control::question::Objects;
+use crate::control::question::{Objects, Observed};
 use crate::control::snapshot::Snapshot;
 use crate::control::status::{
     CostStatus, DeviceStatus, DirectionCost, LeavingStatus, SpeedStatus, Status, TargetStatus,
 };
-use crate::control::windows::Observed;
 use std::sync::Arc;
 use weir_fairshare::TransferSpeed;
 use weir_placement::TargetId;
