@@ -31,9 +31,18 @@ def store(tmp_path: Path) -> Iterator[weir.store.Store]:
     file = tmp_path / "cluster.toml"
     file.write_text(f"{STORE}[[server]]\n{TARGET}")
     with weir.store.up(file, home=tmp_path / "home", mount=False) as store:
+        await_windows(store)
         yield store
         if store.home.exists():
             store.down(discard=True)
+
+
+def await_windows(store: weir.store.Store) -> None:
+    """Wait until every server has a whole window: the one in which it started is dropped."""
+    limit = time.monotonic() + PATIENCE_SECONDS
+    while not all(server.windows(0, store.token()).windows for server in store.servers):
+        assert time.monotonic() < limit, "the servers close no window"
+        time.sleep(0.05)
 
 
 def gathered(collector: Collector, job: str, end: float) -> list[JobWindow]:

@@ -29,8 +29,8 @@ _TARGET = "target"
 """Name of the target's job."""
 _PREFIX = "/weir"
 _POLL_SECONDS = 0.25
-_LAST_WINDOWS_SECONDS = 20.0
-"""Longest time until the servers have told the windows of the end."""
+_WINDOWS_SECONDS_MAX = 150.0
+"""Longest time until the servers have told a window: two windows of the greatest length, and patience."""
 _FAILURES_MAX = 3
 """Times that one instance of an interferer may fail."""
 _GRACE_SECONDS = 5.0
@@ -134,6 +134,7 @@ def _gather(store: "Store", collector: Collector, loaded: Loaded, case: Case, ow
             if made.device_seconds or any(row["client_closes"] for row in made.rows):
                 found.append(made)
 
+    _await(look, collector, 1)
     with contextlib.ExitStack() as ends:
         others = [ends.enter_context(other.running()) for other in _interferers(store, case)]
         command = _command(case.target, f"{_PREFIX}/{_TARGET}", log=own / "operations.csv")
@@ -153,14 +154,20 @@ def _gather(store: "Store", collector: Collector, loaded: Loaded, case: Case, ow
             raise InterferenceError(
                 f"the target of {case.name} failed with {process.returncode}", hint=f"see {own / 'output.txt'}"
             )
-    ended = time.time()
-    limit = time.monotonic() + _LAST_WINDOWS_SECONDS
-    while time.monotonic() < limit:
-        look()
-        if collector.window_seconds and collector.reached() >= int(ended / collector.window_seconds):
-            break
-        time.sleep(_POLL_SECONDS)
+    _await(look, collector, int(time.time() / collector.window_seconds))
     return found
+
+
+def _await(look: Callable[[], None], collector: Collector, number: int) -> None:
+    """Look until the servers have told a window. They tell none of the one in which they started."""
+    limit = time.monotonic() + _WINDOWS_SECONDS_MAX
+    while True:
+        look()
+        if collector.reached() >= number:
+            return
+        if time.monotonic() > limit:
+            raise InterferenceError(f"the servers tell no window up to {number}", hint="see `weir logs`")
+        time.sleep(_POLL_SECONDS)
 
 
 def _command(program: Program, folder: str, *, log: Path | None = None, is_endless: bool = False) -> list[str]:
