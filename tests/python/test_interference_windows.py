@@ -1,8 +1,10 @@
 """Windows of real servers: counted by them, joined by the collector, and labelled by runs alone and among others."""
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -240,3 +242,22 @@ def test_a_plan_with_an_error_is_refused(tmp_path: Path, before: str, after: str
     (tmp_path / "plan.toml").write_text(PLAN.replace(before, after, 1))
     with pytest.raises(InterferenceError, match=message):
         plan.read(tmp_path / "plan.toml")
+
+
+def test_the_windows_of_a_running_store_are_recorded(store: weir.store.Store, tmp_path: Path) -> None:
+    folder = tmp_path / "recorded"
+    command = [sys.executable, "-m", "weir.cli", "interference", "record", "--to", str(folder), "--output", "json"]
+    environment = {**os.environ, "WEIR_HOME": str(store.home)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as recording:
+        copy = ["dd", "if=/dev/zero", "of=/weir/file", "bs=64k", "count=16", "status=none"]
+        limit = time.monotonic() + PATIENCE_SECONDS
+        while not list(folder.rglob("*.parquet")):
+            assert time.monotonic() < limit, "nothing is recorded"
+            store.run(copy, job="writer", check=True)
+        recording.send_signal(signal.SIGTERM)
+        said, _ = recording.communicate(timeout=PATIENCE_SECONDS)
+    assert recording.returncode == 0
+    found = windows.read([folder])
+    assert len(found) == json.loads(said)["windows"]
+    assert set(found.workloads) == {"writer"} and set(found.runs) == {"run.writer"}
+    assert found.client[:, :, windows.CLIENT.index("written_bytes")].sum() >= MIB
