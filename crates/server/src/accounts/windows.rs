@@ -75,7 +75,7 @@ impl Windows {
         let end = self.next;
         self.next += 1;
         let at = Nanos((end * self.sample).saturating_sub(self.started));
-        let window = (end % SAMPLES == 0).then(|| end / SAMPLES - 1);
+        let window = end.is_multiple_of(SAMPLES).then(|| end / SAMPLES - 1);
         let is_whole = self.is_whole;
         self.is_whole |= window.is_some();
         Some(Ended { at, window, is_whole })
