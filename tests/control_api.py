@@ -28,7 +28,8 @@ An answer is a snapshot that was begun after its question, so it shows the effec
 most every 50 ms, of the job table (`/v1/jobs`, `/metrics`) at most every 250 ms, and less often with many jobs (after two seconds at the latest). It serves 64 callers at once.
 A further caller takes the place of the caller that has kept the server waiting longest, by an unfinished request or an answer that it does not read.
 
-A request that sets something, or shows users' own affairs, needs `Authorization: Bearer TOKEN`, with the token that is derived from the site key. A server refuses with a status of 4xx,
+A request that sets something, or shows users' own affairs, needs `Authorization: Bearer TOKEN`, with the token that is derived from the site key.
+`/v1/windows` also takes a token that is derived from a job's credential (`weir._core.job_token`), and then shows the jobs of the credential's user alone. A server refuses with a status of 4xx,
 or with 503 where it is busy, and a [`Refusal`](#refusal). [`/metrics`](metrics.md) is on the same address.
 
 From Python, `weir.store.control.Server` has a method for each request, and so has each item of `servers` of
@@ -48,6 +49,7 @@ _VARIABLES = {
     "server": "Number of the server.",
     "target": "Name of the target, `SERVER.INDEX`.",
     "part": "`PART/PARTS`: the inodes whose number leaves the remainder PART when it is divided by PARTS.",
+    "after": "Number of a window; 0 shows all that the server keeps.",
     "inos": "Numbers of inodes with commas between them, at most 512.",
 }
 """The variable parts of paths."""

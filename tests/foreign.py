@@ -362,11 +362,15 @@ def _tables(folder: Path) -> None:
 
 
 def _windows(folder: Path) -> None:
-    from weir.interference import predictor, quanterference, windows
+    from weir.interference import labels, plan, predictor, quanterference, windows
     from weir.interference.errors import InterferenceError
 
     with refused(InterferenceError):
         windows.read([folder / "windows.parquet"])
+    with refused(InterferenceError):
+        plan.read(folder / "plan.toml")
+    with refused(InterferenceError):
+        labels.read_operations(folder / "operations.csv")
     with refused(InterferenceError):
         quanterference.read_windows([folder / "enzo_2_time_data.json"])
     with refused(InterferenceError):

@@ -68,6 +68,7 @@ ANY_TEXT = {
         ),
         *("weir plan similar --job", "weir target add --path", "weir interference import FILES"),
         *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),
+        *("weir interference record --to", "weir interference collect PLAN", "weir interference collect --to"),
         *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
         *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
         "weir plan factors --into",
@@ -115,6 +116,7 @@ ANY_TEXT = {
 }
 SENSELESS = {
     **dict.fromkeys(("weir run --user", "weir run --group", "weir run --job"), "x" * 129),
+    "weir interference record --name": "x" * 129,
     **dict.fromkeys(("weir grant --user", "weir grant --group", "weir grant --job"), ""),
     "weir place --command": "'open",
 }
@@ -162,6 +164,8 @@ OTHERS = {
     "weir interference train": ["/x", "--to", "/y"],
     "weir interference predict": ["/x", "/y"],
     **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "config", "schema", "explain")},
+    "weir interference record": ["--to", "/x"],
+    "weir interference collect": ["/x", "--to", "/y"],
 }
 """Values of the parameters that a command requires."""
 

@@ -21,6 +21,7 @@ from weir.store import StoreError
 from weir.store.answers import Inventory, Jobs, Places, Quotas, Refusal, Sharing, Status, WantedSpeed
 from weir.store.control import REQUESTS, Server
 from weir.store.decoding import DecodingError, decode, encode
+from weir.store.observations import Windows
 
 SPEED = 'speed = { read = "1MB/s", write = "1MB/s", fixed = "1ms" }'
 CONFIGURED_SPEED = {"read": "1MB/s", "write": "1MB/s", "fixed": "1ms"}
@@ -77,7 +78,12 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
         assert time.monotonic() < limit, f"no server answered {wanted - seen}"
         for server in store.servers:
             (directory,) = {entry.ino for entry in server.inventory(0, 1, token).files[:1]} or {1}
-            shown = (("/v1/quotas", Quotas), ("/v1/inventory/0/1", Inventory), (f"/v1/places/{directory}", Places))
+            shown: tuple[tuple[str, type], ...] = (
+                ("/v1/quotas", Quotas),
+                ("/v1/inventory/0/1", Inventory),
+                (f"/v1/places/{directory}", Places),
+            )
+            shown = (*shown, ("/v1/windows/0", Windows))
             for path, kind in (("/v1/status", Status), ("/v1/jobs", Jobs), *shown):
                 document = raw(server, "GET", path, token=token)
                 answer: Any = decode(kind, document, is_exact=True)
@@ -101,7 +107,7 @@ def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
         "/v1/targets/{target}/state": {"state": "open"},
     }
     for request in REQUESTS:
-        path = request.path.format(target="0.0", server=0, part="0/1", inos="1,2")
+        path = request.path.format(target="0.0", server=0, part="0/1", inos="1,2", after="0")
         body = bodies[request.path] if request.body else None
         decode(request.answer, raw(server, request.method, path, body, token), is_exact=True)
         if request.body is not None or request.is_private:

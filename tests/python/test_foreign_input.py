@@ -49,6 +49,18 @@ SECONDS_MAX = 900
 """For the rounds of one decoder, which take some seconds: a decoder that hangs meets it."""
 MIB = 1 << 20
 INI = "[Client]\nBuckets = 2\n[Bucket_1]\nExtent = 128M\nStripe = 1\n[Bucket_2]\nExtent = -1\nStripe = 3\n"
+COLLECTION = """\
+version = 1
+repeats = 2
+[[target]]
+name = "writer"
+kernel = "amrex"
+rounds = 4
+[[interferer]]
+name = "hog"
+command = ["sh", "-c", "true"]
+instances = [1, 2]
+"""
 TOML = """\
 version = 1
 policy = "size-fair"
@@ -343,6 +355,8 @@ def windows(folder: Path) -> None:
     made = synthetic.made(1)
     write(made.take(numpy.arange(6)), folder / "windows.parquet")
     predictor.save(predictor.train(made), folder / "model.json")
+    (folder / "plan.toml").write_text(COLLECTION)
+    (folder / "operations.csv").write_text("write,file@0,1795534244.1,0.01\n" * 8)
     (folder / "enzo_2_time_data.json").write_text(json.dumps(synthetic.of_the_authors(1)))
 
 
@@ -493,6 +507,9 @@ COMMANDS = {
     "interference evaluate data": "windows",
     "interference train data": "windows",
     "interference train target": OWN,
+    "interference collect plan": "windows",
+    "interference collect target": OWN,
+    "interference record target": OWN,
     "interference predict model": "windows",
     "interference predict data": "windows",
     "plan similar classes_table": "classes",

@@ -284,6 +284,11 @@ impl Device {
         self.scheduler.as_ref().map_or(0, |scheduler| scheduler.len())
     }
 
+    /// Requests waiting and in service.
+    pub fn in_progress(&self) -> usize {
+        self.queued() + self.in_service
+    }
+
     /// Every job's account.
     pub fn shares(&self, now: Nanos) -> Vec<JobShare> {
         self.scheduler.as_ref().map_or_else(Vec::new, |scheduler| scheduler.shares(now))

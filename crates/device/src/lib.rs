@@ -2,11 +2,12 @@
 //!
 //! A [`Device`] divides its time among jobs by a scheduler of `weir-fairshare`. It emulates another speed on request,
 //! and notes the demands of jobs. [`Rates`] are the speeds that its requests achieve, [`Load`] is its use, and
-//! [`Health`] compares its speed with the expected one. [`Reports`] are the last reports of other servers about their devices.
+//! [`Health`] compares its speed with the expected one. [`Activity`] is its work in windows. [`Reports`] are the last reports of other servers about their devices.
 //! Time is an argument everywhere. Nothing here reads a clock or moves bytes, so that a simulator runs the same device as a
 //! server.
 #![forbid(unsafe_code)]
 
+mod activity;
 mod device;
 mod health;
 mod load;
@@ -15,6 +16,7 @@ mod rates;
 mod reports;
 mod usage;
 
+pub use activity::{Activity, Statistic, Statistics};
 pub use device::{Device, Work};
 pub use health::{Health, Peers, Usual};
 pub use load::Load;

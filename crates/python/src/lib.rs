@@ -43,8 +43,8 @@ mod _core {
     use super::trace::decode_trace;
     #[pymodule_export]
     use super::{
-        claims_of_credential, control_token, job_identifier, mint_credential, parse_policy, parse_sharing,
-        policy_names, scheduler_names,
+        claims_of_credential, control_token, job_identifier, job_token, mint_credential, parse_policy,
+        parse_sharing, policy_names, scheduler_names,
     };
 }
 
@@ -112,6 +112,12 @@ fn job_identifier(text: &str) -> PyResult<String> {
 #[pyfunction]
 fn control_token(site_key: &str) -> PyResult<String> {
     Ok(parse_key(site_key)?.control_token())
+}
+
+/// The bearer token by which the control API shows a user's own jobs, from a credential file's text.
+#[pyfunction]
+fn job_token(text: &str) -> PyResult<String> {
+    Ok(parse_credential(text)?.job_token())
 }
 
 /// The canonical text of a policy. Raises ValueError with the policies that exist.

@@ -75,6 +75,11 @@ impl Clock {
         is_over
     }
 
+    /// Unix time of the start.
+    pub(crate) fn started(&self) -> Nanos {
+        Nanos::from(self.wall_offset)
+    }
+
     /// Unix time of the start, in milliseconds.
     pub(crate) fn started_milliseconds(&self) -> u64 {
         self.wall_offset.as_millis() as u64

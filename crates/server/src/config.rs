@@ -26,6 +26,11 @@ const TARGET_NUMBERS_MAX: usize = 250;
 /// A job that is silent for less is not finished: its clients may connect again.
 const FINISHED_JOBS_KEPT_MIN: Duration = Duration::from_secs(1);
 const FINISHED_JOBS_KEPT_MAX: Duration = Duration::from_secs(366 * 86_400);
+/// A sample is a tenth of a window, and costs some microseconds.
+const WINDOW_MIN: Duration = Duration::from_millis(100);
+const WINDOW_MAX: Duration = Duration::from_secs(60);
+/// A window takes at most about 100 KB.
+const WINDOWS_KEPT_MAX: usize = 600;
 const EXAMPLE: &str = "see docs/reference/configuration.md";
 
 /// A whole store.
@@ -60,6 +65,12 @@ pub struct ClusterConfig {
         serialize_with = "seconds"
     )]
     pub finished_jobs_kept: Duration,
+    /// Length of the windows in which the work of devices and jobs is counted.
+    #[serde(default = "default_window", deserialize_with = "duration", serialize_with = "seconds")]
+    pub window: Duration,
+    /// Windows that a server keeps.
+    #[serde(default = "default_windows_kept")]
+    pub windows_kept: usize,
     /// Layout of files in directories that ask for nothing else.
     #[serde(default)]
     pub layout: LayoutConfig,
@@ -213,6 +224,12 @@ impl ClusterConfig {
         if !(FINISHED_JOBS_KEPT_MIN..=FINISHED_JOBS_KEPT_MAX).contains(&self.finished_jobs_kept) {
             return Err("finished_jobs_kept must be 1s to 366days; try \"1h\"".into());
         }
+        if !(WINDOW_MIN..=WINDOW_MAX).contains(&self.window) {
+            return Err("window must be 100ms to 1min; try \"1s\"".into());
+        }
+        if !(1..=WINDOWS_KEPT_MAX).contains(&self.windows_kept) {
+            return Err(format!("windows_kept must be 1 to {WINDOWS_KEPT_MAX}; try 60"));
+        }
         if self.servers.is_empty() || self.servers.len() > SERVERS_MAX {
             return Err(format!("a store has 1 to {SERVERS_MAX} [[server]] tables; {EXAMPLE}"));
         }
@@ -325,6 +342,16 @@ fn default_lambda() -> u64 {
 /// Long enough to ask about a job that just ended.
 fn default_finished_jobs_kept() -> Duration {
     Duration::from_secs(600)
+}
+
+/// As in the paper on quantifying interference by windows.
+fn default_window() -> Duration {
+    Duration::from_secs(1)
+}
+
+/// Time enough for a collector that is started again.
+fn default_windows_kept() -> usize {
+    60
 }
 
 fn default_stripe_size() -> u64 {

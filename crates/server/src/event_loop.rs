@@ -95,8 +95,7 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, losses: Losses) -> 
     let mut server = Server::open(config, id, &folder, key.clone(), means, budget, losses)?;
     let (mut doors, mut address) = open_doors(&poll, &own.listen, ports.as_ref(), &folder, id)?;
     let boards = server.boards();
-    let control_address =
-        control::start(&own.control, ports.as_ref(), key.control_token(), events, boards, budget.callers)?;
+    let control_address = control::start(&own.control, ports.as_ref(), key, events, boards, budget.callers)?;
     address.control = control_address.to_string();
     announce(&folder, &address)?;
     notice!("server {id} listens on {}, control on {}", address.tcp, address.control);
@@ -128,6 +127,7 @@ fn turn_until_stopped(
             Err(source) => return Err(ServerError::Loop { what: "wait for events", source }),
         }
         server.read_clock();
+        server.observe();
         for event in &ready {
             match event.token() {
                 WAKER => {}

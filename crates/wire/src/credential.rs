@@ -14,6 +14,7 @@ pub type Proof = [u8; 32];
 const TAG_CONTEXT: &str = "weir 2026-11 credential tag";
 const CAPABILITY_CONTEXT: &str = "weir 2026-11 capability of a description";
 const CONTROL_CONTEXT: &str = "weir 2026-11 control token";
+const JOB_CONTEXT: &[u8] = b"weir 2026-11 control token of a job";
 const FILE_VERSION: u32 = 1;
 
 /// The powers of a bearer beyond its own files.
@@ -212,6 +213,16 @@ impl SiteKey {
         blake3::Hash::from_bytes(blake3::derive_key(CONTROL_CONTEXT, &self.root)).to_hex().to_string()
     }
 
+    /// The claims of the bearer of a [`Credential::job_token`] of this site that holds at a Unix time.
+    pub fn job_token_claims(&self, token: &str, now_seconds: u64) -> Option<Claims> {
+        let (claims, proof) = token.split_once('.')?;
+        let claims: Claims = serde_json::from_slice(&bytes_of_hex(claims)?).ok()?;
+        let holds = claims.is_well_formed()
+            && (claims.issued_seconds..=claims.expires_seconds).contains(&now_seconds);
+        let expected = job_proof(&self.tag(&claims));
+        (holds && same_bytes(expected.as_bytes(), proof.as_bytes())).then_some(claims)
+    }
+
     fn tag(&self, claims: &Claims) -> [u8; 32] {
         *blake3::keyed_hash(&self.tag_key, &claims.encoded()).as_bytes()
     }
@@ -240,6 +251,14 @@ impl Credential {
     /// Whether `proof` is the answer of a server that holds the site's key.
     pub fn server_is_genuine(&self, client: &Nonce, server: &Nonce, proof: &Proof) -> bool {
         same_bytes(&answer(&self.tag, b"server", client, server), proof)
+    }
+
+    /// The bearer token by which the control API shows the bearer its user's own jobs. It opens nothing else, and the tag
+    /// cannot be found from it.
+    pub fn job_token(&self) -> String {
+        let claims = serde_json::to_vec(&self.claims).unwrap_or_default();
+        let claims: String = claims.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{claims}.{}", job_proof(&self.tag))
     }
 
     /// The text of a credential file.
@@ -285,6 +304,16 @@ fn answer(tag: &[u8; 32], side: &[u8], client: &Nonce, server: &Nonce) -> Proof 
     *hasher.finalize().as_bytes()
 }
 
+fn job_proof(tag: &[u8; 32]) -> String {
+    blake3::keyed_hash(tag, JOB_CONTEXT).to_hex().to_string()
+}
+
+fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.map(byte).collect()
+}
+
 /// Compares without a data-dependent branch.
 fn same_bytes(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len()
@@ -311,6 +340,21 @@ fn first_word(digest: &blake3::Hash) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_of_a_job_shows_its_claims_to_its_own_site_while_it_holds() {
+        let (site, other) = (SiteKey::new([1; 32]), SiteKey::new([2; 32]));
+        let token = site.mint(claims()).job_token();
+        assert_eq!(site.job_token_claims(&token, 1), Some(claims()));
+        assert_eq!(site.job_token_claims(&token, 3), None, "it has expired");
+        assert_eq!(other.job_token_claims(&token, 1), None);
+        let root = site.mint(Claims { uid: 0, ..claims() }).job_token();
+        let (forged, proof) = (root.split('.').next().unwrap(), token.split('.').nth(1).unwrap());
+        assert_eq!(site.job_token_claims(&format!("{forged}.{proof}"), 1), None, "another user's claims");
+        for text in ["", ".", "zz.00", "7b7d.", &site.control_token()] {
+            assert_eq!(site.job_token_claims(text, 1), None, "{text}");
+        }
+    }
 
     fn claims() -> Claims {
         Claims {

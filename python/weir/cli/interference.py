@@ -11,6 +11,7 @@ import click
 from weir.cli.errors import CommandError
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
+from weir.cli.windows import collect, record
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
@@ -171,3 +172,7 @@ def _needed() -> None:
     for name in ("lightgbm", "msgspec", "numpy", "pyarrow", "scipy", "sklearn"):
         if find_spec(name) is None:
             raise CommandError(f"{name} is not installed", hint=install_command("interference"))
+
+
+interference.add_command(collect)
+interference.add_command(record)

@@ -30,6 +30,7 @@ from weir.store.answers import (
 )
 from weir.store.decoding import DecodingError, decode, encode
 from weir.store.errors import AnswerError, NotYetError, SilentServerError, StoreError
+from weir.store.observations import Windows
 
 TIMEOUT_SECONDS = 5.0
 """Longest time until a server answers: its control API answers beside the data path."""
@@ -54,7 +55,7 @@ class Request(Generic[Answer]):
     method: Literal["GET", "PUT"]
     path: str
     """Path of the request. `{target}` stands for the name of a target, `{server}` for the number of a server, `{part}`
-    for `PART/PARTS`, and `{inos}` for `INO,...`."""
+    for `PART/PARTS`, `{inos}` for `INO,...`, and `{after}` for the number of a window."""
     answer: type[Answer]
     meaning: str
     body: type | None = None
@@ -118,6 +119,13 @@ INVENTORY = Request(
     is_private=True,
 )
 PLACES = Request("GET", "/v1/places/{inos}", Places, "Shows the paths of inodes.", is_private=True)
+WINDOWS = Request(
+    "GET",
+    "/v1/windows/{after}",
+    Windows,
+    "Shows the work of devices and jobs in the windows that ended last.",
+    is_private=True,
+)
 REQUESTS: tuple[Request[Any], ...] = (
     STATUS,
     JOBS,
@@ -129,6 +137,7 @@ REQUESTS: tuple[Request[Any], ...] = (
     SET_QUOTA,
     INVENTORY,
     PLACES,
+    WINDOWS,
     SET_SPEED,
     ADD_SERVER,
     SET_SERVER_STATE,
@@ -262,6 +271,19 @@ class Server:
         """
         return self.ask(PLACES, target=",".join(map(str, inos)), token=token).places
 
+    def windows(self, after: int, token: str) -> Windows:
+        """Ask for the windows that ended last.
+
+        Args:
+            after: Number of a window; those up to it are left out.
+            token: Token of the site's key, or that of a credential (`weir._core.job_token`), which shows the jobs of
+                the credential's user.
+
+        Returns:
+            The windows that the server still has.
+        """
+        return self.ask(WINDOWS, target=str(after), token=token)
+
     def set_speed(self, target: str, speed: WantedSpeed, token: str) -> None:
         """Emulate a speed on a target, until the server is started again.
 
@@ -324,7 +346,7 @@ class Server:
 
         Args:
             request: Kind of the request.
-            target: Name of the target, part or inodes in the request's path, if the path has one of them.
+            target: Name of the target, part, inodes or window in the request's path, if the path has one of them.
             server: Number of the server in the request's path, if the path has one.
             body: Body of the request, of the request's type.
             token: Token of the site's key, which proves that the sender knows the key.
@@ -338,7 +360,7 @@ class Server:
             SilentServerError: The server does not answer.
             StoreError: The server refuses.
         """
-        path = request.path.format(target=target, server=server, part=target, inos=target)
+        path = request.path.format(target=target, server=server, part=target, inos=target, after=target)
         document = self._send(request.method, path, body, token)
         try:
             return decode(request.answer, document)

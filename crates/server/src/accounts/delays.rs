@@ -4,6 +4,7 @@
 //! by that part of the time that the other received. Time is kept by name for the jobs that received most, and as a sum
 //! for all others, so no job is named with more time than it received.
 
+use serde::Serialize;
 use std::collections::HashMap;
 use weir_fairshare::Nanos;
 use weir_wire::JobId;
@@ -31,6 +32,14 @@ pub(crate) struct Receivers {
     /// By ascending job.
     named: Vec<(JobId, f64)>,
     others: f64,
+}
+
+/// The delay of a job by all jobs of one name and user.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct WaitedForLine {
+    pub(crate) job: String,
+    pub(crate) user: String,
+    pub(crate) seconds: f64,
 }
 
 impl Receivers {

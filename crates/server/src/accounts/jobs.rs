@@ -1,6 +1,8 @@
 //! The job table: the jobs that have been here, their work, and the device time that they were owed and received.
 
-use crate::accounts::delays::{Delays, Receivers};
+use crate::accounts::delays::{Delays, Receivers, WaitedForLine};
+use crate::accounts::device_account::{Accounted, DeviceAccount, DeviceLine, Interval};
+use crate::accounts::observed::{Kind, Observed, ObservedLine, ObservedOf};
 use crate::accounts::waits::{WaitSummary, Waits};
 use crate::clock::seconds;
 use serde::Serialize;
@@ -15,9 +17,6 @@ const RETIREMENT: Nanos = Nanos::from_millis(600_000);
 const JOBS_MAX: usize = 20_000;
 /// Jobs by name in the list of the delays of a job; the server knows some more, and the rest as a sum.
 const WAITED_FOR_SHOWN: usize = 8;
-
-/// A share that moves by no more than this is the same share: half a point.
-const STEADY_SHARE: f64 = 0.005;
 
 /// Encoded bytes of a job's report beside its names, at most.
 const REPORT_FIXED_BYTES: usize = 64;
@@ -54,37 +53,6 @@ pub(crate) struct Job {
     owed: f64,
     received: f64,
     active: bool,
-}
-
-/// A job's account with one device.
-#[derive(Debug, Default)]
-struct DeviceAccount {
-    device: usize,
-    spent: Nanos,
-    /// Share that the policy owed it when the device was accounted at `owed_at`; none where the policy owes nobody anything.
-    owed: Option<f64>,
-    owed_at: Nanos,
-    /// The share from which it has not moved away by `STEADY_SHARE` since `steady_since`.
-    steady: Option<f64>,
-    steady_since: Nanos,
-    /// Time with requests queued there, as of the same moment.
-    backlogged: Nanos,
-}
-
-/// The work of a device between two moments.
-pub(crate) struct Interval<'a> {
-    pub(crate) began: Nanos,
-    pub(crate) ended: Nanos,
-    /// The device's accounts at its end.
-    pub(crate) shares: &'a [JobShare],
-    /// Device time that each job received.
-    pub(crate) received: &'a HashMap<JobId, Nanos>,
-}
-
-/// The name of a device, and the last moment at which it was accounted.
-pub(crate) struct Accounted {
-    pub(crate) device: String,
-    pub(crate) at: Nanos,
 }
 
 /// One line of `weir jobs`.
@@ -139,26 +107,6 @@ pub(crate) struct ShownJob {
     pub(crate) waits: Arc<WaitSummary>,
 }
 
-/// The delay of a job by all jobs of one name and user.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct WaitedForLine {
-    pub(crate) job: String,
-    pub(crate) user: String,
-    pub(crate) seconds: f64,
-}
-
-/// A job's account with one device.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct DeviceLine {
-    pub(crate) device: String,
-    /// Share of its time that the policy owes the job now: 0 while the job is not active there, and none where the policy
-    /// owes nobody anything.
-    pub(crate) share_owed: Option<f64>,
-    /// Time for which the policy has owed it this share, give or take `STEADY_SHARE`.
-    pub(crate) share_owed_for_seconds: f64,
-    pub(crate) device_seconds: f64,
-}
-
 /// The jobs of one server.
 #[derive(Default)]
 pub(crate) struct Jobs {
@@ -181,9 +129,8 @@ impl Jobs {
 
     /// The number of the metadata device grew to this one.
     pub(crate) fn renumber_metadata(&mut self, metadata: usize) {
-        let devices = self.jobs.values_mut().filter_map(|job| job.devices.last_mut());
-        for device in devices.filter(|device| device.device + 1 == metadata) {
-            device.device = metadata;
+        for device in self.jobs.values_mut().filter_map(|job| job.devices.last_mut()) {
+            device.renumber_metadata(metadata);
         }
     }
 
@@ -210,8 +157,10 @@ impl Jobs {
             }
             job.received += own;
             job.active |= share.active;
-            let queued_part = job.device_account(device).note(share, interval);
+            let account = job.device_account(device);
+            let queued_part = account.note(share, interval);
             if queued_part > 0.0 {
+                account.observed().wait(id, own, queued_part, &receivers);
                 job.delays.add(id, own, queued_part, &receivers);
             }
         }
@@ -254,13 +203,13 @@ impl Jobs {
         let waits = self.jobs.get_mut(&id)?.waits.summary();
         let job = self.jobs.get(&id)?;
         let devices = job.devices.iter().map(|device| device.line(accounted)).collect();
-        let line = JobLine { devices, ..job.line(id, now, &waits, self.waited_for(job)) };
+        let line = JobLine { devices, ..job.line(id, now, &waits, self.waited_for(&job.delays)) };
         Some(ShownJob { line, waits })
     }
 
     /// The delays of a job, the greatest first, and the sum of the delays that are not shown or whose jobs are not known any more.
-    fn waited_for(&self, job: &Job) -> (Vec<WaitedForLine>, f64) {
-        let (greatest, mut others) = job.delays.greatest(WAITED_FOR_SHOWN);
+    fn waited_for(&self, delays: &Delays) -> (Vec<WaitedForLine>, f64) {
+        let (greatest, mut others) = delays.greatest(WAITED_FOR_SHOWN);
         let mut lines: Vec<WaitedForLine> = Vec::with_capacity(greatest.len());
         for (id, seconds) in greatest {
             let Some(other) = self.jobs.get(&id) else {
@@ -277,6 +226,33 @@ impl Jobs {
         }
         lines.sort_by(|left, right| right.seconds.total_cmp(&left.seconds));
         (lines, others)
+    }
+
+    /// Takes the work and the waits of every job on every device since the last call: at most `count` lines, those with the
+    /// most time in progress or waited; answers the number of the others, too.
+    pub(crate) fn take_observed(&mut self, count: usize) -> (Vec<ObservedLine>, usize) {
+        let mut taken: Vec<(JobId, usize, Observed)> = Vec::new();
+        for (&id, job) in &mut self.jobs {
+            let observed = job
+                .devices
+                .iter_mut()
+                .filter_map(|account| Some((account.device(), account.take_observed()?)));
+            taken.extend(observed.map(|(device, observed)| (id, device, observed)));
+        }
+        let left_out = taken.len().saturating_sub(count);
+        if left_out > 0 {
+            taken.select_nth_unstable_by(count, |left, right| right.2.weight().total_cmp(&left.2.weight()));
+            taken.truncate(count);
+        }
+        let line = |(id, device, observed): &(JobId, usize, Observed)| {
+            let job = self.jobs.get(id)?;
+            let of =
+                ObservedOf { job: job.name.clone(), user: job.user.clone(), uid: job.uid, device: *device };
+            Some(observed.line(of, self.waited_for(observed.delays())))
+        };
+        let mut lines: Vec<ObservedLine> = taken.iter().filter_map(line).collect();
+        lines.sort_by(|left, right| left.order().cmp(&right.order()));
+        (lines, left_out)
     }
 
     /// The jobs that are not retired, for other servers; where the table does not fit one frame, without the jobs that do nothing
@@ -347,11 +323,20 @@ impl Job {
         self.charged = self.charged + dispatch.cost;
     }
 
-    /// A request was served, which read and wrote so many bytes.
-    pub(crate) fn count(&mut self, bytes_read: u64, bytes_written: u64) {
+    /// A device served a request of the job with so many bytes, so long after its arrival.
+    pub(crate) fn count(&mut self, device: usize, kind: Kind, bytes: u64, took: Nanos) {
         self.operations += 1;
-        self.bytes_read += bytes_read;
-        self.bytes_written += bytes_written;
+        match kind {
+            Kind::Read => self.bytes_read += bytes,
+            Kind::Write => self.bytes_written += bytes,
+            _ => {}
+        }
+        self.device_account(device).observed().complete(kind, bytes, took);
+    }
+
+    /// The job closed a file, which no device serves.
+    pub(crate) fn count_close(&mut self, metadata: usize) {
+        self.device_account(metadata).observed().complete(Kind::Close, 0, Nanos::ZERO);
     }
 
     /// The job gave a sign of life.
@@ -375,11 +360,11 @@ impl Job {
     pub(crate) fn spend(&mut self, device: usize, actual: Nanos) {
         self.device = self.device + actual;
         let account = self.device_account(device);
-        account.spent = account.spent + actual;
+        account.spend(actual);
     }
 
     fn device_account(&mut self, device: usize) -> &mut DeviceAccount {
-        let found = self.devices.binary_search_by_key(&device, |account| account.device);
+        let found = self.devices.binary_search_by_key(&device, DeviceAccount::device);
         let index = found.unwrap_or_else(|index| {
             self.devices.insert(index, DeviceAccount::new(device));
             index
@@ -439,48 +424,6 @@ impl Job {
     }
 }
 
-impl DeviceAccount {
-    fn new(device: usize) -> DeviceAccount {
-        DeviceAccount { device, ..DeviceAccount::default() }
-    }
-
-    /// Takes over the device's own account, and answers the part of the interval in which the job had requests
-    /// queued there.
-    fn note(&mut self, share: &JobShare, interval: &Interval<'_>) -> f64 {
-        let queued = share.backlogged.saturating_since(self.backlogged);
-        self.backlogged = share.backlogged;
-        let is_steady = match (share.owed, self.steady) {
-            (Some(owed), Some(steady)) => (owed - steady).abs() <= STEADY_SHARE,
-            (owed, steady) => owed == steady,
-        };
-        let was_active_until_now = self.owed_at == interval.began;
-        if !(was_active_until_now && is_steady) {
-            (self.steady, self.steady_since) = (share.owed, interval.ended);
-        }
-        (self.owed, self.owed_at) = (share.owed, interval.ended);
-        let length = interval.ended.saturating_since(interval.began);
-        if length == Nanos::ZERO {
-            return 0.0;
-        }
-        (queued.0 as f64 / length.0 as f64).min(1.0)
-    }
-
-    fn line(&self, accounted: &[Accounted]) -> DeviceLine {
-        let device = accounted.get(self.device);
-        let is_current = device.is_some_and(|device| device.at == self.owed_at);
-        let (owed, since) = match is_current {
-            true => (self.owed, self.steady_since),
-            false => (self.owed.map(|_| 0.0), self.owed_at),
-        };
-        DeviceLine {
-            device: device.map_or_else(String::new, |device| device.device.clone()),
-            share_owed: owed,
-            share_owed_for_seconds: device.map_or(0.0, |device| seconds(device.at.saturating_since(since))),
-            device_seconds: seconds(self.spent),
-        }
-    }
-}
-
 /// The attributes of the job of `claims`, for the policy.
 pub(crate) fn attributes(claims: &Claims) -> JobAttributes {
     let Claims { job, user, group, nodes, priority, .. } = claims;
@@ -510,29 +453,6 @@ pub(crate) fn attributes_of(
 mod tests {
     use super::*;
 
-    const MILLI: u64 = 1_000_000;
-
-    /// Notes the owed shares of one job in intervals that end at so many milliseconds; answers its line after the last.
-    fn line_after(account: &mut DeviceAccount, notes: &[(u64, u64, f64)]) -> DeviceLine {
-        for &(began, ended, owed) in notes {
-            let (began, ended) = (Nanos(began * MILLI), Nanos(ended * MILLI));
-            let (charged, backlogged) = (Nanos::ZERO, Nanos::ZERO);
-            let owed = Some(owed);
-            let share = JobShare { job: JobId(1), owed, active: true, queued: 1, charged, backlogged };
-            account.note(&share, &Interval { began, ended, shares: &[], received: &HashMap::new() });
-        }
-        account.line(&[Accounted { device: "0.0".into(), at: account.owed_at }])
-    }
-
-    #[test]
-    fn a_share_is_owed_since_it_last_moved() {
-        let mut account = DeviceAccount::new(0);
-        let first = line_after(&mut account, &[(0, 1, 0.5), (1, 2, 0.502), (2, 4, 0.5)]);
-        assert_eq!((first.share_owed, first.share_owed_for_seconds), (Some(0.5), 0.003));
-        let moved = line_after(&mut account, &[(4, 5, 0.7), (5, 9, 0.7)]);
-        assert_eq!((moved.share_owed, moved.share_owed_for_seconds), (Some(0.7), 0.004));
-    }
-
     fn jobs_of(uids: std::ops::Range<u32>) -> Jobs {
         let mut jobs = Jobs::default();
         for uid in uids {
@@ -557,7 +477,7 @@ mod tests {
 
     #[test]
     fn a_job_that_is_kept_for_a_short_time_leaves_the_devices_with_the_table() {
-        let (mut jobs, kept) = (jobs_of(0..1), Nanos(50 * MILLI));
+        let (mut jobs, kept) = (jobs_of(0..1), Nanos::from_millis(50));
         assert_eq!(jobs.expire(kept + Nanos(1), kept), [weir_testing::claims(0).job_id()]);
         assert_eq!(jobs.ids(), []);
     }
@@ -581,21 +501,5 @@ mod tests {
         oldest.sort();
         assert_eq!(gone, oldest);
         assert_eq!(jobs.ids().len(), JOBS_MAX);
-    }
-
-    #[test]
-    fn a_share_that_creeps_is_another_one_after_half_a_point() {
-        let mut account = DeviceAccount::new(0);
-        let notes: Vec<_> = (0..10).map(|step| (step, step + 1, 0.5 + 0.002 * step as f64)).collect();
-        assert!(line_after(&mut account, &notes).share_owed_for_seconds <= 0.002);
-    }
-
-    #[test]
-    fn a_job_that_was_away_is_owed_its_share_since_it_came_back() {
-        let mut account = DeviceAccount::new(0);
-        let back = line_after(&mut account, &[(0, 1, 0.5), (3, 4, 0.5), (4, 6, 0.5)]);
-        assert_eq!(back.share_owed_for_seconds, 0.002);
-        let away = account.line(&[Accounted { device: "0.0".into(), at: Nanos(7 * MILLI) }]);
-        assert_eq!((away.share_owed, away.share_owed_for_seconds), (Some(0.0), 0.001));
     }
 }

@@ -4,13 +4,17 @@
 //! the devices of a new interval.
 
 pub(crate) mod delays;
+pub(crate) mod device_account;
 pub(crate) mod jobs;
 pub(crate) mod machine;
 pub(crate) mod metrics;
+pub(crate) mod observed;
 pub(crate) mod waits;
+pub(crate) mod windows;
 
 use crate::clock::Clock;
-use jobs::{Interval, Jobs};
+use device_account::Interval;
+use jobs::Jobs;
 use machine::Machine;
 use std::collections::HashMap;
 use weir_device::{Device, Health, Load, Peers, Usual};

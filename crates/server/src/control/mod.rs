@@ -10,6 +10,7 @@ pub(crate) mod showing;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod table;
+pub(crate) mod windows;
 
 use crate::accounts::metrics;
 use crate::config::{ServerConfig, SpeedConfig, TargetConfig};
@@ -27,7 +28,7 @@ use std::time::Duration;
 use table::Table;
 use weir_fairshare::{Algorithm, Policy};
 use weir_placement::{AllocatorName, ServerId, TargetId};
-use weir_wire::TargetState;
+use weir_wire::{SiteKey, TargetState};
 
 /// How long the event loop may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
@@ -42,6 +43,7 @@ const SERVER_PATH: &str = "/v1/servers/";
 /// The way to the event loop: questions there, snapshots back.
 struct Desk {
     token: String,
+    key: SiteKey,
     events: Events,
     boards: Arc<Boards>,
 }
@@ -82,12 +84,12 @@ struct Failure {
 pub(crate) fn start(
     address: &str,
     ports: Option<&Ports>,
-    token: String,
+    key: SiteKey,
     events: Events,
     boards: Arc<Boards>,
     callers_max: usize,
 ) -> Result<std::net::SocketAddr, ServerError> {
-    let desk = Desk { token, events, boards };
+    let desk = Desk { token: key.control_token(), key, events, boards };
     crate::ports::listen(address, ports)
         .and_then(|listener| http::serve(listener, callers_max, move |request| respond(request, &desk)))
         .map_err(|source| ServerError::Listen { address: address.to_string(), source })
@@ -114,13 +116,14 @@ fn respond(request: &Request, desk: &Desk) -> Response {
         ("PUT", path) if path.starts_with(TARGET_PATH) => change_target(request, desk),
         ("GET", "/v1/quotas") => quotas::show(request, desk),
         ("PUT", "/v1/quotas") => quotas::set(request, desk),
+        ("GET", path) if path.starts_with(windows::PATH) => windows::show(request, desk),
         ("GET", path) if path.starts_with(inventory::PATH) => inventory::show(request, desk),
         ("GET", path) if path.starts_with(inventory::PLACES_PATH) => inventory::show_places(request, desk),
         _ => json(
             404,
             &failure(
                 "no such resource",
-                "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator, /v1/quotas or /metrics",
+                "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator, /v1/quotas, /v1/windows/0 or /metrics",
             ),
         ),
     };

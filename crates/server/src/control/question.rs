@@ -1,12 +1,13 @@
 //! Questions of the control API to the event loop.
 
+use crate::accounts::windows::Window;
 use crate::config::{ServerConfig, TargetConfig};
 use crate::namespace::{FileEntry, PlaceEntry, QuotaLine};
 use crate::storage::Dir;
 use std::collections::HashSet;
 use std::sync::mpsc::SyncSender;
 use std::sync::Arc;
-use weir_fairshare::{Algorithm, DeviceSpeed, Policy, Sharing, SharingError};
+use weir_fairshare::{Algorithm, DeviceSpeed, Nanos, Policy, Sharing, SharingError};
 use weir_placement::{AllocatorName, ServerId, TargetId};
 use weir_wire::quota::TooManyLimits;
 use weir_wire::{Ino, QuotaLimits, QuotaOwner, QuotaTable, TargetState};
@@ -69,6 +70,14 @@ pub(crate) struct Quotas {
     pub(crate) table: QuotaTable,
 }
 
+/// The windows of this server.
+pub(crate) struct Observed {
+    pub(crate) server: u16,
+    pub(crate) boot: String,
+    pub(crate) length: Nanos,
+    pub(crate) windows: Vec<Arc<Window>>,
+}
+
 /// The objects of one target, or the directory that holds them.
 pub(crate) enum Objects {
     Here(Vec<(Ino, u64)>),
@@ -93,6 +102,8 @@ pub(crate) enum Question {
     Places(HashSet<Ino>, SyncSender<Vec<PlaceEntry>>),
     /// The owners here, and the limits.
     Quotas(SyncSender<Quotas>),
+    /// The windows after this number.
+    Windows(u64, SyncSender<Observed>),
     /// Other limits of an owner; absent ones leave it to those of its kind.
     SetQuota(QuotaOwner, Option<QuotaLimits>, SyncSender<Result<(), NotDecided>>),
     /// Another emulated speed of a target, or none; false where there is no such target.

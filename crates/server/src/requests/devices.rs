@@ -1,6 +1,7 @@
 //! The devices of a server, and the turns of requests at them.
 
 use super::request::InHand;
+use crate::accounts::observed::Kind;
 use crate::accounts::Accounts;
 use crate::clock::Clock;
 use crate::config::{ServerConfig, SpeedConfig};
@@ -8,7 +9,7 @@ use crate::requests::request::Token;
 use crate::storage::Dir;
 use std::collections::HashMap;
 use std::sync::Arc;
-use weir_device::{Device, Work};
+use weir_device::{Activity, Device, Statistics, Work};
 use weir_fairshare::{
     Algorithm, DeviceSpeed, Direction, Dispatch, JobAttributes, JobId, Nanos, Policy, Portions, Sharing,
     SharingError,
@@ -21,6 +22,8 @@ const SYNC: Work = Work { direction: Direction::Write, bytes: 0 };
 /// One device for each target, and the metadata device last.
 pub(crate) struct Devices {
     devices: Vec<Device>,
+    /// One for each device.
+    activities: Vec<Activity>,
     sharing: Sharing,
     syncs: Syncs,
     /// The device that is served next.
@@ -58,7 +61,8 @@ impl Devices {
         devices.push(Device::new(&sharing, metadata_speed, !boot));
         let device = Device::new(&Sharing::of(sharing.policy().clone()), None, 0);
         let syncs = Syncs { device, waiting: HashMap::new() };
-        Devices { devices, sharing, syncs, next: 0, is_unserved: false, was_busy: false }
+        let activities = vec![Activity::default(); devices.len()];
+        Devices { devices, activities, sharing, syncs, next: 0, is_unserved: false, was_busy: false }
     }
 
     /// Takes in the device of one more target: the number of the metadata device grows by one. The caller renumbers it in
@@ -67,6 +71,7 @@ impl Devices {
         let index = self.metadata();
         let device = Device::new(&self.sharing, speed.map(SpeedConfig::device_speed), boot ^ index as u64);
         self.devices.insert(index, device);
+        self.activities.insert(index, Activity::default());
     }
 
     /// All devices.
@@ -96,6 +101,7 @@ impl Devices {
 
     /// Frees the slot of a turn without a request.
     pub(crate) fn withdraw(&mut self, device: usize, dispatch: &Dispatch, now: Nanos) {
+        self.count_time(device, now);
         let nothing = Work { direction: Direction::Read, bytes: 0 };
         self.devices[device].interrupt(dispatch, nothing, (Nanos::ZERO, None), now);
     }
@@ -113,8 +119,9 @@ impl Devices {
     }
 
     /// Queues a request at its device, for all that is left to do; false where the device does not take it.
-    pub(crate) fn enqueue(&mut self, number: usize, request: &InHand) -> bool {
+    pub(crate) fn enqueue(&mut self, number: usize, request: &InHand, now: Nanos) -> bool {
         let Some(account) = &request.account else { return false };
+        self.count_time(account.device(), now);
         let mut work = account.work();
         if account.is_begun() {
             work.bytes = request.arrival.left() as u64;
@@ -127,9 +134,11 @@ impl Devices {
     }
 
     /// Takes a request out of its queue; false where it is not queued any more.
-    pub(crate) fn cancel(&mut self, number: usize, request: &InHand) -> bool {
+    pub(crate) fn cancel(&mut self, number: usize, request: &InHand, now: Nanos) -> bool {
         let job = request.sender.acting.attributes.job;
-        request.device().is_some_and(|device| self.devices[device].cancel(job, number as u64))
+        let Some(device) = request.device() else { return false };
+        self.count_time(device, now);
+        self.devices[device].cancel(job, number as u64)
     }
 
     /// A request has its turn and its slot.
@@ -148,6 +157,7 @@ impl Devices {
     pub(crate) fn interrupt(&mut self, request: &mut InHand, accounts: &mut Accounts, now: Nanos) -> bool {
         let Some(account) = &mut request.account else { return false };
         let device = account.device();
+        self.count_time(device, now);
         let Some(spent) = account.interrupt(&mut self.devices[device], now) else { return false };
         if let Some(job) = accounts.jobs().job_mut(request.sender.acting.job) {
             job.spend(device, spent);
@@ -160,18 +170,34 @@ impl Devices {
     pub(crate) fn complete(&mut self, request: &mut InHand, accounts: &mut Accounts, clock: &Clock) {
         let Some(account) = &mut request.account else { return };
         let index = account.device();
+        let right_now = clock.right_now();
+        self.count_time(index, clock.now());
         let device = &mut self.devices[index];
-        let Some(spent) = account.complete(device, clock.now(), clock.right_now()) else { return };
+        let Some(spent) = account.complete(device, clock.now(), right_now) else { return };
+        let (work, took) = (account.work(), right_now.saturating_since(request.arrived()));
+        self.activities[index].complete(work.direction, work.bytes, took);
         self.was_busy = true;
         accounts.account_if_due(index, device, clock);
-        let bytes = account.work().bytes;
         let Some(job) = accounts.jobs().job_mut(request.sender.acting.job) else { return };
         job.spend(index, spent);
-        match request.request {
-            Request::Read { .. } => job.count(bytes, 0),
-            Request::Write { .. } | Request::Append { .. } => job.count(0, bytes),
-            _ => job.count(0, 0),
+        job.count(index, kind_of(&request.request), work.bytes, took);
+    }
+
+    /// Counts the time of the requests in progress, before their number changes.
+    fn count_time(&mut self, device: usize, now: Nanos) {
+        self.activities[device].count_time(self.devices[device].in_progress(), now);
+    }
+
+    /// Takes a sample of every device.
+    pub(crate) fn sample(&mut self, now: Nanos) {
+        for (activity, device) in self.activities.iter_mut().zip(&self.devices) {
+            activity.sample(device.in_progress(), device.busy(), now);
         }
+    }
+
+    /// Ends the window of every device.
+    pub(crate) fn reduce(&mut self) -> Vec<Statistics> {
+        self.activities.iter_mut().map(Activity::reduce).collect()
     }
 
     /// Begins to serve the devices in this turn of the loop.
@@ -274,5 +300,25 @@ impl Devices {
     /// A synchronisation ended, and took so long.
     pub(crate) fn end_sync(&mut self, dispatch: &Dispatch, service: Nanos, now: Nanos) {
         self.syncs.device.complete(dispatch, SYNC, (service, None), now);
+    }
+}
+
+/// The kind of a request, for the counts of its job.
+fn kind_of(request: &Request) -> Kind {
+    match request {
+        Request::Read { .. } => Kind::Read,
+        Request::Write { .. } | Request::Append { .. } => Kind::Write,
+        Request::Attributes { .. }
+        | Request::Layout { .. }
+        | Request::Access { .. }
+        | Request::ReadLink { .. }
+        | Request::XattrGet { .. }
+        | Request::XattrList { .. } => Kind::Stat,
+        Request::Open { .. } => Kind::Open,
+        Request::List { .. } => Kind::List,
+        Request::Make { .. } | Request::Symlink { .. } | Request::Link { .. } => Kind::Make,
+        Request::Unlink { .. } => Kind::Remove,
+        Request::Rename { .. } => Kind::Rename,
+        _ => Kind::Change,
     }
 }

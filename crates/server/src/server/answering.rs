@@ -80,7 +80,7 @@ impl Server {
         let outcome = Outcome::failed(errno::EIO);
         match stage {
             Stage::Receiving => return self.finish(token, outcome),
-            Stage::Queued => _ = self.devices.cancel(number, &self.requests[&token]),
+            Stage::Queued => _ = self.devices.cancel(number, &self.requests[&token], self.clock.now()),
             _ => {}
         }
         self.reply(token, outcome);

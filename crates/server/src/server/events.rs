@@ -194,6 +194,7 @@ impl Server {
             Question::Files(inos, answer) => _ = answer.try_send(self.namespace.file_entries(&inos)),
             Question::Places(inos, answer) => _ = answer.try_send(self.namespace.places(&inos)),
             Question::Quotas(answer) => _ = answer.try_send(self.quotas()),
+            Question::Windows(after, answer) => _ = answer.try_send(self.observed(after)),
             Question::SetQuota(owner, limits, answer) => {
                 let _ = answer.try_send(self.decide_quota(owner, limits));
             }

@@ -29,6 +29,10 @@ impl Server {
                     let answers = self.locks.close(ino, handle);
                     self.answer_locks(answers);
                 }
+                let (job, metadata) = (self.requests[&token].sender.acting.job, self.devices.metadata());
+                if let Some(job) = self.accounts.jobs().job_mut(job) {
+                    job.count_close(metadata);
+                }
                 return self.execute_namespace(token);
             }
             Request::Reclaim { handles } => self.namespace.reclaim(&in_hand.caller(), &handles),

@@ -20,6 +20,7 @@
 //! | `clients` | the holdings of clients that are gone |
 //! | `pages`, `locks` | kernel pages, locks and append turns |
 //! | `waiting` | a request that waits for an intent, and the end of its service |
+//! | `observing` | the ends of windows |
 //! | `showing`, `exchange` | reports to the control API and to other servers |
 //! | `agreement` | settings of the whole store |
 //! | `retirement` | the retirement of this server |
@@ -47,6 +48,7 @@ mod immediate;
 mod locks;
 mod membership;
 mod metadata;
+mod observing;
 mod pages;
 mod placement;
 mod questions;
@@ -62,6 +64,7 @@ mod vacancy;
 mod visits;
 mod waiting;
 
+use crate::accounts::windows::Windows;
 use crate::accounts::Accounts;
 use crate::clock::Clock;
 use crate::config::ClusterConfig;
@@ -110,6 +113,7 @@ pub(crate) struct Server {
     errands: Errands,
     peers: Peers,
     accounts: Accounts,
+    windows: Windows,
     notices: Notices,
     showing: Showing,
     leaving: Leaving,
@@ -188,6 +192,7 @@ impl Server {
             errands: Errands::start(events)?,
             peers: Peers::new(id, boot, clock.started_milliseconds(), lambda, agreement),
             accounts: Accounts::new(targets.len()),
+            windows: Windows::new(Nanos::from(config.window), config.windows_kept, clock.started()),
             notices: Notices::default(),
             showing: Showing::default(),
             targets,

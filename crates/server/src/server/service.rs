@@ -32,7 +32,7 @@ impl Server {
 
     /// Queues a request at its device, for all that is left to do.
     pub(super) fn enqueue(&mut self, token: Token) {
-        if self.devices.enqueue(token.number(), &self.requests[&token]) {
+        if self.devices.enqueue(token.number(), &self.requests[&token], self.clock.now()) {
             self.requests.park(token, Stage::Queued);
         } else {
             self.answer_unserved(token, Reply::Failed(errno::EAGAIN));

@@ -1,9 +1,9 @@
 //! The server as the control API shows it.
 
 use super::Server;
-use crate::accounts::jobs::Accounted;
+use crate::accounts::device_account::Accounted;
 use crate::clock::seconds;
-use crate::control::question::Objects;
+use crate::control::question::{Objects, Observed};
 use crate::control::snapshot::Snapshot;
 use crate::control::status::{
     CostStatus, DeviceStatus, DirectionCost, LeavingStatus, SpeedStatus, Status, TargetStatus,
@@ -42,12 +42,8 @@ impl Server {
 
     /// The devices, and the last moment at which each was accounted.
     fn accounted(&self) -> Vec<Accounted> {
-        let name = |index: usize| match self.targets.get(index) {
-            Some(_) => self.site.target(index).to_string(),
-            None => format!("{}.metadata", self.site.id),
-        };
         let accounted = self.accounts.accounted().enumerate();
-        accounted.map(|(index, at)| Accounted { device: name(index), at }).collect()
+        accounted.map(|(index, at)| Accounted { device: self.device_name(index), at }).collect()
     }
 
     fn status(&self) -> Status {
@@ -100,6 +96,16 @@ impl Server {
             placements: self.placements(),
             peers: self.peers.status(now),
             reports_ignored: self.peers.reports_ignored(),
+        }
+    }
+
+    /// The windows after a number.
+    pub(super) fn observed(&self, after: u64) -> Observed {
+        Observed {
+            server: self.site.id.0,
+            boot: format!("{:016x}", self.site.boot),
+            length: self.windows.length(),
+            windows: self.windows.after(after),
         }
     }
 

@@ -1,0 +1,358 @@
+"""Collection of a labelled data set: the runs of a plan on stores of their own, one after the other.
+
+A run that is complete has a file `done.json`, so a collection that was ended goes on where it stopped.
+"""
+
+import contextlib
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weir.interference import labels as labelling
+from weir.interference.collector import Collector, JobWindow, joined
+from weir.interference.errors import InterferenceError
+from weir.interference.plan import Case, Loaded, Program, cases
+
+if TYPE_CHECKING:
+    from weir.store import Store
+
+_TARGET = "target"
+"""Name of the target's job."""
+_PREFIX = "/weir"
+_POLL_SECONDS = 0.25
+_WINDOWS_SECONDS_MAX = 150.0
+"""Longest time until the servers have told a window: two windows of the greatest length, and patience."""
+_FAILURES_MAX = 3
+"""Times that one instance of an interferer may fail."""
+_GRACE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came of one run."""
+
+    name: str
+    target: str
+    interferer: str
+    instances: int
+    windows: int
+    """Labelled windows; of the reference all."""
+    dropped: int
+    """Windows without a match."""
+    label: float | None
+    """Mean label."""
+    truth: float | None
+    """Mean truth of the store in the same windows."""
+    agreement: float | None
+    """Part of the windows whose label and truth are both below 2, or both not."""
+    labelled_by: str
+    """`operations`, or `store` for a command, which tells no times of its operations."""
+    notices: tuple[str, ...]
+    """Losses of the collector."""
+
+
+def collect(loaded: Loaded, folder: Path, tell: Callable[[str], None]) -> list[Run]:
+    """Carry out the runs of a plan that are not complete, and describe the data set.
+
+    Args:
+        loaded: The plan.
+        folder: Folder of the data set.
+        tell: Takes a line about each run.
+
+    Returns:
+        All runs of the plan.
+
+    Raises:
+        InterferenceError: The folder has the data of another plan, or a program fails.
+        StoreError: A store does not come up.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _claim(folder, loaded)
+    runs: list[Run] = []
+    for case in cases(loaded.plan):
+        done = folder / "runs" / case.name / "done.json"
+        if not done.exists():
+            tell(f"{case.name}: {case.instances} instances of {case.interferer.name if case.interferer else 'nothing'}")
+            run = _carry_out(loaded, case, folder)
+            unfinished = done.with_suffix(".unfinished")
+            unfinished.write_text(json.dumps(asdict(run)))
+            unfinished.replace(done)
+        document = json.loads(done.read_text())
+        runs.append(Run(**{**document, "notices": tuple(document["notices"])}))
+    (folder / "README.md").write_text(_card(loaded, runs))
+    return runs
+
+
+def _claim(folder: Path, loaded: Loaded) -> None:
+    """Refuse a folder with the data of another plan."""
+    mark = folder / "plan.json"
+    if mark.exists():
+        if json.loads(mark.read_text()).get("digest") != loaded.digest:
+            raise InterferenceError(
+                f"{folder} has the data of another plan", hint="give another folder, or the plan as it was"
+            )
+        return
+    if any(folder.iterdir()):
+        raise InterferenceError(f"{folder} is not empty", hint="give a new folder")
+    mark.write_text(json.dumps({"digest": loaded.digest}))
+    (folder / "cluster.toml").write_text(loaded.store)
+
+
+def _carry_out(loaded: Loaded, case: Case, folder: Path) -> Run:
+    """Do one run, and keep its windows."""
+    import weir.store
+
+    own = folder / "runs" / case.name
+    data = folder / "windows" / f"run={case.name}"
+    for part in (own, data):
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+    notices: list[str] = []
+    with weir.store.up(folder / "cluster.toml", mount=False) as store:
+        collector = Collector(lambda: store.servers, store.token(), notices.append)
+        gathered = _gather(store, collector, loaded, case, own)
+    return _labelled(case, gathered, collector.window_seconds, folder, tuple(notices))
+
+
+def _gather(store: "Store", collector: Collector, loaded: Loaded, case: Case, own: Path) -> list[JobWindow]:
+    """Run the target among its interferers, and gather its windows."""
+    found: list[JobWindow] = []
+
+    def look() -> None:
+        collector.poll()
+        for number, window in collector.take():
+            made = joined(number, window, _TARGET, case.name, case.target.name)
+            if made.device_seconds or any(row["client_closes"] for row in made.rows):
+                found.append(made)
+
+    _await(look, collector, 1)
+    with contextlib.ExitStack() as ends:
+        others = [ends.enter_context(other.running()) for other in _interferers(store, case)]
+        command = _command(case.target, f"{_PREFIX}/{_TARGET}", log=own / "operations.csv")
+        _make_folder(store, case.target, f"{_PREFIX}/{_TARGET}")
+        variables = ends.enter_context(store.job(job=_TARGET))
+        with (own / "output.txt").open("wb") as output, _started(command, variables, output) as process:
+            limit = time.monotonic() + loaded.plan.timeout_seconds
+            while process.poll() is None:
+                if time.monotonic() > limit:
+                    raise InterferenceError(f"{case.name} takes longer than {loaded.plan.timeout_seconds} s")
+                look()
+                for other in others:
+                    other.keep_active()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_POLL_SECONDS)
+        if process.returncode:
+            raise InterferenceError(
+                f"the target of {case.name} failed with {process.returncode}", hint=f"see {own / 'output.txt'}"
+            )
+    _await(look, collector, int(time.time() / collector.window_seconds))
+    return found
+
+
+def _await(look: Callable[[], None], collector: Collector, number: int) -> None:
+    """Look until the servers have told a window. They tell none of the one in which they started."""
+    limit = time.monotonic() + _WINDOWS_SECONDS_MAX
+    while True:
+        look()
+        if collector.reached() >= number:
+            return
+        if time.monotonic() > limit:
+            raise InterferenceError(f"the servers tell no window up to {number}", hint="see `weir logs`")
+        time.sleep(_POLL_SECONDS)
+
+
+def _command(program: Program, folder: str, *, log: Path | None = None, is_endless: bool = False) -> list[str]:
+    """The command of a program whose files lie in a folder."""
+    if program.kernel is None:
+        return [part.replace("{folder}", folder) for part in program.command]
+    specification = {
+        "kernel": program.kernel,
+        "folder": folder,
+        "rounds": 0 if is_endless else program.rounds,
+        "pause_seconds": program.pause_seconds,
+        "log": str(log) if log else "",
+    }
+    return [sys.executable, "-m", "weir.interference.kernels", json.dumps(specification)]
+
+
+def _make_folder(store: "Store", program: Program, folder: str) -> None:
+    """Make the folder of a command; a kernel makes its own."""
+    if program.kernel is None:
+        store.run(["mkdir", "-p", folder], check=True)
+
+
+@contextlib.contextmanager
+def _started(command: Sequence[str], variables: dict[str, str], output: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process in a group of its own, which ends with the block."""
+    try:
+        process = subprocess.Popen(
+            command, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    except OSError as error:
+        raise InterferenceError(f"cannot run {command[0]}: {error.strerror}") from error
+    try:
+        yield process
+    finally:
+        _end(process)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process and those that it started."""
+    for sent in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, sent)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_SECONDS)
+            break
+
+
+def _interferers(store: "Store", case: Case) -> list["_Always"]:
+    """The instances of a run's interferer."""
+    if case.interferer is None:
+        return []
+    return [_Always(store, case.interferer, number) for number in range(case.instances)]
+
+
+class _Always:
+    """One instance of an interferer, which is started again whenever it ends."""
+
+    def __init__(self, store: "Store", program: Program, number: int) -> None:
+        self._store = store
+        self._program = program
+        self._job = f"{program.name}-{number}"
+        self._failures = 0
+        self._process: contextlib.ExitStack = contextlib.ExitStack()
+        self._running: subprocess.Popen[bytes] | None = None
+        self._variables: dict[str, str] = {}
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["_Always"]:
+        """The instance, for the length of a block."""
+        folder = f"{_PREFIX}/{self._job}"
+        _make_folder(self._store, self._program, folder)
+        with self._store.job(job=self._job) as self._variables, self._process:
+            self._start()
+            yield self
+
+    def _start(self) -> None:
+        command = _command(self._program, f"{_PREFIX}/{self._job}", is_endless=True)
+        self._running = self._process.enter_context(_started(command, self._variables, subprocess.DEVNULL))
+
+    def keep_active(self) -> None:
+        """Start it again where it has ended.
+
+        Raises:
+            InterferenceError: It fails each time.
+        """
+        if self._running is None or self._running.poll() is None:
+            return
+        self._failures = self._failures + 1 if self._running.returncode else 0
+        if self._failures >= _FAILURES_MAX:
+            raise InterferenceError(f"the interferer {self._job} failed {self._failures} times in a row")
+        self._process.close()
+        self._start()
+
+
+def _labelled(
+    case: Case, gathered: Sequence[JobWindow], window_seconds: float, folder: Path, notices: tuple[str, ...]
+) -> Run:
+    """Label the windows of a run, and write those that have a label."""
+    truths = {
+        window.number: truth
+        for window in gathered
+        if (truth := labelling.truth(window.device_seconds, window.waited_seconds)) is not None
+    }
+    own = folder / "runs" / case.name
+    dropped = 0
+    if case.target.kernel is None:
+        labels, by = dict(truths), "store"
+        dropped = len(gathered) - len(labels)
+    else:
+        by = "operations"
+        reference = folder / "runs" / f"{case.target.name}.alone" / "operations.csv"
+        found = labelling.label(
+            labelling.read_operations(reference), labelling.read_operations(own / "operations.csv"), window_seconds
+        )
+        there = {window.number for window in gathered}
+        labels = {each.window: each.slowdown for each in found.labels if each.window in there}
+        dropped = len(there - labels.keys())
+    kept = [window for window in gathered if window.number in labels]
+    _write(case, kept, labels, truths, folder)
+    both = labels.keys() & truths.keys()
+    return Run(
+        case.name,
+        case.target.name,
+        case.interferer.name if case.interferer else "",
+        case.instances,
+        len(kept),
+        dropped,
+        _mean([labels[each] for each in both]),
+        _mean([truths[each] for each in both]),
+        labelling.agreement(labels, truths) if by == "operations" else None,
+        by,
+        notices,
+    )
+
+
+def _write(
+    case: Case, kept: Sequence[JobWindow], labels: dict[int, float], truths: dict[int, float], folder: Path
+) -> None:
+    """Write the windows, and the labels and waits beside them."""
+    from weir.interference.windows import of_rows, write
+
+    # Every operation of the reference takes its own time, so its label says nothing.
+    slowdowns = {} if case.is_reference else labels
+    rows = [{**row, "slowdown": slowdowns.get(window.number)} for window in kept for row in window.rows]
+    if rows:
+        write(of_rows(rows), folder / "windows" / f"run={case.name}" / "windows.parquet")
+    with (folder / "runs" / case.name / "labels.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("window", "label", "truth", "device_seconds", "waited_seconds", "waited_for"))
+        for window in kept:
+            number = window.number
+            waits = (window.device_seconds, window.waited_seconds, json.dumps(window.waited_for))
+            table.writerow((number, slowdowns.get(number, ""), truths.get(number, ""), *waits))
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _card(loaded: Loaded, runs: Sequence[Run]) -> str:
+    """The description of a data set."""
+    labelled = [run for run in runs if not run.name.endswith(".alone")]
+    windows, dropped = sum(run.windows for run in labelled), sum(run.dropped for run in labelled)
+    lines = [
+        "# A data set of interference",
+        "",
+        f"{windows} labelled windows of {len(labelled)} runs, by `weir interference collect`.",
+        f"{dropped} windows without a match were dropped.",
+        "",
+        "`windows/` has the windows, as `weir interference train` takes them; those of the runs alone have no label.",
+        "`runs/` has the times of each target's operations, and `labels.csv`: the label, the truth of the",
+        "store (device time received and waited for others, over that received), and the jobs waited for. A label by",
+        "`store` is that truth, for a command without times of operations.",
+        "",
+        "| run | windows | dropped | label | truth | same class at 2 | label by | losses |",
+        f"|{8 * '---|'}",
+    ]
+    for run in runs:
+        figures = (_shown(run.label), _shown(run.truth), _shown(run.agreement))
+        losses = "; ".join(run.notices)
+        lines.append(
+            f"| {run.name} | {run.windows} | {run.dropped} | {' | '.join(figures)} | {run.labelled_by} | {losses} |"
+        )
+    return "\n".join([*lines, "", "The store:", "", "```toml", loaded.store.rstrip(), "```", ""])
+
+
+def _shown(figure: float | None) -> str:
+    return "" if figure is None else f"{figure:.2f}"

@@ -1,0 +1,279 @@
+"""The collector: reads the windows of all servers of a store while it runs, and joins them to rows of a data set.
+
+A server that dies, or that joins, loses the open window at most, and a collector that is started again finds the
+windows that the servers still have; each loss is told.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weir.interference.errors import InterferenceError
+
+if TYPE_CHECKING:
+    from weir.store.control import Server
+    from weir.store.observations import ObservedDevice, ObservedJob, Window, Windows
+
+CLIENT_COUNTS = {
+    "client_reads": "reads",
+    "client_writes": "writes",
+    "client_read_bytes": "read_bytes",
+    "client_written_bytes": "written_bytes",
+    "client_stats": "stats",
+    "client_opens": "opens",
+    "client_closes": "closes",
+}
+"""Columns of a job's counts, and the counts of the control API."""
+_REDUCED = (
+    "reads",
+    "writes",
+    "read_sectors",
+    "written_sectors",
+    "read_milliseconds",
+    "write_milliseconds",
+    "in_progress",
+    "busy_milliseconds",
+    "queued_milliseconds",
+)
+"""Counters of a device. No scheduler of a store merges requests, so merged requests are 0."""
+_METADATA = ".metadata"
+PART_WINDOWS = 10
+"""Windows of one file of a run."""
+_WAITING_MAX = 600
+"""Most windows that wait for a server that has not told them yet."""
+
+
+@dataclass
+class _Known:
+    """What was last heard of a server."""
+
+    boot: str
+    last: int
+    is_silent: bool = False
+
+
+@dataclass
+class Collector:
+    """Windows of a store's servers, put together by their numbers.
+
+    Attributes:
+        find: Finds the servers there are now.
+        token: Token of the site's key, or of a job's credential.
+        tell: Takes a line about each loss.
+    """
+
+    find: "Callable[[], Sequence[Server]]"
+    token: str
+    tell: Callable[[str], None]
+    window_seconds: float = 0.0
+    """Length of a window, once a server has told it."""
+    _has_polled: bool = False
+    _known: dict[int, _Known] = field(default_factory=dict)
+    _waiting: "dict[int, list[Window]]" = field(default_factory=dict)
+
+    def poll(self) -> None:
+        """Ask all servers for the windows that ended since the last call."""
+        from weir.store.control import ask_all
+        from weir.store.errors import StoreError
+
+        servers = list(self.find())
+
+        def question(server: "Server") -> "Windows":
+            known = self._known.get(server.number)
+            return server.windows(known.last if known else 0, self.token)
+
+        for server, answer in zip(servers, ask_all(servers, question), strict=True):
+            if isinstance(answer, StoreError):
+                self._note_silence(server.number, answer)
+            else:
+                self._take(server.number, answer)
+        self._has_polled = True
+        while len(self._waiting) > _WAITING_MAX:
+            del self._waiting[min(self._waiting)]
+
+    def _note_silence(self, number: int, error: Exception) -> None:
+        known = self._known.setdefault(number, _Known("", 0))
+        if not known.is_silent:
+            self.tell(f"{error}; its windows are missing from now on, and the open one is lost")
+        known.is_silent = True
+
+    def _take(self, number: int, answer: "Windows") -> None:
+        if self.window_seconds not in (0.0, answer.window_seconds):
+            raise InterferenceError(
+                f"server {number} has windows of {answer.window_seconds} s, and another one of {self.window_seconds} s",
+                hint="all servers of a store need the same `window` in cluster.toml",
+            )
+        self.window_seconds = answer.window_seconds
+        known = self._known.get(number)
+        if known is None and self._has_polled:
+            self.tell(f"server {number} joined: its open window is lost")
+        elif known is not None and known.boot and known.boot != answer.boot:
+            self.tell(f"server {number} was started again: the windows between are lost")
+        elif known is not None and answer.windows and known.last and answer.windows[0].number > known.last + 1:
+            self.tell(f"{answer.windows[0].number - known.last - 1} windows of server {number} are lost")
+        last = answer.windows[-1].number if answer.windows else (known.last if known else 0)
+        self._known[number] = _Known(answer.boot, last)
+        for window in answer.windows:
+            self._waiting.setdefault(window.number, []).append(window)
+
+    def take(self, *, is_end: bool = False) -> "list[tuple[int, list[Window]]]":
+        """Take the windows that every server that answers has told.
+
+        Args:
+            is_end: Whether to take the others, too.
+
+        Returns:
+            The number of each window, and the window at each server, in the order of time.
+        """
+        reached = min((known.last for known in self._known.values() if not known.is_silent), default=0)
+        ready = sorted(number for number in self._waiting if is_end or number <= reached)
+        return [(number, self._waiting.pop(number)) for number in ready]
+
+    def reached(self) -> int:
+        """The last window that every server that answers has told.
+
+        Returns:
+            Its number; 0 before the first.
+        """
+        return min((known.last for known in self._known.values() if not known.is_silent), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class JobWindow:
+    """A job in a window, on all servers."""
+
+    number: int
+    """Number of the window since 1970."""
+    rows: tuple[dict[str, Any], ...]
+    """Rows of a data set: one for each device."""
+    device_seconds: float
+    """Device time that the job received."""
+    waited_seconds: float
+    """Device time that others received while the job had requests queued."""
+    waited_for: dict[str, float]
+    """The same by the names of the others."""
+
+
+def joined(number: int, at_servers: "Iterable[Window]", job: str, run: str, workload: str) -> JobWindow:
+    """Put a window of all servers together for one job.
+
+    Args:
+        number: Number of the window.
+        at_servers: The window at each server.
+        job: Name of the job.
+        run: Name of the run.
+        workload: Name of the workload.
+
+    Returns:
+        The rows, and the waits of the job.
+    """
+    devices: dict[str, ObservedDevice] = {}
+    lines: dict[str, list[ObservedJob]] = {}
+    for window in at_servers:
+        devices.update((device.device, device) for device in window.devices)
+        for line in window.jobs:
+            if line.job == job:
+                lines.setdefault(line.device, []).append(line)
+    own = [line for of_device in lines.values() for line in of_device]
+    shared = {
+        "run": run,
+        "workload": workload,
+        "window": number,
+        "io_seconds": sum(line.request_seconds for line in own),
+        "slowdown": None,
+    }
+    rows = tuple({**shared, **_row(device, lines.get(name, []))} for name, device in sorted(devices.items()))
+    waited: dict[str, float] = {}
+    for line in own:
+        for other in line.waited_for:
+            waited[other.job] = waited.get(other.job, 0.0) + other.seconds
+    waited_seconds = sum(waited.values()) + sum(line.waited_for_others_seconds for line in own)
+    return JobWindow(number, rows, sum(line.device_seconds for line in own), waited_seconds, waited)
+
+
+def _row(device: "ObservedDevice", lines: "Sequence[ObservedJob]") -> dict[str, Any]:
+    """The row of a device, with the counts of the job's lines there."""
+    row: dict[str, Any] = {"server": device.device, "is_metadata": device.device.endswith(_METADATA)}
+    for column, count in CLIENT_COUNTS.items():
+        row[column] = float(sum(getattr(line, count) for line in lines))
+    for counter in _REDUCED:
+        statistic = getattr(device, counter)
+        for kind in ("sum", "mean", "deviation"):
+            row[f"server_{counter}_{kind}"] = getattr(statistic, kind)
+    return row
+
+
+def jobs_of(at_servers: "Iterable[Window]") -> list[str]:
+    """The jobs that did something in a window.
+
+    Args:
+        at_servers: The window at each server.
+
+    Returns:
+        Their names.
+    """
+    return sorted({line.job for window in at_servers for line in window.jobs})
+
+
+class Parts:
+    """The Parquet files of runs below one folder, of which the oldest are removed beyond a size."""
+
+    def __init__(self, folder: Path, bytes_max: int) -> None:
+        """Take a folder for files.
+
+        Args:
+            folder: The folder, which is made.
+            bytes_max: Most bytes of all parts.
+        """
+        self._folder = folder
+        self._bytes_max = bytes_max
+        self._open: dict[str, tuple[Path, list[dict[str, Any]], set[int]]] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, window: JobWindow) -> int:
+        """Keep a window on disk at once.
+
+        Args:
+            window: The window.
+
+        Returns:
+            Number of the parts that were removed to make room.
+        """
+        from weir.interference.windows import of_rows, write
+
+        if not window.rows:
+            return 0
+        run = str(window.rows[0]["run"])
+        path, rows, numbers = self._open.get(run) or (self._part(run, window.number), [], set())
+        rows.extend(window.rows)
+        numbers.add(window.number)
+        path.parent.mkdir(exist_ok=True)
+        unfinished = path.with_suffix(".unfinished")
+        write(of_rows(rows), unfinished)
+        unfinished.replace(path)
+        self._open[run] = (path, rows, numbers)
+        if len(numbers) >= PART_WINDOWS:
+            del self._open[run]
+        return self._remove_oldest()
+
+    def _part(self, run: str, number: int) -> Path:
+        from urllib.parse import quote
+
+        return self._folder / f"run={quote(run, safe='')}" / f"{number:012d}.parquet"
+
+    def _remove_oldest(self) -> int:
+        """Remove the oldest parts beyond the limit, except those that still grow."""
+        growing = {path for path, _, _ in self._open.values()}
+        parts = sorted(self._folder.glob("run=*/*.parquet"), key=lambda path: path.name)
+        sizes = {path: path.stat().st_size for path in parts}
+        total, removed = sum(sizes.values()), 0
+        for path in parts:
+            if total <= self._bytes_max:
+                break
+            if path in growing:
+                continue
+            path.unlink()
+            total -= sizes[path]
+            removed += 1
+        return removed

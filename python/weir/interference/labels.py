@@ -1,0 +1,164 @@
+"""Labels: how much slower the operations of a window were than the same operations without others.
+
+The paper's label (section III-D) is the mean, over a window's operations, of the time with interference over the time
+alone. Beside it stands the truth of the store, which no other system has: the device time that the job received and
+waited for others, over the time that it received.
+"""
+
+import csv
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir.interference.errors import InterferenceError
+
+NOISE_SECONDS = 0.5e-3
+"""Operations that are shorter than this in both runs have no ratio: it would be that of the machine's processors."""
+OPERATIONS_MAX = 10_000_000
+"""Most operations of one run that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of a program."""
+
+    kind: str
+    """Kind of the operation."""
+    place: str
+    """File and place in it."""
+    begin: float
+    """Unix time in seconds."""
+    seconds: float
+    """Time that it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The label of one window."""
+
+    window: int
+    """Number of the window since 1970."""
+    slowdown: float
+    """Mean of the operations' slowdowns."""
+    operations: int
+    """Number of the operations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labels of a run."""
+
+    labels: tuple[Label, ...]
+    """Labels in the order of time."""
+    unmatched_windows: int
+    """Windows with operations of which none has a match: they have no label."""
+    unmatched_operations: int
+    """Operations without a match, or too short for one."""
+
+
+def read_operations(path: Path) -> list[Operation]:
+    """Read the operations that a kernel wrote.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The operations, in their order.
+
+    Raises:
+        InterferenceError: The file cannot be read, or is no such file.
+    """
+    found: list[Operation] = []
+    try:
+        with path.open(newline="") as file:
+            for kind, place, begin, seconds in csv.reader(file):
+                operation = Operation(kind, place, float(begin), float(seconds))
+                if not (0 <= operation.seconds < float("inf") and 0 <= operation.begin < _LATEST):
+                    raise ValueError(f"an operation takes {seconds} s at {begin}")
+                found.append(operation)
+                if len(found) > OPERATIONS_MAX:
+                    raise ValueError(f"it has more than {OPERATIONS_MAX:,} operations")
+    except (OSError, ValueError, csv.Error) as error:
+        raise InterferenceError(f"{path} is no record of operations: {error}") from error
+    return found
+
+
+_LATEST = 1e11
+"""A Unix time beyond all that are meant."""
+
+
+def label(
+    alone: Iterable[Operation],
+    repeated: Iterable[Operation],
+    window_seconds: float,
+    noise_seconds: float = NOISE_SECONDS,
+) -> Labels:
+    """Label the windows of a repeated run by the times of the same operations in a run alone.
+
+    The n-th operation of a kind at a place is the same in both runs. It counts in the window in which it ended.
+
+    Args:
+        alone: Operations of the run without others.
+        repeated: Operations of the run with others.
+        window_seconds: Length of a window.
+        noise_seconds: Operations that are shorter than this in both runs are left out.
+
+    Returns:
+        The labels.
+    """
+    times = {key: operation.seconds for key, operation in _numbered(alone)}
+    ratios: dict[int, list[float]] = defaultdict(list)
+    unmatched = 0
+    for key, operation in _numbered(repeated):
+        window = int((operation.begin + operation.seconds) / window_seconds)
+        of_window = ratios[window]
+        before = times.get(key)
+        if not before or max(before, operation.seconds) < noise_seconds:
+            unmatched += 1
+            continue
+        of_window.append(operation.seconds / before)
+    labels = [Label(window, sum(of) / len(of), len(of)) for window, of in sorted(ratios.items()) if of]
+    return Labels(tuple(labels), len(ratios) - len(labels), unmatched)
+
+
+def _numbered(operations: Iterable[Operation]) -> Iterable[tuple[tuple[str, str, int], Operation]]:
+    """Name each operation by its kind, its place, and the number of those like it before."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for operation in operations:
+        like = (operation.kind, operation.place)
+        yield (*like, seen[like]), operation
+        seen[like] += 1
+
+
+def truth(device_seconds: float, waited_seconds: float) -> float | None:
+    """The slowdown of a window as the store knows it.
+
+    Args:
+        device_seconds: Device time that the job received.
+        waited_seconds: Device time that others received while the job had requests queued.
+
+    Returns:
+        The time with others over the time alone; None where the job received none.
+    """
+    return (device_seconds + waited_seconds) / device_seconds if device_seconds > 0 else None
+
+
+def agreement(labels: Mapping[int, float], truths: Mapping[int, float], bins: Sequence[float] = (2.0,)) -> float | None:
+    """The part of windows that the label and the truth put into the same class.
+
+    Args:
+        labels: Labels by window.
+        truths: Truths by window.
+        bins: Slowdowns at which a class begins.
+
+    Returns:
+        The part, 0 to 1; None where no window has both.
+    """
+    both = labels.keys() & truths.keys()
+    same = [_class(labels[each], bins) == _class(truths[each], bins) for each in both]
+    return sum(same) / len(same) if same else None
+
+
+def _class(slowdown: float, bins: Sequence[float]) -> int:
+    return sum(slowdown >= each for each in bins)

@@ -1,0 +1,152 @@
+"""Plans of data collection: which programs are slowed by which others, on which store."""
+
+import hashlib
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from weir.interference.errors import InterferenceError
+from weir.interference.kernels import KERNELS
+
+VERSION = 1
+"""Version of plans."""
+CASES_MAX = 10_000
+"""Most runs of a plan."""
+STORE = """\
+version = 1
+policy = "fifo"
+
+[[server]]
+metadata_speed = { fixed = "2ms" }
+
+[[server.target]]
+backend = "ram"
+capacity = "512MiB"
+speed = { read = "64MB/s", write = "64MB/s", fixed = "2ms" }
+
+[[server.target]]
+backend = "ram"
+capacity = "512MiB"
+speed = { read = "64MB/s", write = "64MB/s", fixed = "2ms" }
+"""
+"""The store of a plan that names none: two targets of an emulated speed, which is the same in each run."""
+
+_Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
+
+
+class Program(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A kernel, or a command in whose arguments `{folder}` stands for its folder on the store."""
+
+    name: _Name
+    kernel: str | None = None
+    command: tuple[str, ...] = ()
+    rounds: _Count = 20
+    pause_seconds: _Seconds = 0.0
+
+
+class Interferer(Program, frozen=True, kw_only=True):
+    """A program that slows others: as many instances as one of the numbers says are active all the time."""
+
+    instances: tuple[_Count, ...] = (1,)
+
+
+class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A plan."""
+
+    version: int
+    target: Annotated[tuple[Program, ...], msgspec.Meta(min_length=1)]
+    interferer: tuple[Interferer, ...] = ()
+    store: str | None = None
+    """A cluster.toml, from the plan's folder; None is `STORE`."""
+    repeats: _Count = 1
+    """Runs of each target with each number of instances of each interferer."""
+    quiet_repeats: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
+    """Further runs of each target alone, whose labels are close to 1."""
+    timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 600.0
+    """Longest time of a run."""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One run."""
+
+    name: str
+    target: Program
+    interferer: Interferer | None
+    instances: int
+    is_reference: bool
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A plan that was read."""
+
+    plan: Plan
+    store: str
+    """Text of the store's cluster.toml."""
+    digest: str
+    """Digest of the plan and the store."""
+
+
+def read(path: Path) -> Loaded:
+    """Read a plan.
+
+    Args:
+        path: A TOML file.
+
+    Returns:
+        The plan.
+
+    Raises:
+        InterferenceError: The file cannot be read, or is no plan.
+    """
+    try:
+        text = path.read_text()
+        plan = msgspec.convert(tomllib.loads(text), Plan, strict=True)
+        store = STORE if plan.store is None else (path.parent / plan.store).read_text()
+    except (OSError, ValueError, msgspec.ValidationError, RecursionError) as error:
+        raise InterferenceError(f"{path} is no plan: {error}", hint="see docs/guides/interference.md") from error
+    _check(path, plan)
+    return Loaded(plan, store, hashlib.sha256(f"{text}\0{store}".encode()).hexdigest())
+
+
+def _check(path: Path, plan: Plan) -> None:
+    if plan.version != VERSION:
+        raise InterferenceError(f"{path} is of version {plan.version}, and version {VERSION} is known")
+    for kind, programs in (("target", plan.target), ("interferer", plan.interferer)):
+        names = [program.name for program in programs]
+        if len(set(names)) != len(names):
+            raise InterferenceError(f"{path} has two programs of one name as {kind}")
+    for program in (*plan.target, *plan.interferer):
+        if (program.kernel is None) == (not program.command):
+            raise InterferenceError(f"{path}: {program.name} needs either a kernel or a command")
+        if program.kernel is not None and program.kernel not in KERNELS:
+            raise InterferenceError(
+                f"{path}: {program.name} has no kernel {program.kernel!r}", hint=f"there are {', '.join(KERNELS)}"
+            )
+    if len(cases(plan)) > CASES_MAX:
+        raise InterferenceError(f"{path} asks for more than {CASES_MAX:,} runs")
+
+
+def cases(plan: Plan) -> list[Case]:
+    """List the runs of a plan.
+
+    Args:
+        plan: The plan.
+
+    Returns:
+        The runs, each target's reference first.
+    """
+    found: list[Case] = []
+    for target in plan.target:
+        found.append(Case(f"{target.name}.alone", target, None, 0, is_reference=True))
+        for number in range(plan.quiet_repeats):
+            found.append(Case(f"{target.name}.quiet.{number}", target, None, 0, is_reference=False))
+        for other in plan.interferer:
+            for instances in other.instances:
+                name = f"{target.name}.{other.name}.{instances}"
+                repeats = range(plan.repeats)
+                found += [Case(f"{name}.{number}", target, other, instances, is_reference=False) for number in repeats]
+    return found
