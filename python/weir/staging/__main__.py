@@ -5,6 +5,7 @@ It runs in the environment of the store that it copies into or out of. Standard 
 
 import json
 import os
+import select
 import signal
 import sys
 import threading
@@ -24,6 +25,7 @@ def main() -> int:
         Exit code: 0 where the copy is done.
     """
     stop = threading.Event()
+    threading.Thread(target=_await_hangup, args=(sys.stdout.fileno(), stop), daemon=True).start()
     last: Progress | None = None
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
@@ -53,6 +55,15 @@ def main() -> int:
         return 1
     tell({"report": asdict(report)})
     return 0
+
+
+def _await_hangup(descriptor: int, stop: threading.Event) -> None:
+    """Stop a copy whose caller is gone. A copy that reads back writes no progress that would fail."""
+    hangup = select.poll()
+    # Errors and hangups are reported without being asked for.
+    hangup.register(descriptor, 0)
+    hangup.poll()
+    stop.set()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A copy in a process of its own, in the environment and with the rights of a job."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -16,6 +17,8 @@ from weir.staging.reports import Progress, Report
 
 _STOP_SECONDS = 60.0
 """Longest time until a copy that was asked to stop has finished its block, also on a slow store."""
+_KILL_SECONDS = 5.0
+"""Longest wait for a process that was killed: one that hangs in the kernel ends when its file system answers."""
 _LINE_BYTES_MAX = 1 << 20
 """Longest line of a copying process: its report names at most 100 files."""
 
@@ -110,7 +113,13 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
         if child.poll() is None:
             child.terminate()
             child.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        # The record of the copy lets it go on, and the caller has results to rescue.
+        child.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_KILL_SECONDS)
     except BaseException:
         child.kill()
-        child.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_KILL_SECONDS)
         raise
