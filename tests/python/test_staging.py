@@ -3,6 +3,9 @@
 import contextlib
 import errno
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +16,9 @@ from blake3 import blake3
 from seeds import seeded
 from staged import described, is_sparse, killed_at, make_sparse, make_tree, start
 from store import Store
-from weir.staging import contents, metadata, record, small_files
+from waits import PATIENCE_SECONDS
+from weir.staging import __main__ as copying_process
+from weir.staging import contents, metadata, mover, record, small_files
 from weir.staging.copying import copy
 from weir.staging.errors import StagingError
 from weir.staging.large_files import PART_BYTES
@@ -314,6 +319,65 @@ def test_owners_are_kept_and_rights_are_not_given_away(tmp_path: Path, root_only
     assert (status.st_uid, status.st_mode & 0o7777) == (4242, 0o6755)
     taken = metadata._mode(status, keeps_owner=False)
     assert taken == 0o755
+    (tmp_path / "tree/program").chmod(0o1777)
+    assert metadata._mode((tmp_path / "tree/program").stat(), keeps_owner=False) == 0o755
+
+
+def test_the_root_of_a_store_opens_no_destination(tmp_path: Path) -> None:
+    """It has the mode 01777, and a folder of results once became writable for all."""
+    (tmp_path / "tree/below").mkdir(parents=True)
+    for name in ("below", "."):
+        (tmp_path / "tree" / name).chmod(0o1777)
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private").chmod(0o700)
+    before = os.umask(0o027)
+    try:
+        for name in ("private", "new"):
+            copy(tmp_path / "tree", tmp_path / name)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "private").stat().st_mode & 0o7777 == 0o700
+    assert (tmp_path / "new").stat().st_mode & 0o7777 == 0o750
+    assert (tmp_path / "new/below").stat().st_mode & 0o7777 == 0o1777
+    (tmp_path / "tree").chmod(0o700)
+    copy(tmp_path / "tree", tmp_path / "narrow")
+    assert (tmp_path / "narrow").stat().st_mode & 0o7777 == 0o700
+
+
+def test_a_new_destination_has_its_mode_after_a_break(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree").chmod(0o755)
+    (tmp_path / "tree/file").write_bytes(b"x" * PART_BYTES)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(StagingError, match="was stopped"):
+        copy(tmp_path / "tree", tmp_path / "copy", stop=stop)
+    assert (tmp_path / "copy").stat().st_mode & 0o7777 == 0o700
+    copy(tmp_path / "tree", tmp_path / "copy")
+    assert (tmp_path / "copy").stat().st_mode & 0o7777 == 0o755
+
+
+def test_a_copy_whose_caller_is_gone_stops(tmp_path: Path) -> None:
+    """A copy that reads back writes nothing to its caller, and so learned nothing of the caller's end."""
+    reader, writer = os.pipe()
+    stop = threading.Event()
+    watch = threading.Thread(target=copying_process._await_hangup, args=(writer, stop), daemon=True)
+    watch.start()
+    assert not stop.is_set()
+    os.close(reader)
+    watch.join(PATIENCE_SECONDS)
+    assert stop.is_set()
+    os.close(writer)
+
+
+def test_a_copy_that_does_not_stop_is_killed_without_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mover, "_STOP_SECONDS", 0.01)
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(1000)"
+    child = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    mover._end(child)
+    assert child.wait(PATIENCE_SECONDS) == -signal.SIGKILL
 
 
 def test_one_process_copies_to_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 
-from weir.staging.metadata import apply_to_file
+from weir.staging.metadata import apply_to_file, apply_to_root
 from weir.staging.places import below, names_in
 from weir.staging.small_files import Entry, Trees
 
@@ -52,7 +52,10 @@ def audit(trees: Trees, single: Entry | None) -> bool:
 def _finish(trees: Trees, parts: tuple[bytes, ...]) -> None:
     with below(trees.source, parts) as source, below(trees.target, parts) as target:
         try:
-            apply_to_file(target, os.fstat(source))
+            if parts:
+                apply_to_file(target, os.fstat(source))
+            else:
+                apply_to_root(target, os.fstat(source), is_new=trees.record.is_root_new)
         except PermissionError:
             # A folder of another user, which was there before, keeps its owner's mode and times.
             if os.fstat(target).st_uid == os.geteuid():

@@ -128,7 +128,8 @@ def _trees(
     """The open roots of a tree; for a single file, the folders that it lies in."""
     roots = list(parents)
     if stat.S_ISDIR(status.st_mode):
-        make_folder(parents[1], names[1], status.st_mode)
+        if make_folder(parents[1], names[1], status.st_mode):
+            record.note_new_root()
         roots = [open_below(parent, (name,)) for parent, name in zip(parents, names, strict=True)]
         for root in roots:
             held.callback(os.close, root)

@@ -23,6 +23,29 @@ def apply_to_file(file: int, status: os.stat_result) -> None:
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
+def apply_to_root(folder: int, status: os.stat_result, *, is_new: bool) -> None:
+    """Finish the folder that is the destination itself.
+
+    The source may be the root of a store, which is open to all users for writing. A folder that was there before keeps
+    its owner and mode, and a new one is never wider than this process's umask allows.
+
+    Args:
+        folder: Descriptor of the folder.
+        status: Status of the source.
+        is_new: Whether the copy made the folder.
+
+    Raises:
+        OSError: The file system refuses.
+    """
+    if is_new:
+        keeps_owner = _keep_owner(folder, status)
+        # Whatever other threads make in between has no rights for others.
+        mask = os.umask(0o077)
+        os.umask(mask)
+        os.fchmod(folder, _mode(status, keeps_owner=keeps_owner) & ~(mask | stat.S_ISVTX))
+    os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
 def apply_to_link(folder: int, name: bytes, status: os.stat_result) -> None:
     """Give a link or pipe the owner and times of its source, and a pipe the mode.
 
@@ -40,7 +63,9 @@ def apply_to_link(folder: int, name: bytes, status: os.stat_result) -> None:
         pipe = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         try:
             if stat.S_ISFIFO(os.fstat(pipe).st_mode):
-                Path(f"/proc/self/fd/{pipe}").chmod(stat.S_IMODE(status.st_mode) & 0o777)
+                present = os.fstat(pipe)
+                keeps_owner = (present.st_uid, present.st_gid) == (status.st_uid, status.st_gid)
+                Path(f"/proc/self/fd/{pipe}").chmod(_mode(status, keeps_owner=keeps_owner) & 0o777)
         finally:
             os.close(pipe)
     os.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=folder, follow_symlinks=False)
@@ -97,6 +122,10 @@ def _keep_owner(file: int, status: os.stat_result) -> bool:
 
 
 def _mode(status: os.stat_result, *, keeps_owner: bool) -> int:
-    """The mode of the source. Another user's program must not run with the rights of the copy's owner."""
+    """The mode of the source, without the rights that another owner gave away.
+
+    Another user's program must not run with the rights of the copy's owner, and the users that may write to another
+    user's file need not be allowed to write to the copy.
+    """
     mode = stat.S_IMODE(status.st_mode)
-    return mode if keeps_owner else mode & ~(stat.S_ISUID | stat.S_ISGID)
+    return mode if keeps_owner else mode & ~(stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX | stat.S_IWGRP | stat.S_IWOTH)

@@ -111,6 +111,8 @@ class Record:
         lines = os.pread(self._descriptor, status.st_size, 0).split(b"\n")
         header = _decoded(lines[0])
         self._large: dict[bytes, Parts] = {}
+        self.is_root_new = False
+        """Whether the copy, or the part of it before a break, made the folder that is the destination itself."""
         self.is_resumed = header is not None
         token = secrets.token_hex(4) if header is None else header.get("token")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
@@ -142,6 +144,9 @@ class Record:
         try:
             if entry is None:
                 return
+            if entry.get("root") == "new":
+                self.is_root_new = True
+                return
             path = base64.b64decode(entry["path"])
             if "temporary" in entry:
                 name = base64.b64decode(entry["temporary"])
@@ -156,6 +161,15 @@ class Record:
         except (KeyError, ValueError, TypeError, AttributeError):
             # The last words of a machine that lost its power: the part is copied again.
             return
+
+    def note_new_root(self) -> None:
+        """Note that the copy has made the folder that is the destination itself.
+
+        Raises:
+            OSError: The record cannot be written.
+        """
+        self.is_root_new = True
+        self._append({"root": "new"})
 
     def parts_of(self, path: Sequence[bytes]) -> Parts | None:
         """Find the parts of a large file that are written.
