@@ -343,6 +343,50 @@ def test_a_store_is_shared_until_its_last_job(store: Store) -> None:
     teardown.teardown(third)
 
 
+@pytest.mark.parametrize("devices", [0, 1])
+def test_the_early_end_of_a_job_leaves_its_store_to_its_sharers(store: Store, devices: int) -> None:
+    """The store was stopped once, and the results of the sharers went with its memory."""
+    job = Job(store, devices=devices, shareable=True)
+    owner = ran(job, "job")
+    job.schema |= {"name": "second", "joins": "job", "servers": [], "shareable": False}
+    job.schema |= {"stage_in": [], "stage_out": [{"source": "other", "destination": f"{job.folder}/other"}]}
+    second = JobFolder(store.root / "jobs/second")
+    second.create(read_schema(written(job)))
+    setup.setup(second, print)
+    (environment.place_of(second) / "other").write_bytes(b"of the sharer")
+    with second.locked():
+        second.write(changed(second.state(), phase=Phase.RAN))
+    suspension.suspend(owner)
+    job.schema["name"] = "third"
+    third = JobFolder(store.root / "jobs/third")
+    third.create(read_schema(written(job)))
+    with pytest.raises(ProvisioningError, match="was ended early"):
+        setup.setup(third, print)
+    movement.stage_out(second)
+    assert (job.folder / "other").read_bytes() == b"of the sharer"
+    assert job.processes() != []
+    assert teardown.teardown(second).phase is Phase.ENDED
+    assert job.processes() == []
+    if suspension.needs_store(owner):
+        setup.setup(owner, print)
+    movement.stage_out(owner)
+    assert (job.out / "copy").read_bytes() == b"12345"
+    assert teardown.teardown(owner).phase is Phase.ENDED
+    assert job.processes() == []
+
+
+def ran(job: Job, name: str) -> JobFolder:
+    """Set a job up and run its program."""
+    folder = JobFolder(job.store.root / "jobs" / name)
+    folder.create(read_schema(written(job)))
+    setup.setup(folder, print)
+    movement.stage_in(folder)
+    subprocess.run(["sh", "-c", RESULTS], env=environment.environment(folder), check=True, timeout=PATIENCE_SECONDS)
+    with folder.locked():
+        folder.write(changed(folder.state(), phase=Phase.RAN))
+    return folder
+
+
 def test_suspended_results_in_memory_need_no_store(store: Store) -> None:
     job = Job(store)
     folder = JobFolder(store.root / "steps")

@@ -149,11 +149,15 @@ def go_on(folder: JobFolder, tellers: Tellers, interruption: Interruption, *, re
 def _steps(folder: JobFolder, tellers: Tellers, interruption: Interruption, *, reruns: bool) -> int:
     if interruption.number:
         raise InterruptedJob
-    state = folder.state()
+    with folder.locked():
+        # From here on, the end of the last sharer leaves the store to this job.
+        state = folder.state()
+        if state.suspended:
+            state = folder.write(changed(state, suspended=False))
     if state.phase is Phase.RUNNING and not reruns:
         # Its program was ended early, by a signal or with the machine.
         with folder.locked():
-            state = folder.write(changed(state, phase=Phase.RAN))
+            state = folder.write(changed(folder.state(), phase=Phase.RAN))
     if state.phase.is_before(Phase.RAN):
         setup(folder, tellers.listener)
         stage_in(folder, shown=tellers.shown)

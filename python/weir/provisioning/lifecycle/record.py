@@ -74,6 +74,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Places outside of the store of results that were saved from memory, by the number of their transfer."""
     absent: tuple[str, ...] = ()
     """Results that a program did not make that failed."""
+    suspended: bool = False
+    """Whether the job was ended early: its store runs for the jobs that share it alone, and stops with the last."""
     command: tuple[str, ...] = ()
     """The job's program and its arguments."""
     working_directory: str = ""

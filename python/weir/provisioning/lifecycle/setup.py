@@ -309,8 +309,9 @@ def _join(folder: JobFolder, deployment: Deployment, state: State) -> State:
         )
     with other.locked():
         joined = other.state()
-        if joined.phase.is_before(Phase.READY) or not joined.phase.is_before(Phase.ENDING):
-            raise ProvisioningError(f"{deployment.joins} is {joined.phase}, and cannot be joined", hint="plan again")
+        if joined.suspended or joined.phase.is_before(Phase.READY) or not joined.phase.is_before(Phase.ENDING):
+            words = "was ended early" if joined.suspended else f"is {joined.phase}"
+            raise ProvisioningError(f"{deployment.joins} {words}, and cannot be joined", hint="plan again")
         (other.root / "sharers").mkdir(mode=0o700, exist_ok=True)
         mark = other.root / "sharers" / deployment.name
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))

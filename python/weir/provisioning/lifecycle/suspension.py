@@ -1,14 +1,15 @@
 """The early end of a job's storage: nothing of it runs on, and no result is lost."""
 
 from weir.provisioning.lifecycle.movement import Shown, is_in_memory, save
-from weir.provisioning.lifecycle.record import JobFolder, Phase, State, changed
-from weir.provisioning.lifecycle.teardown import stop, teardown, unsaved
+from weir.provisioning.lifecycle.record import JobFolder, Phase, State
+from weir.provisioning.lifecycle.teardown import halt, teardown, unsaved
 
 
 def suspend(folder: JobFolder, *, shown: Shown | None = None) -> State:
     """Stop a job's store so that its results stay: on its devices, or saved from memory into the job's folder.
 
-    A job without results that have to be kept is torn down.
+    A job without results that have to be kept is torn down. A store that other jobs share runs on until the last of
+    them has been torn down.
 
     Args:
         folder: Folder of the job.
@@ -30,8 +31,7 @@ def suspend(folder: JobFolder, *, shown: Shown | None = None) -> State:
     if is_in_memory(deployment, state):
         state = save(folder, shown=shown)
     with folder.locked():
-        stop(folder.home, discard=False)
-        return folder.write(changed(folder.state(), mount=None))
+        return halt(folder)
 
 
 def needs_store(folder: JobFolder) -> bool:

@@ -112,6 +112,25 @@ def stop(home: Home, *, discard: bool) -> None:
         lifecycle.take_down(home, force=True, discard=discard)
 
 
+def halt(folder: JobFolder) -> State:
+    """Stop the store of a job that was ended early, and keep its files. While other jobs share the store, it runs on.
+
+    Args:
+        folder: Folder of the job, which this process has locked.
+
+    Returns:
+        The state, which is suspended.
+
+    Raises:
+        StoreError: The store cannot be stopped.
+    """
+    state = folder.state()
+    if _sharers(folder):
+        return folder.write(changed(state, suspended=True))
+    stop(folder.home, discard=False)
+    return folder.write(changed(state, mount=None, suspended=True))
+
+
 def _sharers(folder: JobFolder) -> list[Path]:
     marks = folder.root / "sharers"
     return sorted(marks.iterdir()) if marks.is_dir() else []
@@ -124,7 +143,15 @@ def _leave(folder: JobFolder, deployment: Deployment) -> None:
 
 def _end_joined(other: JobFolder) -> None:
     """Take the shared store down where its own job has ended, and this one was its last sharer."""
-    if other.exists() and other.state().phase is Phase.ENDING and not _sharers(other):
-        # The owner's own teardown goes on; another sharer may do so at the same time.
-        with contextlib.suppress(FileNotFoundError):
+    if not other.exists() or _sharers(other):
+        return
+    # The owner's own teardown goes on; another sharer may do so at the same time.
+    with contextlib.suppress(FileNotFoundError):
+        state = other.state()
+        if state.phase is Phase.ENDING:
             teardown(other)
+        elif state.suspended:
+            with other.locked():
+                # The owner may have begun to go on.
+                if other.state().suspended:
+                    halt(other)
