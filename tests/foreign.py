@@ -319,7 +319,7 @@ def _deployment(folder: Path) -> None:
     with refused(ProvisioningError):
         deployment = read_schema(folder / "deployment.json")
         validate(deployment)
-        configuration_of(deployment, deployment.servers)
+        configuration_of(deployment, deployment.servers, "token")
     with refused(ProvisioningError):
         JobFolder(folder).state()
 

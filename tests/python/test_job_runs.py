@@ -436,7 +436,7 @@ def test_deployments_that_cannot_be(tmp_path: Path, changes: dict[str, Any], wor
     with pytest.raises(ProvisioningError, match=words) as caught:
         deployment = read_schema(path)
         validation.validate(deployment)
-        setup.configuration_of(deployment, deployment.servers)
+        setup.configuration_of(deployment, deployment.servers, "token")
     assert caught.value.hint
 
 

@@ -1,6 +1,7 @@
 //! Files on disk are the server's alone: bytes of files have their permissions in the namespace, and nowhere else.
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::{File, Permissions};
 use std::io::{self, Error, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -23,13 +24,24 @@ pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         made => return made,
     }
-    let found = File::from(rustix::fs::open(
-        path,
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?);
+    let found = open_folder(path)?;
     check_owner(&found)?;
     close_to_others(&found)
+}
+
+/// Opens a folder itself. A link in its place may be another user's, who wants this user's rights over the folder behind it.
+///
+/// # Errors
+/// It is a link or no folder, or the file system's errors.
+pub(crate) fn open_folder(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::LOOP | Errno::NOTDIR) => {
+            let what = "it is a link or no folder; hint: name the folder itself";
+            Err(Error::new(ErrorKind::NotADirectory, what))
+        }
+        opened => Ok(File::from(opened?)),
+    }
 }
 
 /// Closes a file that is there to others.
@@ -84,6 +96,17 @@ mod tests {
         std::fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("own folder");
         private_folder(&path).expect("there");
         assert_eq!(path.metadata().expect("there").mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_link_is_no_private_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (behind, link) = (folder.path().join("behind"), folder.path().join("link"));
+        std::fs::create_dir(&behind).expect("made");
+        std::fs::set_permissions(&behind, Permissions::from_mode(0o755)).expect("own folder");
+        std::os::unix::fs::symlink(&behind, &link).expect("a link");
+        assert_eq!(private_folder(&link).expect_err("a link").kind(), ErrorKind::NotADirectory);
+        assert_eq!(behind.metadata().expect("there").mode() & 0o777, 0o755, "it stays as it was");
     }
 
     #[test]

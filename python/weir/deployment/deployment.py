@@ -39,6 +39,7 @@ class Wanted:
         network: Network of the addresses at which servers listen; None is that of the hosts' names.
         port: First of the ports that each host's servers listen at.
         mount: Mount point on every host; None is `mnt` in the home, and empty is no mount.
+        token: Mark of the targets' folders outside of the home that go with the store's files; empty where they stay.
     """
 
     servers: tuple[str, ...]
@@ -46,6 +47,7 @@ class Wanted:
     network: "ipaddress.IPv4Network | ipaddress.IPv6Network | None"
     port: int
     mount: str | None
+    token: str = ""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -396,7 +398,8 @@ def _members(
                     )
                 )
                 mount = None
-        members.append(Member(identity, host, addresses.get(host, ""), numbers.get(host, ()), mount, kept=is_kept))
+        address, servers = addresses.get(host, ""), numbers.get(host, ())
+        members.append(Member(identity, host, address, servers, mount, is_kept, wanted.token))
     return tuple(members)
 
 

@@ -187,7 +187,8 @@ def _part(described: Record, place: Place, probed: Probed, hosts: int, listener:
         listener(Notice(f"{place.host} does not mount the store: {probed.fuse_problem}"))
         mount = None
     kept = described.reach().is_allocation
-    return Member(described.deployment, place.host, address, (), mount, kept)
+    token = described.members[0].token
+    return Member(described.deployment, place.host, address, (), mount, kept, token)
 
 
 def _begun(home: Home, described: Record) -> _Joining:

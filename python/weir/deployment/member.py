@@ -50,7 +50,9 @@ def member_of(home: Home) -> Member | None:
     """
     path = member_file(home)
     try:
-        return decode(Member, json.loads(path.read_text()), place="the part")
+        document = json.loads(path.read_text())
+        # A part of before has no mark.
+        return decode(Member, {"token": "", **document} if isinstance(document, dict) else document, place="the part")
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -179,11 +181,11 @@ def end(request: operations.EndRequest) -> operations.EndedThere:
         The ended parts.
 
     Raises:
-        StoreError: A program uses the mount.
+        StoreError: A program uses the mount, or a marked folder of a target cannot be removed.
     """
     home = Home.at(request.home)
-    _member(home, request.deployment)
-    ended = lifecycle.take_down(home, force=request.force, discard=request.discard)
+    token = _member(home, request.deployment).token
+    ended = lifecycle.take_down(home, force=request.force, discard=request.discard, token=token)
     return operations.EndedThere(ended.servers, tuple(map(str, ended.mounts)), ended.lost_bytes, ended.left)
 
 
@@ -326,24 +328,24 @@ def remove(request: operations.Part) -> operations.EndedThere:
     home = Home.at(request.home)
     if member_of(home) is None:
         return operations.EndedThere(0, (), 0, ())
-    _member(home, request.deployment)
-    ended = remove_home(home)
+    ended = remove_home(home, _member(home, request.deployment).token)
     return operations.EndedThere(ended.servers, tuple(map(str, ended.mounts)), ended.lost_bytes, ended.left)
 
 
-def remove_home(home: Home) -> lifecycle.Ended:
+def remove_home(home: Home, token: str = "") -> lifecycle.Ended:
     """End what runs of a store on this host, and remove its home with all files.
 
     Args:
         home: The home.
+        token: Mark of folders of targets outside of the home that go, too.
 
     Returns:
         The ended parts.
 
     Raises:
-        StoreError: There is no store in the home, or it cannot be unmounted.
+        StoreError: There is no store in the home, it cannot be unmounted, or a marked folder cannot be removed.
     """
-    ended = lifecycle.take_down(home, force=True, discard=True)
+    ended = lifecycle.take_down(home, force=True, discard=True, token=token)
     for folder in (home.mounts, home.credentials):
         shutil.rmtree(folder, ignore_errors=True)
     for file in (home.site_key, home.reserve, member_file(home)):

@@ -34,6 +34,8 @@ class Member:
     """Mount point; None where the host does not mount the store."""
     kept: bool
     """Whether a lasting step of an allocation keeps its servers and mount (`keeper.py`)."""
+    token: str = ""
+    """Mark of the folders of targets outside of the home that go with the store's files; empty where they stay."""
 
 
 @dataclass(frozen=True)

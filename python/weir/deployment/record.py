@@ -148,6 +148,10 @@ def read(home: Home) -> Record | None:
             raise ValueError(f"its format has version {document.get('version')}, and this weir knows {VERSION}")
         if isinstance(document, dict):
             document = {"joining": None, "moving": None, **document}
+            if isinstance(parts := document.get("members"), list):
+                # Parts of before have no mark.
+                marked = [{"token": "", **part} if isinstance(part, dict) else part for part in parts]
+                document = {**document, "members": marked}
         return decode(Record, document, place="the store")
     except (FileNotFoundError, NotADirectoryError):
         return None

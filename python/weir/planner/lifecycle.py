@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from weir.store.identity import Identity
     from weir.store.notices import Notice
 
+_NO_ACCESS = re.compile(r"permission denied|\bit is uid \d+'s\b", re.IGNORECASE)
+"""A refusal by the file system. It is about the rights of one user, and tells nothing of the node."""
 _AT_FAULT = re.compile(r"\bserver (\d+)\b|\btarget (\d+)\.\d+\b")
 """The server that an error of a store's start names."""
 
@@ -173,7 +175,7 @@ def _reach(deployment: Deployment, context: Context) -> "Reach | None":
 
 def _at_fault(message: str, deployment: Deployment) -> tuple[str, ...]:
     found = _AT_FAULT.search(message)
-    if found is None:
+    if found is None or _NO_ACCESS.search(message):
         return ()
     number = int(found[1] or found[2])
     return (deployment.servers[number].node,) if number < len(deployment.servers) else ()

@@ -18,7 +18,7 @@ from weir.store import mount_points, processes
 from weir.store.configuration import Configuration, read_toml
 from weir.store.control import Server, servers_of
 from weir.store.errors import AnswerError, StoreError
-from weir.store.files import make_folder, write_whole
+from weir.store.files import make_folder, remove_folder, write_whole
 from weir.store.home import Home
 from weir.store.mounts import ANNOUNCEMENT
 from weir.store.notices import Listener, Notice
@@ -285,17 +285,28 @@ def publish(home: Home, addresses: list[dict[str, Any]]) -> None:
     _announce(home, addresses)
 
 
-def discard(home: Home) -> list[str]:
-    """Remove the files of stopped servers inside the home.
+def discard(home: Home, token: str = "") -> list[str]:
+    """Remove the files of stopped servers: those inside the home, and folders of targets that the store's owner marked.
 
     Args:
         home: Home of the store.
+        token: Mark of the folders of targets outside of the home that go, too: the end of their names. Empty is none.
 
     Returns:
         Folders of targets outside of the home, which are left.
+
+    Raises:
+        StoreError: A marked folder cannot be removed. The files inside the home stay, so that a second call knows it.
     """
-    kept = stored(home)
-    elsewhere = [str(target["path"]) for target in kept.targets() if "path" in target] if kept else []
+    own, elsewhere = _outside(home, token)
+    failures: list[StoreError] = []
+    for place in own:
+        try:
+            remove_folder(place)
+        except StoreError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
     shutil.rmtree(home.servers, ignore_errors=True)
     announcement = home.announcement()
     if announcement is not None:
@@ -307,6 +318,21 @@ def discard(home: Home) -> list[str]:
     for marker in home.mounts.glob("*.made"):
         mount_points.release(marker)
     return elsewhere
+
+
+def _outside(home: Home, token: str) -> tuple[list[Path], list[str]]:
+    """The targets outside of the home: those of this host's servers that carry the mark, and those without it."""
+    kept = stored(home)
+    own: list[Path] = []
+    elsewhere: list[str] = []
+    numbers = set(home.server_numbers())
+    for number, server in enumerate(kept.servers if kept else []):
+        for path in (Path(target["path"]) for target in server["target"] if "path" in target):
+            if not token or not path.name.endswith(f"-{token}"):
+                elsewhere.append(str(path))
+            elif number in numbers:
+                own.append(path)
+    return own, elsewhere
 
 
 def running(home: Home) -> Configuration:

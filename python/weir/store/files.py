@@ -1,7 +1,11 @@
 """Files that are either whole or not there."""
 
+import contextlib
 import os
+import shutil
 from pathlib import Path
+
+from weir.store.errors import StoreError
 
 
 def write_whole(path: Path, text: str, *, mode: int = 0o600, owner: tuple[int, int] | None = None) -> None:
@@ -50,3 +54,27 @@ def make_folder(path: Path, mode: int) -> None:
     path.mkdir(parents=True, exist_ok=True)
     if path.stat().st_uid == os.geteuid():
         path.chmod(mode)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder with all its files. One that is not there, or to which no way leads, is no failure.
+
+    Args:
+        path: The folder.
+
+    Raises:
+        StoreError: Some of it is still there, or it is a link.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        # Where this user may not look, this user has made nothing.
+        return
+    try:
+        # Another command may remove the same files.
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+    except OSError as error:
+        raise StoreError(
+            f"cannot remove {path}: {error.strerror or error}", hint="remove the cause, and end the store again"
+        ) from error

@@ -147,19 +147,20 @@ def check(home: Home, wanted: Configuration) -> None:
         machine.check(home, wanted)
 
 
-def take_down(home: Home, *, force: bool, discard: bool) -> Ended:
+def take_down(home: Home, *, force: bool, discard: bool, token: str = "") -> Ended:
     """Unmount a store and stop its servers.
 
     Args:
         home: Home of the store.
         force: Whether to unmount also where a program uses the mount.
         discard: Whether to remove the store's files in its home, too.
+        token: With `discard`, the mark of folders of targets outside of the home that go, too, as of `cluster.discard`.
 
     Returns:
         The ended parts; none for a store that was not up.
 
     Raises:
-        StoreError: There is no store in the home, or a program uses the mount.
+        StoreError: There is no store in the home, a program uses the mount, or a marked folder cannot be removed.
     """
     if not home.exists():
         raise StoreError(f"there is no store in {home.root}", hint="set WEIR_HOME to that of the store")
@@ -167,7 +168,7 @@ def take_down(home: Home, *, force: bool, discard: bool) -> Ended:
         lost = _used_memory(home)
         unmounted = _unmount(home, force=force)
         stopped = cluster.stop(home)
-        left = cluster.discard(home) if discard else []
+        left = cluster.discard(home, token) if discard else []
     return Ended(stopped, tuple(unmounted), lost, tuple(left))
 
 

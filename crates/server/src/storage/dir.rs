@@ -63,9 +63,9 @@ impl Dir {
     /// # Errors
     /// The file system's errors.
     pub(crate) fn open(root: &Path, capacity_bytes: Option<u64>, open_max: usize) -> io::Result<Dir> {
-        fs::create_dir_all(root)?;
-        let reserve = Reserve::open(root);
+        // Nothing below a folder is touched before it is known to be this user's.
         privacy::private_folder(root)?;
+        let reserve = Reserve::open(root);
         let paths = Paths::new(root);
         let Inventory { objects, epochs, found } = Inventory::of(&paths)?;
         let used_bytes = objects.counted_bytes();

@@ -11,9 +11,10 @@ mod reserve;
 
 use crate::config::{BackendKind, TargetConfig};
 use crate::error::ServerError;
+use crate::privacy;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -163,11 +164,11 @@ impl Target {
     }
 }
 
-/// Locks the directory of a target, which is made where it is missing. Two targets in one directory would write into
+/// Locks the directory of a target, which is made where it is missing, and refused where it is another user's. Two targets in one directory would write into
 /// each other's objects, which have the same names.
 fn claim(path: &Path) -> io::Result<File> {
-    fs::create_dir_all(path)?;
-    let folder = File::open(path)?;
+    privacy::private_folder(path)?;
+    let folder = privacy::open_folder(path)?;
     match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => {
             let words = "another target has this directory; hint: give each target a `path` of its own";

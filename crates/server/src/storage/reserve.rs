@@ -2,7 +2,7 @@
 //! and cut files.
 
 use crate::privacy;
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -34,7 +34,7 @@ impl Reserve {
     /// The reserve in a directory, filled as far as there is room.
     pub(crate) fn open(folder: &Path) -> Reserve {
         let path = folder.join(NAME);
-        let found = File::open(&path).and_then(|file| {
+        let found = opened(OpenOptions::new().read(true), &path).and_then(|file| {
             privacy::close_to_others(&file)?;
             file.metadata()
         });
@@ -53,7 +53,7 @@ impl Reserve {
             (0, _) => Err(ErrorKind::NotFound.into()),
             // An inode may be missing, too.
             (_, 0) => fs::remove_file(&self.path),
-            _ => OpenOptions::new().write(true).open(&self.path).and_then(|file| file.set_len(left)),
+            _ => opened(OpenOptions::new().write(true), &self.path).and_then(|file| file.set_len(left)),
         };
         *kept_bytes = if given.is_ok() { left } else { 0 };
         if given.is_ok() {
@@ -102,7 +102,7 @@ impl Reserve {
 
     fn fill(&self) -> io::Result<()> {
         let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
+        let file = opened(options.write(true).create(true).truncate(false).mode(0o600), &self.path)?;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES) {
             Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(&file),
             allocated => Ok(allocated?),
@@ -119,6 +119,12 @@ impl Reserve {
     }
 }
 
+/// Opens the file of a reserve itself: a link would give the reserve's bytes to the file behind it.
+fn opened(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    options.custom_flags(flags.bits().cast_signed()).open(path)
+}
+
 fn write_zeros(mut file: &File) -> io::Result<()> {
     let zeros = [0; GIVEN_BYTES as usize];
     (0..RESERVE_BYTES / GIVEN_BYTES).try_for_each(|_| file.write_all(&zeros))
@@ -133,7 +139,7 @@ pub(super) fn free_bytes(folder: &Path) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
     fn the_reserve_is_given_bit_by_bit_and_filled_again() {
@@ -152,5 +158,19 @@ mod tests {
         assert!(!reserve.is_given());
         assert_eq!(fs::metadata(&path).unwrap().len(), RESERVE_BYTES);
         assert!(Reserve::open(folder.path()).give(), "it outlives the server");
+    }
+    /// Another user could once lay a link of this name, and the server filled the file behind it with its own rights.
+    #[test]
+    fn a_link_in_place_of_the_reserve_leaves_its_target_untouched() {
+        let folder = tempfile::tempdir().unwrap();
+        let behind = folder.path().join("behind");
+        fs::write(&behind, "words").unwrap();
+        fs::set_permissions(&behind, fs::Permissions::from_mode(0o644)).unwrap();
+        std::os::unix::fs::symlink(&behind, folder.path().join(NAME)).unwrap();
+        let reserve = Reserve::open(folder.path());
+        reserve.refill();
+        assert!(!reserve.give(), "there is no reserve");
+        assert_eq!(fs::read_to_string(&behind).unwrap(), "words");
+        assert_eq!(fs::metadata(&behind).unwrap().mode() & 0o777, 0o644);
     }
 }

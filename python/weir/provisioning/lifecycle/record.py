@@ -62,6 +62,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Servers as they were started: without those that were left out."""
     left_out: tuple[Server, ...] = ()
     """Servers that could not be started."""
+    token: str = ""
+    """Secret mark of the job's folders on devices, which other users may write to: nobody can make them before the job
+    does, and only what carries it is removed at the job's end."""
     home: str = ""
     """Home of the store; that of the joined deployment where the job shares one."""
     mount: str | None = None

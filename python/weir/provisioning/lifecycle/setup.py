@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ _LAYOUT = ("stripe_size", "stripe_count")
 """Settings of the default layout."""
 _INTERVAL = "lambda_milliseconds"
 """The setting of the interval in which servers tell each other their jobs."""
+_TOKEN_BYTES = 16
+"""Length of a job's token, which nobody can guess."""
 _PORT = 7700
 """First port of the servers on several hosts, as of `weir deploy`."""
 
@@ -80,6 +83,9 @@ def setup(
         if not state.phase.is_before(Phase.READY) and _is_up(folder.home):
             return state
         state = _after_loss(folder, deployment, state, listener)
+        if not state.token:
+            # It is known durably before any folder has it.
+            state = folder.write(changed(state, token=secrets.token_hex(_TOKEN_BYTES)))
         servers = state.servers or deployment.servers
         if state.phase is Phase.PLANNED:
             state = folder.write(changed(state, phase=Phase.STARTING, home=str(folder.home.root)))
@@ -96,12 +102,15 @@ def setup(
         )
 
 
-def configuration_of(deployment: Deployment, servers: Sequence[Server]) -> tuple[dict[str, Any], dict[str, str]]:
+def configuration_of(
+    deployment: Deployment, servers: Sequence[Server], token: str
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Write the configuration of a deployment's store.
 
     Args:
         deployment: The deployment.
         servers: The servers to start.
+        token: The job's token.
 
     Returns:
         The document of a cluster.toml, and the settings above it by their names.
@@ -113,7 +122,7 @@ def configuration_of(deployment: Deployment, servers: Sequence[Server]) -> tuple
     for number, server in enumerate(servers):
         capacity = server.target_bytes
         targets: list[dict[str, Any]] = [
-            {"backend": "dir", "path": str(_place(deployment, device, number, index)), "capacity": capacity}
+            {"backend": "dir", "path": str(_place(deployment, device, number, index, token)), "capacity": capacity}
             for index, device in enumerate(server.devices)
         ]
         memory = [{"backend": "ram", "capacity": capacity} for _ in range(targets_of(deployment, server))]
@@ -135,26 +144,27 @@ def configuration_of(deployment: Deployment, servers: Sequence[Server]) -> tuple
     return document, given
 
 
-def places_of(deployment: Deployment, servers: Sequence[Server]) -> list[Path]:
+def places_of(deployment: Deployment, servers: Sequence[Server], token: str) -> list[Path]:
     """Name the folders that a store's targets have on devices.
 
     Args:
         deployment: The deployment.
         servers: The servers that were started.
+        token: The job's token.
 
     Returns:
         The folders, on this machine or on the servers' nodes.
     """
     return [
-        _place(deployment, device, number, index)
+        _place(deployment, device, number, index, token)
         for number, server in enumerate(servers)
         for index, device in enumerate(server.devices)
     ]
 
 
-def _place(deployment: Deployment, device: str, number: int, index: int) -> Path:
+def _place(deployment: Deployment, device: str, number: int, index: int, token: str) -> Path:
     """A folder of its own for each target, because a device may serve several stores."""
-    return Path(device) / f"weir-{deployment.name}-{number}-{index}"
+    return Path(device) / f"weir-{deployment.name}-{number}-{index}-{token}"
 
 
 def _is_up(home: Home) -> bool:
@@ -208,7 +218,7 @@ def _start(
         try:
             check_capacity(deployment, tuple(chosen))
             wanted = _configuration(folder, deployment, chosen)
-            point = _bring_up(folder.home, wanted, listener, mount, chosen, reach)
+            point = _bring_up(folder, wanted, listener, mount, chosen, reach)
             return tuple(chosen), point
         except StoreError as error:
             bad = _at_fault(error, len(chosen))
@@ -217,7 +227,7 @@ def _start(
                 raise
             words = f"the server on {chosen[bad].node} cannot be started: {error.message}"
             left_out.append(chosen[bad])
-            _forget(folder.home)
+            _forget(folder)
             if spares:
                 replacement = spares.pop(0)
                 listener(Notice(f"{words}; {replacement.node} takes its place"))
@@ -237,13 +247,14 @@ def _at_fault(error: StoreError, servers: int) -> int | None:
     return number if number < servers else None
 
 
-def _forget(home: Home) -> None:
+def _forget(folder: JobFolder) -> None:
     """Remove the begin of a store that did not come up, so that one of another shape can be started."""
     from weir.store import cluster
 
+    home = folder.home
     if home.exists():
         with home.locked():
-            cluster.discard(home)
+            cluster.discard(home, folder.state().token)
 
 
 def _configuration(folder: JobFolder, deployment: Deployment, servers: Sequence[Server]) -> "Configuration":
@@ -253,13 +264,13 @@ def _configuration(folder: JobFolder, deployment: Deployment, servers: Sequence[
     from weir.store.files import write_whole
 
     file = folder.root / "cluster.toml"
-    document, given = configuration_of(deployment, servers)
+    document, given = configuration_of(deployment, servers, folder.state().token)
     write_whole(file, tomli_w.dumps(document))
     return lifecycle.plan(folder.home, file, given, lambda _: "deployment")
 
 
 def _bring_up(
-    home: Home,
+    folder: JobFolder,
     wanted: "Configuration",
     listener: Listener,
     mount: Path | None,
@@ -269,13 +280,13 @@ def _bring_up(
     from weir.store import lifecycle
 
     if reach is not None:
-        return _deploy(home, wanted, listener, mount, servers, reach)
-    running = lifecycle.bring_up(home, wanted, lifecycle.Mounting(point=mount), listener)
+        return _deploy(folder, wanted, listener, mount, servers, reach)
+    running = lifecycle.bring_up(folder.home, wanted, lifecycle.Mounting(point=mount), listener)
     return running.mount
 
 
 def _deploy(
-    home: Home,
+    folder: JobFolder,
     wanted: "Configuration",
     listener: Listener,
     mount: Path | None,
@@ -284,6 +295,7 @@ def _deploy(
 ) -> Path | None:
     from weir.deployment import deployment, record
 
+    home = folder.home
     present = record.read(home)
     if present is not None:
         deployed = deployment.bring_up(home, present, listener, accept_journal_loss=False)
@@ -291,7 +303,8 @@ def _deploy(
         hosts = tuple(server.node for server in servers)
         if len(set(hosts)) != len(hosts):
             raise ProvisioningError("a node has more than one server", hint="plan one server for each node")
-        asked = deployment.Wanted(hosts, (), None, _PORT, None if mount is None else str(mount))
+        point = None if mount is None else str(mount)
+        asked = deployment.Wanted(hosts, (), None, _PORT, point, folder.state().token)
         deployed = deployment.deploy(home, asked, reach, wanted, listener, accept_journal_loss=False)
     points = [point for point in deployed.mounts.values() if point]
     return Path(points[0]) if points else None

@@ -8,6 +8,7 @@ from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.lifecycle.record import JobFolder, Phase, State, changed
 from weir.provisioning.lifecycle.setup import places_of
+from weir.store.files import remove_folder
 from weir.store.home import Home
 
 
@@ -25,7 +26,7 @@ def teardown(folder: JobFolder, *, discard: bool = False) -> State:
 
     Raises:
         ProvisioningError: Results were not staged out, and `discard` is not given.
-        StoreError: The store cannot be unmounted or stopped.
+        StoreError: The store cannot be unmounted or stopped, or files of it cannot be removed: it has not ended.
     """
     deployment = folder.deployment()
     with folder.locked():
@@ -84,32 +85,43 @@ def unsaved(deployment: Deployment, state: State) -> list[str]:
 
 
 def _remove(folder: JobFolder, deployment: Deployment, state: State) -> None:
-    stop(folder.home, discard=True)
-    for place in places_of(deployment, state.servers):
-        # The devices belong to the site, and only the folder that the job's server made is removed.
-        shutil.rmtree(place, ignore_errors=True)
-    for leftover in (folder.home.root, folder.kept):
-        shutil.rmtree(leftover, ignore_errors=True)
+    is_here = stop(folder.home, discard=True, token=state.token)
+    # The devices belong to the site, and only the folders that the job's servers made are removed. Those on other hosts
+    # went there. Here the store has removed its own already, unless its description is damaged.
+    places = places_of(deployment, state.servers, state.token) if is_here and state.token else []
+    for leftover in (*places, folder.home.root, folder.kept):
+        remove_folder(leftover)
 
 
-def stop(home: Home, *, discard: bool) -> None:
+def stop(home: Home, *, discard: bool, token: str = "") -> bool:
     """Unmount a store and stop its servers, on this machine or on several hosts.
 
     Args:
         home: Home of the store, which need not exist.
         discard: Whether the store's files are removed, too.
+        token: The job's token: with `discard`, its folders on this machine go, too. Other hosts
+            know it themselves.
+
+    Returns:
+        Whether the store was on this machine alone.
 
     Raises:
-        StoreError: The store cannot be unmounted or stopped.
+        StoreError: The store cannot be unmounted or stopped, or a host could not remove its files.
     """
     from weir.deployment import deployment, record
     from weir.store import lifecycle
 
     described = record.read(home)
-    if described is not None:
-        deployment.take_down(home, described, force=True, discard=discard)
-    elif home.exists():
-        lifecycle.take_down(home, force=True, discard=discard)
+    if described is None:
+        if home.exists():
+            lifecycle.take_down(home, force=True, discard=discard, token=token)
+        return True
+    if discard:
+        # Each host's part goes for good, with its keys.
+        deployment.uninstall(home, described)
+    else:
+        deployment.take_down(home, described, force=True, discard=False)
+    return False
 
 
 def halt(folder: JobFolder) -> State:
