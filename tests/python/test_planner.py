@@ -118,6 +118,22 @@ def test_discarded_output_and_a_step_that_is_broken_off(running: Planner) -> Non
     assert "stage_in ended" not in running.steps("stuck")
 
 
+def test_the_words_of_steps_and_scripts_have_bounds(running: Planner) -> None:
+    running.plan("wordy")
+    running.hold("wordy")
+    failed = refusal(running, protocol.StageIn(name="wordy", wait_seconds=600))
+    shown = running.summary("wordy")
+    assert (failed.message, failed.hint) == (shown.error, shown.hint) == ("x" * 4096, "y" * 4096)
+    running.release("wordy")
+    running.ask(protocol.StageIn(name="wordy", wait_seconds=600), Summary)
+    running.hold("wordy")
+    failed = refusal(running, protocol.GetEnvironment(name="wordy", wait_seconds=600), Variables)
+    assert "more than 65536 characters" in failed.message
+    paths = "".join(f"\n#WEIR stage_out={'x' * 2000}:/{'y' * 2000}{number}" for number in range(20))
+    refused = refusal(running, protocol.Validate(script=script(paths)), protocol.Valid)
+    assert refused.code == "invalid" and "65536 characters" in refused.message
+
+
 STATES = {
     "setup": ("starting", protocol.Setup),
     "stage_in": ("staging-in", protocol.StageIn),

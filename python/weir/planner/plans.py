@@ -10,7 +10,7 @@ import msgspec
 from weir.planner.errors import PlannerError
 from weir.planner.helpers import Helpers
 from weir.planner.ledger import Ledger
-from weir.planner.protocol import Times
+from weir.planner.protocol import TEXT_MAX, WORD_MAX, Times
 from weir.planner.records import KnownJob, Record
 from weir.planner.site import Site, Snapshot
 from weir.planner.users import User
@@ -23,6 +23,8 @@ from weir.provisioning.jobs import Job
 
 QUICK_SCRIPT_BYTES = 4 << 10
 """A longer script is read by a helper, so that nobody waits for it: this much takes a few milliseconds."""
+_PATHS_CHARACTERS_MAX = 64 << 10
+"""Most characters of all paths that a job has copied: every deployment keeps them."""
 
 
 @dataclass(frozen=True)
@@ -93,13 +95,13 @@ class Plans:
         if not script:
             return Job(), Directives()
         if len(script) > QUICK_SCRIPT_BYTES:
-            return await self._helpers.read(user, script)
+            return _bounded(*await self._helpers.read(user, script))
         try:
             # One script of a user is read in a turn of the loop, however many connections the user has.
             async with self._turns.setdefault(user.uid, asyncio.Lock()):
                 found = read_script(script)
                 await asyncio.sleep(0)
-                return found
+                return _bounded(*found)
         except ProvisioningError as error:
             raise PlannerError(error.message, hint=error.hint) from error
 
@@ -193,7 +195,9 @@ class Plans:
             )
         begin = time.perf_counter()
         identity, _ = await self._helpers.identify(asked.user, log, asked.job)
-        return identity, time.perf_counter() - begin
+        # The user made the log, and deployments keep the name.
+        short = msgspec.structs.replace(identity, program=identity.program[:WORD_MAX])
+        return short, time.perf_counter() - begin
 
     async def _plan(
         self, job: Job, directives: Directives, identity: Identity, snapshot: Snapshot
@@ -201,6 +205,22 @@ class Plans:
         deployment, is_at_hand = await self._helpers.plan(snapshot, identity, job, directives)
         self._site.check(deployment, snapshot)
         return deployment, is_at_hand
+
+
+def _bounded(job: Job, directives: Directives) -> tuple[Job, Directives]:
+    """Keep of a job's document what plans are made of, within bounds."""
+    paths = (each.source + each.destination for each in (*directives.stage_in, *directives.stage_out))
+    if sum(map(len, paths)) > _PATHS_CHARACTERS_MAX:
+        raise PlannerError(
+            f"the paths of stage_in and stage_out have more than {_PATHS_CHARACTERS_MAX} characters",
+            hint="stage a folder in place of its files",
+        )
+    command = job.command
+    if sum(map(len, command)) > TEXT_MAX:
+        # It only tells jobs apart.
+        command = (hashlib.blake2b(msgspec.json.encode(command), digest_size=16).hexdigest(),)
+    # The directives hold all that the hints said.
+    return msgspec.structs.replace(job, command=command, hints={}), directives
 
 
 def _conditions(snapshot: Snapshot, asked: Asked, identity: Identity) -> str:
