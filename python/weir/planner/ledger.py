@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import msgspec
+
 from weir.planner.errors import DatabaseError, PlannerError
 from weir.planner.known import KnownJobs
 from weir.planner.records import Fault, KnownJob, Record
@@ -272,6 +274,19 @@ class Ledger:
         for node in {fault.node for fault in self._faults.values() if fault.until <= now}:
             if all(fault.until <= now for fault in self._faults.values() if fault.node == node):
                 await self.pardon(node)
+
+    async def let_go(self, before: float) -> None:
+        """Let others have the storage of plans that nobody sets up. The deployments stay, and are planned again then.
+
+        Args:
+            before: Time in seconds before which the plans were made.
+        """
+        for record in [each for each in self._records.values() if each.is_overdue(before)]:
+            # Its first step may have begun meanwhile.
+            await self.change(
+                record.key,
+                lambda each: msgspec.structs.replace(each, let_go=True) if each.is_overdue(before) else each,
+            )
 
     async def keep_claim(self) -> None:
         """Renew the claim to the store."""

@@ -23,11 +23,13 @@ from weir.planner.settings import Settings
 from weir.planner.site import Site
 from weir.planner.step import Outcome
 from weir.planner.steps import Steps
-from weir.provisioning.deployments import Policy
+from weir.provisioning.deployments import Deployment, Policy
 
 _LOG = logging.getLogger("weir.planner")
 _RETRY_SECONDS = 3.0
 """Time until a deployment whose change could not be written is led on."""
+_TRIES = 8
+"""Times that a plan is made again because another one took its storage meanwhile."""
 _LOOK_SECONDS = 60.0
 """Longest sleep before a deadline is looked at again: the clock of the machine may be set."""
 
@@ -158,8 +160,18 @@ class Lives:
         return True
 
     async def _replan(self, record: Record, *, left_out: tuple[str, ...] = ()) -> None:
-        deployment, _ = await self._plans.again(record, left_out=left_out)
-        await self._ledger.change(record.key, lambda each: replanned(each, deployment, left_out, now=now()))
+        for _ in range(_TRIES):
+            holdings = self._ledger.holdings
+            deployment, _ = await self._plans.again(record, left_out=left_out)
+
+            def take(each: Record, holdings: int = holdings, deployment: Deployment = deployment) -> Record:
+                # Whoever took storage meanwhile changed the number, and may have taken this one.
+                is_free = self._ledger.holdings == holdings
+                return replanned(each, deployment, left_out, now=now()) if is_free else each
+
+            if (await self._ledger.change(record.key, take)).deployment is deployment:
+                return
+        raise PlannerError("other jobs took the storage of each plan", hint="ask again in a moment", code="busy")
 
     async def _is_ready(self, record: Record, seen: int) -> bool:
         """Check that the plan can still be; else plan again, or wait for the store that is joined."""
@@ -177,7 +189,7 @@ class Lives:
             lost = self._lost(record)
             if not lost:
                 return True
-        if record.replans >= self._settings.replans_max:
+        if record.replans >= self._settings.replans_max and not record.let_go:
             raise PlannerError(
                 f"{lost}, and it was planned again {record.replans} times",
                 hint="see `weir plan resources`",
@@ -191,6 +203,8 @@ class Lives:
         if record.step == "setup":
             # The storage is half there, and its own step tells what is wrong.
             return ""
+        if record.let_go:
+            return f"the storage of {record.name} was free for others meanwhile"
         snapshot = self._site.snapshot(record.uid, nodes=record.nodes, left_out=record.left_out)
         usable = {node.name for node in snapshot.resources.nodes if node.usable}
         gone = sorted({server.node for server in record.deployment.servers} - usable)

@@ -179,6 +179,7 @@ class Plans:
         if policy is not None:
             directives = msgspec.structs.replace(directives, policy=policy)
         deployment, is_at_hand = await self._plan(record.asked, directives, record.identity, snapshot)
+        self._site.check_share(record.key, deployment)
         return msgspec.structs.replace(deployment, name=record.name), is_at_hand
 
     async def _identity(self, asked: Asked, known: KnownJob | None) -> tuple[Identity, float]:

@@ -49,3 +49,7 @@ class Settings:
     """Times that a deployment is planned again."""
     quarantine_seconds: float = 3600.0
     """Time for which a bad node is left out."""
+    hold_seconds: float = 3600.0
+    """Time for which a plan that is not set up keeps its storage."""
+    share_max: float = 1.0
+    """Most of the site's storage of each class of device that the deployments of one user may hold."""
