@@ -161,8 +161,9 @@ class Lives:
 
     async def _replan(self, record: Record, *, left_out: tuple[str, ...] = ()) -> None:
         for _ in range(_TRIES):
-            holdings = self._ledger.holdings
-            deployment, _ = await self._plans.again(record, left_out=left_out)
+            async with self._plans.turn(record.uid):
+                holdings = self._ledger.holdings
+                deployment, _ = await self._plans.again(record, left_out=left_out)
 
             def take(each: Record, holdings: int = holdings, deployment: Deployment = deployment) -> Record:
                 # Whoever took storage meanwhile changed the number, and may have taken this one.
@@ -212,29 +213,40 @@ class Lives:
 
     async def _wait_for_store(self, record: Record, until: float, seen: int) -> None:
         """Take storage as soon as the policy finds some; at the end of the window take what `interference` finds."""
-        left = until - now()
+        if until <= now() or self._looked_at.get(record.key) != self._ledger.holdings:
+            async with self._plans.turn(record.uid):
+                # Other jobs of the user had their turns first, and so may have a request about this one.
+                if self._ledger.find(record.key) is not record or await self._has_found(record, until):
+                    return
+        await self._ledger.wait(min(until - now(), _LOOK_SECONDS), seen)
+
+    async def _has_found(self, record: Record, until: float) -> bool:
+        """Plan a job that waits, once for each change of the holdings, however many came while others had their turns.
+
+        Returns:
+            Whether the job is done with waiting, or has to be looked at again.
+        """
+        is_over = until <= now()
         holdings = self._ledger.holdings
-        found = None
-        if left <= 0 or self._looked_at.get(record.key) != holdings:
-            self._looked_at[record.key] = holdings
-            try:
-                policy: Policy = "interference" if left <= 0 else "utilization"
-                deployment, is_at_hand = await self._plans.again(record, policy=policy)
-                found = deployment if is_at_hand or left <= 0 else None
-            except PlannerError:
-                if left <= 0:
-                    raise
-        if found is not None:
-            changed = {"deployment": found, "window_until": None, "changed": now()}
+        self._looked_at[record.key] = holdings
+        policy: Policy = "interference" if is_over else "utilization"
+        try:
+            deployment, is_at_hand = await self._plans.again(record, policy=policy)
+        except PlannerError:
+            if is_over:
+                raise
+            return False
+        if not is_at_hand and not is_over:
+            return False
+        changed = {"deployment": deployment, "window_until": None, "changed": now()}
 
-            def take(each: Record) -> Record:
-                # Whoever took the storage meanwhile changed the number, and the plan is made again.
-                is_free = self._ledger.holdings == holdings and each.window_until is not None
-                return msgspec.structs.replace(each, **changed) if is_free else each
+        def take(each: Record) -> Record:
+            # Whoever took the storage meanwhile changed the number, and the plan is made again.
+            is_free = self._ledger.holdings == holdings and each.window_until is not None
+            return msgspec.structs.replace(each, **changed) if is_free else each
 
-            await self._ledger.change(record.key, take)
-            return
-        await self._ledger.wait(min(left, _LOOK_SECONDS), seen)
+        await self._ledger.change(record.key, take)
+        return True
 
     async def _tear_down(self, record: Record, seen: int) -> None:
         """End a deployment; a shared store stays for its sharers, and then for its lease."""

@@ -77,7 +77,19 @@ class Plans:
         self._ledger = ledger
         self._site = site
         self._helpers = helpers
+        self._reads: dict[int, asyncio.Lock] = {}
         self._turns: dict[int, asyncio.Lock] = {}
+
+    def turn(self, uid: int) -> asyncio.Lock:
+        """Find the turn of a user: one plan of each is made at a time, so that users take turns at the helpers.
+
+        Args:
+            uid: The user.
+
+        Returns:
+            The lock that a caller of `again` holds.
+        """
+        return self._turns.setdefault(uid, asyncio.Lock())
 
     async def read(self, user: User, script: str) -> tuple[Job, Directives]:
         """Find the job and the directives of a script.
@@ -98,7 +110,7 @@ class Plans:
             return _bounded(*await self._helpers.read(user, script))
         try:
             # One script of a user is read in a turn of the loop, however many connections the user has.
-            async with self._turns.setdefault(user.uid, asyncio.Lock()):
+            async with self._reads.setdefault(user.uid, asyncio.Lock()):
                 found = read_script(script)
                 await asyncio.sleep(0)
                 return _bounded(*found)
@@ -131,7 +143,11 @@ class Plans:
             deployment, is_at_hand = known.deployment, known.is_at_hand
         else:
             planned = time.perf_counter()
-            deployment, is_at_hand = await self._planned_or_waiting(asked, identity, snapshot, may_wait=may_wait)
+            async with self.turn(asked.user.uid):
+                # The site may have changed until it was this plan's turn.
+                snapshot = self._site.snapshot(asked.user.uid)
+                conditions = _conditions(snapshot, asked, identity)
+                deployment, is_at_hand = await self._planned_or_waiting(asked, identity, snapshot, may_wait=may_wait)
             plan_seconds = time.perf_counter() - planned
             made = KnownJob(identity=identity, deployment=deployment, conditions=conditions, is_at_hand=is_at_hand)
             if is_at_hand or not may_wait:
@@ -160,7 +176,7 @@ class Plans:
     async def again(
         self, record: Record, *, left_out: tuple[str, ...] = (), policy: Policy | None = None
     ) -> tuple[Deployment, bool]:
-        """Plan the storage of a deployment again.
+        """Plan the storage of a deployment again, in the turn of its user.
 
         Args:
             record: The deployment.

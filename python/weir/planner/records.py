@@ -109,7 +109,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.is_live and not self.deployment.joins and self.window_until is None and not self.let_go
 
     def is_overdue(self, before: float) -> bool:
-        """Whether the deployment holds storage that was promised before a time, and nobody has begun to set it up."""
+        """Tell whether the deployment holds storage that was promised long ago, and nobody has begun to set it up.
+
+        Args:
+            before: Time in seconds.
+
+        Returns:
+            Whether the last change was before that time.
+        """
         return self.holds_storage and not self.touched and not self.is_busy and self.changed < before
 
     @property

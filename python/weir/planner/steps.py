@@ -39,8 +39,9 @@ class Steps:
         self._module = module
         self._folders = folders
         self._reach = reach
-        self._slots = asyncio.Semaphore(STEPS_MAX)
-        self._user_slots: defaultdict[int, asyncio.Semaphore] = defaultdict(
+        # Copies may take a day, and have slots of their own, so that storage is set up and ended meanwhile.
+        self._slots = {is_copy: asyncio.Semaphore(STEPS_MAX) for is_copy in (False, True)}
+        self._user_slots: defaultdict[tuple[int, bool], asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(STEPS_PER_USER_MAX)
         )
         self._running: dict[tuple[int, str], asyncio.subprocess.Process] = {}
@@ -68,7 +69,8 @@ class Steps:
         Returns:
             The outcome; failures are outcomes too.
         """
-        async with self._user_slots[record.uid], self._slots:
+        is_copy = step in ("stage_in", "stage_out")
+        async with self._user_slots[record.uid, is_copy], self._slots[is_copy]:
             try:
                 return await self._run(record, step, discard)
             except PlannerError as error:
