@@ -49,6 +49,8 @@ def setup(deployment: Deployment, folder: Path, context: Context) -> None:
 
 def stage_in(deployment: Deployment, folder: Path, context: Context) -> None:
     _begin(deployment, "stage_in")
+    if (CONTROL / "wordy").exists():
+        raise PlannerError("x" * 100_000, hint="y" * 100_000, code="failed")
     for each in deployment.stage_in:
         shutil.copy(each.source, _store(deployment, folder) / each.destination)
     _note(deployment, "stage_in", "ended")
@@ -56,6 +58,8 @@ def stage_in(deployment: Deployment, folder: Path, context: Context) -> None:
 
 def environment(deployment: Deployment, folder: Path, context: Context) -> dict[str, str]:
     _begin(deployment, "environment")
+    if (CONTROL / "wordy").exists():
+        return {f"V{number}": "x" * 4000 for number in range(20)}
     return {"STORE": str(_store(deployment, folder)), "JOB": context.job, "NODES": str(context.nodes)}
 
 

@@ -163,7 +163,7 @@ class Planner:
     def clean(self) -> None:
         """Bring it back to its beginning: no deployment, no fault, the first resource model."""
         for path in self.control.iterdir():
-            if path.name.startswith(("hold-", "bad-", "full", "steps")):
+            if path.name.startswith(("hold-", "bad-", "full", "wordy", "steps")):
                 path.unlink()
         write_site(self.folder, ("n1", "n2"))
         for each in self.ask(protocol.List(), protocol.Listed).deployments:

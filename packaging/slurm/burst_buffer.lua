@@ -248,14 +248,13 @@ end
 
 -- The job as slurmctld knows it. Only processes apart from slurmctld may ask: slurmctld waits for its own functions.
 local function scheduled(job, path)
-    local line = output_of("scontrol show job --oneliner " .. tonumber(job))
-    local uid = tonumber(line:match(" UserId=[^%s(]*%((%d+)%)"))
-    if not uid then
-        -- Slurm forgets a job some time after its end.
-        uid = tonumber(read_whole((folder_of(job, path) or "") .. "/weir-uid") or "")
-    end
+    -- Numbers alone: where a name of the user's stands in the line too, it can look like any other field.
+    local line = output_of("squeue --noheader --noconvert --states=all --format='%U %D' --jobs=" .. tonumber(job))
     -- The least number of nodes, where the job leaves a choice: 2-4.
-    return { uid = uid, nodes = tonumber(line:match(" NumNodes=(%d+)")) }
+    local uid, nodes = line:match("^%s*(%d+) +(%d+)")
+    -- The file is from Slurm's own argument. It is there from the setup on, also when Slurm has forgotten the job.
+    local kept = tonumber(read_whole((folder_of(job, path) or "") .. "/weir-uid") or "")
+    return { uid = kept or tonumber(uid), nodes = tonumber(nodes) }
 end
 
 -- Functions in slurmctld -------------------------------------------------------------------------------------------

@@ -76,6 +76,8 @@ def test_a_job_has_a_store_with_its_input_and_leaves_its_output(site: Site, proj
         SHOUT,
         'stat --file-system --format=%T "$WEIR_MOUNT"',
         'cat "$WEIR_CREDENTIAL"',
+        # A name can hold whatever Slurm's own words for a user and a number of nodes look like.
+        options=("--job-name=x UserId=root(0) NumNodes=4",),
     )
     job = site.await_state(number, *ENDED)
     assert job["JobState"] == "COMPLETED", job["text"] + site.output(number)

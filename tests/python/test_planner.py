@@ -118,6 +118,22 @@ def test_discarded_output_and_a_step_that_is_broken_off(running: Planner) -> Non
     assert "stage_in ended" not in running.steps("stuck")
 
 
+def test_the_words_of_steps_and_scripts_have_bounds(running: Planner) -> None:
+    running.plan("wordy")
+    running.hold("wordy")
+    failed = refusal(running, protocol.StageIn(name="wordy", wait_seconds=600))
+    shown = running.summary("wordy")
+    assert (failed.message, failed.hint) == (shown.error, shown.hint) == ("x" * 4096, "y" * 4096)
+    running.release("wordy")
+    running.ask(protocol.StageIn(name="wordy", wait_seconds=600), Summary)
+    running.hold("wordy")
+    failed = refusal(running, protocol.GetEnvironment(name="wordy", wait_seconds=600), Variables)
+    assert "more than 65536 characters" in failed.message
+    paths = "".join(f"\n#WEIR stage_out={'x' * 2000}:/{'y' * 2000}{number}" for number in range(20))
+    refused = refusal(running, protocol.Validate(script=script(paths)), protocol.Valid)
+    assert refused.code == "invalid" and "65536 characters" in refused.message
+
+
 STATES = {
     "setup": ("starting", protocol.Setup),
     "stage_in": ("staging-in", protocol.StageIn),
@@ -244,6 +260,34 @@ def test_a_bad_node_is_left_out_and_the_job_planned_again(running: Planner) -> N
     assert first not in running.ask(protocol.Pools(), PoolList).quarantined
     other = running.plan("next", " size=1GiB")
     assert first not in [server.node for server in other.deployment.servers]
+
+
+def test_storage_that_nobody_sets_up_is_for_others_after_a_while(folder: Path) -> None:
+    with planner(folder, "--steps", "planner_steps", "--hold", "0.1s", "--replans", "0", nodes=("n1",)) as made:
+        made.start()
+        made.plan("late", " size=2GiB")
+        free = "the storage is free again"
+        wait_until(free, lambda: made.ask(protocol.Pools(), PoolList).pools[0].free_bytes == 2 * GIB)
+        assert made.state("late") == "planned"
+        made.plan("quick", " size=2GiB")
+        assert made.ask(protocol.Setup(name="quick", wait_seconds=600), Summary).state == "started"
+        refused = refusal(made, protocol.Setup(name="late", wait_seconds=600))
+        assert refused.code == "failed" and made.summary("late").error
+        made.ask(protocol.End(name="quick", wait_seconds=600), Summary)
+        assert made.ask(protocol.Setup(name="late", wait_seconds=600), Summary).state == "started"
+        assert made.ask(protocol.Pools(), PoolList).pools[0].free_bytes == 0
+
+
+def test_a_user_holds_a_share_of_the_site(folder: Path) -> None:
+    with planner(folder, "--steps", "planner_steps", "--share-max", "50") as made:
+        made.start()
+        made.plan("one", " size=1GiB")
+        made.plan("two", " size=1GiB")
+        request = protocol.Plan(name="three", script=script(" size=1GiB"), identity=IDENTITY)
+        refused = refusal(made, request, Planned)
+        assert refused.code == "infeasible" and "of class ssd" in refused.message and refused.hint
+        made.ask(protocol.End(name="one", wait_seconds=600), Summary)
+        assert made.ask(request, Planned).state == "planned"
 
 
 def test_plans_are_made_again_so_often_and_no_more(folder: Path) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from resident import DEPLOYMENT, IDENTITY, record, write_site
+from weir.planner import known as known_module
 from weir.planner import ledger as module
 from weir.planner.errors import DatabaseError, PlannerError
+from weir.planner.known import KnownJobs
 from weir.planner.ledger import Ledger
-from weir.planner.records import ADMINISTRATOR, Fault, Record, asked_for, succeeded
+from weir.planner.records import ADMINISTRATOR, Fault, KnownJob, Record, asked_for, succeeded
 from weir.planner.site import Site, taken
 from weir.planner.stores import open_store
 from weir.provisioning.deployments import Server
@@ -69,6 +71,25 @@ def test_a_user_has_so_many_deployments_and_each_name_once(tmp_path: Path, monke
         await ledger.close()
 
     asyncio.run(live())
+
+
+def test_known_jobs_take_so_many_bytes_of_each_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = KnownJobs()
+    job = KnownJob(identity=IDENTITY, deployment=DEPLOYMENT, conditions="c")
+    size = len(msgspec.json.encode(job))
+    monkeypatch.setattr(known_module, "USER_BYTES_MAX", 3 * size)
+    monkeypatch.setattr(known_module, "ALL_BYTES_MAX", 4 * size)
+    assert all(known.keep(1000, str(number), job) for number in range(3))
+    assert known.find(1000, "0") == job
+    known.keep(1000, "3", job)
+    # The one that was used longest ago went.
+    assert [known.find(1000, str(number)) for number in range(4)] == [job, None, job, job]
+    known.keep(7, "0", job)
+    known.keep(7, "1", job)
+    # The user who has most makes room for others.
+    assert known.find(7, "0") == job and known.find(7, "1") == job and known.find(1000, "0") is None
+    monkeypatch.setattr(known_module, "JOB_BYTES_MAX", size - 1)
+    assert not known.keep(7, "0", job) and known.find(7, "0") is None
 
 
 def test_changes_follow_each_other_also_where_their_callers_go_away(tmp_path: Path) -> None:

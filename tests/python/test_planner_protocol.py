@@ -84,6 +84,12 @@ def test_the_published_schemas_are_those_of_the_types(tmp_path: Path) -> None:
         b'{"request":"setup","name":"a","wait_seconds":1e9}', b'{"request":"setup","name":"a","wait_seconds":-1}',
         b'{"request":"list","limit":0}', b'{"request":"list","limit":1000000}', b'{"request":"plan","log":"relative"}',
         b'{"request":"plan","log":"/a\\u0000b"}', b'{"request":"plan","nodes":0}', b"\xff\xfe",
+        b'{"request":"setup","name":"a","nodes":[""]}',
+        b'{"request":"setup","name":"a","nodes":["' + b"n" * 256 + b'"]}',
+        b'{"request":"setup","name":"a","nodes":[' + b'"n",' * 4096 + b'"n"]}',
+        *(b'{"request":"plan","identity":{"name":"a","processes":1,"%s":"%s"}}' % (field, b"x" * 256)
+          for field in (b"program", b"interface")),
+        b'{"request":"plan","identity":{"name":"%s","processes":1}}' % (b"x" * 256),
         b'{"request":"quarantine","node":"","seconds":1}', b'{"request":"quarantine","node":"a","seconds":1e300}',
     ],
 )  # fmt: skip

@@ -82,6 +82,22 @@ def _database(text: str) -> None:
     help="Time for which a bad node is left out.",
 )
 @click.option(
+    "--hold",
+    metavar="TIME",
+    type=Checked("time", values.duration),
+    default="1h",
+    show_default=True,
+    help="Time for which a plan that nobody sets up keeps its storage; it is planned again then.",
+)
+@click.option(
+    "--share-max",
+    metavar="PERCENT",
+    type=click.IntRange(1, 100),
+    default=100,
+    show_default=True,
+    help="Most of the site's storage of each class of device that one user may hold.",
+)
+@click.option(
     "--reach",
     type=click.Choice(["auto", "local", "ssh"]),
     default="auto",
@@ -104,6 +120,8 @@ def planner(
     scheduler_user: str | None,
     replans: int,
     quarantine: str,
+    hold: str,
+    share_max: int,
     reach: Literal["auto", "local", "ssh"],
     steps: str,
 ) -> None:
@@ -130,5 +148,7 @@ def planner(
             reach=reach,
             replans_max=replans,
             quarantine_seconds=values.duration(quarantine),
+            hold_seconds=values.duration(hold),
+            share_max=share_max / 100,
         )
     )

@@ -58,7 +58,7 @@ async def _run(settings: Settings) -> None:
     helpers = Helpers()
     try:
         await ledger.load()
-        site = Site(ledger, _model(settings))
+        site = Site(ledger, _model(settings), share_max=settings.share_max)
         plans = Plans(ledger, site, helpers)
         steps = Steps(settings.steps, folders, settings.reach)
         lives = Lives(ledger, plans, site, steps, settings)
@@ -68,7 +68,7 @@ async def _run(settings: Settings) -> None:
             lives.resume()
             _LOG.info("planner on %s with %d deployments", settings.socket, sum(1 for _ in ledger.all()))
             _tell_supervisor()
-            async with _upkeep(ledger, site, ended) as failed:
+            async with _upkeep(ledger, site, settings.hold_seconds, ended) as failed:
                 await ended.wait()
             await lives.end()
             await steps.end()
@@ -93,7 +93,9 @@ async def _bound(path: Path) -> AsyncIterator[socket.socket]:
 
 
 @contextlib.asynccontextmanager
-async def _upkeep(ledger: Ledger, site: Site, ended: asyncio.Event) -> AsyncIterator[list[PlannerError]]:
+async def _upkeep(
+    ledger: Ledger, site: Site, hold_seconds: float, ended: asyncio.Event
+) -> AsyncIterator[list[PlannerError]]:
     """Renew the claim and tidy up within the block; a claim that is lost ends the planner."""
     failed: list[PlannerError] = []
 
@@ -104,6 +106,7 @@ async def _upkeep(ledger: Ledger, site: Site, ended: asyncio.Event) -> AsyncIter
             try:
                 await ledger.keep_claim()
                 faults = 0
+                await ledger.let_go(now() - hold_seconds)
                 if now() - tidied > _TIDY_SECONDS:
                     tidied = now()
                     await ledger.tidy(tidied)

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import msgspec
+
 from weir.planner.errors import DatabaseError, PlannerError
+from weir.planner.known import KnownJobs
 from weir.planner.records import Fault, KnownJob, Record
 from weir.planner.settings import (
     DEPLOYMENTS_MAX,
@@ -18,8 +21,6 @@ from weir.planner.settings import (
 from weir.planner.stores.contract import Store
 
 Key = tuple[int, str]
-_KNOWN_IN_MEMORY = 20_000
-"""Known jobs in memory, of all users; the store has the others."""
 _PENDING_MAX = 1000
 """Known jobs that wait to be written. More are not remembered: they are parsed again, and nothing else is lost."""
 Value = TypeVar("Value")
@@ -42,7 +43,7 @@ class Ledger:
         self._thread = ThreadPoolExecutor(1, "weir-planner-store")
         self._records: dict[Key, Record] = {}
         self._by_user: dict[int, set[Key]] = {}
-        self._known: OrderedDict[tuple[int, str], KnownJob] = OrderedDict()
+        self._known = KnownJobs()
         self._pending: OrderedDict[tuple[int, str], KnownJob] = OrderedDict()
         self._faults: dict[tuple[str, int], Fault] = {}
         self._lock = asyncio.Lock()
@@ -207,24 +208,24 @@ class Ledger:
         Returns:
             The job; None where it is not known.
         """
-        found = self._known.get((uid, key))
+        found = self._known.find(uid, key)
         if found is not None:
-            self._known.move_to_end((uid, key))
             return found
         found = await self._in_thread(lambda: self._store.known(uid, key))
         if found is not None:
-            self._cache(uid, key, found)
+            self._known.keep(uid, key, found)
         return found
 
     def remember(self, uid: int, key: str, job: KnownJob) -> None:
-        """Keep a known job; it is written soon, beside other work.
+        """Keep a known job, unless it is too long; it is written soon, beside other work.
 
         Args:
             uid: The user.
             key: Key of the job.
             job: The job.
         """
-        self._cache(uid, key, job)
+        if not self._known.keep(uid, key, job):
+            return
         if len(self._pending) < _PENDING_MAX:
             self._pending[uid, key] = job
         if self._writer is None or self._writer.done():
@@ -274,6 +275,19 @@ class Ledger:
             if all(fault.until <= now for fault in self._faults.values() if fault.node == node):
                 await self.pardon(node)
 
+    async def let_go(self, before: float) -> None:
+        """Let others have the storage of plans that nobody sets up. The deployments stay, and are planned again then.
+
+        Args:
+            before: Time in seconds before which the plans were made.
+        """
+        for record in [each for each in self._records.values() if each.is_overdue(before)]:
+            # Its first step may have begun meanwhile.
+            await self.change(
+                record.key,
+                lambda each: msgspec.structs.replace(each, let_go=True) if each.is_overdue(before) else each,
+            )
+
     async def keep_claim(self) -> None:
         """Renew the claim to the store."""
         await self._in_thread(self._store.keep_claim)
@@ -293,12 +307,6 @@ class Ledger:
             except PlannerError:
                 # The next plan of this job parses again; a store that is gone is told of by changes.
                 return
-
-    def _cache(self, uid: int, key: str, job: KnownJob) -> None:
-        self._known[uid, key] = job
-        self._known.move_to_end((uid, key))
-        while len(self._known) > _KNOWN_IN_MEMORY:
-            self._known.popitem(last=False)
 
     def _put(self, record: Record) -> None:
         before = self._records.get(record.key)

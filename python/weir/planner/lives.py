@@ -23,11 +23,13 @@ from weir.planner.settings import Settings
 from weir.planner.site import Site
 from weir.planner.step import Outcome
 from weir.planner.steps import Steps
-from weir.provisioning.deployments import Policy
+from weir.provisioning.deployments import Deployment, Policy
 
 _LOG = logging.getLogger("weir.planner")
 _RETRY_SECONDS = 3.0
 """Time until a deployment whose change could not be written is led on."""
+_TRIES = 8
+"""Times that a plan is made again because another one took its storage meanwhile."""
 _LOOK_SECONDS = 60.0
 """Longest sleep before a deadline is looked at again: the clock of the machine may be set."""
 
@@ -158,8 +160,19 @@ class Lives:
         return True
 
     async def _replan(self, record: Record, *, left_out: tuple[str, ...] = ()) -> None:
-        deployment, _ = await self._plans.again(record, left_out=left_out)
-        await self._ledger.change(record.key, lambda each: replanned(each, deployment, left_out, now=now()))
+        for _ in range(_TRIES):
+            async with self._plans.turn(record.uid):
+                holdings = self._ledger.holdings
+                deployment, _ = await self._plans.again(record, left_out=left_out)
+
+            def take(each: Record, holdings: int = holdings, deployment: Deployment = deployment) -> Record:
+                # Whoever took storage meanwhile changed the number, and may have taken this one.
+                is_free = self._ledger.holdings == holdings
+                return replanned(each, deployment, left_out, now=now()) if is_free else each
+
+            if (await self._ledger.change(record.key, take)).deployment is deployment:
+                return
+        raise PlannerError("other jobs took the storage of each plan", hint="ask again in a moment", code="busy")
 
     async def _is_ready(self, record: Record, seen: int) -> bool:
         """Check that the plan can still be; else plan again, or wait for the store that is joined."""
@@ -177,7 +190,7 @@ class Lives:
             lost = self._lost(record)
             if not lost:
                 return True
-        if record.replans >= self._settings.replans_max:
+        if record.replans >= self._settings.replans_max and not record.let_go:
             raise PlannerError(
                 f"{lost}, and it was planned again {record.replans} times",
                 hint="see `weir plan resources`",
@@ -191,6 +204,8 @@ class Lives:
         if record.step == "setup":
             # The storage is half there, and its own step tells what is wrong.
             return ""
+        if record.let_go:
+            return f"the storage of {record.name} was free for others meanwhile"
         snapshot = self._site.snapshot(record.uid, nodes=record.nodes, left_out=record.left_out)
         usable = {node.name for node in snapshot.resources.nodes if node.usable}
         gone = sorted({server.node for server in record.deployment.servers} - usable)
@@ -198,29 +213,40 @@ class Lives:
 
     async def _wait_for_store(self, record: Record, until: float, seen: int) -> None:
         """Take storage as soon as the policy finds some; at the end of the window take what `interference` finds."""
-        left = until - now()
+        if until <= now() or self._looked_at.get(record.key) != self._ledger.holdings:
+            async with self._plans.turn(record.uid):
+                # Other jobs of the user had their turns first, and so may have a request about this one.
+                if self._ledger.find(record.key) is not record or await self._has_found(record, until):
+                    return
+        await self._ledger.wait(min(until - now(), _LOOK_SECONDS), seen)
+
+    async def _has_found(self, record: Record, until: float) -> bool:
+        """Plan a job that waits, once for each change of the holdings, however many came while others had their turns.
+
+        Returns:
+            Whether the job is done with waiting, or has to be looked at again.
+        """
+        is_over = until <= now()
         holdings = self._ledger.holdings
-        found = None
-        if left <= 0 or self._looked_at.get(record.key) != holdings:
-            self._looked_at[record.key] = holdings
-            try:
-                policy: Policy = "interference" if left <= 0 else "utilization"
-                deployment, is_at_hand = await self._plans.again(record, policy=policy)
-                found = deployment if is_at_hand or left <= 0 else None
-            except PlannerError:
-                if left <= 0:
-                    raise
-        if found is not None:
-            changed = {"deployment": found, "window_until": None, "changed": now()}
+        self._looked_at[record.key] = holdings
+        policy: Policy = "interference" if is_over else "utilization"
+        try:
+            deployment, is_at_hand = await self._plans.again(record, policy=policy)
+        except PlannerError:
+            if is_over:
+                raise
+            return False
+        if not is_at_hand and not is_over:
+            return False
+        changed = {"deployment": deployment, "window_until": None, "changed": now()}
 
-            def take(each: Record) -> Record:
-                # Whoever took the storage meanwhile changed the number, and the plan is made again.
-                is_free = self._ledger.holdings == holdings and each.window_until is not None
-                return msgspec.structs.replace(each, **changed) if is_free else each
+        def take(each: Record) -> Record:
+            # Whoever took the storage meanwhile changed the number, and the plan is made again.
+            is_free = self._ledger.holdings == holdings and each.window_until is not None
+            return msgspec.structs.replace(each, **changed) if is_free else each
 
-            await self._ledger.change(record.key, take)
-            return
-        await self._ledger.wait(min(left, _LOOK_SECONDS), seen)
+        await self._ledger.change(record.key, take)
+        return True
 
     async def _tear_down(self, record: Record, seen: int) -> None:
         """End a deployment; a shared store stays for its sharers, and then for its lease."""

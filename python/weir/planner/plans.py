@@ -10,7 +10,7 @@ import msgspec
 from weir.planner.errors import PlannerError
 from weir.planner.helpers import Helpers
 from weir.planner.ledger import Ledger
-from weir.planner.protocol import Times
+from weir.planner.protocol import TEXT_MAX, WORD_MAX, Times
 from weir.planner.records import KnownJob, Record
 from weir.planner.site import Site, Snapshot
 from weir.planner.users import User
@@ -23,6 +23,8 @@ from weir.provisioning.jobs import Job
 
 QUICK_SCRIPT_BYTES = 4 << 10
 """A longer script is read by a helper, so that nobody waits for it: this much takes a few milliseconds."""
+_PATHS_CHARACTERS_MAX = 64 << 10
+"""Most characters of all paths that a job has copied: every deployment keeps them."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,19 @@ class Plans:
         self._ledger = ledger
         self._site = site
         self._helpers = helpers
+        self._reads: dict[int, asyncio.Lock] = {}
         self._turns: dict[int, asyncio.Lock] = {}
+
+    def turn(self, uid: int) -> asyncio.Lock:
+        """Find the turn of a user: one plan of each is made at a time, so that users take turns at the helpers.
+
+        Args:
+            uid: The user.
+
+        Returns:
+            The lock that a caller of `again` holds.
+        """
+        return self._turns.setdefault(uid, asyncio.Lock())
 
     async def read(self, user: User, script: str) -> tuple[Job, Directives]:
         """Find the job and the directives of a script.
@@ -93,13 +107,13 @@ class Plans:
         if not script:
             return Job(), Directives()
         if len(script) > QUICK_SCRIPT_BYTES:
-            return await self._helpers.read(user, script)
+            return _bounded(*await self._helpers.read(user, script))
         try:
             # One script of a user is read in a turn of the loop, however many connections the user has.
-            async with self._turns.setdefault(user.uid, asyncio.Lock()):
+            async with self._reads.setdefault(user.uid, asyncio.Lock()):
                 found = read_script(script)
                 await asyncio.sleep(0)
-                return found
+                return _bounded(*found)
         except ProvisioningError as error:
             raise PlannerError(error.message, hint=error.hint) from error
 
@@ -129,7 +143,11 @@ class Plans:
             deployment, is_at_hand = known.deployment, known.is_at_hand
         else:
             planned = time.perf_counter()
-            deployment, is_at_hand = await self._planned_or_waiting(asked, identity, snapshot, may_wait=may_wait)
+            async with self.turn(asked.user.uid):
+                # The site may have changed until it was this plan's turn.
+                snapshot = self._site.snapshot(asked.user.uid)
+                conditions = _conditions(snapshot, asked, identity)
+                deployment, is_at_hand = await self._planned_or_waiting(asked, identity, snapshot, may_wait=may_wait)
             plan_seconds = time.perf_counter() - planned
             made = KnownJob(identity=identity, deployment=deployment, conditions=conditions, is_at_hand=is_at_hand)
             if is_at_hand or not may_wait:
@@ -158,7 +176,7 @@ class Plans:
     async def again(
         self, record: Record, *, left_out: tuple[str, ...] = (), policy: Policy | None = None
     ) -> tuple[Deployment, bool]:
-        """Plan the storage of a deployment again.
+        """Plan the storage of a deployment again, in the turn of its user.
 
         Args:
             record: The deployment.
@@ -177,6 +195,7 @@ class Plans:
         if policy is not None:
             directives = msgspec.structs.replace(directives, policy=policy)
         deployment, is_at_hand = await self._plan(record.asked, directives, record.identity, snapshot)
+        self._site.check_share(record.key, deployment)
         return msgspec.structs.replace(deployment, name=record.name), is_at_hand
 
     async def _identity(self, asked: Asked, known: KnownJob | None) -> tuple[Identity, float]:
@@ -193,7 +212,9 @@ class Plans:
             )
         begin = time.perf_counter()
         identity, _ = await self._helpers.identify(asked.user, log, asked.job)
-        return identity, time.perf_counter() - begin
+        # The user made the log, and deployments keep the name.
+        short = msgspec.structs.replace(identity, program=identity.program[:WORD_MAX])
+        return short, time.perf_counter() - begin
 
     async def _plan(
         self, job: Job, directives: Directives, identity: Identity, snapshot: Snapshot
@@ -201,6 +222,22 @@ class Plans:
         deployment, is_at_hand = await self._helpers.plan(snapshot, identity, job, directives)
         self._site.check(deployment, snapshot)
         return deployment, is_at_hand
+
+
+def _bounded(job: Job, directives: Directives) -> tuple[Job, Directives]:
+    """Keep of a job's document what plans are made of, within bounds."""
+    paths = (each.source + each.destination for each in (*directives.stage_in, *directives.stage_out))
+    if sum(map(len, paths)) > _PATHS_CHARACTERS_MAX:
+        raise PlannerError(
+            f"the paths of stage_in and stage_out have more than {_PATHS_CHARACTERS_MAX} characters",
+            hint="stage a folder in place of its files",
+        )
+    command = job.command
+    if sum(map(len, command)) > TEXT_MAX:
+        # It only tells jobs apart.
+        command = (hashlib.blake2b(msgspec.json.encode(command), digest_size=16).hexdigest(),)
+    # The directives hold all that the hints said.
+    return msgspec.structs.replace(job, command=command, hints={}), directives
 
 
 def _conditions(snapshot: Snapshot, asked: Asked, identity: Identity) -> str:

@@ -22,7 +22,12 @@ WAIT_SECONDS_MAX = 600.0
 """Longest time that a request waits for a step; its client asks again."""
 LIST_MAX = 1000
 """Most deployments of one answer."""
-_TEXT_MAX = 4096
+NODES_MAX = 4096
+"""Most nodes that a request names: a deployment keeps them."""
+TEXT_MAX = 4096
+"""Longest text: that of a path on Linux."""
+WORD_MAX = 255
+"""Longest name of a node, a program or an identity."""
 
 State = Literal[
     "waiting",
@@ -357,8 +362,10 @@ def check(request: AnyRequest) -> None:
         raise PlannerError(f"limit is not from 1 to {LIST_MAX}")
     if isinstance(request, Plan):
         _check_plan(request)
+    if isinstance(request, Setup):
+        _check_nodes(request.nodes)
     if isinstance(request, Quarantine) and not (
-        0 <= request.seconds < 1e10 and 0 < len(request.node) <= 255 and len(request.reason) <= _TEXT_MAX
+        0 <= request.seconds < 1e10 and 0 < len(request.node) <= WORD_MAX and len(request.reason) <= TEXT_MAX
     ):
         raise PlannerError("a quarantine is of a node, for a number of seconds from 0")
 
@@ -376,10 +383,20 @@ def check_name(name: str) -> None:
         raise PlannerError(f"{name[:80]!r} is no name of a deployment", hint="1 to 63 letters, digits and `-`")
 
 
+def _check_nodes(nodes: tuple[str, ...]) -> None:
+    if len(nodes) > NODES_MAX:
+        raise PlannerError(f"{len(nodes)} nodes are more than {NODES_MAX}", hint="name those that may serve alone")
+    if any(not 0 < len(node) <= WORD_MAX for node in nodes):
+        raise PlannerError(f"the name of a node has 1 to {WORD_MAX} characters")
+
+
 def _check_plan(request: Plan) -> None:
+    identity = request.identity
+    if identity is not None and max(map(len, (identity.name, identity.program, identity.interface))) > WORD_MAX:
+        raise PlannerError(f"a text of the identity is longer than {WORD_MAX} characters")
     if request.identity is not None and request.log:
         raise PlannerError("a plan begins with an identity or with a log", hint="leave one of them out")
-    if request.log and (not request.log.startswith("/") or len(request.log) > _TEXT_MAX or "\0" in request.log):
+    if request.log and (not request.log.startswith("/") or len(request.log) > TEXT_MAX or "\0" in request.log):
         raise PlannerError(f"{request.log[:80]!r} is no absolute path of a log")
     if request.nodes is not None and not 1 <= request.nodes <= 1 << 32:
         raise PlannerError(f"{request.nodes} is no number of nodes")
@@ -423,5 +440,5 @@ def refusal(identifier: int | str, error: PlannerError) -> Answer:
         The answer.
     """
     return Answer(
-        id=identifier, error=Fault(code=error.code, message=error.message[:_TEXT_MAX], hint=error.hint[:_TEXT_MAX])
+        id=identifier, error=Fault(code=error.code, message=error.message[:TEXT_MAX], hint=error.hint[:TEXT_MAX])
     )

@@ -75,6 +75,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Whether the job is done, and its store stays for others or its lease."""
     lease_until: float | None = None
     """End of the lease of a kept store; None while others share it."""
+    let_go: bool = False
+    """Whether others may take the storage of the plan, because it was not set up in time; it is planned again then."""
 
     @property
     def key(self) -> tuple[int, str]:
@@ -104,7 +106,18 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def holds_storage(self) -> bool:
         """Whether the deployment has, or is promised, devices of its own."""
-        return self.is_live and not self.deployment.joins and self.window_until is None
+        return self.is_live and not self.deployment.joins and self.window_until is None and not self.let_go
+
+    def is_overdue(self, before: float) -> bool:
+        """Tell whether the deployment holds storage that was promised long ago, and nobody has begun to set it up.
+
+        Args:
+            before: Time in seconds.
+
+        Returns:
+            Whether the last change was before that time.
+        """
+        return self.holds_storage and not self.touched and not self.is_busy and self.changed < before
 
     @property
     def is_busy(self) -> bool:
@@ -320,7 +333,8 @@ def replanned(record: Record, deployment: Deployment, left_out: tuple[str, ...],
         deployment=deployment,
         done="",
         step="",
-        replans=record.replans + 1,
+        replans=record.replans + (0 if record.let_go else 1),
+        let_go=False,
         left_out=tuple(sorted({*record.left_out, *left_out})),
         changed=now,
     )

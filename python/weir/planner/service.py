@@ -91,7 +91,7 @@ class Service:
             made = await self._plans.make(asked, request.name)
             record = _record(request, asked, made)
             try:
-                await self._ledger.add(record, lambda made=made: self._check_unchanged(made))  # type: ignore[misc]
+                await self._ledger.add(record, lambda made=made, record=record: self._check(made, record))  # type: ignore[misc]
             except _OvertakenError:
                 continue
             self._lives.wake(record.key)
@@ -111,9 +111,11 @@ class Service:
             directives = msgspec.structs.replace(directives, policy=request.policy)
         return Asked(account, job, directives, identity=request.identity, log=request.log)
 
-    def _check_unchanged(self, made: Made) -> None:
+    def _check(self, made: Made, record: Record) -> None:
         if self._ledger.holdings != made.snapshot.holdings:
             raise _OvertakenError
+        if record.holds_storage:
+            self._site.check_share(record.key, record.deployment)
 
     async def _validate(self, peer: int, uid: int, request: AnyRequest) -> AnyResult:
         assert isinstance(request, protocol.Validate)

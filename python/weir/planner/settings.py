@@ -17,9 +17,9 @@ ENDED_PER_USER_MAX = 1000
 ENDED_SECONDS_MAX = 7 * 86_400.0
 """Time for which ended deployments are kept."""
 STEPS_MAX = 64
-"""Steps at once: each is a process that copies, or starts servers."""
+"""Steps at once that start and end storage: each is a process. As many others copy."""
 STEPS_PER_USER_MAX = 16
-"""Steps of one user at once; the others wait."""
+"""Such steps of one user at once, and as many copies; the others wait."""
 STEP_SECONDS_MAX = 86_400.0
 """Longest time of a step: some hundred terabytes can be copied in a day."""
 
@@ -49,3 +49,7 @@ class Settings:
     """Times that a deployment is planned again."""
     quarantine_seconds: float = 3600.0
     """Time for which a bad node is left out."""
+    hold_seconds: float = 3600.0
+    """Time for which a plan that is not set up keeps its storage."""
+    share_max: float = 1.0
+    """Most of the site's storage of each class of device that the deployments of one user may hold."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from weir.planner.errors import PlannerError
-from weir.planner.ledger import Ledger, now
+from weir.planner.ledger import Key, Ledger, now
 from weir.planner.protocol import Pool, PoolList
 from weir.planner.records import ADMINISTRATOR, Fault, Record
 from weir.provisioning.deployments import Deployment
@@ -43,17 +43,19 @@ class Snapshot:
 class Site:
     """The storage of the site."""
 
-    def __init__(self, ledger: Ledger, model: Path) -> None:
+    def __init__(self, ledger: Ledger, model: Path, *, share_max: float = 1.0) -> None:
         """Read the resource model.
 
         Args:
             ledger: The deployments.
             model: The resource model; it is read again when it changes.
+            share_max: Most of the storage of each class of device that the deployments of one user may hold.
 
         Raises:
             ProvisioningError: The model cannot be used.
         """
         self._ledger = ledger
+        self._share_max = share_max
         self._file = model
         self._model = read_resources(model)
         self._stamp = _stamp(model)
@@ -112,6 +114,36 @@ class Site:
             room = next((device.room for device in by_name[name].devices if device.path == path), None)
             if room is None or room < size:
                 raise _infeasible(f"{path or 'the memory'} of node {name} has no room for {size} bytes")
+
+    def check_share(self, key: Key, deployment: Deployment) -> None:
+        """Check that a deployment keeps to the share of its user.
+
+        Args:
+            key: User and name of the deployment.
+            deployment: Its plan.
+
+        Raises:
+            PlannerError: The user's deployments would hold too much of the site.
+        """
+        if self._share_max >= 1:
+            return
+        kinds: dict[tuple[str, str], str] = {}
+        total: dict[str, int] = {}
+        for node in self._model.nodes:
+            for device in node.devices:
+                kinds[node.name, device.path] = device.kind
+                total[device.kind] = total.get(device.kind, 0) + device.capacity_bytes
+        wanted = taken(deployment)
+        held = _held(each for each in self._ledger.of_user(key[0]) if each.name != key[1])
+        for kind in sorted({kinds[place] for place in wanted if place in kinds}):
+            found = sum(size for part in (wanted, held) for place, size in part.items() if kinds.get(place) == kind)
+            most = int(total[kind] * self._share_max)
+            if found > most:
+                raise PlannerError(
+                    f"user {key[0]} would hold {found} bytes of class {kind}, of at most {most}",
+                    hint="end other deployments, or ask for less",
+                    code="infeasible",
+                )
 
     def pools(self) -> PoolList:
         """Tell the storage by class of device.

@@ -12,13 +12,15 @@ import msgspec
 
 from weir.planner import step as program
 from weir.planner.errors import PlannerError
-from weir.planner.protocol import Step
+from weir.planner.protocol import TEXT_MAX, Step
 from weir.planner.records import Record
 from weir.planner.settings import STEP_SECONDS_MAX, STEPS_MAX, STEPS_PER_USER_MAX, Reach
 from weir.planner.step import Context, Order, Outcome
 from weir.planner.users import process_environment, process_rights, user
 
 _OUTCOME_BYTES_MAX = 4 << 20
+_ENVIRONMENT_CHARACTERS_MAX = 64 << 10
+"""Most characters of a job's variables: every deployment keeps them, and they come from a process of its user."""
 _END_SECONDS = 10.0
 """Time in which a step that is broken off may end by itself."""
 
@@ -37,8 +39,9 @@ class Steps:
         self._module = module
         self._folders = folders
         self._reach = reach
-        self._slots = asyncio.Semaphore(STEPS_MAX)
-        self._user_slots: defaultdict[int, asyncio.Semaphore] = defaultdict(
+        # Copies may take a day, and have slots of their own, so that storage is set up and ended meanwhile.
+        self._slots = {is_copy: asyncio.Semaphore(STEPS_MAX) for is_copy in (False, True)}
+        self._user_slots: defaultdict[tuple[int, bool], asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(STEPS_PER_USER_MAX)
         )
         self._running: dict[tuple[int, str], asyncio.subprocess.Process] = {}
@@ -66,7 +69,8 @@ class Steps:
         Returns:
             The outcome; failures are outcomes too.
         """
-        async with self._user_slots[record.uid], self._slots:
+        is_copy = step in ("stage_in", "stage_out")
+        async with self._user_slots[record.uid, is_copy], self._slots[is_copy]:
             try:
                 return await self._run(record, step, discard)
             except PlannerError as error:
@@ -125,7 +129,7 @@ class Steps:
             self._running.pop(record.key, None)
             await asyncio.shield(_end(process))
         try:
-            return msgspec.json.decode(answer, type=Outcome)
+            return _bounded(msgspec.json.decode(answer, type=Outcome), step)
         except msgspec.MsgspecError:
             code = process.returncode or 0
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
@@ -139,6 +143,13 @@ class Steps:
             folder.mkdir(mode=0o700)
             if os.geteuid() == 0:
                 os.chown(folder, record.uid, record.gid, follow_symlinks=False)
+
+
+def _bounded(outcome: Outcome, step: Step) -> Outcome:
+    """Keep no more of an outcome than people read, and a job can take."""
+    if sum(len(name) + len(value) for name, value in outcome.environment.items()) > _ENVIRONMENT_CHARACTERS_MAX:
+        return Outcome(message=f"the variables of {step} have more than {_ENVIRONMENT_CHARACTERS_MAX} characters")
+    return msgspec.structs.replace(outcome, message=outcome.message[:TEXT_MAX], hint=outcome.hint[:TEXT_MAX])
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -8,6 +8,7 @@ import os
 import resource
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,14 @@ class Worker:
             return Done(code=code, message=error.message, hint=error.hint)
         except MemoryError:
             return Done(code="failed", message="the planner's helper ran out of memory")
+        except Exception as error:
+            # A fault of the planner's own fails this work alone: other users' plans go on in the process.
+            traceback.print_exc()
+            return Done(
+                code="failed",
+                message=f"the planner's helper failed: {type(error).__name__}",
+                hint="the planner's log tells why",
+            )
         done.seconds = time.perf_counter() - begin
         return done
 
