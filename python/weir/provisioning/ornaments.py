@@ -36,7 +36,9 @@ def wish(jobspec: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
-            raise ProvisioningError(f"{word!r:.80} has no value", hint="write --weir name=value, such as size=200GB")
+            raise ProvisioningError(
+                f"{word!r:.80} has no value", hint="write --weir NAME=VALUE, such as --weir policy=utilization"
+            )
         if name in _LISTS:
             given.setdefault(name, []).append(value)
         elif name in given:
