@@ -130,3 +130,18 @@ def test_what_lies_below_a_home_is_the_servers_alone(store: Store) -> None:
             continue
         allowed = passage if path in passed else 0o700
         assert path.stat().st_mode & 0o777 & ~allowed == 0, f"{path} has mode {path.stat().st_mode:o}"
+
+
+@as_root
+def test_nothing_below_another_users_target_is_touched(store: Store, tmp_path: Path) -> None:
+    """A server once filled the `reserve` in a folder before it asked whose the folder is."""
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "reserve").write_text("words")
+    (target / "reserve").chmod(0o644)
+    os.chown(target, OTHER, OTHER)
+    file = tmp_path / "cluster.toml"
+    file.write_text(f'version = 1\n[[server]]\n[[server.target]]\nbackend = "dir"\npath = "{target}"\n')
+    assert f"it is uid {OTHER}'s" in store.weir("up", file, "--no-mount", code=1).stderr
+    assert (target / "reserve").read_text() == "words"
+    assert (target / "reserve").stat().st_mode & 0o777 == 0o644
