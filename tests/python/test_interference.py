@@ -222,7 +222,7 @@ def test_a_saved_predictor_says_the_same_and_knows_its_limits(windows: Windows, 
         assert np.mean([(each.slowdown == "below 2") == (label == "below 2") for each, label in of_basis]) > 0.8, basis
     assert all(each.driven_by for each in now)
     assert all(sum(each.probabilities) == pytest.approx(1) for each in found)
-    few = files.relabelled(windows.take(np.arange(5)), "stranger")
+    few = replace(windows.take(np.arange(5)), workloads=np.full(5, "stranger"))
     assert {each.slowdown for each in predictor.predict(loaded, few)} == {"not known"}
 
 

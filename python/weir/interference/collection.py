@@ -38,7 +38,7 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of one run."""
+    """The outcome of one run."""
 
     name: str
     target: str

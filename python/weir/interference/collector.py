@@ -46,7 +46,7 @@ _WAITING_MAX = 600
 
 @dataclass
 class _Known:
-    """What was last heard of a server."""
+    """The last news of a server."""
 
     boot: str
     last: int

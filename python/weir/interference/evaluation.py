@@ -26,7 +26,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What estimators are worth on a data set."""
+    """The worth of estimators on a data set."""
 
     version: Literal[1] = 1
     """Version of this document."""

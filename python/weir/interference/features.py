@@ -127,7 +127,7 @@ def _mean(each: Floats, chosen: np.ndarray) -> Floats:
 
 
 def _of_devices(windows: Windows) -> dict[str, Floats]:
-    """What an operation cost the devices, and how long their queues were: ratios that a server's speed moves less."""
+    """Costs of an operation and lengths of queues: ratios that a server's speed moves less."""
     means = windows.server[:, :, STATISTICS.index("mean") :: len(STATISTICS)]
     by_name = {name: means[:, :, place] for place, name in enumerate(SERVER)}
     made: dict[str, Floats] = {}

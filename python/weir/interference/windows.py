@@ -6,7 +6,7 @@ operations over their times in a run without others (the interference paper, sec
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -228,16 +228,3 @@ def _rows(file: Path) -> list[dict[str, Any]]:
     if missing:
         raise InterferenceError(f"{file} has no column {min(missing)}")
     return rows
-
-
-def relabelled(windows: Windows, workload: str) -> Windows:
-    """Give windows another workload's name.
-
-    Args:
-        windows: The windows.
-        workload: The name.
-
-    Returns:
-        The windows under that name.
-    """
-    return replace(windows, workloads=np.full(len(windows), workload))

@@ -144,7 +144,7 @@ class List(Request, kw_only=True, tag="list"):
     """List deployments by name."""
 
     all_users: bool = False
-    """Those of every user: for root and the scheduler's user alone."""
+    """Deployments of every user are listed: for root and the scheduler's user alone."""
     ended: bool = False
     """Whether ended ones are listed."""
     after: str = ""

@@ -3,15 +3,13 @@
 python -m weir.planner.schemas FOLDER    writes them
 """
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from weir.planner import protocol
+from weir.provisioning.schemas import schema_of, write_files
 
 MESSAGES: Mapping[str, Any] = {
     "request": protocol.AnyRequest,
@@ -37,8 +35,7 @@ def schema(name: str) -> dict[str, Any]:
     Returns:
         The schema (JSON Schema 2020-12).
     """
-    found = msgspec.json.schema(MESSAGES[name])
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"weir-planner-{name}", **found}
+    return schema_of(MESSAGES[name], f"weir-planner-{name}")
 
 
 def write(folder: Path) -> None:
@@ -47,9 +44,7 @@ def write(folder: Path) -> None:
     Args:
         folder: The folder, which is made.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in MESSAGES:
-        (folder / f"{name}.schema.json").write_text(json.dumps(schema(name), indent=2) + "\n")
+    write_files(folder, {name: schema(name) for name in MESSAGES})
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ class Service:
         def wanted(record: Record) -> Record:
             if step == "teardown":
                 check_output(record, str(self._steps.folder(record)), discard=discard)
-                # Who ends a store wants no lease of it.
+                # A user who ends a store wants no lease of it.
                 record = _without_lease(record) if is_end else record
             return asked_for(record, step, now=now(), nodes=nodes)
 

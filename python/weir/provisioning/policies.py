@@ -31,7 +31,7 @@ RATES = ("read_bytes_per_second", "write_bytes_per_second", "metadata_operations
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a job asks of its storage."""
+    """The wishes of a job for its storage."""
 
     name: str
     """Name of the job."""

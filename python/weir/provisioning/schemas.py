@@ -50,8 +50,20 @@ def schema(name: str) -> dict[str, Any]:
     Returns:
         The schema (JSON Schema 2020-12).
     """
-    found = msgspec.json.schema(DOCUMENTS[name])
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"weir-{name}", **found}
+    return schema_of(DOCUMENTS[name], f"weir-{name}")
+
+
+def schema_of(kind: Any, title: str) -> dict[str, Any]:
+    """Make the schema of a type.
+
+    Args:
+        kind: A type that msgspec decodes.
+        title: The schema's title.
+
+    Returns:
+        The schema (JSON Schema 2020-12).
+    """
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **msgspec.json.schema(kind)}
 
 
 def write(folder: Path) -> None:
@@ -60,9 +72,19 @@ def write(folder: Path) -> None:
     Args:
         folder: The folder, which is made.
     """
+    write_files(folder, {name: schema(name) for name in DOCUMENTS})
+
+
+def write_files(folder: Path, schemas: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write schemas, each in a file of its name.
+
+    Args:
+        folder: The folder, which is made.
+        schemas: Schemas by name.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in DOCUMENTS:
-        (folder / f"{name}.schema.json").write_text(json.dumps(schema(name), indent=2) + "\n")
+    for name, each in schemas.items():
+        (folder / f"{name}.schema.json").write_text(json.dumps(each, indent=2) + "\n")
 
 
 if __name__ == "__main__":

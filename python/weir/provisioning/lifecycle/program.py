@@ -119,7 +119,7 @@ def _ended(child: "subprocess.Popen[bytes]", interruption: Interruption) -> int:
             _signal(child.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(_POLL_SECONDS)
-    # What the program left in its session uses the store, which is to be unmounted.
+    # Processes that the program left in its session use the store, which is to be unmounted.
     _signal(child.pid, signal.SIGKILL)
     return code if code >= 0 else _SIGNALLED - code
 
