@@ -81,7 +81,7 @@ def check_move(home: Home, number: int, goal: str | None, token: str, listener: 
     if described.moving is not None:
         with record.folder_of(home).locked():
             moved = described.moving.server
-            described = _finished(home, _read(home), token, listener)
+            described = finished(home, _read(home), token, listener)
         if moved == number:
             return described.host_of(number)
     states = ask_all(servers_of(home.cluster), Server.status)
@@ -125,7 +125,7 @@ def move(home: Home, number: int, goal: str, token: str, listener: Listener) -> 
             command goes on.
     """
     with record.folder_of(home).locked():
-        described = _finished(home, _read(home), token, listener)
+        described = finished(home, _read(home), token, listener)
         source = described.host_of(number)
         if source == goal:
             return
@@ -174,6 +174,31 @@ def refuse_moving(home: Home, number: int) -> None:
         )
 
 
+def finished(home: Home, described: Record, token: str, listener: Listener) -> Record:
+    """End a move whose command died; the caller has locked the store's description.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        described: The store; without a move it stays as it is.
+        token: Token of the site's key.
+        listener: Called with further notices for the user.
+
+    Returns:
+        The store, without the move.
+
+    Raises:
+        StoreError: A host does not do its part.
+    """
+    if described.moving is None:
+        return described
+    moving = _Moving(home, described, described.moving.server, described.moving.source)
+    document = record.read_configuration(home, described)
+    document["server"][moving.number]["state"] = RETIRED
+    write_whole(record.configuration_file(home), Configuration(document).text())
+    asking.able(deployment.install(home, described, Configuration(document)), listener)
+    return _finish(moving, document, token, listener)
+
+
 def go_on(home: Home, listener: Listener) -> Record:
     """Go on with a move whose command died; without one there is nothing to do.
 
@@ -187,22 +212,10 @@ def go_on(home: Home, listener: Listener) -> Record:
     with record.folder_of(home).locked():
         described = _read(home)
         try:
-            return _finished(home, described, _core.control_token(home.read_site_key() or ""), listener)
+            return finished(home, described, _core.control_token(home.read_site_key() or ""), listener)
         except StoreError as error:
             listener(Notice(f"a server is still on its way to another host: {error.message}", hint=error.hint))
             return described
-
-
-def _finished(home: Home, described: Record, token: str, listener: Listener) -> Record:
-    """The store after the end of a move that was begun."""
-    if described.moving is None:
-        return described
-    moving = _Moving(home, described, described.moving.server, described.moving.source)
-    document = record.read_configuration(home, described)
-    document["server"][moving.number]["state"] = RETIRED
-    write_whole(record.configuration_file(home), Configuration(document).text())
-    asking.able(deployment.install(home, described, Configuration(document)), listener)
-    return _finish(moving, document, token, listener)
 
 
 def _finish(moving: _Moving, document: dict[str, Any], token: str, listener: Listener) -> Record:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weir.deployment import asking, deployment, operations, places, record, steps
+from weir.deployment import asking, deployment, handover, operations, places, record, steps
 from weir.deployment.operations import Address, Member, Probed
 from weir.deployment.places import Network
 from weir.deployment.record import Record
@@ -85,6 +85,8 @@ def add_server(
         described = record.read(home)
         if described is None:
             raise StoreError(f"no store was deployed from {home.root}", hint="see `weir deploy --help`")
+        # Until a move has ended, its server may run nowhere.
+        described = handover.finished(home, described, token, listener)
         if described.joining is not None:
             begun = _begun(home, described)
             if _is_known(home, begun.number):
