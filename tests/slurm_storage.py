@@ -12,10 +12,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import slurm
 import store
 from waits import PATIENCE_SECONDS, wait_until
+
+if TYPE_CHECKING:
+    from weir.planner.client import Result
+    from weir.planner.protocol import AnyRequest
 
 PLUGIN = Path(__file__).resolve().parents[1] / "packaging" / "slurm"
 LOG = Path(__file__).parent / "data" / "darshan" / "pq_app_write_id71296_7-31-5657-2037904274838284930_55623.darshan"
@@ -139,17 +144,21 @@ class Site:
     def deployment(self, number: str) -> "dict[str, object]":
         """The planner's record of a job's deployment; state `none` where it has none."""
         from weir.planner import protocol
-        from weir.planner.client import Client
 
-        with Client(self.socket) as client:
-            found = client.ask(protocol.List(uid=self.uid, ended=True), protocol.Listed).deployments
-        for each in found:
+        for each in self.ask(protocol.List(uid=self.uid, ended=True), protocol.Listed).deployments:
             if each.name == f"slurm-{number}":
                 return {"state": each.state, "error": each.error, "hint": each.hint}
         return {"state": "none", "error": "", "hint": ""}
 
-    def start_planner(self) -> None:
-        """Start the planner, and wait until it answers."""
+    def ask(self, request: "AnyRequest", kind: "type[Result]") -> "Result":
+        """Ask the planner."""
+        from weir.planner.client import Client
+
+        with Client(self.socket) as client:
+            return client.ask(request, kind)
+
+    def start_planner(self, *options: str) -> None:
+        """Start the planner with further options, and wait until it answers."""
         # Programs of this package as every user may run them.
         programs = self.root / "bin"
         programs.mkdir(exist_ok=True)
@@ -157,11 +166,11 @@ class Site:
         path = store.search_path()["PYTHONPATH"]
         (programs / "weir").write_text(f'#!/bin/sh\nexport PYTHONPATH={path}{_programs()}\nexec {words} "$@"\n')
         (programs / "weir").chmod(0o755)
-        variables = {**os.environ, "PATH": f"{programs}:{self.environment.get('PATH', os.environ['PATH'])}"}
+        variables = {**self.environment, "PATH": f"{programs}:{self.environment['PATH']}"}
         command = self.controller.run(
             *store.program(self.uid), "planner", "--socket", str(self.socket), "--state", str(self.root / "state"),
             "--resources", str(self.root / "resources.toml"), "--reach", "ssh" if self.node else "auto",
-            "--scheduler-user", SCHEDULER,
+            "--scheduler-user", SCHEDULER, *options,
         )  # fmt: skip
         variables.update(store.search_path())
         with (self.root / "planner.log").open("ab") as log:
@@ -179,11 +188,9 @@ class Site:
     def end_deployments(self) -> None:
         """End what a failed test left."""
         from weir.planner import protocol
-        from weir.planner.client import Client
 
-        with Client(self.socket) as client:
-            for each in client.ask(protocol.List(uid=self.uid), protocol.Listed).deployments:
-                client.ask(protocol.End(uid=self.uid, name=each.name, discard=True, wait_seconds=60), protocol.Summary)
+        for each in self.ask(protocol.List(uid=self.uid), protocol.Listed).deployments:
+            self.ask(protocol.End(uid=self.uid, name=each.name, discard=True, wait_seconds=60), protocol.Summary)
 
     def end_planner(self) -> None:
         """End the planner."""

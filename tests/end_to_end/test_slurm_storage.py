@@ -11,6 +11,7 @@ import slurm_storage
 from slurm_storage import Site
 from waits import wait_until
 from weir import _core
+from weir.planner import protocol
 
 pytestmark = pytest.mark.skipif(bool(slurm_storage.missing()), reason=slurm_storage.missing())
 
@@ -60,6 +61,14 @@ def await_end(site: Site, number: str) -> None:
     """Wait until nothing of a job's storage is left."""
     site.await_planner(number, "ended")
     assert left_of(site, number) == []
+
+
+def begin_storage(site: Site, number: str, job: str, lines: list[str]) -> None:
+    """Have the planner set storage up as the plugin does, until the job could run."""
+    name, script = f"slurm-{number}", "\n".join(["#!/bin/bash", *lines, "true", ""])
+    site.ask(protocol.Plan(uid=site.uid, name=name, job=job, script=script), protocol.Planned)
+    site.ask(protocol.GetEnvironment(uid=site.uid, name=name), protocol.Variables)
+    site.await_planner(number, "running")
 
 
 def hold(site: Site, file: Path) -> str:
@@ -156,6 +165,33 @@ def test_a_job_that_is_cancelled_in_the_queue_is_torn_down(site: Site, project: 
     site.await_state(number, "CANCELLED")
     await_end(site, number)
     go.touch()
+
+
+def test_storage_whose_job_is_over_ends_without_slurm(site: Site, project: Path) -> None:
+    """Slurm can lose the teardown of a job. It knows nothing of the jobs of two stores, and of a third that it waits."""
+    go = site.root / "go-on"
+    hold(site, go)
+    waiting = site.submit(*directives(site), "true", options=("--time=5",))
+    site.await_planner(waiting, "running")
+    lost, kept, own = "99999999", "99999998", "of-mine"
+    begin_storage(site, lost, lost, directives(site))
+    begin_storage(site, kept, kept, directives(site, f"stage_out=results:{project}/results"))
+    begin_storage(site, own, "", directives(site))
+    site.end_planner()
+    site.start_planner("--orphan=1s")
+    await_end(site, lost)
+    stays = f"slurm-{kept} of user {site.uid} stays"
+    wait_until("output is kept", lambda: stays in (site.root / "planner.log").read_text())
+    assert [site.deployment(each)["state"] for each in (kept, own, waiting)] == ["running"] * 3
+    for each in (kept, own):
+        end = protocol.End(uid=site.uid, name=f"slurm-{each}", discard=True)
+        site.ask(end, protocol.Summary)
+        await_end(site, each)
+    go.touch()
+    assert site.await_state(waiting, *ENDED)["JobState"] == "COMPLETED"
+    await_end(site, waiting)
+    site.end_planner()
+    site.start_planner()
 
 
 def test_a_job_that_is_cancelled_while_it_runs_leaves_its_output(site: Site, project: Path) -> None:

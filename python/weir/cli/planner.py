@@ -90,6 +90,14 @@ def _database(text: str) -> None:
     help="Time for which a plan that nobody sets up keeps its storage; it is planned again then.",
 )
 @click.option(
+    "--orphan",
+    metavar="TIME",
+    type=Checked("time", values.duration),
+    default="2min",
+    show_default=True,
+    help="Time that Slurm has to end the storage of a job that is over; the planner ends it then.",
+)
+@click.option(
     "--share-max",
     metavar="PERCENT",
     type=click.IntRange(1, 100),
@@ -121,6 +129,7 @@ def planner(
     replans: int,
     quarantine: str,
     hold: str,
+    orphan: str,
     share_max: int,
     reach: Literal["auto", "local", "ssh"],
     steps: str,
@@ -149,6 +158,7 @@ def planner(
             replans_max=replans,
             quarantine_seconds=values.duration(quarantine),
             hold_seconds=values.duration(hold),
+            orphan_seconds=values.duration(orphan),
             share_max=share_max / 100,
         )
     )

@@ -15,6 +15,7 @@ from weir.planner.errors import PlannerError
 from weir.planner.helpers import Helpers
 from weir.planner.ledger import Ledger, now
 from weir.planner.lives import Lives
+from weir.planner.orphans import Orphans
 from weir.planner.plans import Plans
 from weir.planner.records import ORDER
 from weir.planner.server import Server, listen
@@ -62,13 +63,14 @@ async def _run(settings: Settings) -> None:
         plans = Plans(ledger, site, helpers)
         steps = Steps(settings.steps, folders, settings.reach)
         lives = Lives(ledger, plans, site, steps, settings)
+        orphans = Orphans(ledger, lives, steps, settings.orphan_seconds)
         service = Service(settings, ledger, plans, site, steps, lives)
         server = Server(service, settings.scheduler_user)
         async with _bound(settings.socket) as listener, server.listening(listener):
             lives.resume()
             _LOG.info("planner on %s with %d deployments", settings.socket, sum(1 for _ in ledger.all()))
             _tell_supervisor()
-            async with _upkeep(ledger, site, settings.hold_seconds, ended) as failed:
+            async with _upkeep(settings, ledger, site, orphans, ended) as failed:
                 await ended.wait()
             await lives.end()
             await steps.end()
@@ -94,7 +96,7 @@ async def _bound(path: Path) -> AsyncIterator[socket.socket]:
 
 @contextlib.asynccontextmanager
 async def _upkeep(
-    ledger: Ledger, site: Site, hold_seconds: float, ended: asyncio.Event
+    settings: Settings, ledger: Ledger, site: Site, orphans: Orphans, ended: asyncio.Event
 ) -> AsyncIterator[list[PlannerError]]:
     """Renew the claim and tidy up within the block; a claim that is lost ends the planner."""
     failed: list[PlannerError] = []
@@ -106,7 +108,7 @@ async def _upkeep(
             try:
                 await ledger.keep_claim()
                 faults = 0
-                await ledger.let_go(now() - hold_seconds)
+                await ledger.let_go(now() - settings.hold_seconds)
                 if now() - tidied > _TIDY_SECONDS:
                     tidied = now()
                     await ledger.tidy(tidied)
@@ -122,12 +124,13 @@ async def _upkeep(
                 if told:
                     _LOG.warning("%s; the resource model before it holds", told)
 
-    task = asyncio.ensure_future(keep())
+    tasks = [asyncio.ensure_future(keep()), asyncio.ensure_future(orphans.watch())]
     try:
         yield failed
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _prepare(state: Path) -> Path:

@@ -51,5 +51,7 @@ class Settings:
     """Time for which a bad node is left out."""
     hold_seconds: float = 3600.0
     """Time for which a plan that is not set up keeps its storage."""
+    orphan_seconds: float = 120.0
+    """Time that Slurm has to end the storage of a job that is over."""
     share_max: float = 1.0
     """Most of the site's storage of each class of device that the deployments of one user may hold."""
