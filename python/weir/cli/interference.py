@@ -11,7 +11,7 @@ import click
 from weir.cli.errors import CommandError
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
-from weir.cli.windows import collect, record
+from weir.cli.windows import clients, collect, gather, record
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
@@ -174,5 +174,7 @@ def _needed() -> None:
             raise CommandError(f"{name} is not installed", hint=install_command("interference"))
 
 
+interference.add_command(clients)
 interference.add_command(collect)
+interference.add_command(gather)
 interference.add_command(record)

@@ -1,11 +1,13 @@
-"""`weir interference record` and `weir interference collect`: windows of a running store, and labelled data sets."""
+"""`weir interference record`, `gather`, `clients` and `collect`: windows of a running store, and labelled data sets."""
 
+import json
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +16,9 @@ from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number
 from weir.store import values
 from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from weir.interference.collector import Collector, Parts
 
 _POLL_SECONDS = 0.5
 _folder = click.Path(file_okay=False, path_type=Path)
@@ -31,38 +36,175 @@ _folder = click.Path(file_okay=False, path_type=Path)
     type=Checked("size", values.size),
     help="Most bytes in the folder: the oldest windows are removed beyond it.",
 )
+@click.option(
+    "--counts",
+    type=click.Choice(("server", "client")),
+    default="server",
+    show_default=True,
+    help="Who counts the operations of jobs: the servers, or the jobs' programs on this host and those of --gather.",
+)
+@click.option(
+    "--gather",
+    "commands",
+    metavar="COMMAND",
+    multiple=True,
+    help='Command of another host\'s programs, such as "ssh HOST weir interference gather"; repeat for several.',
+)
 @output_option
 @click.pass_obj
-def record(home: Home, target: Path, name: str, seconds: float | None, bytes_max: str, output: str) -> None:
+def record(
+    home: Home,
+    target: Path,
+    name: str,
+    seconds: float | None,
+    bytes_max: str,
+    counts: str,
+    commands: tuple[str, ...],
+    output: str,
+) -> None:
     """Record the windows of every job of a store while it runs.
 
-    The holder of the site's key records all jobs, and others their own. The windows have no labels.
+    The holder of the site's key records all jobs, and others their own. The windows have no labels. With --counts
+    client, a window of a job whose programs were on no host that counts is left out, and counted as UNCOUNTED.
     """
+    if commands and counts != "client":
+        raise click.UsageError("--gather needs --counts client")
     from weir.cli.output import show
-    from weir.interference.collector import Collector, Parts, jobs_of, joined
+    from weir.interference.clients import Clients
+    from weir.interference.collector import Collector, Parts
     from weir.store.control import servers_of
     from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
-    collector = Collector(lambda: servers_of(cluster), _token(home), warn)
-    parts = Parts(target, values.size(bytes_max))
+    recorded = _Recorded(name, Parts(target, values.size(bytes_max)))
     ended = _end_of_signals()
     limit = None if seconds is None else time.monotonic() + seconds
-    windows, removed = 0, 0
-    jobs: set[str] = set()
+    with Clients(cluster, commands, warn).running() as clients:
+        look = clients.look if counts == "client" else None
+        collector = Collector(lambda: servers_of(cluster), _token(home), warn, look)
+        while True:
+            is_end = ended() or (limit is not None and time.monotonic() >= limit)
+            collector.poll()
+            recorded.take(collector, is_end=is_end)
+            if is_end:
+                break
+            time.sleep(_POLL_SECONDS)
+    document = {
+        "windows": recorded.windows,
+        "jobs": len(recorded.jobs),
+        "removed_parts": recorded.removed,
+        "folder": str(target),
+    }
+    headings = ["WINDOWS", "JOBS", "REMOVED PARTS", "FOLDER"]
+    if counts == "client":
+        document["uncounted"] = recorded.uncounted
+        headings.append("UNCOUNTED")
+    show(output, document, headings, [tuple(document.values())])
+
+
+class _Recorded:
+    """The windows that were kept."""
+
+    def __init__(self, name: str, parts: "Parts") -> None:
+        self._name = name
+        self._parts = parts
+        self.windows = 0
+        self.removed = 0
+        self.uncounted = 0
+        self.jobs: set[str] = set()
+
+    def take(self, collector: "Collector", *, is_end: bool) -> None:
+        """Keep the windows that every side has told."""
+        from weir.interference.collector import jobs_of, joined
+
+        for number, at_servers in collector.take(is_end=is_end):
+            clients = None if collector.look_at_clients is None else collector.take_clients(number)
+            counted = None if clients is None else {line.job for line in clients}
+            for job in jobs_of(at_servers):
+                if counted is not None and job not in counted:
+                    self.uncounted += 1
+                    continue
+                window = joined(number, at_servers, job, f"{self._name}.{job}", job, clients=clients)
+                self.removed += self._parts.add(window)
+                self.jobs.add(job)
+                self.windows += 1
+
+
+@click.command()
+@output_option
+@click.pass_obj
+def clients(home: Home, output: str) -> None:
+    """Show what programs on this host asked of the store in the windows that ended last.
+
+    They are those of this user, and for the superuser those of all users. IOPS counts reads, writes and metadata
+    operations together.
+    """
+    from dataclasses import asdict
+
+    from weir.cli.output import Quantity, show, size
+    from weir.store import client_windows
+    from weir.store.home import find_cluster
+
+    document = json.loads(find_cluster(home).read_text())
+    length = client_windows.length_of(document)
+    found = client_windows.look(document, 0)
+    for problem in found.problems:
+        warn(problem)
+    rows: list[Sequence[object]] = []
+    for line in sorted(found.lines, key=lambda line: (line.window, line.job, line.device)):
+        metadata = line.stats + line.opens + line.closes + line.others
+        operations = line.reads + line.writes + metadata
+        seconds = line.read_seconds + line.write_seconds + line.metadata_seconds
+        rows.append(
+            (
+                line.window,
+                line.job,
+                line.device,
+                line.reads,
+                line.writes,
+                metadata,
+                size(line.read_bytes),
+                size(line.written_bytes),
+                Quantity(f"{seconds:.4f} s"),
+                Quantity(f"{operations / length:.0f}"),
+            )
+        )
+    headings = ("WINDOW", "JOB", "DEVICE", "READS", "WRITES", "METADATA", "READ", "WRITTEN", "TIME", "IOPS")
+    shown = {
+        "window_seconds": length,
+        "last": found.last,
+        "left_out": found.left_out,
+        "lines": [asdict(line) for line in found.lines],
+    }
+    show(output, shown, headings, rows)
+
+
+@click.command()
+@click.option("--seconds", type=Number(0, min_open=True), help="Time after which it ends.  [default: until ^C]")
+@click.pass_obj
+def gather(home: Home, seconds: float | None) -> None:
+    """Write what programs on this host ask of the store, a JSON object for each window that ends.
+
+    It is for `weir interference record --gather` on another host.
+    """
+    from weir.interference.clients import gathered
+    from weir.store import client_windows
+    from weir.store.home import find_cluster
+
+    document = json.loads(find_cluster(home).read_text())
+    length = client_windows.length_of(document)
+    ended = _end_of_signals()
+    limit = None if seconds is None else time.monotonic() + seconds
+    after = 0
     while True:
         is_end = ended() or (limit is not None and time.monotonic() >= limit)
-        collector.poll()
-        for number, at_servers in collector.take(is_end=is_end):
-            for job in jobs_of(at_servers):
-                removed += parts.add(joined(number, at_servers, job, f"{name}.{job}", job))
-                jobs.add(job)
-                windows += 1
+        found = client_windows.look(document, after)
+        for each in gathered(found, length, after):
+            print(json.dumps(each), flush=True)
+        after = found.last
         if is_end:
             break
         time.sleep(_POLL_SECONDS)
-    document = {"windows": windows, "jobs": len(jobs), "removed_parts": removed, "folder": str(target)}
-    show(output, document, ("WINDOWS", "JOBS", "REMOVED PARTS", "FOLDER"), [tuple(document.values())])
 
 
 @click.command()
