@@ -1,19 +1,23 @@
 """`weir interference record` and `weir interference collect`: windows of a running store, and labelled data sets."""
 
-import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli.ending import end_of_signals
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number
+from weir.cli.window_export import TOKEN, exported, listen_option
 from weir.store import values
 from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from weir.interference.collector import Collector, Parts
+    from weir.interference.export import Board
 
 _POLL_SECONDS = 0.5
 _folder = click.Path(file_okay=False, path_type=Path)
@@ -31,38 +35,70 @@ _folder = click.Path(file_okay=False, path_type=Path)
     type=Checked("size", values.size),
     help="Most bytes in the folder: the oldest windows are removed beyond it.",
 )
+@listen_option
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help=f"Token that callers of --listen have to show; made if it is not there.  [default: {TOKEN} in --to]",
+)
 @output_option
 @click.pass_obj
-def record(home: Home, target: Path, name: str, seconds: float | None, bytes_max: str, output: str) -> None:
+def record(
+    home: Home,
+    target: Path,
+    name: str,
+    seconds: float | None,
+    bytes_max: str,
+    listen: str | None,
+    token_file: Path | None,
+    output: str,
+) -> None:
     """Record the windows of every job of a store while it runs.
 
     The holder of the site's key records all jobs, and others their own. The windows have no labels.
     """
     from weir.cli.output import show
-    from weir.interference.collector import Collector, Parts, jobs_of, joined
+    from weir.interference.collector import Collector, Parts
+    from weir.interference.upkeep import collecting
     from weir.store.control import servers_of
     from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     collector = Collector(lambda: servers_of(cluster), _token(home), warn)
-    parts = Parts(target, values.size(bytes_max))
-    ended = _end_of_signals()
+    ended = end_of_signals()
     limit = None if seconds is None else time.monotonic() + seconds
+    with collecting(target, 0.0, warn), exported(listen, token_file or target / TOKEN) as board:
+        parts = Parts(target, values.size(bytes_max))
+        counts = _record(
+            collector, (parts, name, board), lambda: ended() or (limit is not None and time.monotonic() >= limit)
+        )
+    document = {"windows": counts[0], "jobs": counts[1], "removed_parts": counts[2], "folder": str(target)}
+    show(output, document, ("WINDOWS", "JOBS", "REMOVED PARTS", "FOLDER"), [tuple(document.values())])
+
+
+def _record(
+    collector: "Collector", kept: "tuple[Parts, str, Board | None]", is_over: Callable[[], bool]
+) -> tuple[int, int, int]:
+    """Record until the end. Returns the numbers of windows, jobs and removed parts."""
+    from weir.interference.collector import jobs_of, joined
+
+    parts, name, board = kept
     windows, removed = 0, 0
     jobs: set[str] = set()
     while True:
-        is_end = ended() or (limit is not None and time.monotonic() >= limit)
+        is_end = is_over()
         collector.poll()
         for number, at_servers in collector.take(is_end=is_end):
             for job in jobs_of(at_servers):
-                removed += parts.add(joined(number, at_servers, job, f"{name}.{job}", job))
+                window = joined(number, at_servers, job, f"{name}.{job}", job)
+                removed += parts.add(window)
+                if board is not None:
+                    board.add(number, job, window.rows)
                 jobs.add(job)
                 windows += 1
         if is_end:
-            break
+            return windows, len(jobs), removed
         time.sleep(_POLL_SECONDS)
-    document = {"windows": windows, "jobs": len(jobs), "removed_parts": removed, "folder": str(target)}
-    show(output, document, ("WINDOWS", "JOBS", "REMOVED PARTS", "FOLDER"), [tuple(document.values())])
 
 
 @click.command()
@@ -108,15 +144,3 @@ def _token(home: Home) -> str:
         raise CommandError("no key and no credential is here", hint="ask the holder of the site key: `weir grant`")
     read_claims(path)
     return _core.job_token(path.read_text())
-
-
-def _end_of_signals() -> Callable[[], bool]:
-    """Whether the process was told to end; windows that are whole are kept then."""
-    told = threading.Event()
-
-    def tell(_number: int, _frame: FrameType | None) -> None:
-        told.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, tell)
-    return told.is_set

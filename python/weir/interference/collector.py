@@ -240,17 +240,29 @@ class Parts:
         Returns:
             Number of the parts that were removed to make room.
         """
-        from weir.interference.windows import of_rows, write
+        return self.add_rows(window.number, window.rows)
 
-        if not window.rows:
+    def add_rows(self, number: int, added: Sequence[dict[str, Any]]) -> int:
+        """Keep the rows of a run's window on disk at once.
+
+        Args:
+            number: Number of the window.
+            added: Rows of one run, one for each server.
+
+        Returns:
+            Number of the parts that were removed to make room.
+        """
+        from weir.interference.windows import write_rows
+
+        if not added:
             return 0
-        run = str(window.rows[0]["run"])
-        path, rows, numbers = self._open.get(run) or (self._part(run, window.number), [], set())
-        rows.extend(window.rows)
-        numbers.add(window.number)
+        run = str(added[0]["run"])
+        path, rows, numbers = self._open.get(run) or (self._part(run, number), [], set())
+        rows.extend(added)
+        numbers.add(number)
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_suffix(".unfinished")
-        write(of_rows(rows), unfinished)
+        write_rows(rows, unfinished)
         unfinished.replace(path)
         self._open[run] = (path, rows, numbers)
         if len(numbers) >= PART_WINDOWS:
