@@ -9,6 +9,7 @@ __all__ = [
     "allocator_names",
     "arrange",
     "claims_of_credential",
+    "client_windows",
     "contiguous_layout",
     "control_token",
     "decode_trace",
@@ -129,6 +130,27 @@ class Trace(TypedDict):
     torn: tuple[int, int] | None
 
 def decode_trace(bytes: bytes) -> Trace: ...  # noqa: A002
+
+class ClientLine(TypedDict):
+    window: int
+    job: str
+    uid: int
+    device: str
+    reads: int
+    writes: int
+    read_bytes: int
+    written_bytes: int
+    stats: int
+    opens: int
+    closes: int
+    others: int
+    read_seconds: float
+    write_seconds: float
+    metadata_seconds: float
+
+def client_windows(
+    folder: str | PathLike[str], *, window_seconds: float, uid: int, store: str, after: int, now_seconds: float
+) -> tuple[list[ClientLine], int, int] | None: ...
 
 @final
 class Allocator:

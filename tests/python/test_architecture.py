@@ -26,12 +26,13 @@ ALLOWED = {
     "weir-wire": {"weir-fairshare", "weir-placement"},
     "weir-simulator": {"weir-fairshare", "weir-device", "weir-placement"},
     "weir-log": set[str](),
+    "weir-windows": set[str](),
     "weir-server": {"weir-log", *LEAVES},
-    "weir-client": LEAVES,
+    "weir-client": {"weir-windows", *LEAVES},
     "weir-preload": {"weir-client", *LEAVES},
     "weir-mount": {"weir-client", "weir-log", *LEAVES},
     "weir-mover": {"weir-client", *LEAVES},
-    "weir-python": {"weir-simulator", *LEAVES},
+    "weir-python": {"weir-simulator", "weir-windows", *LEAVES},
     "weir-testing": {"weir-fairshare", "weir-placement", "weir-wire"},
 }
 """Which crates of this workspace each one may depend on."""
@@ -89,8 +90,9 @@ IMPURE = re.compile(
 PARALLEL = "crates/refactor/src/parallel.rs"
 """The one file of the leaves that starts threads; it joins them before it returns."""
 
-UNSAFE_CRATES = {"preload", "mount", "server", "refactor"}
-"""Crates in which `unsafe` may stand; of the server only in its targets, of the codec where it names instructions."""
+UNSAFE_CRATES = {"preload", "mount", "server", "refactor", "windows"}
+"""Crates in which `unsafe` may stand; of the server only in its targets, of the codec where it names instructions, and of the
+windows where they are mapped."""
 
 
 PRELOAD_FLOORS = (("symbols",), ("calls",), ("recorder", "placement"), ("files",), ("store",), ("host",))

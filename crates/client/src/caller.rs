@@ -1,7 +1,8 @@
 //! The callers of a store: the bearer of its credential, and the users for whom a mount acts.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use weir_windows::Job;
 use weir_wire::{limits, AccountNames, Credential, Identity};
 
 /// The user for whom a call is made: the bearer of the store's credential, or a user for whom a mount acts.
@@ -21,6 +22,8 @@ pub(crate) struct Registered {
     pub(crate) who: Identity,
     pub(crate) names: AccountNames,
     pub(crate) job: Option<Credential>,
+    /// The job under which the caller's operations are counted, once one was.
+    pub(crate) counted: OnceLock<Job>,
 }
 
 impl Caller {
@@ -65,7 +68,8 @@ impl Callers {
             table.forget_oldest()
         };
         table.generation = table.generation.wrapping_add(1);
-        let made = Arc::new(Registered { number, generation: table.generation, who, names, job });
+        let counted = OnceLock::new();
+        let made = Arc::new(Registered { number, generation: table.generation, who, names, job, counted });
         table.known.entry(key).or_default().push(made.clone());
         table.order.push_back(made.clone());
         Caller { registered: Some(made) }

@@ -2,8 +2,9 @@
 
 use crate::connect::{connect_once, prepare, prepare_until, Unreached};
 use crate::held::look;
+use crate::observer::Span;
 use crate::pool::{owe, Lane, Lease, Link};
-use crate::session::{Environment, HeldTurn};
+use crate::session::{Environment, HeldTurn, Session};
 use crate::transfer::{converse, encode_frame, Fault, Sink, Step, Transfer};
 use crate::transport::timespec;
 use crate::{Caller, ClientError, Counters, Result};
@@ -88,6 +89,8 @@ struct Exchange<'s> {
     lease: Lease<'s>,
     transfer: Transfer,
     request: u64,
+    /// The time at which the call began to wait for its server, in nanoseconds since the session began.
+    began: u64,
     /// The time of sending, or of the last sign of life, in milliseconds of the session's clock.
     since: u64,
     resends: u32,
@@ -321,7 +324,7 @@ fn round(
                 None if exchanges.is_empty() => lease(environment, link, call.lane)?,
                 None => return Ok(None),
             };
-            let began = environment.session().milliseconds();
+            let began = environment.session().nanoseconds();
             if !tries.prepare(environment, link, &mut found, caller)? {
                 return Ok(None);
             }
@@ -393,13 +396,13 @@ impl<'s> Exchange<'s> {
             settle(environment, link)?;
         }
         let mut lease = lease(environment, link, call.lane)?;
-        let began = environment.session().milliseconds();
+        let began = environment.session().nanoseconds();
         prepare(environment, link, &mut lease, caller)?;
         Ok(Exchange::begin(environment, link, lease, caller, call, began))
     }
 
-    /// Writes the request into the buffer of a connected slot. The call has waited for its server since `began`. Nothing is
-    /// sent yet.
+    /// Writes the request into the buffer of a connected slot. The call has waited for its server since `began`, in
+    /// nanoseconds since the session began. Nothing is sent yet.
     fn begin(
         environment: Environment<'s>,
         link: &'s Link,
@@ -424,8 +427,8 @@ impl<'s> Exchange<'s> {
         Counters::add(&environment.counters().requests, 1);
         // The time of connecting counts as silence, but each server keeps a quarter of the bound for its answer.
         let patience = environment.silence().as_millis() as u64 / 4 * 3;
-        let since = began.max(session.milliseconds().saturating_sub(patience));
-        Exchange { link, lease, transfer, request, since, resends: 0, is_resent: true }
+        let since = Session::milliseconds_of(began).max(session.milliseconds().saturating_sub(patience));
+        Exchange { link, lease, transfer, request, began, since, resends: 0, is_resent: true }
     }
 
     /// The readiness of the connection for which the exchange waits.
@@ -461,9 +464,10 @@ impl<'s> Exchange<'s> {
                 block && environment.turn().is_none(),
             ) {
                 Ok(Step::Complete) => {
-                    environment.heard(self.link);
+                    let ended = environment.heard(self.link);
                     let reply = self.transfer.reply(&self.lease.state().receive);
                     let (reply, bytes) = reply.map_err(|fault| self.fail(environment, fault))?;
+                    self.count(environment, caller, call, (&reply, bytes), ended);
                     return Ok(Progress::Replied(reply, bytes));
                 }
                 Ok(Step::Stalled { moved, interrupted }) => {
@@ -489,6 +493,22 @@ impl<'s> Exchange<'s> {
                 Err(fault) => return Err(self.fail(environment, fault)),
             }
         }
+    }
+
+    /// Counts the call, which ended so many nanoseconds after the session began.
+    fn count(
+        &self,
+        environment: Environment<'_>,
+        caller: &Caller,
+        call: &Call<'_, '_>,
+        (reply, received): (&Reply, usize),
+        ended: u64,
+    ) {
+        let Some(observer) = environment.observer() else { return };
+        let session = environment.session();
+        let span = Span { began: session.unix(self.began), ended: session.unix(ended) };
+        let sent = call.payload.iter().map(|slice| slice.len()).sum();
+        observer.count(caller, (call.message, call.server), (reply, sent, received), span);
     }
 
     /// The number of the credential's reading with which the connection was made.
@@ -579,7 +599,7 @@ fn probe(environment: Environment<'_>, link: &Link, request: &Request, limit: Du
     let Some(live) = &mut state.live else { return };
     let connection = live.connection.as_mut();
     match converse(connection, &mut state.send, &mut state.receive, request, deadline) {
-        Ok(_) => environment.heard(link),
+        Ok(_) => _ = environment.heard(link),
         Err(_) => {
             link.breaks.fetch_add(1, Ordering::SeqCst);
             lease.disconnect();

@@ -20,6 +20,7 @@ mod layouts;
 mod links;
 mod locks;
 mod moving;
+mod observer;
 mod operations;
 mod paths;
 mod place;

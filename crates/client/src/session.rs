@@ -1,6 +1,7 @@
 //! One process's part of a store: client id, credential and links. A forked child begins a new part.
 
 use crate::links::Links;
+use crate::observer::{Observed, Observer, Observing};
 use crate::place::Anchors;
 use crate::pool::Link;
 use crate::transport::Transport;
@@ -10,7 +11,7 @@ use rustix::io::Errno;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_placement::ServerId;
 use weir_wire::{Capability, ClientId, Cluster, Credential, Role, Sequence, ServerAddress};
 
@@ -28,6 +29,11 @@ const LOOK_PAUSE: u64 = 100;
 /// Longest wait in one system call, after which a thread looks whether the server lives.
 const TICK_MAX: Duration = Duration::from_millis(500);
 
+/// Length of the servers' windows where cluster.json tells none.
+const WINDOW_DEFAULT: Duration = Duration::from_secs(1);
+/// Longest window that servers have.
+const WINDOW_SECONDS_MAX: f64 = 60.0;
+
 /// One process's part of a store.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -39,6 +45,9 @@ pub(crate) struct Session {
     pub(crate) next_request: AtomicU64,
     pub(crate) anchors: Anchors,
     origin: Instant,
+    /// Unix time of the origin, in nanoseconds.
+    origin_unix: u64,
+    observed: Observed,
     generation: u32,
 }
 
@@ -80,6 +89,7 @@ pub(crate) struct Environment<'s> {
     generations: &'s Generations,
     settings: &'s Settings,
     counters: &'s Counters,
+    observer: Option<&'s Observer>,
     transport: &'s dyn Transport,
     turn: Option<&'s HeldTurn>,
 }
@@ -98,6 +108,8 @@ pub(crate) struct HeldTurn {
 struct ClusterFile {
     version: u32,
     servers: Vec<ServerAddress>,
+    /// Length of the servers' windows, so that those of clients fit them.
+    window_seconds: Option<f64>,
 }
 
 impl Generations {
@@ -143,7 +155,9 @@ impl Generations {
 
 impl Session {
     fn begin(settings: &Settings, generation: u32) -> Result<Session> {
-        let cluster = read_cluster(settings)?;
+        let (cluster, window) = read_cluster_and_window(settings)?;
+        let first = cluster.servers.iter().min_by_key(|address| address.server);
+        let store = first.map_or(0, |address| weir_windows::store_of(&address.tcp));
         let credential = read_credential(settings)?;
         let is_mount = credential.claims.role == Role::Mount;
         let mut client = [0; 8];
@@ -156,6 +170,8 @@ impl Session {
             next_request: AtomicU64::new(1),
             anchors: Anchors::default(),
             origin: Instant::now(),
+            origin_unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64,
+            observed: Observed { store, window },
             generation,
         })
     }
@@ -191,21 +207,46 @@ impl Session {
 
     /// The milliseconds of the session's clock.
     pub(crate) fn milliseconds(&self) -> u64 {
+        Session::milliseconds_of(self.nanoseconds())
+    }
+
+    /// The time since the session began, in nanoseconds.
+    pub(crate) fn nanoseconds(&self) -> u64 {
+        self.origin.elapsed().as_nanos() as u64
+    }
+
+    /// The milliseconds of the session's clock after so many nanoseconds.
+    pub(crate) fn milliseconds_of(nanoseconds: u64) -> u64 {
         // The clock begins at 1, so that 0 means "never".
-        self.origin.elapsed().as_millis() as u64 + 1
+        nanoseconds / 1_000_000 + 1
+    }
+
+    /// The Unix time, in nanoseconds, so many nanoseconds after the session began.
+    pub(crate) fn unix(&self, nanoseconds: u64) -> u64 {
+        self.origin_unix + nanoseconds
     }
 }
 
 impl<'s> Environment<'s> {
     pub(crate) fn new(
         generations: &'s Generations,
-        settings: &'s Settings,
-        counters: &'s Counters,
+        (settings, counters): (&'s Settings, &'s Counters),
+        observing: &'s Observing,
         transport: &'s dyn Transport,
     ) -> Result<Environment<'s>> {
         let session = generations.current(settings)?;
+        let observer = observing.observer(settings, session.observed, &session.readings.credential.claims);
         let patience = Patience::Full;
-        Ok(Environment { patience, session, generations, settings, counters, transport, turn: None })
+        Ok(Environment {
+            patience,
+            session,
+            generations,
+            settings,
+            counters,
+            observer,
+            transport,
+            turn: None,
+        })
     }
 
     /// The environment of a call that is useful without the answers of some servers, and does not report lost servers.
@@ -294,13 +335,20 @@ impl<'s> Environment<'s> {
         (self.settings.silence / 8).min(TICK_MAX)
     }
 
-    /// Notes that the server answered.
-    pub(crate) fn heard(&self, link: &Link) {
-        link.heard.store(self.session.milliseconds(), Ordering::Relaxed);
+    /// Notes that the server answered. Answers the time since the session began, in nanoseconds.
+    pub(crate) fn heard(&self, link: &Link) -> u64 {
+        let now = self.session.nanoseconds();
+        link.heard.store(Session::milliseconds_of(now), Ordering::Relaxed);
         if link.lost_until.load(Ordering::Relaxed) != 0 {
             link.lost_until.store(0, Ordering::Relaxed);
             link.silent_until.store(0, Ordering::Relaxed);
         }
+        now
+    }
+
+    /// The process's place in the windows, where requests are counted.
+    pub(crate) fn observer(&self) -> Option<&'s Observer> {
+        self.observer
     }
 
     /// Fails where the server has just let another call wait in vain.
@@ -349,6 +397,11 @@ impl<'s> Environment<'s> {
 
 /// Reads cluster.json.
 pub(crate) fn read_cluster(settings: &Settings) -> Result<Cluster> {
+    read_cluster_and_window(settings).map(|(cluster, _)| cluster)
+}
+
+/// Reads cluster.json, and the length of the store's windows in it.
+fn read_cluster_and_window(settings: &Settings) -> Result<(Cluster, Duration)> {
     let hint = "start the servers with `weir up`, and point WEIR_CLUSTER at its cluster.json";
     let bad = |reason: String| ClientError::Settings {
         what: format!("cannot use {}: {reason}", settings.cluster.display()),
@@ -362,7 +415,9 @@ pub(crate) fn read_cluster(settings: &Settings) -> Result<Cluster> {
     if file.servers.is_empty() {
         return Err(bad("it lists no server".to_owned()));
     }
-    Ok(Cluster { servers: file.servers })
+    let seconds = file.window_seconds.filter(|seconds| (0.0..=WINDOW_SECONDS_MAX).contains(seconds));
+    let window = seconds.map_or(WINDOW_DEFAULT, Duration::from_secs_f64);
+    Ok((Cluster { servers: file.servers }, window))
 }
 
 fn read_credential(settings: &Settings) -> Result<Credential> {

@@ -32,6 +32,8 @@ pub struct Settings {
     /// Whether the caller can write through a mount instead. The servers then refuse writes beside pages that a mount holds,
     /// with [`crate::ClientError::PagesHeld`].
     pub has_mount: bool,
+    /// Folder of the windows in which this user's processes count their operations. Without one they are not counted.
+    pub windows: Option<PathBuf>,
 }
 
 impl Settings {
@@ -51,11 +53,12 @@ impl Settings {
             silence: Settings::SILENCE_DEFAULT,
             root,
             has_mount: false,
+            windows: None,
         }
     }
 
-    /// Settings from `WEIR_CLUSTER`, `WEIR_CREDENTIAL`, `WEIR_MOUNT` or `WEIR_PREFIX`, `WEIR_TRANSPORT` and
-    /// `WEIR_TIMEOUT_SECONDS`. No file is opened.
+    /// Settings from `WEIR_CLUSTER`, `WEIR_CREDENTIAL`, `WEIR_MOUNT` or `WEIR_PREFIX`, `WEIR_TRANSPORT`,
+    /// `WEIR_TIMEOUT_SECONDS` and `WEIR_WINDOWS`. No file is opened.
     ///
     /// # Errors
     /// [`crate::ClientError::Settings`] for a missing or unreadable variable.
@@ -102,6 +105,8 @@ impl Settings {
                 }
             };
         }
+        // Without windows a program runs as well, so a value that names no folder is no error.
+        settings.windows = variable("WEIR_WINDOWS").map(PathBuf::from).filter(|folder| folder.is_absolute());
         Ok(settings)
     }
 }
@@ -125,12 +130,23 @@ mod tests {
             ("WEIR_PREFIX", "/weir"),
             ("WEIR_TRANSPORT", "tcp"),
             ("WEIR_TIMEOUT_SECONDS", "0.5"),
+            ("WEIR_WINDOWS", "/dev/shm/weir-0"),
         ])
         .expect("complete");
+        assert_eq!(read.windows, Some(PathBuf::from("/dev/shm/weir-0")));
         assert_eq!(read.cluster, PathBuf::from("/c"));
         assert_eq!(read.root, Some(PathBuf::from("/weir")));
         assert_eq!(read.transport, TransportChoice::Tcp);
         assert_eq!(read.silence, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn nothing_is_counted_where_no_folder_is_named() {
+        for value in ["off", ""] {
+            let read =
+                settings(&[("WEIR_CLUSTER", "/c"), ("WEIR_CREDENTIAL", "/k"), ("WEIR_WINDOWS", value)]);
+            assert_eq!(read.expect("complete").windows, None);
+        }
     }
 
     #[test]

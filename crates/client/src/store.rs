@@ -2,6 +2,7 @@
 
 use crate::caller::Callers;
 use crate::exchange;
+use crate::observer::Observing;
 use crate::paths::Walk;
 use crate::session::{Environment, Generations};
 use crate::transport::{SocketTransport, Transport};
@@ -59,6 +60,7 @@ struct Inner {
     transport: Arc<dyn Transport>,
     counters: Counters,
     generations: Generations,
+    observing: Observing,
     callers: Callers,
 }
 
@@ -76,6 +78,7 @@ impl Store {
             transport,
             counters: Counters::default(),
             generations: Generations::default(),
+            observing: Observing::default(),
             callers: Callers::default(),
         };
         Store { inner: Arc::new(inner) }
@@ -144,7 +147,12 @@ impl Store {
 
     pub(crate) fn environment(&self) -> Result<Environment<'_>> {
         let inner = &*self.inner;
-        Environment::new(&inner.generations, &inner.settings, &inner.counters, &*inner.transport)
+        Environment::new(
+            &inner.generations,
+            (&inner.settings, &inner.counters),
+            &inner.observing,
+            &*inner.transport,
+        )
     }
 
     /// A walk for `caller`, which counts as a metadata call.

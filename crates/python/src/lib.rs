@@ -10,6 +10,7 @@ mod refactor;
 mod simulation;
 mod statistics;
 mod trace;
+mod windows;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -41,6 +42,8 @@ mod _core {
     use super::statistics::speeds_and_loads;
     #[pymodule_export]
     use super::trace::decode_trace;
+    #[pymodule_export]
+    use super::windows::client_windows;
     #[pymodule_export]
     use super::{
         claims_of_credential, control_token, job_identifier, job_token, mint_credential, parse_policy,

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from weir import native
-from weir.store import mount_points, processes
+from weir.store import mount_points, processes, values
+from weir.store.client_windows import WINDOW_SECONDS
 from weir.store.configuration import Configuration, read_toml
 from weir.store.control import Server, servers_of
 from weir.store.errors import AnswerError, StoreError
@@ -281,8 +282,17 @@ def publish(home: Home, addresses: list[dict[str, Any]]) -> None:
         home: Home of the store.
         addresses: The addresses of all servers.
     """
-    write_whole(home.cluster, json.dumps({"version": 1, "servers": addresses}, indent=2) + "\n", mode=0o644)
-    _announce(home, addresses)
+    document = {"version": 1, "servers": addresses, "window_seconds": _window_seconds(home)}
+    write_whole(home.cluster, json.dumps(document, indent=2) + "\n", mode=0o644)
+    _announce(home, document)
+
+
+def _window_seconds(home: Home) -> float:
+    """Length of the servers' windows, so that those of clients fit them."""
+    if not home.configuration.exists():
+        return WINDOW_SECONDS
+    window = read_toml(home.configuration).get("window", WINDOW_SECONDS)
+    return values.duration(window) if isinstance(window, str) else float(window)
 
 
 def discard(home: Home, token: str = "") -> list[str]:
@@ -419,14 +429,14 @@ def _await_status(server: Server, deadline: float) -> None:
             time.sleep(0.05)
 
 
-def _announce(home: Home, addresses: list[dict[str, Any]]) -> None:
+def _announce(home: Home, document: dict[str, Any]) -> None:
     """Tell the servers' addresses to other users, where these users cannot pass through the home to read them."""
     announcement = home.announcement()
     if announcement is None:
         return
     # These users cannot pass to the sockets either.
-    reachable = [{**address, "unix": None} for address in addresses]
-    text = json.dumps({"version": 1, "servers": reachable}, indent=2) + "\n"
+    reachable = [{**address, "unix": None} for address in document["servers"]]
+    text = json.dumps({**document, "servers": reachable}, indent=2) + "\n"
     make_folder(announcement.parent, 0o755)
     make_folder(announcement, 0o755)
     write_whole(announcement / "cluster.json", text, mode=0o644)

@@ -217,6 +217,13 @@ COUNTERS = Setting(
     environment="WEIR_COUNTERS",
     meaning="Directory to which each process on the fast path writes its counters at its end.",
 )
+WINDOWS = Setting(
+    name="windows",
+    environment="WEIR_WINDOWS",
+    default="/dev/shm/weir-UID",
+    meaning="Folder of the windows in which a user's programs count their operations, for `weir interference`; `off` "
+    "counts none.",
+)
 TRACE = Setting(
     name="trace",
     flag="--trace",
@@ -263,6 +270,7 @@ CLIENT = (
     TRANSPORT,
     TIMEOUT_SECONDS,
     COUNTERS,
+    WINDOWS,
     PROGRAMS,
 )
 """Settings of programs that use a store."""

@@ -1,0 +1,155 @@
+"""The windows in which programs count their operations on a store: a folder for each user, in the memory of the host.
+
+The format of the file in it, and who may use it, is of `crates/windows`.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir import _core
+from weir.store.errors import StoreError
+
+WINDOW_SECONDS = 1.0
+"""Length of a window where cluster.toml names none."""
+_SHARED_MEMORY = Path("/dev/shm")
+_VARIABLE = "WEIR_WINDOWS"
+_PREFIX = "weir-"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLine:
+    """The operations of a job on a device that ended in a window, as its programs on one host counted them."""
+
+    window: int
+    """Number of the window since 1970."""
+    job: str
+    """Name of the job."""
+    uid: int
+    """Number of the job's user."""
+    device: str
+    """Target as `SERVER.INDEX`, or the metadata of a server as `SERVER.metadata`."""
+    reads: int
+    """Reads."""
+    writes: int
+    """Writes."""
+    read_bytes: int
+    """Bytes read."""
+    written_bytes: int
+    """Bytes written."""
+    stats: int
+    """Requests for attributes, layouts and links."""
+    opens: int
+    """Opens, also those that make a file."""
+    closes: int
+    """Closes."""
+    others: int
+    """Other metadata operations: changes and listings."""
+    read_seconds: float
+    """Sum of the times of the reads, from the begin of each request to its reply."""
+    write_seconds: float
+    """The same of the writes."""
+    metadata_seconds: float
+    """The same of the metadata operations."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientWindows:
+    """Windows that have ended, of all users whose windows this process may read."""
+
+    lines: tuple[ClientLine, ...]
+    """The operations in them."""
+    last: int
+    """Number of the last window that has ended."""
+    left_out: int
+    """Operations that were not counted since the files were made, because a user had too many jobs and devices at once."""
+    problems: tuple[str, ...]
+    """Files that were not used, each with the reason."""
+
+
+def variables(present: Mapping[str, str]) -> dict[str, str]:
+    """The variables by which a program of this user counts its operations.
+
+    Args:
+        present: Variables by their names. WEIR_WINDOWS in them names another folder, or none.
+
+    Returns:
+        WEIR_WINDOWS, with a folder or `off`.
+    """
+    return {_VARIABLE: present.get(_VARIABLE) or str(_folder_of(os.geteuid()))}
+
+
+def look(cluster: Mapping[str, object], after: int, *, window_seconds: float = 0.0) -> ClientWindows:
+    """Read the windows of a store's programs on this host: those of this user, and for the superuser those of all users.
+
+    Args:
+        cluster: The document of the store's cluster.json.
+        after: Number of a window; those up to it are left out.
+        window_seconds: Length of a window; by default the one in the document.
+
+    Returns:
+        The windows that have ended.
+
+    Raises:
+        StoreError: The document names no server.
+    """
+    store = _first_address(cluster)
+    length = window_seconds or length_of(cluster)
+    lines: list[ClientLine] = []
+    problems: list[str] = []
+    now, left_out = time.time(), 0
+    last = after
+    for folder, uid in _folders():
+        try:
+            found = _core.client_windows(
+                folder, window_seconds=length, uid=uid, store=store, after=after, now_seconds=now
+            )
+        except ValueError as error:
+            problems.append(str(error))
+            continue
+        if found is not None:
+            lines += [ClientLine(**line) for line in found[0]]
+            last, left_out = max(last, found[1]), left_out + found[2]
+    return ClientWindows(tuple(lines), last, left_out, tuple(problems))
+
+
+def length_of(cluster: Mapping[str, object]) -> float:
+    """The length of a store's windows.
+
+    Args:
+        cluster: The document of the store's cluster.json.
+
+    Returns:
+        Seconds.
+    """
+    length = cluster.get("window_seconds")
+    return float(length) if isinstance(length, int | float) else WINDOW_SECONDS
+
+
+def _first_address(cluster: Mapping[str, object]) -> str:
+    """The address that names the store, as clients take it from cluster.json."""
+    servers = cluster.get("servers")
+    try:
+        assert isinstance(servers, list)
+        return str(min(servers, key=lambda server: int(server["server"]))["tcp"])
+    except (AssertionError, KeyError, TypeError, ValueError) as error:
+        raise StoreError("cluster.json names no server", hint="is the store up? see `weir status`") from error
+
+
+def _folders() -> list[tuple[Path, int]]:
+    """The folders of windows, each with the user who must own it."""
+    own = os.geteuid()
+    chosen = os.environ.get(_VARIABLE)
+    found = {Path(chosen) if chosen and chosen.startswith("/") else _folder_of(own): own}
+    if own == 0:
+        for path in sorted(_SHARED_MEMORY.glob(f"{_PREFIX}*")):
+            number = path.name.removeprefix(_PREFIX)
+            if number.isascii() and number.isdecimal() and int(number) < 1 << 32:
+                found.setdefault(path, int(number))
+    return list(found.items())
+
+
+def _folder_of(uid: int) -> Path:
+    return _SHARED_MEMORY / f"{_PREFIX}{uid}"
