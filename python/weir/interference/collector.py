@@ -270,22 +270,41 @@ class Parts:
         return self._remove_oldest()
 
     def _part(self, run: str, number: int) -> Path:
+        return self.place(run) / f"{number:012d}.parquet"
+
+    def place(self, run: str) -> Path:
+        """Find the folder of a run's parts.
+
+        Args:
+            run: Name of the run.
+
+        Returns:
+            The folder, which may not be there yet.
+        """
         from urllib.parse import quote
 
-        return self._folder / f"run={quote(run, safe='')}" / f"{number:012d}.parquet"
+        return self._folder / f"run={quote(run, safe='')}"
 
     def _remove_oldest(self) -> int:
         """Remove the oldest parts beyond the limit, except those that still grow."""
         growing = {path for path, _, _ in self._open.values()}
         parts = sorted(self._folder.glob("run=*/*.parquet"), key=lambda path: path.name)
-        sizes = {path: path.stat().st_size for path in parts}
+        sizes = {path: _size(path) for path in parts}
         total, removed = sum(sizes.values()), 0
         for path in parts:
             if total <= self._bytes_max:
                 break
             if path in growing:
                 continue
-            path.unlink()
+            path.unlink(missing_ok=True)
             total -= sizes[path]
             removed += 1
         return removed
+
+
+def _size(path: Path) -> int:
+    """The size of a part; 0 for one that another collector removed just now."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

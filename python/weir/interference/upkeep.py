@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def collecting(folder: Path, window_seconds: float, tell: Callable[[str], None])
             raise InterferenceError(
                 f"another collector writes to {folder}", hint="end it, or choose another --to"
             ) from error
-        _tell_of_death(folder, os.pread(mark, _MARK_BYTES_MAX, 0), tell)
+        _tell_of_death(folder.glob("run=*/*"), os.pread(mark, _MARK_BYTES_MAX, 0), tell)
         os.ftruncate(mark, 0)
         os.pwrite(mark, json.dumps({"process": os.getpid(), "window_seconds": window_seconds}).encode(), 0)
         yield
@@ -54,17 +54,42 @@ def collecting(folder: Path, window_seconds: float, tell: Callable[[str], None])
         os.close(mark)
 
 
-def _tell_of_death(folder: Path, text: bytes, tell: Callable[[str], None]) -> None:
+def tell_of_deaths(folder: Path, tell: Callable[[str], None]) -> None:
+    """Tell of the runs below a folder whose collectors did not end by themselves, once.
+
+    Args:
+        folder: Folder of runs.
+        tell: Takes a line for each.
+    """
+    for path in sorted(folder.glob(f"run=*/{MARK}")):
+        try:
+            mark = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            text = os.pread(mark, _MARK_BYTES_MAX, 0)
+            path.unlink(missing_ok=True)
+        except OSError:
+            # Its collector is alive.
+            continue
+        finally:
+            os.close(mark)
+        _tell_of_death(path.parent.iterdir(), text, lambda line, run=path.parent.name: tell(f"{run}: {line}"))  # type: ignore[misc]
+
+
+def _tell_of_death(files: Iterable[Path], text: bytes, tell: Callable[[str], None]) -> None:
     """Tell that the collector before died, and the time for which windows are missing."""
     if not text:
         return
-    for unfinished in folder.glob("run=*/*.unfinished"):
-        unfinished.unlink()
+    files = list(files)
+    for unfinished in (path for path in files if path.suffix == ".unfinished"):
+        unfinished.unlink(missing_ok=True)
     try:
         process = int(json.loads(text)["process"])
     except (ValueError, KeyError, TypeError):
         process = 0
-    whole = [path.stat().st_mtime for path in folder.glob("run=*/*.parquet")]
+    whole = [path.stat().st_mtime for path in files if path.suffix == ".parquet"]
     since = f"its last whole window was kept {time.time() - max(whole):.0f} s ago" if whole else "it kept no window"
     name = f"the collector before (process {process})" if process else "the collector before"
     tell(f"{name} did not end by itself: the window that was open is lost; {since}, and windows since are missing")
