@@ -123,7 +123,11 @@ fn observed_layout(descriptor: c_int) -> Option<&'static Layout> {
         return None;
     }
     let path = kernel::path_of(descriptor)?;
-    observer.paths.iter().any(|folder| recorder::is_below(&path, folder)).then(|| table::kept(layout::of_file(descriptor)))
+    observer
+        .paths
+        .iter()
+        .any(|folder| recorder::is_below(&path, folder))
+        .then(|| table::kept(layout::of_file(descriptor)))
 }
 
 /// Counts a read at `offset`, or at the file's offset, that answered `result`. Answers `result`.
@@ -151,7 +155,9 @@ fn moved(
     if began == 0 || result < 0 {
         return;
     }
-    let (Some(observer), Found::Observed(layout)) = (OBSERVER.get(), table::look_up(descriptor)) else { return };
+    let (Some(observer), Found::Observed(layout)) = (OBSERVER.get(), table::look_up(descriptor)) else {
+        return;
+    };
     let ended = now();
     let (took, bytes) = (ended.saturating_sub(began), result as u64);
     if let Some(device) = layout.only() {
@@ -163,7 +169,8 @@ fn moved(
         None => kernel::seek(descriptor, 0, libc::SEEK_CUR).map_or(0, |after| after.saturating_sub(bytes)),
     };
     let is_known = layout.divide(start, bytes, |device, part| {
-        let share = if bytes == 0 { took } else { (u128::from(took) * u128::from(part) / u128::from(bytes)) as u64 };
+        let share =
+            if bytes == 0 { took } else { (u128::from(took) * u128::from(part) / u128::from(bytes)) as u64 };
         observer.count(device, of(part), ended, share);
     });
     if !is_known && matches!(of(0), Operation::Write(_)) {

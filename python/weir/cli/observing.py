@@ -72,9 +72,7 @@ def folder_of(windows: str | None, trace: str | None, paths: Sequence[str]) -> P
 
 
 @contextmanager
-def observing(
-    folder: Path | None, window_seconds: float, paths: Sequence[str], command: str
-) -> Iterator[Observation]:
+def observing(folder: Path | None, window_seconds: float, paths: Sequence[str], command: str) -> Iterator[Observation]:
     """Observe a run within the block.
 
     Args:

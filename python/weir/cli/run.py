@@ -136,7 +136,7 @@ def _run_as_job(
     granted = _granted(home, credential, asked)
     if granted is not None:
         return _run(command, environment | {"WEIR_CREDENTIAL": str(granted)}, observation)
-    with minted(home, run_job(command[0], **asked)) as credential_file:  # type: ignore[arg-type]
+    with minted(home, run_job(command[0], **asked)) as credential_file:
         return _run(command, environment | {"WEIR_CREDENTIAL": str(credential_file)}, observation)
 
 

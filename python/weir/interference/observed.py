@@ -143,14 +143,14 @@ class Gatherer:
         if left_out > self._left_out:
             self.tell(f"{left_out - self._left_out} operations were not counted: they touched too many targets at once")
         self._left_out = left_out
-        by_window: dict[int, list[dict[str, Any]]] = {}
+        by_window: dict[int, list[Any]] = {}
         for line in lines:
             by_window.setdefault(line["window"], []).append(line)
         for number, of_window in sorted(by_window.items()):
             self.parts.add_rows(number, self._rows(number, of_window))
             self.windows += 1
 
-    def _rows(self, number: int, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _rows(self, number: int, lines: list[Any]) -> list[dict[str, Any]]:
         times = ("read_seconds", "write_seconds", "metadata_seconds")
         seconds = sum(float(line[name]) for line in lines for name in times)
         shared = {"run": self.run, "workload": self.workload, "window": number, "io_seconds": seconds, "slowdown": None}

@@ -4,8 +4,8 @@ use crate::calls::locks;
 use crate::files::{prefix, promotion, sharing, table};
 use crate::host::guard::{self, fail, quietly, returned};
 use crate::host::{kernel, real};
-use crate::{observation, recorder};
 use crate::store::session::{self, Mode};
+use crate::{observation, recorder};
 use libc::{c_int, c_uint};
 
 /// `close_range(2)`: the thread gets a table of its own first.

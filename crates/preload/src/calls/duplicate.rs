@@ -5,8 +5,8 @@ use crate::files::table::{self, Entry};
 use crate::files::{description, prefix, promotion, sharing};
 use crate::host::guard::{self, fail, quietly, returned};
 use crate::host::{kernel, real};
-use crate::{observation, recorder};
 use crate::store::session::{self, Mode};
+use crate::{observation, recorder};
 use libc::{c_int, c_long};
 use std::sync::Arc;
 

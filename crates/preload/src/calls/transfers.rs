@@ -5,9 +5,9 @@ use crate::files::description::Description;
 use crate::files::{prefix, promotion, sharing, table};
 use crate::host::guard::{self, attempt, finish, quietly, returned, Outcome};
 use crate::host::{addresses, kernel, real};
-use crate::{observation, recorder};
 use crate::store::counters::{self, Call};
 use crate::store::session::{self, Mode, CALLER};
+use crate::{observation, recorder};
 use libc::{c_int, c_uint, off_t, size_t, ssize_t};
 
 /// Prepares the kernel to move bytes of `descriptor`. The kernel gets the offset, and looks at the size, because it reads no

@@ -132,7 +132,7 @@ pub(crate) fn is_on_file_system(descriptor: c_int, kind: i64) -> bool {
     // SAFETY: the answer has the size of the kernel's structure.
     let found = unsafe { system_call!(libc::SYS_fstatfs, descriptor, answer.as_mut_ptr()) };
     // SAFETY: every field of the structure is a number, for which zeros are valid.
-    found.is_ok() && i64::from(unsafe { answer.assume_init() }.f_type) == kind
+    found.is_ok() && unsafe { answer.assume_init() }.f_type == kind
 }
 
 /// Makes the kernel ask for a file's size, of a file that is mapped or about to be mapped: a file that grew behind the
