@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any, Literal, TypedDict, final, type_check_only
 
 __all__ = [
@@ -131,6 +132,7 @@ class Trace(TypedDict):
 
 def decode_trace(bytes: bytes) -> Trace: ...  # noqa: A002
 
+@type_check_only
 class ClientLine(TypedDict):
     window: int
     job: str

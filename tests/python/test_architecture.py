@@ -91,8 +91,8 @@ PARALLEL = "crates/refactor/src/parallel.rs"
 """The one file of the leaves that starts threads; it joins them before it returns."""
 
 UNSAFE_CRATES = {"preload", "mount", "server", "refactor", "windows"}
-"""Crates in which `unsafe` may stand; of the server only in its targets, of the codec where it names instructions, and of the
-windows where they are mapped."""
+"""Crates in which `unsafe` may stand; of the server only in its targets, of the codec where it names instructions,
+and of the windows where they are mapped."""
 
 
 PRELOAD_FLOORS = (("symbols",), ("calls",), ("recorder", "placement"), ("files",), ("store",), ("host",))

@@ -12,7 +12,7 @@ from weir.cli.errors import CommandError
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
 from weir.cli.window_files import import_windows, join
-from weir.cli.windows import collect, record
+from weir.cli.windows import clients, collect, gather, record
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
@@ -159,5 +159,7 @@ def _needed() -> None:
 
 interference.add_command(import_windows)
 interference.add_command(join)
+interference.add_command(clients)
 interference.add_command(collect)
+interference.add_command(gather)
 interference.add_command(record)

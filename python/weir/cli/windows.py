@@ -1,7 +1,8 @@
-"""`weir interference record` and `weir interference collect`: windows of a running store, and labelled data sets."""
+"""`weir interference record`, `gather`, `clients` and `collect`: windows of a running store, and labelled data sets."""
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,20 @@ _folder = click.Path(file_okay=False, path_type=Path)
     type=Checked("size", values.size),
     help="Most bytes in the folder: the oldest windows are removed beyond it.",
 )
+@click.option(
+    "--counts",
+    type=click.Choice(("server", "client")),
+    default="server",
+    show_default=True,
+    help="Who counts the operations of jobs: the servers, or the jobs' programs on this host and those of --gather.",
+)
+@click.option(
+    "--gather",
+    "commands",
+    metavar="COMMAND",
+    multiple=True,
+    help='Command of another host\'s programs, such as "ssh HOST weir interference gather"; repeat for several.',
+)
 @listen_option
 @click.option(
     "--token-file",
@@ -49,55 +64,162 @@ def record(
     name: str,
     seconds: float | None,
     bytes_max: str,
+    counts: str,
+    commands: tuple[str, ...],
     listen: str | None,
     token_file: Path | None,
     output: str,
 ) -> None:
     """Record the windows of every job of a store while it runs.
 
-    The holder of the site's key records all jobs, and others their own. The windows have no labels.
+    The holder of the site's key records all jobs, and others their own. The windows have no labels. With --counts
+    client, a window of a job whose programs were on no host that counts is left out, and counted as UNCOUNTED.
     """
+    if commands and counts != "client":
+        raise click.UsageError("--gather needs --counts client")
     from weir.cli.output import show
+    from weir.interference.clients import Clients
     from weir.interference.collector import Collector, Parts
     from weir.interference.upkeep import collecting
     from weir.store.control import servers_of
     from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
-    collector = Collector(lambda: servers_of(cluster), _token(home), warn)
     ended = end_of_signals()
     limit = None if seconds is None else time.monotonic() + seconds
-    with collecting(target, 0.0, warn), exported(listen, token_file or target / TOKEN) as board:
-        parts = Parts(target, values.size(bytes_max))
-        counts = _record(
-            collector, (parts, name, board), lambda: ended() or (limit is not None and time.monotonic() >= limit)
-        )
-    document = {"windows": counts[0], "jobs": counts[1], "removed_parts": counts[2], "folder": str(target)}
-    show(output, document, ("WINDOWS", "JOBS", "REMOVED PARTS", "FOLDER"), [tuple(document.values())])
+    with (
+        collecting(target, 0.0, warn),
+        exported(listen, token_file or target / TOKEN) as board,
+        Clients(cluster, commands, warn).running() as clients,
+    ):
+        recorded = _Recorded(name, Parts(target, values.size(bytes_max)), board)
+        look = clients.look if counts == "client" else None
+        collector = Collector(lambda: servers_of(cluster), _token(home), warn, look)
+        while True:
+            is_end = ended() or (limit is not None and time.monotonic() >= limit)
+            collector.poll()
+            recorded.take(collector, is_end=is_end)
+            if is_end:
+                break
+            time.sleep(_POLL_SECONDS)
+    document = {
+        "windows": recorded.windows,
+        "jobs": len(recorded.jobs),
+        "removed_parts": recorded.removed,
+        "folder": str(target),
+    }
+    headings = ["WINDOWS", "JOBS", "REMOVED PARTS", "FOLDER"]
+    if counts == "client":
+        document["uncounted"] = recorded.uncounted
+        headings.append("UNCOUNTED")
+    show(output, document, headings, [tuple(document.values())])
 
 
-def _record(
-    collector: "Collector", kept: "tuple[Parts, str, Board | None]", is_over: Callable[[], bool]
-) -> tuple[int, int, int]:
-    """Record until the end. Returns the numbers of windows, jobs and removed parts."""
-    from weir.interference.collector import jobs_of, joined
+class _Recorded:
+    """The windows that were kept."""
 
-    parts, name, board = kept
-    windows, removed = 0, 0
-    jobs: set[str] = set()
-    while True:
-        is_end = is_over()
-        collector.poll()
+    def __init__(self, name: str, parts: "Parts", board: "Board | None") -> None:
+        self._name = name
+        self._parts = parts
+        self._board = board
+        self.windows = 0
+        self.removed = 0
+        self.uncounted = 0
+        self.jobs: set[str] = set()
+
+    def take(self, collector: "Collector", *, is_end: bool) -> None:
+        """Keep the windows that every side has told."""
+        from weir.interference.collector import jobs_of, joined
+
         for number, at_servers in collector.take(is_end=is_end):
+            clients = None if collector.look_at_clients is None else collector.take_clients(number)
+            counted = None if clients is None else {line.job for line in clients}
             for job in jobs_of(at_servers):
-                window = joined(number, at_servers, job, f"{name}.{job}", job)
-                removed += parts.add(window)
-                if board is not None:
-                    board.add(number, job, window.rows)
-                jobs.add(job)
-                windows += 1
+                if counted is not None and job not in counted:
+                    self.uncounted += 1
+                    continue
+                window = joined(number, at_servers, job, f"{self._name}.{job}", job, clients=clients)
+                self.removed += self._parts.add(window)
+                if self._board is not None:
+                    self._board.add(number, job, window.rows)
+                self.jobs.add(job)
+                self.windows += 1
+
+
+@click.command()
+@output_option
+@click.pass_obj
+def clients(home: Home, output: str) -> None:
+    """Show what programs on this host asked of the store in the windows that ended last.
+
+    They are those of this user, and for the superuser those of all users. IOPS counts reads, writes and metadata
+    operations together.
+    """
+    from dataclasses import asdict
+
+    from weir.cli.output import Quantity, show, size
+    from weir.store import client_windows
+    from weir.store.home import find_cluster
+
+    document = json.loads(find_cluster(home).read_text())
+    length = client_windows.length_of(document)
+    found = client_windows.look(document, 0)
+    for problem in found.problems:
+        warn(problem)
+    rows: list[Sequence[object]] = []
+    for line in sorted(found.lines, key=lambda line: (line.window, line.job, line.device)):
+        metadata = line.stats + line.opens + line.closes + line.others
+        operations = line.reads + line.writes + metadata
+        seconds = line.read_seconds + line.write_seconds + line.metadata_seconds
+        rows.append(
+            (
+                line.window,
+                line.job,
+                line.device,
+                line.reads,
+                line.writes,
+                metadata,
+                size(line.read_bytes),
+                size(line.written_bytes),
+                Quantity(f"{seconds:.4f} s"),
+                Quantity(f"{operations / length:.0f}"),
+            )
+        )
+    headings = ("WINDOW", "JOB", "DEVICE", "READS", "WRITES", "METADATA", "READ", "WRITTEN", "TIME", "IOPS")
+    shown = {
+        "window_seconds": length,
+        "last": found.last,
+        "left_out": found.left_out,
+        "lines": [asdict(line) for line in found.lines],
+    }
+    show(output, shown, headings, rows)
+
+
+@click.command()
+@click.option("--seconds", type=Number(0, min_open=True), help="Time after which it ends.  [default: until ^C]")
+@click.pass_obj
+def gather(home: Home, seconds: float | None) -> None:
+    """Write what programs on this host ask of the store, a JSON object for each window that ends.
+
+    It is for `weir interference record --gather` on another host.
+    """
+    from weir.interference.clients import gathered
+    from weir.store import client_windows
+    from weir.store.home import find_cluster
+
+    document = json.loads(find_cluster(home).read_text())
+    length = client_windows.length_of(document)
+    ended = end_of_signals()
+    limit = None if seconds is None else time.monotonic() + seconds
+    after = 0
+    while True:
+        is_end = ended() or (limit is not None and time.monotonic() >= limit)
+        found = client_windows.look(document, after)
+        for each in gathered(found, length, after):
+            print(json.dumps(each), flush=True)
+        after = found.last
         if is_end:
-            return windows, len(jobs), removed
+            break
         time.sleep(_POLL_SECONDS)
 
 

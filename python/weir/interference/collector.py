@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weir.interference.errors import InterferenceError
 
 if TYPE_CHECKING:
+    from weir.store.client_windows import ClientLine, ClientWindows
     from weir.store.control import Server
     from weir.store.observations import ObservedDevice, ObservedJob, Window, Windows
 
@@ -61,16 +62,21 @@ class Collector:
         find: Finds the servers there are now.
         token: Token of the site's key, or of a job's credential.
         tell: Takes a line about each loss.
+        look_at_clients: Takes the number of a window and the length of windows, and gives the windows of clients after
+            that one; absent where the servers' counts are enough.
     """
 
     find: "Callable[[], Sequence[Server]]"
     token: str
     tell: Callable[[str], None]
+    look_at_clients: "Callable[[int, float], ClientWindows] | None" = None
     window_seconds: float = 0.0
     """Length of a window, once a server has told it."""
     _has_polled: bool = False
     _known: dict[int, _Known] = field(default_factory=dict)
     _waiting: "dict[int, list[Window]]" = field(default_factory=dict)
+    _clients: "dict[int, list[ClientLine]]" = field(default_factory=dict)
+    _clients_reached: int = 0
 
     def poll(self) -> None:
         """Ask all servers for the windows that ended since the last call."""
@@ -89,8 +95,19 @@ class Collector:
             else:
                 self._take(server.number, answer)
         self._has_polled = True
-        while len(self._waiting) > _WAITING_MAX:
-            del self._waiting[min(self._waiting)]
+        self._gather()
+        for waiting in (self._waiting, self._clients):
+            while len(waiting) > _WAITING_MAX:
+                del waiting[min(waiting)]
+
+    def _gather(self) -> None:
+        """Take what clients counted since the last call."""
+        if self.look_at_clients is None or not self.window_seconds:
+            return
+        found = self.look_at_clients(self._clients_reached, self.window_seconds)
+        for line in found.lines:
+            self._clients.setdefault(line.window, []).append(line)
+        self._clients_reached = found.last
 
     def _note_silence(self, number: int, error: Exception) -> None:
         known = self._known.setdefault(number, _Known("", 0))
@@ -126,17 +143,33 @@ class Collector:
         Returns:
             The number of each window, and the window at each server, in the order of time.
         """
-        reached = min((known.last for known in self._known.values() if not known.is_silent), default=0)
+        reached = self.reached()
         ready = sorted(number for number in self._waiting if is_end or number <= reached)
         return [(number, self._waiting.pop(number)) for number in ready]
 
+    def take_clients(self, number: int) -> "list[ClientLine]":
+        """Take what clients counted in a window that was taken.
+
+        Args:
+            number: Number of the window.
+
+        Returns:
+            The operations of all jobs.
+        """
+        for earlier in [each for each in self._clients if each < number]:
+            del self._clients[earlier]
+        return self._clients.pop(number, [])
+
     def reached(self) -> int:
-        """The last window that every server that answers has told.
+        """The last window that every server that answers has told, and that clients have ended.
 
         Returns:
             Its number; 0 before the first.
         """
-        return min((known.last for known in self._known.values() if not known.is_silent), default=0)
+        told = [known.last for known in self._known.values() if not known.is_silent]
+        if told and self.look_at_clients is not None:
+            told.append(self._clients_reached)
+        return min(told, default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +188,19 @@ class JobWindow:
     """The same by the names of the others."""
 
 
-def joined(number: int, at_servers: "Iterable[Window]", job: str, run: str, workload: str) -> JobWindow:
+def joined(
+    number: int,
+    at_servers: "Iterable[Window]",
+    job: str,
+    run: str,
+    workload: str,
+    *,
+    clients: "Sequence[ClientLine] | None" = None,
+) -> JobWindow:
     """Put a window of all servers together for one job.
+
+    A row has the job's operations as its programs counted them, or as the servers did, and says which: the time of an
+    operation begins at the client in the one, and at its arrival in the other.
 
     Args:
         number: Number of the window.
@@ -164,6 +208,7 @@ def joined(number: int, at_servers: "Iterable[Window]", job: str, run: str, work
         job: Name of the job.
         run: Name of the run.
         workload: Name of the workload.
+        clients: What clients counted in the window; by default the servers' counts are taken.
 
     Returns:
         The rows, and the waits of the job.
@@ -182,8 +227,14 @@ def joined(number: int, at_servers: "Iterable[Window]", job: str, run: str, work
         "window": number,
         "io_seconds": sum(line.request_seconds for line in own),
         "slowdown": None,
+        "counted_by": "server",
     }
-    rows = tuple({**shared, **_row(device, lines.get(name, []))} for name, device in sorted(devices.items()))
+    counts = {name: _counts_of_servers(lines.get(name, [])) for name in devices}
+    if clients is not None:
+        counted = [line for line in clients if line.job == job]
+        shared |= {"io_seconds": sum(_client_seconds(line) for line in counted), "counted_by": "client"}
+        counts = {name: _counts_of_clients([line for line in counted if line.device == name]) for name in devices}
+    rows = tuple({**shared, **counts[name], **_row(device)} for name, device in sorted(devices.items()))
     waited: dict[str, float] = {}
     for line in own:
         for other in line.waited_for:
@@ -192,11 +243,26 @@ def joined(number: int, at_servers: "Iterable[Window]", job: str, run: str, work
     return JobWindow(number, rows, sum(line.device_seconds for line in own), waited_seconds, waited)
 
 
-def _row(device: "ObservedDevice", lines: "Sequence[ObservedJob]") -> dict[str, Any]:
-    """The row of a device, with the counts of the job's lines there."""
+def _counts_of_servers(lines: "Sequence[ObservedJob]") -> dict[str, float]:
+    """The counts of a job at a device, by the server."""
+    return {column: float(sum(getattr(line, count) for line in lines)) for column, count in CLIENT_COUNTS.items()}
+
+
+def _counts_of_clients(lines: "Sequence[ClientLine]") -> dict[str, float]:
+    """The counts and times of a job at a device, by the job's programs on all hosts."""
+    from weir.interference.windows import TIMES
+
+    columns = CLIENT_COUNTS | {f"client_{name}": name for name in TIMES}
+    return {column: float(sum(getattr(line, count) for line in lines)) for column, count in columns.items()}
+
+
+def _client_seconds(line: "ClientLine") -> float:
+    return line.read_seconds + line.write_seconds + line.metadata_seconds
+
+
+def _row(device: "ObservedDevice") -> dict[str, Any]:
+    """The row of a device, without the counts of the job."""
     row: dict[str, Any] = {"server": device.device, "is_metadata": device.device.endswith(_METADATA)}
-    for column, count in CLIENT_COUNTS.items():
-        row[column] = float(sum(getattr(line, count) for line in lines))
     for counter in _REDUCED:
         statistic = getattr(device, counter)
         for kind in ("sum", "mean", "deviation"):

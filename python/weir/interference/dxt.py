@@ -92,7 +92,7 @@ def rows_of(log: "DarshanLog", window_seconds: float, run: str) -> list[dict[str
         for segments in file.segments:
             _count(segments, file.components, log.run.started, window_seconds, counts, seconds)
         _count_openings(file, log.run.started, window_seconds, counts)
-    shared = {"run": run, "workload": log.run.program, "slowdown": None}
+    shared = {"run": run, "workload": log.run.program, "slowdown": None, "counted_by": "client"}
     return [
         {**shared, "window": number, "io_seconds": seconds.get(number, 0.0), "server": target, **counted}
         | {"is_metadata": target == METADATA}

@@ -71,7 +71,7 @@ def _named(name: str, there: Mapping[str, Any], renamed: Mapping[str, str]) -> s
 
 
 def _row(any_own: Mapping[str, Any], own: Mapping[str, Any] | None, server: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("run", "workload", "window", "io_seconds", "slowdown")
+    keys = ("run", "workload", "window", "io_seconds", "slowdown", "counted_by")
     counts = {} if own is None else {name: value for name, value in own.items() if name.startswith("client_")}
     counters = {name: value for name, value in server.items() if name.startswith("server")}
-    return {name: any_own[name] for name in keys} | {"is_metadata": server["is_metadata"]} | counters | counts
+    return {name: any_own.get(name) for name in keys} | {"is_metadata": server["is_metadata"]} | counters | counts

@@ -18,6 +18,7 @@ from typing import Any
 
 from weir.interference.collector import Parts
 from weir.interference.errors import InterferenceError
+from weir.interference.windows import CLIENT, TIMES
 
 WINDOW_SECONDS_MIN = 0.1
 WINDOW_SECONDS_MAX = 60.0
@@ -151,14 +152,14 @@ class Gatherer:
             self.windows += 1
 
     def _rows(self, number: int, lines: list[Any]) -> list[dict[str, Any]]:
-        times = ("read_seconds", "write_seconds", "metadata_seconds")
-        seconds = sum(float(line[name]) for line in lines for name in times)
+        seconds = sum(float(line[name]) for line in lines for name in TIMES)
         shared = {"run": self.run, "workload": self.workload, "window": number, "io_seconds": seconds, "slowdown": None}
+        shared["counted_by"] = "client"
         merged: dict[str, dict[str, Any]] = {}
         for line in lines:
             server = server_of(line["device"])
             row = merged.setdefault(server, {**shared, "server": server, "is_metadata": server == "metadata"})
-            for name in ("reads", "writes", "read_bytes", "written_bytes", "stats", "opens", "closes"):
+            for name in (*CLIENT, *TIMES):
                 row[f"client_{name}"] = row.get(f"client_{name}", 0.0) + float(line[name])
         return [merged[server] for server in sorted(merged)]
 

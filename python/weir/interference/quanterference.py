@@ -64,6 +64,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                 "window": int(key),
                 "io_seconds": float(trace["window_size"]),
                 "slowdown": float(trace["total_time"]),
+                "counted_by": "client",
             }
             targets = sorted(int(found[1]) for name in trace["ost"] if (found := _TARGET.fullmatch(name)))
             for number in targets:

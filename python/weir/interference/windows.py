@@ -15,10 +15,15 @@ from numpy.typing import NDArray
 
 from weir.interference.errors import InterferenceError
 
-VERSION = 1
-"""Version of data sets: those of another one are refused."""
+VERSION = 2
+"""Version of data sets. Those of version 1, which do not tell who counted, are read, too; others are refused."""
+_READABLE = (1, VERSION)
 CLIENT = ("reads", "writes", "read_bytes", "written_bytes", "stats", "opens", "closes")
 """Counts of a job's operations on a server; the last three on metadata servers alone."""
+TIMES = ("read_seconds", "write_seconds", "metadata_seconds")
+"""Sums of the times of a job's operations on a server, where the job's programs counted them."""
+COUNTED_BY = ("", "client", "server")
+"""The sides that may have counted the operations of a job: unknown, its programs, or the servers."""
 SERVER = (
     "reads",
     "writes",
@@ -36,6 +41,8 @@ SERVER = (
 STATISTICS = ("sum", "mean", "deviation")
 """Reductions of the samples of a window."""
 _KEYS = ("run", "workload", "window", "io_seconds", "slowdown", "server", "is_metadata")
+_ADDED = ("counted_by", *(f"client_{name}" for name in TIMES))
+"""The columns that version 1 has not."""
 _METADATA_KEY = b"weir.windows"
 
 Floats = NDArray[np.float64]
@@ -63,6 +70,10 @@ class Windows:
     """Counts in the order of `CLIENT`, shape (windows, servers, counts)."""
     server: Floats
     """Counters in the order of `SERVER` and, within each, of `STATISTICS`, shape (windows, servers, 33)."""
+    counted_by: NDArray[np.str_]
+    """The side that counted the operations of the job, one of `COUNTED_BY`, shape (windows,)."""
+    times: Floats
+    """Times in the order of `TIMES`, in seconds, NaN where they are not known, shape (windows, servers, 3)."""
 
     def __len__(self) -> int:
         """The number of windows."""
@@ -95,7 +106,7 @@ def columns() -> list[str]:
         Names, in their order.
     """
     server = [f"server_{name}_{statistic}" for name in SERVER for statistic in STATISTICS]
-    return [*_KEYS, *(f"client_{name}" for name in CLIENT), *server]
+    return [*_KEYS, *(f"client_{name}" for name in CLIENT), *server, *_ADDED]
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]]) -> Windows:
@@ -131,6 +142,8 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Windows:
         is_metadata=np.zeros(shape, bool),
         client=np.zeros((*shape, len(CLIENT))),
         server=np.zeros((*shape, len(SERVER) * len(STATISTICS))),
+        counted_by=np.array([str(places[key][0].get("counted_by") or "") for key in keys]),
+        times=np.full((*shape, len(TIMES)), np.nan),
     )
     try:
         for number, key in enumerate(keys):
@@ -142,7 +155,7 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Windows:
 
 def _fill(made: Windows, number: int, rows: Sequence[Mapping[str, Any]]) -> None:
     """Fill a window from its rows, one for each server."""
-    counts = columns()[len(_KEYS) :]
+    counts = columns()[len(_KEYS) : -len(_ADDED)]
     made.io_seconds[number] = float(rows[0]["io_seconds"])
     label = rows[0].get("slowdown")
     made.slowdowns[number] = np.nan if label is None else float(label)
@@ -151,12 +164,25 @@ def _fill(made: Windows, number: int, rows: Sequence[Mapping[str, Any]]) -> None
         made.is_metadata[number, place] = bool(row.get("is_metadata", False))
         values = [float(row.get(name) or 0.0) for name in counts]
         made.client[number, place], made.server[number, place] = values[: len(CLIENT)], values[len(CLIENT) :]
+        times = [row.get(name) for name in _ADDED[1:]]
+        made.times[number, place] = [np.nan if time is None else float(time) for time in times]
 
 
 def _checked(windows: Windows) -> Windows:
     numbers = (windows.io_seconds, windows.client, windows.server)
     if not all(np.isfinite(each).all() for each in numbers) or (windows.io_seconds < 0).any():
         raise InterferenceError("a window has a negative time, or counts that are no finite numbers")
+    if (windows.times < 0).any() or np.isinf(windows.times).any():
+        raise InterferenceError("a window has times of operations that are negative or no numbers")
+    strange = set(windows.counted_by.tolist()) - set(COUNTED_BY)
+    if strange:
+        raise InterferenceError(f"operations were counted by {min(strange)!r}, which is neither client nor server")
+    for run in set(windows.runs.tolist()):
+        if len(set(windows.counted_by[windows.runs == run].tolist())) > 1:
+            raise InterferenceError(
+                f"the operations of run {run} were counted by its programs in some windows and by servers in others",
+                hint="the two are not alike: record each run with the same --counts",
+            )
     bad = ~np.isnan(windows.slowdowns) & ~((windows.slowdowns > 0) & np.isfinite(windows.slowdowns))
     if bad.any():
         raise InterferenceError(
@@ -187,6 +213,8 @@ def write(windows: Windows, path: Path) -> None:
         windows.is_metadata[number, place],
         *windows.client[number, place].T,
         *windows.server[number, place].T,
+        windows.counted_by[number],
+        *(arrow.array(times, from_pandas=True) for times in windows.times[number, place].T),
     ]
     table = arrow.table(dict(zip(columns(), values, strict=True)))
     table = table.replace_schema_metadata({_METADATA_KEY: json.dumps({"version": VERSION})})
@@ -207,11 +235,13 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     import pyarrow.parquet as parquet
 
     of_rows(rows)
-    counts = columns()[len(_KEYS) :]
+    counts = columns()[len(_KEYS) : -len(_ADDED)]
     kinds = {"run": arrow.string(), "workload": arrow.string(), "window": arrow.int64(), "server": arrow.string()}
-    kinds["is_metadata"] = arrow.bool_()
+    kinds |= {"is_metadata": arrow.bool_(), "counted_by": arrow.string()}
     values = {name: [row.get(name) for row in rows] for name in _KEYS}
     values |= {name: [float(row.get(name) or 0.0) for row in rows] for name in counts}
+    values |= {"counted_by": [str(row.get("counted_by") or "") for row in rows]}
+    values |= {name: [row.get(name) for row in rows] for name in _ADDED[1:]}
     table = arrow.table({name: arrow.array(values[name], kinds.get(name, arrow.float64())) for name in columns()})
     table = table.replace_schema_metadata({_METADATA_KEY: json.dumps({"version": VERSION})})
     parquet.write_table(table, path, compression="zstd")
@@ -255,11 +285,12 @@ def _rows(file: Path) -> list[dict[str, Any]]:
     try:
         table = parquet.read_table(file)
         version = json.loads((table.schema.metadata or {}).get(_METADATA_KEY, b"{}")).get("version")
-        missing = set(columns()) - set(table.column_names)
+        added = set(_ADDED) if version == 1 else set()
+        missing = set(columns()) - added - set(table.column_names)
         rows: list[dict[str, Any]] = [] if missing else table.to_pylist()
     except (arrow.ArrowInvalid, OSError, ValueError, AttributeError) as error:
         raise InterferenceError(f"{file} is no data set of windows: {error}") from error
-    if version != VERSION:
+    if version not in _READABLE:
         was = "has no version" if version is None else f"is of version {version}"
         raise InterferenceError(
             f"{file} {was}, and version {VERSION} is known", hint="collect or import the windows anew"

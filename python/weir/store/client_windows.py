@@ -64,7 +64,7 @@ class ClientWindows:
     last: int
     """Number of the last window that has ended."""
     left_out: int
-    """Operations that were not counted since the files were made, because a user had too many jobs and devices at once."""
+    """Operations that were not counted since the files were made: a user had too many jobs and devices at once."""
     problems: tuple[str, ...]
     """Files that were not used, each with the reason."""
 
@@ -82,7 +82,7 @@ def variables(present: Mapping[str, str]) -> dict[str, str]:
 
 
 def look(cluster: Mapping[str, object], after: int, *, window_seconds: float = 0.0) -> ClientWindows:
-    """Read the windows of a store's programs on this host: those of this user, and for the superuser those of all users.
+    """Read the windows of a store's programs on this host: those of this user, for the superuser those of all users.
 
     Args:
         cluster: The document of the store's cluster.json.

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from weir import native
-from weir.store import cluster, mount_points, mounts
+from weir.store import client_windows, cluster, mount_points, mounts
 from weir.store.configuration import is_shaped, read_toml
-from weir.store import client_windows
 from weir.store.environment import without_store
 from weir.store.errors import StoreError
 from weir.store.files import make_folder, write_whole
