@@ -22,6 +22,8 @@ mod pool;
 mod report;
 mod settings;
 
+pub(crate) use clock::clock;
+pub(crate) use names::is_below;
 pub(crate) use open_file::OpenFile;
 pub(crate) use pool::{is_on, note_borrower};
 

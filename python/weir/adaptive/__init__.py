@@ -11,6 +11,7 @@ from weir.adaptive.plot import Plot
 from weir.adaptive.policy import Accuracy
 from weir.adaptive.reader import Reader, Step
 from weir.adaptive.reader import open_stream as open  # noqa: A004 - as `gzip.open` and others are called
+from weir.adaptive.slowdowns import store_slowdowns
 from weir.adaptive.tiers import Tier, Zone
 from weir.adaptive.writer import Writer, write
 
@@ -29,5 +30,6 @@ __all__ = [
     "Writer",
     "Zone",
     "open",
+    "store_slowdowns",
     "write",
 ]

@@ -14,6 +14,7 @@ from weir.adaptive.tiers import Tier, Zone
 
 if TYPE_CHECKING:
     from weir.adaptive.server_forecast import ServerForecast
+    from weir.adaptive.slowdowns import Slowdowns
     from weir.prediction.bandwidth import Forecast
 
 BARREN_STEPS_MAX = 2
@@ -118,7 +119,13 @@ class Planner:
     """Forecasts one tier, and plans its reads. Threads may share a planner."""
 
     def __init__(
-        self, tier: Tier, policy: Policy, *, warm_up_steps: int, server_forecast: "ServerForecast | None" = None
+        self,
+        tier: Tier,
+        policy: Policy,
+        *,
+        warm_up_steps: int,
+        server_forecast: "ServerForecast | None" = None,
+        slowdowns: "Slowdowns | None" = None,
     ) -> None:
         """Begin without a past.
 
@@ -127,10 +134,12 @@ class Planner:
             policy: The reader's policy.
             warm_up_steps: Number of first steps that read everything.
             server_forecast: Forecast by a store's servers, for a tier on a store; None for other tiers.
+            slowdowns: Asks for the predicted slowdown of the tier; None where nobody predicts.
 
         Raises:
             AdaptiveError: The tier's forecaster refuses its period.
         """
+        from weir.adaptive.slowdowns import Outlook
         from weir.prediction.bandwidth import Background, make
 
         self.tier = tier
@@ -144,6 +153,7 @@ class Planner:
         # Other tiers and policies do not use their forecasts.
         self._is_forecast = tier.zone == Zone.AUGMENTATION and not isinstance(policy, Fixed)
         self._server_forecast = server_forecast
+        self._outlook = None if slowdowns is None else Outlook(slowdowns)
         self._warm_up_steps = warm_up_steps
         self._latest = -math.inf
         self._silent_steps = 0
@@ -203,6 +213,8 @@ class Planner:
             )
             if self._server_forecast is not None and bandwidth is not None:
                 self._server_forecast.observe(bandwidth)
+            if self._outlook is not None and bandwidth is not None:
+                self._outlook.observe(bandwidth)
             if self._warm_up_steps > 0:
                 # Errors of the first forecasts, from next to no steps, tell little of later errors.
                 self._warm_up_steps -= 1
@@ -222,7 +234,9 @@ class Planner:
             return None
         if not math.isfinite(forecast.value):
             return None
-        return forecast if self._server_forecast is None else self._server_forecast.refine(forecast)
+        if self._server_forecast is not None:
+            forecast = self._server_forecast.refine(forecast)
+        return forecast if self._outlook is None else self._outlook.refine(forecast)
 
     def _amount(self, forecast: "Forecast | None", available_bytes: int, accuracy_asked: bool) -> int:
         if self.tier.zone == Zone.ISOLATION or self._policy == Fixed.BEST_EFFORT:

@@ -23,6 +23,8 @@ from weir.adaptive.tiers import Place, TierLike
 if TYPE_CHECKING:
     import numpy
 
+    from weir.adaptive.slowdowns import Slowdowns
+
 WAIT_SECONDS_MAX = 600.0
 """Longest wait of a step without a deadline for tiers that hang."""
 _FOLLOW_SECONDS_MAX = 1e8
@@ -87,6 +89,7 @@ class Reader:
         open_seconds: float = OPEN_SECONDS_MAX,
         warm_up_steps: int = 0,
         threads: int = 1,
+        slowdowns: "Slowdowns | None" = None,
     ) -> None:
         """Open a stream.
 
@@ -103,6 +106,8 @@ class Reader:
             open_seconds: Longest time in which a tier must list its objects; a slower tier counts as hanging.
             warm_up_steps: Number of first steps that read everything, so that the forecasts learn from them.
             threads: Number of threads that restore arrays.
+            slowdowns: Asks for the predicted slowdown of the next reads, such as `adaptive.store_slowdowns()`; less is
+                read where the reads are predicted to be slower than they were.
 
         Raises:
             AdaptiveError: There is no such stream, policy or region.
@@ -119,7 +124,7 @@ class Reader:
         chosen = policy_of(policy)
         follow_seconds = min(follow_seconds, _FOLLOW_SECONDS_MAX)
         places, self._catalogue = _opened(tiers, min(open_seconds, WAIT_SECONDS_MAX), follow_seconds)
-        self._channels = [_channel(place, chosen, warm_up_steps) for place in places]
+        self._channels = [_channel(place, chosen, warm_up_steps, slowdowns) for place in places]
         self._accuracy = accuracy
         self._has_deadline = deadline_seconds is not None and deadline_seconds <= _FOLLOW_SECONDS_MAX
         self._wait_seconds = deadline_seconds if deadline_seconds and self._has_deadline else WAIT_SECONDS_MAX
@@ -405,6 +410,7 @@ def open_stream(
     open_seconds: float = OPEN_SECONDS_MAX,
     warm_up_steps: int = 0,
     threads: int = 1,
+    slowdowns: "Slowdowns | None" = None,
 ) -> Reader:
     """Open a stream.
 
@@ -420,6 +426,7 @@ def open_stream(
         open_seconds: As for `Reader`.
         warm_up_steps: As for `Reader`.
         threads: As for `Reader`.
+        slowdowns: As for `Reader`.
 
     Returns:
         The reader of the stream's steps.
@@ -440,6 +447,7 @@ def open_stream(
         open_seconds=open_seconds,
         warm_up_steps=warm_up_steps,
         threads=threads,
+        slowdowns=slowdowns,
     )
 
 
@@ -469,11 +477,17 @@ def _opened(
             time.sleep(_POLL_SECONDS)
 
 
-def _channel(place: Any, policy: Policy, warm_up_steps: int) -> Channel:
+def _channel(place: Any, policy: Policy, warm_up_steps: int, slowdowns: "Slowdowns | None") -> Channel:
     from weir.adaptive.server_forecast import server_forecast_of
 
     tier = place.tier
-    planner = Planner(tier, policy, warm_up_steps=warm_up_steps, server_forecast=server_forecast_of(place.local_root))
+    planner = Planner(
+        tier,
+        policy,
+        warm_up_steps=warm_up_steps,
+        server_forecast=server_forecast_of(place.local_root),
+        slowdowns=slowdowns,
+    )
     return Channel(place, Lane(tier.url, tier.connections), planner)
 
 

@@ -11,6 +11,7 @@ import click
 from weir.cli.errors import CommandError
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
+from weir.cli.window_files import import_windows, join
 from weir.cli.windows import clients, collect, gather, record
 from weir.distribution import install_command
 
@@ -49,24 +50,6 @@ _bins = click.option(
     help="Slowdowns at which a class begins, such as 2,5.",
 )
 _file = click.Path(dir_okay=False, path_type=Path)
-
-
-@interference.command(name="import")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--to", "target", required=True, type=_file, help="The data set that is written.")
-@output_option
-def import_windows(files: tuple[Path, ...], target: Path, output: str) -> None:
-    """Import the windows that the interference paper's authors published.
-
-    FILE is one of their JSON files, also compressed by gzip; its folder is the workload's name.
-    """
-    _needed()
-    from weir.interference import quanterference
-    from weir.interference.windows import write
-
-    windows = quanterference.read_windows(files)
-    write(windows, target)
-    _show_counts(windows, target, output)
 
 
 @interference.command()
@@ -174,6 +157,8 @@ def _needed() -> None:
             raise CommandError(f"{name} is not installed", hint=install_command("interference"))
 
 
+interference.add_command(import_windows)
+interference.add_command(join)
 interference.add_command(clients)
 interference.add_command(collect)
 interference.add_command(gather)

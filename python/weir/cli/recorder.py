@@ -28,11 +28,9 @@ def recorder_variables(trace: str | None, observed: Sequence[str], inside: Path 
 
     Raises:
         CommandError: The directory cannot be made or written, or lies on the store.
-        click.UsageError: Paths are observed without a directory, or cannot be passed on.
+        click.UsageError: Paths cannot be passed on.
     """
     if trace is None:
-        if observed:
-            raise click.UsageError("--observe chooses recorded files, and needs --trace DIR for their traces")
         return {}
     folder = Path(trace).resolve()
     if inside is not None and folder.is_relative_to(inside):
@@ -50,14 +48,24 @@ def recorder_variables(trace: str | None, observed: Sequence[str], inside: Path 
         raise CommandError(f"cannot write traces to {folder}: permission denied", hint="give another with --trace")
     return {
         "WEIR_TRACE": str(folder),
-        "WEIR_OBSERVE": _paths(observed),
+        "WEIR_OBSERVE": observed_paths(observed),
         "WEIR_TRACE_RUN": run_name(os.environ, folder),
         "WEIR_TRACE_PARENT": str(os.getpid()),
     }
 
 
-def _paths(observed: Sequence[str]) -> str:
-    """Each path as it was given and as symbolic links lead, since programs may name it either way."""
+def observed_paths(observed: Sequence[str]) -> str:
+    """Write the variable of observed paths.
+
+    Args:
+        observed: The paths.
+
+    Returns:
+        Each path as it was given and as symbolic links lead, since programs may name it either way.
+
+    Raises:
+        click.UsageError: The paths cannot be passed on.
+    """
     both = [form for path in observed for form in _forms(Path(path).absolute())]
     joined = ":".join(dict.fromkeys(both))
     if any(":" in path for path in both) or len(os.fsencode(joined)) >= _OBSERVED_BYTES:

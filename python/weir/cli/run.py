@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from weir.cli.errors import FAILED, CommandError
+from weir.cli.observing import DEFAULT_FOLDER, Observation, folder_of, observing
 from weir.cli.options import complete_files, option
-from weir.cli.parameters import Checked
+from weir.cli.parameters import Checked, Number
 from weir.cli.recorder import check_recorded, recorder_variables
 from weir.store import values
 from weir.store.errors import StoreError
@@ -56,6 +57,19 @@ _FROM_KERNEL = 0x80
     type=click.Path(),
     help=f"{OBSERVE.meaning}  [env: {OBSERVE.environment}]",
 )
+@click.option(
+    "--windows",
+    type=click.Path(file_okay=False),
+    help=f"Folder of the windows of operations below --observe.  [default: {DEFAULT_FOLDER}, without --trace]",
+)
+@click.option(
+    "--window",
+    "window_seconds",
+    type=Number(0.1, 60),
+    default=1.0,
+    show_default=True,
+    help="Length of these windows in seconds.",
+)
 @click.argument(
     "command", metavar="-- CMD", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_files
 )
@@ -73,6 +87,8 @@ def run(
     credential: str | None,
     trace: str | None,
     observe: tuple[str, ...],
+    windows: str | None,
+    window_seconds: float,
     command: tuple[str, ...],
 ) -> int:
     """Run CMD on the store, as one job; the exit code is CMD's.
@@ -81,7 +97,8 @@ def run(
     users run under the grant in --credential or $WEIR_CREDENTIAL, which flags cannot widen.
 
     With --placement, CMD's files on Lustre are placed too, and no store has to be up. With --trace, `weir trace show`
-    shows afterwards the files that CMD made; with --observe no store has to be up for that.
+    shows afterwards the files that CMD made. With --observe, the windows of CMD's operations on files elsewhere are
+    written for `weir interference`; for either no store has to be up then.
     """
     if prefix is not None and no_preload:
         raise click.UsageError("--prefix needs the preload library, so it cannot go with --no-preload")
@@ -89,24 +106,38 @@ def run(
         raise click.UsageError("--placement needs the preload library, so it cannot go with --no-preload")
     if no_preload and click.get_current_context().get_parameter_source("trace") is _BY_FLAG:
         raise click.UsageError("--trace needs the preload library, so it cannot go with --no-preload")
+    if no_preload and observe:
+        raise click.UsageError("--observe needs the preload library, so it cannot go with --no-preload")
     added = {} if no_preload else recorder_variables(trace, observe, None if prefix is None else Path(prefix))
     if placement is not None:
         added |= _placing(placement)
-    from weir.store.launch import minted, run_job
-
     claims = {"nodes": nodes, "user": user, "group": group, "job": job, "priority": priority}
     asked = {name: value for name, value in claims.items() if value is not None}
     is_needless = placement is not None or bool(observe)
-    if is_needless and prefix is None and not asked and not _is_store_up(home, mounted=placement is None):
-        return _run(command, _without_store(os.environ) | added)
-    environment = _environment(home, prefix, no_preload) | added
+    with observing(folder_of(windows, trace, observe), window_seconds, observe, command[0]) as observation:
+        added |= observation.variables
+        if is_needless and prefix is None and not asked and not _is_store_up(home, mounted=placement is None):
+            return _run(command, _without_store(os.environ) | added, observation)
+        environment = _environment(home, prefix, no_preload) | added
+        return _run_as_job(home, credential, asked, command, environment, observation)
+
+
+def _run_as_job(
+    home: Home,
+    credential: str | None,
+    asked: dict[str, str | int],
+    command: Sequence[str],
+    environment: dict[str, str],
+    observation: Observation,
+) -> int:
+    """Run the program under a grant, or under a credential that is minted for it."""
+    from weir.store.launch import minted, run_job
+
     granted = _granted(home, credential, asked)
     if granted is not None:
-        environment["WEIR_CREDENTIAL"] = str(granted)
-        return _run(command, environment)
+        return _run(command, environment | {"WEIR_CREDENTIAL": str(granted)}, observation)
     with minted(home, run_job(command[0], **asked)) as credential_file:
-        environment["WEIR_CREDENTIAL"] = str(credential_file)
-        return _run(command, environment)
+        return _run(command, environment | {"WEIR_CREDENTIAL": str(credential_file)}, observation)
 
 
 def _is_store_up(home: Home, *, mounted: bool) -> bool:
@@ -192,7 +223,7 @@ def _granted(home: Home, chosen: str | None, asked: dict[str, str | int]) -> Pat
     return path
 
 
-def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+def _run(command: Sequence[str], environment: dict[str, str], observation: Observation) -> int:
     """Run the program as a child, hand signals on to it, and return its exit code."""
     import subprocess
 
@@ -212,12 +243,15 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
             return _refuse(command[0], "no such program", _NOT_FOUND)
         except OSError as error:
             return _refuse(command[0], error.strerror or str(error), _NOT_EXECUTABLE)
+        # Its thread inherits the blocked signals, so that all of them come here.
+        observation.start()
         while (code := child.poll()) is None:
             received = signal.sigwaitinfo(watched)
             if received.si_signo != signal.SIGCHLD and received.si_code != _FROM_KERNEL:
                 child.send_signal(received.si_signo)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    observation.end()
     check_recorded(environment, command[0])
     return code if code >= 0 else _SIGNALLED - code
 

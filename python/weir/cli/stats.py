@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli.device_windows import windows
 from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number
@@ -57,10 +58,14 @@ _root_option = click.option(
 
 @click.group()
 def stats() -> None:
-    """Collect the statistics of a Lustre file system, for the placement of files.
+    """Collect the statistics of storage servers: for the placement of files on Lustre, and of interference.
 
-    Run `weir stats publish` on each OSS, and `weir stats subscribe` on the MDS or on the host that places files.
+    For placement, run `weir stats publish` on each OSS, and `weir stats subscribe` on the MDS or on the host that
+    places files. `weir stats windows` records the windows of any block device, and of Lustre's services.
     """
+
+
+stats.add_command(windows)
 
 
 @stats.command()

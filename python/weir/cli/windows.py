@@ -1,24 +1,24 @@
 """`weir interference record`, `gather`, `clients` and `collect`: windows of a running store, and labelled data sets."""
 
 import json
-import signal
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli.ending import end_of_signals
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number
+from weir.cli.window_export import TOKEN, exported, listen_option
 from weir.store import values
 from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.interference.collector import Collector, Parts
+    from weir.interference.export import Board
 
 _POLL_SECONDS = 0.5
 _folder = click.Path(file_okay=False, path_type=Path)
@@ -50,6 +50,12 @@ _folder = click.Path(file_okay=False, path_type=Path)
     multiple=True,
     help='Command of another host\'s programs, such as "ssh HOST weir interference gather"; repeat for several.',
 )
+@listen_option
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help=f"Token that callers of --listen have to show; made if it is not there.  [default: {TOKEN} in --to]",
+)
 @output_option
 @click.pass_obj
 def record(
@@ -60,6 +66,8 @@ def record(
     bytes_max: str,
     counts: str,
     commands: tuple[str, ...],
+    listen: str | None,
+    token_file: Path | None,
     output: str,
 ) -> None:
     """Record the windows of every job of a store while it runs.
@@ -72,14 +80,19 @@ def record(
     from weir.cli.output import show
     from weir.interference.clients import Clients
     from weir.interference.collector import Collector, Parts
+    from weir.interference.upkeep import collecting
     from weir.store.control import servers_of
     from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
-    recorded = _Recorded(name, Parts(target, values.size(bytes_max)))
-    ended = _end_of_signals()
+    ended = end_of_signals()
     limit = None if seconds is None else time.monotonic() + seconds
-    with Clients(cluster, commands, warn).running() as clients:
+    with (
+        collecting(target, 0.0, warn),
+        exported(listen, token_file or target / TOKEN) as board,
+        Clients(cluster, commands, warn).running() as clients,
+    ):
+        recorded = _Recorded(name, Parts(target, values.size(bytes_max)), board)
         look = clients.look if counts == "client" else None
         collector = Collector(lambda: servers_of(cluster), _token(home), warn, look)
         while True:
@@ -105,9 +118,10 @@ def record(
 class _Recorded:
     """The windows that were kept."""
 
-    def __init__(self, name: str, parts: "Parts") -> None:
+    def __init__(self, name: str, parts: "Parts", board: "Board | None") -> None:
         self._name = name
         self._parts = parts
+        self._board = board
         self.windows = 0
         self.removed = 0
         self.uncounted = 0
@@ -126,6 +140,8 @@ class _Recorded:
                     continue
                 window = joined(number, at_servers, job, f"{self._name}.{job}", job, clients=clients)
                 self.removed += self._parts.add(window)
+                if self._board is not None:
+                    self._board.add(number, job, window.rows)
                 self.jobs.add(job)
                 self.windows += 1
 
@@ -193,7 +209,7 @@ def gather(home: Home, seconds: float | None) -> None:
 
     document = json.loads(find_cluster(home).read_text())
     length = client_windows.length_of(document)
-    ended = _end_of_signals()
+    ended = end_of_signals()
     limit = None if seconds is None else time.monotonic() + seconds
     after = 0
     while True:
@@ -250,15 +266,3 @@ def _token(home: Home) -> str:
         raise CommandError("no key and no credential is here", hint="ask the holder of the site key: `weir grant`")
     read_claims(path)
     return _core.job_token(path.read_text())
-
-
-def _end_of_signals() -> Callable[[], bool]:
-    """Whether the process was told to end; windows that are whole are kept then."""
-    told = threading.Event()
-
-    def tell(_number: int, _frame: FrameType | None) -> None:
-        told.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, tell)
-    return told.is_set

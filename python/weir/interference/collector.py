@@ -306,17 +306,29 @@ class Parts:
         Returns:
             Number of the parts that were removed to make room.
         """
-        from weir.interference.windows import of_rows, write
+        return self.add_rows(window.number, window.rows)
 
-        if not window.rows:
+    def add_rows(self, number: int, added: Sequence[dict[str, Any]]) -> int:
+        """Keep the rows of a run's window on disk at once.
+
+        Args:
+            number: Number of the window.
+            added: Rows of one run, one for each server.
+
+        Returns:
+            Number of the parts that were removed to make room.
+        """
+        from weir.interference.windows import write_rows
+
+        if not added:
             return 0
-        run = str(window.rows[0]["run"])
-        path, rows, numbers = self._open.get(run) or (self._part(run, window.number), [], set())
-        rows.extend(window.rows)
-        numbers.add(window.number)
+        run = str(added[0]["run"])
+        path, rows, numbers = self._open.get(run) or (self._part(run, number), [], set())
+        rows.extend(added)
+        numbers.add(number)
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_suffix(".unfinished")
-        write(of_rows(rows), unfinished)
+        write_rows(rows, unfinished)
         unfinished.replace(path)
         self._open[run] = (path, rows, numbers)
         if len(numbers) >= PART_WINDOWS:
@@ -324,22 +336,41 @@ class Parts:
         return self._remove_oldest()
 
     def _part(self, run: str, number: int) -> Path:
+        return self.place(run) / f"{number:012d}.parquet"
+
+    def place(self, run: str) -> Path:
+        """Find the folder of a run's parts.
+
+        Args:
+            run: Name of the run.
+
+        Returns:
+            The folder, which may not be there yet.
+        """
         from urllib.parse import quote
 
-        return self._folder / f"run={quote(run, safe='')}" / f"{number:012d}.parquet"
+        return self._folder / f"run={quote(run, safe='')}"
 
     def _remove_oldest(self) -> int:
         """Remove the oldest parts beyond the limit, except those that still grow."""
         growing = {path for path, _, _ in self._open.values()}
         parts = sorted(self._folder.glob("run=*/*.parquet"), key=lambda path: path.name)
-        sizes = {path: path.stat().st_size for path in parts}
+        sizes = {path: _size(path) for path in parts}
         total, removed = sum(sizes.values()), 0
         for path in parts:
             if total <= self._bytes_max:
                 break
             if path in growing:
                 continue
-            path.unlink()
+            path.unlink(missing_ok=True)
             total -= sizes[path]
             removed += 1
         return removed
+
+
+def _size(path: Path) -> int:
+    """The size of a part; 0 for one that another collector removed just now."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

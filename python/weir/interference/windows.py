@@ -221,6 +221,32 @@ def write(windows: Windows, path: Path) -> None:
     parquet.write_table(table, path, compression="zstd")
 
 
+def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write rows as they are, with the names of their servers.
+
+    Args:
+        rows: A mapping of `columns` for each window and server. Counts that are missing are 0.
+        path: A Parquet file, which is replaced.
+
+    Raises:
+        InterferenceError: There is no row, or a row cannot be one of a data set.
+    """
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    of_rows(rows)
+    counts = columns()[len(_KEYS) : -len(_ADDED)]
+    kinds = {"run": arrow.string(), "workload": arrow.string(), "window": arrow.int64(), "server": arrow.string()}
+    kinds |= {"is_metadata": arrow.bool_(), "counted_by": arrow.string()}
+    values = {name: [row.get(name) for row in rows] for name in _KEYS}
+    values |= {name: [float(row.get(name) or 0.0) for row in rows] for name in counts}
+    values |= {"counted_by": [str(row.get("counted_by") or "") for row in rows]}
+    values |= {name: [row.get(name) for row in rows] for name in _ADDED[1:]}
+    table = arrow.table({name: arrow.array(values[name], kinds.get(name, arrow.float64())) for name in columns()})
+    table = table.replace_schema_metadata({_METADATA_KEY: json.dumps({"version": VERSION})})
+    parquet.write_table(table, path, compression="zstd")
+
+
 def read(paths: Sequence[Path]) -> Windows:
     """Read data sets.
 
@@ -233,8 +259,23 @@ def read(paths: Sequence[Path]) -> Windows:
     Raises:
         InterferenceError: A file is no data set of this version, or there is none.
     """
+    return of_rows(read_rows(paths))
+
+
+def read_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """Read the rows of data sets, with the names of their servers.
+
+    Args:
+        paths: Parquet files, or folders of them.
+
+    Returns:
+        The rows of all.
+
+    Raises:
+        InterferenceError: A file is no data set of this version.
+    """
     files = [file for path in paths for file in (sorted(path.rglob("*.parquet")) if path.is_dir() else [path])]
-    return of_rows([row for file in files for row in _rows(file)])
+    return [row for file in files for row in _rows(file)]
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

@@ -4,8 +4,8 @@ use crate::calls::locks;
 use crate::files::{prefix, promotion, sharing, table};
 use crate::host::guard::{self, fail, quietly, returned};
 use crate::host::{kernel, real};
-use crate::recorder;
 use crate::store::session::{self, Mode};
+use crate::{observation, recorder};
 use libc::{c_int, c_uint};
 
 /// `close_range(2)`: the thread gets a table of its own first.
@@ -27,6 +27,7 @@ pub(crate) fn note_foreign(opened: c_int) {
 
 /// Publishes pending times of a descriptor that is about to be closed, and forgets its number.
 pub(crate) fn release(descriptor: c_int) {
+    observation::closing(descriptor);
     recorder::closing(descriptor);
     if prefix::may_hold(descriptor) {
         quietly(|| release_placeholder(descriptor));
@@ -86,7 +87,7 @@ pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> 
             kernel::raw(libc::SYS_close_range, [first as usize, last as usize, flags as usize, 0, 0, 0])
         })
     };
-    let is_followed = session::mode() != Mode::Off || recorder::is_on();
+    let is_followed = session::mode() != Mode::Off || recorder::is_on() || observation::is_on();
     if !is_followed || guard::is_inside() || first > last {
         return raw(first, last);
     }
@@ -97,7 +98,7 @@ pub(crate) unsafe fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> 
     }
     let highest = last.min(c_int::MAX as c_uint) as c_int;
     if flags & CLOSE_RANGE_CLOEXEC == 0 {
-        let known = table::highest().max(recorder::highest());
+        let known = table::highest().max(recorder::highest()).max(observation::highest());
         (first as c_int..=highest.min(known)).for_each(release);
     }
     let mut start = first;

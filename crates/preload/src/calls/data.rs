@@ -4,9 +4,9 @@ use crate::files::description::Description;
 use crate::files::{prefix, promotion, sharing, table};
 use crate::host::guard::{attempt, fail, finish, Outcome};
 use crate::host::{addresses, file_size, kernel, real};
-use crate::recorder;
 use crate::store::counters::{self, Call};
 use crate::store::session::{self, Mode, CALLER};
+use crate::{observation, recorder};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -405,19 +405,21 @@ fn bytes(count: usize) -> ssize_t {
 /// `read(2)`.
 pub(crate) unsafe fn read(descriptor: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
     recorder::before_move(descriptor);
+    let begin = observation::begin(descriptor);
     // SAFETY: the program's own promises, here and in all functions below.
-    unsafe {
+    let read = unsafe {
         finish(move_one::<Reading>(descriptor, Some(Position::Current), buffer, count), bytes, || {
             real::read(descriptor, buffer, count)
         })
-    }
+    };
+    observation::read(descriptor, None, read, begin)
 }
 
 /// `write(2)`. After a system call, each return to a caller costs as much as the count of a write. So the way of a recorded
 /// file outside the store is flat.
 #[inline(always)]
 pub(crate) unsafe fn write(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
-    if let Some(file) = recorder::plain(descriptor) {
+    if let Some(file) = recorder::plain(descriptor).filter(|_| !observation::is_on()) {
         let arguments = [descriptor as usize, buffer as usize, count, 0, 0, 0];
         // SAFETY: see `read`.
         return recorder::counted(file, None, unsafe { kernel::raw(libc::SYS_write, arguments) });
@@ -428,6 +430,7 @@ pub(crate) unsafe fn write(descriptor: c_int, buffer: *const c_void, count: size
 
 #[inline(never)]
 unsafe fn write_followed(descriptor: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
+    let begin = observation::begin(descriptor);
     // SAFETY: see `read`.
     let written = unsafe {
         finish(
@@ -436,6 +439,7 @@ unsafe fn write_followed(descriptor: c_int, buffer: *const c_void, count: size_t
             || real::write(descriptor, buffer, count),
         )
     };
+    observation::wrote(descriptor, None, written, begin);
     recorder::wrote(descriptor, written)
 }
 
@@ -457,12 +461,14 @@ pub(crate) unsafe fn write_fully(descriptor: c_int, bytes: *const c_void, count:
 
 /// `pread(2)`.
 pub(crate) unsafe fn pread(descriptor: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t {
+    let begin = observation::begin(descriptor);
     // SAFETY: see `read`.
-    unsafe {
+    let read = unsafe {
         finish(move_one::<Reading>(descriptor, Position::at(offset), buffer, count), bytes, || {
             real::pread(descriptor, buffer, count, offset)
         })
-    }
+    };
+    observation::read(descriptor, Some(offset), read, begin)
 }
 
 /// `pwrite(2)`, as flat as [`write`].
@@ -473,7 +479,7 @@ pub(crate) unsafe fn pwrite(
     count: size_t,
     offset: off_t,
 ) -> ssize_t {
-    if let Some(file) = recorder::plain(descriptor) {
+    if let Some(file) = recorder::plain(descriptor).filter(|_| !observation::is_on()) {
         let arguments = [descriptor as usize, buffer as usize, count, offset as usize, 0, 0];
         // SAFETY: see `read`.
         return recorder::counted(file, Some(offset), unsafe { kernel::raw(libc::SYS_pwrite64, arguments) });
@@ -484,45 +490,53 @@ pub(crate) unsafe fn pwrite(
 
 #[inline(never)]
 unsafe fn pwrite_followed(descriptor: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t {
+    let begin = observation::begin(descriptor);
     // SAFETY: see `read`.
     let written = unsafe {
         finish(move_one::<Writing>(descriptor, Position::at(offset), buffer.cast_mut(), count), bytes, || {
             real::pwrite(descriptor, buffer, count, offset)
         })
     };
+    observation::wrote(descriptor, Some(offset), written, begin);
     recorder::wrote_at(descriptor, offset, written)
 }
 
 /// `readv(2)`.
 pub(crate) unsafe fn readv(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t {
     recorder::before_move(descriptor);
+    let begin = observation::begin(descriptor);
     // SAFETY: see `read`.
-    unsafe {
+    let read = unsafe {
         finish(move_many::<Reading>(descriptor, Some(Position::Current), vector, count), bytes, || {
             real::readv(descriptor, vector, count)
         })
-    }
+    };
+    observation::read(descriptor, None, read, begin)
 }
 
 /// `writev(2)`.
 pub(crate) unsafe fn writev(descriptor: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+    let begin = observation::begin(descriptor);
     // SAFETY: see `read`.
     let written = unsafe {
         finish(move_many::<Writing>(descriptor, Some(Position::Current), vector, count), bytes, || {
             real::writev(descriptor, vector, count)
         })
     };
+    observation::wrote(descriptor, None, written, begin);
     recorder::wrote(descriptor, written)
 }
 
 /// `preadv(2)`.
 pub(crate) unsafe fn preadv(descriptor: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t {
+    let begin = observation::begin(descriptor);
     // SAFETY: see `read`.
-    unsafe {
+    let read = unsafe {
         finish(move_many::<Reading>(descriptor, Position::at(offset), vector, count), bytes, || {
             real::preadv(descriptor, vector, count, offset)
         })
-    }
+    };
+    observation::read(descriptor, Some(offset), read, begin)
 }
 
 /// `pwritev(2)`.
@@ -532,12 +546,14 @@ pub(crate) unsafe fn pwritev(
     count: c_int,
     offset: off_t,
 ) -> ssize_t {
+    let begin = observation::begin(descriptor);
     // SAFETY: see `read`.
     let written = unsafe {
         finish(move_many::<Writing>(descriptor, Position::at(offset), vector, count), bytes, || {
             real::pwritev(descriptor, vector, count, offset)
         })
     };
+    observation::wrote(descriptor, Some(offset), written, begin);
     recorder::wrote_at(descriptor, offset, written)
 }
 
@@ -553,12 +569,14 @@ pub(crate) unsafe fn preadv2(
         Ok(position) => position,
         Err(number) => return fail(number),
     };
+    let begin = observation::begin(descriptor);
     // SAFETY: see `read`.
-    unsafe {
+    let read = unsafe {
         finish(move_many::<Reading>(descriptor, position, vector, count), bytes, || {
             real::preadv2(descriptor, vector, count, offset, flags)
         })
-    }
+    };
+    observation::read(descriptor, (offset != -1).then_some(offset), read, begin)
 }
 
 /// `pwritev2(2)`.
@@ -573,12 +591,14 @@ pub(crate) unsafe fn pwritev2(
         Ok(position) => position,
         Err(number) => return fail(number),
     };
+    let begin = observation::begin(descriptor);
     // SAFETY: see `read`.
     let written = unsafe {
         finish(move_many::<Writing>(descriptor, position, vector, count), bytes, || {
             real::pwritev2(descriptor, vector, count, offset, flags)
         })
     };
+    observation::wrote(descriptor, (offset != -1).then_some(offset), written, begin);
     if offset == -1 {
         recorder::wrote(descriptor, written)
     } else {

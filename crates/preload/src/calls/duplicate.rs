@@ -5,8 +5,8 @@ use crate::files::table::{self, Entry};
 use crate::files::{description, prefix, promotion, sharing};
 use crate::host::guard::{self, fail, quietly, returned};
 use crate::host::{kernel, real};
-use crate::recorder;
 use crate::store::session::{self, Mode};
+use crate::{observation, recorder};
 use libc::{c_int, c_long};
 use std::sync::Arc;
 
@@ -23,6 +23,12 @@ fn shared_with(old: c_int) -> Option<Arc<description::Description>> {
         }
     });
     found
+}
+
+/// Notes that the kernel made `new` a duplicate of `old`. Answers `new`.
+fn duplicated(old: c_int, new: c_int) -> c_int {
+    observation::duplicated(old, new);
+    recorder::duplicated(old, new)
 }
 
 /// Enters `new`, which the kernel made a duplicate.
@@ -46,7 +52,7 @@ pub(crate) unsafe fn dup(old: c_int) -> c_int {
     // SAFETY: no memory is passed.
     let new = returned(unsafe { kernel::raw(libc::SYS_dup, [old as usize, 0, 0, 0, 0, 0]) });
     note_duplicate(new, description);
-    recorder::duplicated(old, new)
+    duplicated(old, new)
 }
 
 /// `dup2(2)` and `dup3(2)`. `same` answers where both numbers are one.
@@ -68,7 +74,7 @@ unsafe fn dup_over(old: c_int, new: c_int, flags: c_int, same: impl FnOnce() -> 
         kernel::raw(libc::SYS_dup3, [old as usize, new as usize, flags as usize, 0, 0, 0])
     });
     note_duplicate(made, description);
-    recorder::duplicated(old, made)
+    duplicated(old, made)
 }
 
 /// `dup2(2)`.
@@ -99,7 +105,7 @@ pub(crate) unsafe fn fcntl(descriptor: c_int, command: c_int, argument: c_long) 
     if session::mode() == Mode::Off || guard::is_inside() {
         // SAFETY: see `openat`.
         let result = unsafe { real::fcntl(descriptor, command, argument) };
-        return if is_duplicate { recorder::duplicated(descriptor, result) } else { result };
+        return if is_duplicate { duplicated(descriptor, result) } else { result };
     }
     if prefix::may_hold(descriptor) {
         // SAFETY: see `openat`.
@@ -116,7 +122,7 @@ pub(crate) unsafe fn fcntl(descriptor: c_int, command: c_int, argument: c_long) 
     let result = unsafe { real::fcntl(descriptor, command, argument) };
     if is_duplicate {
         note_duplicate(result, description);
-        recorder::duplicated(descriptor, result);
+        duplicated(descriptor, result);
     } else if command == libc::F_SETFL && result == 0 && table::is_known(descriptor) {
         quietly(|| {
             if let (Entry::Known(description), Ok(flags)) =

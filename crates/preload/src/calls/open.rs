@@ -6,7 +6,7 @@ use crate::host::guard::{self, quietly};
 use crate::host::real;
 use crate::store::counters::{self, Call};
 use crate::store::session::{self, Mode};
-use crate::{placement, recorder};
+use crate::{observation, placement, recorder};
 use libc::{c_char, c_int, mode_t};
 
 /// The mode that the fortified forms pass on. These forms make no file.
@@ -17,7 +17,9 @@ pub(crate) unsafe fn openat(directory: c_int, path: *const c_char, flags: c_int,
     // SAFETY: the program's own promises, here and in all functions below.
     unsafe {
         let before = before_opening(directory, path, flags);
+        let begin = observation::begin_opening();
         let opened = open_by_mode(directory, path, flags, mode);
+        observation::opened(opened, begin);
         recorder::opened(opened, (directory, path), before);
         opened
     }

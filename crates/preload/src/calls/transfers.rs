@@ -5,9 +5,9 @@ use crate::files::description::Description;
 use crate::files::{prefix, promotion, sharing, table};
 use crate::host::guard::{self, attempt, finish, quietly, returned, Outcome};
 use crate::host::{addresses, kernel, real};
-use crate::recorder;
 use crate::store::counters::{self, Call};
 use crate::store::session::{self, Mode, CALLER};
+use crate::{observation, recorder};
 use libc::{c_int, c_uint, off_t, size_t, ssize_t};
 
 /// Prepares the kernel to move bytes of `descriptor`. The kernel gets the offset, and looks at the size, because it reads no
@@ -38,8 +38,12 @@ pub(crate) unsafe fn sendfile(output: c_int, input: c_int, offset: *mut off_t, c
         return unsafe { send(output, input, offset.as_mut(), count) };
     }
     recorder::before_move(input);
+    let begins = (observation::begin(input), observation::begin(output));
     // SAFETY: see above.
-    recorder::wrote(output, unsafe { real::sendfile(output, input, offset, count) })
+    let moved = unsafe { real::sendfile(output, input, offset, count) };
+    // SAFETY: see above. The kernel has used the offset.
+    unsafe { observation::transferred((input, offset), (output, std::ptr::null()), moved, begins) };
+    recorder::wrote(output, moved)
 }
 
 /// `sendfile` from or to a placeholder: reads and writes. Only written bytes move the offset.
@@ -133,6 +137,7 @@ pub(crate) unsafe fn splice(
         None
     };
     recorder::before_move(input);
+    let begins = (observation::begin(input), observation::begin(output));
     let moved = finish(
         refused,
         |()| 0,
@@ -141,6 +146,8 @@ pub(crate) unsafe fn splice(
             unsafe { real::splice(input, input_offset, output, output_offset, count, flags) }
         },
     );
+    // SAFETY: see `sendfile`.
+    unsafe { observation::transferred((input, input_offset), (output, output_offset), moved, begins) };
     // SAFETY: see `sendfile`.
     unsafe { recorder::moved(output, output_offset, moved) }
 }
@@ -177,6 +184,7 @@ pub(crate) unsafe fn copy_file_range(
         None
     };
     recorder::before_move(input);
+    let begins = (observation::begin(input), observation::begin(output));
     let copied = finish(
         outcome,
         |bytes| bytes as ssize_t,
@@ -195,6 +203,8 @@ pub(crate) unsafe fn copy_file_range(
             returned(unsafe { kernel::raw(libc::SYS_copy_file_range, arguments) })
         },
     );
+    // SAFETY: see `sendfile`.
+    unsafe { observation::transferred((input, input_offset), (output, output_offset), copied, begins) };
     // SAFETY: see `sendfile`.
     unsafe { recorder::moved(output, output_offset, copied) }
 }

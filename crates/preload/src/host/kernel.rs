@@ -126,6 +126,15 @@ pub(crate) fn device_of(found: &libc::statx) -> u64 {
     libc::makedev(found.stx_dev_major, found.stx_dev_minor)
 }
 
+/// Whether the file behind `descriptor` lies on a file system of this type (`f_type`). The file system's server may be asked.
+pub(crate) fn is_on_file_system(descriptor: c_int, kind: i64) -> bool {
+    let mut answer = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the answer has the size of the kernel's structure.
+    let found = unsafe { system_call!(libc::SYS_fstatfs, descriptor, answer.as_mut_ptr()) };
+    // SAFETY: every field of the structure is a number, for which zeros are valid.
+    found.is_ok() && unsafe { answer.assume_init() }.f_type == kind
+}
+
 /// Makes the kernel ask for a file's size, of a file that is mapped or about to be mapped: a file that grew behind the
 /// kernel's back would give SIGBUS.
 pub(crate) fn refresh_size(descriptor: c_int) {

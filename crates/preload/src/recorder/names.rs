@@ -62,7 +62,8 @@ fn is_observed(path: &[u8]) -> bool {
     settings::observed().any(|observed| is_below(path, observed)) && !is_below(path, settings::directory())
 }
 
-fn is_below(path: &[u8], folder: &[u8]) -> bool {
+/// Whether a path is a folder or lies below the folder.
+pub(crate) fn is_below(path: &[u8], folder: &[u8]) -> bool {
     let rest = path.strip_prefix(folder);
     rest.is_some_and(|rest| folder == b"/" || matches!(rest.first(), None | Some(b'/')))
 }

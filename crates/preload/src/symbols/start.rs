@@ -3,7 +3,7 @@
 use crate::calls::{process, standard_streams};
 use crate::host::{forks, launcher};
 use crate::store::session::{self, Mode};
-use crate::{placement, recorder};
+use crate::{observation, placement, recorder};
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 
@@ -14,6 +14,7 @@ extern "C" fn begin(_count: c_int, _arguments: *const *const c_char, environment
     forks::announce(&process::FORKS);
     launcher::learn(find);
     recorder::start(find);
+    observation::start(find);
     placement::learn(find(b"WEIR_PLACEMENT="), find(b"WEIR_PLACEMENT_REPORT="));
     session::learn(find(b"WEIR_MOUNT="), find(b"WEIR_PREFIX="));
     if session::mode() == Mode::Prefix {

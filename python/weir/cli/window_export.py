@@ -1,0 +1,78 @@
+"""`--listen` of the commands that record windows: the windows as metrics of Prometheus."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.cli.errors import CommandError, say
+from weir.cli.parameters import Checked
+from weir.distribution import install_command
+
+if TYPE_CHECKING:
+    from weir.interference.export import Board
+
+_LOOPBACK = "127.0.0.1"
+_PORT_MAX = 65535
+_ADDRESS = re.compile(r"(?:(?P<host>[A-Za-z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\]):)?(?P<port>\d{1,5})", re.ASCII)
+TOKEN = "metrics.token"
+"""File of the token in the folder of the windows, where none was given."""
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Read `PORT` or `HOST:PORT`.
+
+    Args:
+        text: The text.
+
+    Returns:
+        Host and port; the host is loopback where none is given.
+
+    Raises:
+        ValueError: The text is no address.
+    """
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > _PORT_MAX:
+        raise ValueError(f"{text!r} is no address such as 9400 or {_LOOPBACK}:9400")
+    return (found["host"] or _LOOPBACK).strip("[]"), int(found["port"])
+
+
+listen_option = click.option(
+    "--listen",
+    type=Checked("address", read_address),
+    help=f"Serve the windows as metrics at PORT or HOST:PORT; without a host at {_LOOPBACK}.",
+)
+
+
+@contextmanager
+def exported(listen: str | None, token_file: Path | None) -> "Iterator[Board | None]":
+    """Serve windows while the block runs.
+
+    Args:
+        listen: Address; None serves nothing.
+        token_file: File of the token that a caller has to show; None where everybody may read the numbers.
+
+    Yields:
+        The board that takes the windows; None where nothing is served.
+
+    Raises:
+        CommandError: The package that writes the metrics is missing.
+        InterferenceError: The address or the token cannot be used.
+    """
+    if listen is None:
+        yield None
+        return
+    if find_spec("prometheus_client") is None:
+        raise CommandError("prometheus_client is not installed", hint=install_command("interference"))
+    from weir.interference.export import Board, served, token_of
+
+    board = Board()
+    token = None if token_file is None else token_of(token_file)
+    with served(board, read_address(listen), token) as (host, port, *_):
+        guarded = "" if token_file is None else f", for callers with the token in {token_file}"
+        say(f"metrics at http://{host}:{port}/metrics{guarded}")
+        yield board

@@ -1,0 +1,282 @@
+"""Windows as metrics of Prometheus, served by HTTP while a collector runs.
+
+The numbers of jobs are shown to a caller that knows a token alone: loopback is open to every user of a host. The token
+lies in a file that only its owner reads, where Prometheus finds it (`authorization: credentials_file`).
+"""
+
+import hmac
+import os
+import secrets
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socket import AF_INET, AF_INET6, SHUT_RDWR, socket
+from typing import TYPE_CHECKING, Any
+
+from weir.interference.errors import InterferenceError
+from weir.interference.windows import CLIENT, SERVER
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+SERIES_MAX = 20_000
+"""Most pairs of a job and a target: those that were idle longest are left out beyond it."""
+_CALLERS_MAX = 8
+"""Callers that are answered at once: a Prometheus asks one question at a time."""
+_SECONDS_MAX = 10.0
+"""Longest time that a caller may take for the question and the answer."""
+_TOKEN_BYTES = 32
+_TOKEN_FILE_BYTES_MAX = 4096
+_LEVEL = "in_progress"
+
+Key = tuple[str, str]
+
+
+class Board:
+    """The windows so far, as metrics. Threads may share a board."""
+
+    def __init__(self) -> None:
+        """Begin without windows."""
+        self._lock = threading.Lock()
+        self._last = 0
+        self._client: dict[Key, list[float]] = {}
+        self._server: dict[str, list[float]] = {}
+        self._statistics: dict[str, Mapping[str, float]] = {}
+        self._left_out = 0
+
+    def add(self, number: int, job: str | None, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Count a window.
+
+        Args:
+            number: Number of the window.
+            job: Name of the job; None for windows of servers alone.
+            rows: Rows of a data set, one for each server.
+        """
+        with self._lock:
+            is_first = number > self._last
+            if is_first:
+                self._statistics = {}
+            self._last = max(self._last, number)
+            for row in rows:
+                server = str(row["server"])
+                if job is not None:
+                    self._count(job, server, row)
+                # Every job's rows repeat the servers' counters, which count once.
+                if server not in self._statistics:
+                    self._statistics[server] = {name: float(row.get(name) or 0.0) for name in _statistic_columns()}
+                    sums = self._server.setdefault(server, [0.0] * len(SERVER))
+                    for place, name in enumerate(SERVER):
+                        sums[place] += float(row.get(f"server_{name}_sum") or 0.0)
+
+    def _count(self, job: str, server: str, row: Mapping[str, Any]) -> None:
+        added = [float(row.get(f"client_{name}") or 0.0) for name in CLIENT]
+        if not any(added):
+            return
+        # A pair moves to the end when it works, so that the first pair is the one that was idle longest.
+        before = self._client.pop((job, server), [0.0] * len(CLIENT))
+        self._client[job, server] = [each + more for each, more in zip(before, added, strict=True)]
+        while len(self._client) > SERIES_MAX:
+            del self._client[next(iter(self._client))]
+            self._left_out += 1
+
+    def collect(self) -> "Iterator[Metric]":
+        """The metrics now, in the form that prometheus_client asks of a collector.
+
+        Yields:
+            The metrics.
+        """
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        with self._lock:
+            yield GaugeMetricFamily("weir_window_number", "Number of the last whole window since 1970", self._last)
+            yield CounterMetricFamily("weir_window_series_left_out", "Pairs of job and target left out", self._left_out)
+            for place, name in enumerate(CLIENT):
+                counter = CounterMetricFamily(
+                    f"weir_window_client_{name}", f"A job's {_words(name)} at a target", labels=["job_name", "target"]
+                )
+                for pair, counts in self._client.items():
+                    counter.add_metric(pair, counts[place])
+                yield counter
+            for place, name in enumerate(SERVER):
+                if name != _LEVEL:
+                    total = CounterMetricFamily(
+                        f"weir_window_server_{name}", f"{_words(name)} of a target", labels=["target"]
+                    )
+                    for target, sums in self._server.items():
+                        total.add_metric([target], sums[place])
+                    yield total
+                yield self._reduced(name)
+
+    def _reduced(self, name: str) -> "Metric":
+        from prometheus_client.core import GaugeMetricFamily
+
+        gauge = GaugeMetricFamily(
+            f"weir_window_server_{name}_sample",
+            f"{_words(name)} of a target in a sample of the last window",
+            labels=["target", "statistic"],
+        )
+        for target, values in self._statistics.items():
+            for statistic in ("mean", "deviation"):
+                gauge.add_metric([target, statistic], values[f"server_{name}_{statistic}"])
+        return gauge
+
+
+def _statistic_columns() -> Iterator[str]:
+    return (f"server_{name}_{statistic}" for name in SERVER for statistic in ("mean", "deviation"))
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def token_of(file: Path) -> str:
+    """Read a token, or make one in a new file that only its owner reads.
+
+    Args:
+        file: The file.
+
+    Returns:
+        The token.
+
+    Raises:
+        InterferenceError: The file cannot be read or made, holds no token, or others may read or write it.
+    """
+    try:
+        try:
+            made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        else:
+            token = secrets.token_hex(_TOKEN_BYTES)
+            with os.fdopen(made, "w") as out:
+                out.write(token)
+            return token
+        with os.fdopen(opened) as given:
+            found = os.fstat(given.fileno())
+            token = given.read(_TOKEN_FILE_BYTES_MAX).strip()
+    except (OSError, ValueError) as error:
+        raise InterferenceError(f"cannot use the token in {file}: {error}", hint="give a file of yours") from error
+    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise InterferenceError(f"others may read or write {file}", hint=f"chmod 600 {file}, or remove the file")
+    if not token or not token.isascii() or not token.isprintable():
+        raise InterferenceError(f"{file} holds no token", hint="remove the file: a new token is made")
+    return token
+
+
+class _Server(ThreadingHTTPServer):
+    """A server that answers a bounded number of callers at once."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], board: Board, token: str | None, seconds_max: float) -> None:
+        self.address_family = AF_INET6 if ":" in address[0] else AF_INET
+        super().__init__(address, _Handler)
+        self.board = board
+        self.token = token
+        self.seconds_max = seconds_max
+        self._places = threading.BoundedSemaphore(_CALLERS_MAX)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that goes away harms nobody."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers `GET /metrics`."""
+
+    server: _Server
+    server_version = "weir"
+    sys_version = ""
+
+    def setup(self) -> None:
+        super().setup()
+        # The time limit of a socket is that of one call: a caller that sends a byte each second would hold a place.
+        self._watch = threading.Timer(self.server.seconds_max, _cut, [self.connection])
+        self._watch.daemon = True
+        self._watch.start()
+
+    def finish(self) -> None:
+        self._watch.cancel()
+        super().finish()
+
+    def do_GET(self) -> None:
+        from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+        token = self.server.token
+        given = self.headers.get("Authorization", "").encode()
+        if token is not None and not hmac.compare_digest(given, f"Bearer {token}".encode()):
+            self._answer(401, "text/plain", b"the token is missing or wrong\n", {"WWW-Authenticate": "Bearer"})
+        elif self.path.partition("?")[0] != "/metrics":
+            self._answer(404, "text/plain", b"metrics are at /metrics\n", {})
+        else:
+            registry = CollectorRegistry()
+            registry.register(self.server.board)
+            self._answer(200, CONTENT_TYPE_LATEST, generate_latest(registry), {})
+
+    def _answer(self, status: int, kind: str, body: bytes, more: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **more}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Questions are not logged."""
+
+    def log_error(self, *_: Any) -> None:
+        """Neither are those that nobody can read."""
+
+
+def _cut(connection: socket) -> None:
+    try:
+        connection.shutdown(SHUT_RDWR)
+    except OSError:
+        # The caller is gone already.
+        return
+
+
+@contextmanager
+def served(
+    board: Board, address: tuple[str, int], token: str | None, *, seconds_max: float = _SECONDS_MAX
+) -> Iterator[Sequence[Any]]:
+    """Serve a board within the block.
+
+    Args:
+        board: The board.
+        address: Host and port to listen on; port 0 takes a free one.
+        token: Token that a caller has to show; None where everybody may read the numbers.
+        seconds_max: Longest time that a caller may take for the question and the answer.
+
+    Yields:
+        Host and port.
+
+    Raises:
+        InterferenceError: The address cannot be listened on.
+    """
+    try:
+        server = _Server(address, board, token, seconds_max)
+    except OSError as error:
+        raise InterferenceError(
+            f"cannot listen on {address[0]}:{address[1]}: {error.strerror or error}", hint="choose another --listen"
+        ) from error
+    thread = threading.Thread(target=server.serve_forever, name="weir-metrics", daemon=True)
+    thread.start()
+    try:
+        yield server.server_address
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(_SECONDS_MAX)

@@ -1,0 +1,205 @@
+"""Predicted slowdowns in the adaptive reader: it reads less where it is told that it will be slowed."""
+
+import json
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy
+import pytest
+import weir.store
+from places import Throttled
+from waits import wait_until
+from weir import adaptive
+from weir.adaptive.policy import Plan, Planner
+from weir.adaptive.slowdowns import (
+    Outlook,
+    Slowdowns,
+    StoreSlowdowns,
+    least_of,
+    measured,
+    predicted,
+    store_slowdowns,
+)
+from weir.adaptive.tiers import Zone
+from weir.prediction.bandwidth import Forecast
+from weir.store.control import Server
+
+MB = 1_000_000
+PIECE_BYTES = 1 << 12
+
+
+def plans(slowdowns: Slowdowns | None, said: list[float | None] | None = None) -> list[Plan]:
+    """The plans of a tier whose reads always come at 100 MB/s."""
+    tier = adaptive.Tier("memory://shared", zone=Zone.AUGMENTATION, forecaster="mean")
+    policy = adaptive.Plot(low=20 * MB, high=200 * MB)
+    planner = Planner(tier, policy, warm_up_steps=0, slowdowns=slowdowns)
+    made = []
+    for step in range(12):
+        if said is not None:
+            said.append(8.0 if step >= 10 else 1.0)
+        plan = planner.plan(step * 10.0, 10 * MB, accuracy_asked=False)
+        planner.record(plan, step * 10.0, 5 * MB, 0.05, 100.0 * MB)
+        planner.learn()
+        made.append(plan)
+    return made
+
+
+def test_less_is_planned_where_a_slowdown_is_predicted() -> None:
+    said: list[float | None] = []
+    slowed = plans(lambda: said[-1], said)
+    plain = plans(None)
+    assert [plan.wanted_bytes for plan in slowed[:10]] == [plan.wanted_bytes for plan in plain[:10]]
+    assert slowed[10].wanted_bytes < plain[10].wanted_bytes / 4
+    assert slowed[10].forecast is not None and slowed[10].forecast.value == pytest.approx(100 * MB / 8)
+
+
+@pytest.mark.parametrize("said", [None, 1.0, 0.2, math.nan, math.inf])
+def test_without_a_prediction_nothing_changes(said: float | None) -> None:
+    assert plans(lambda: said) == plans(None)
+
+
+def test_the_slowdown_of_the_past_is_in_the_forecast_already() -> None:
+    told = [2.0]
+    outlook = Outlook(lambda: told[0])
+    past = Forecast(50.0, 40.0, 60.0, "mean")
+    for _ in range(6):
+        outlook.refine(past)
+        outlook.observe(50.0)
+    assert outlook.refine(past) is past
+    told[0] = 8.0
+    found = outlook.refine(past)
+    assert (found.value, found.low, found.high) == pytest.approx((12.5, 10.0, 15.0))
+    # The end of a slowdown lets nobody read more than the past does.
+    told[0] = 1.0
+    assert outlook.refine(past) is past
+
+
+def test_predictions_that_were_wrong_are_left_out_until_they_are_right() -> None:
+    told = [1.0]
+    outlook = Outlook(lambda: told[0])
+    past = Forecast(100.0, 90.0, 110.0, "mean")
+    for _ in range(16):
+        outlook.refine(past)
+        outlook.observe(100.0)
+    told[0] = 4.0
+    uses = []
+    for _ in range(4):
+        uses.append(outlook.refine(past) is not past)
+        outlook.observe(100.0)
+    assert uses[0] and not uses[-1]
+    for _ in range(3):
+        outlook.refine(past)
+        outlook.observe(25.0)
+    assert outlook.refine(past).value == pytest.approx(25.0)
+
+
+def test_a_reader_reads_less_of_a_real_place_while_it_is_told_of_a_slowdown(tmp_path: Path) -> None:
+    fsspec.register_implementation("throttled", Throttled, clobber=True)
+    Throttled.bandwidth = lambda name: 8e5
+    try:
+        fields = [numpy.random.default_rng(step).normal(size=(30, 30, 30)).astype("f4") for step in range(8)]
+        shared = adaptive.Tier(f"throttled://{tmp_path}/shared", connections=1, request_bytes=PIECE_BYTES)
+        tiers: list[Any] = [str(tmp_path / "fast"), shared]
+        adaptive.write(tiers, fields, tolerance=1e-3, chunk_bytes=PIECE_BYTES)
+        told: list[float] = [1.0]
+        read = []
+        policy = adaptive.Budget(seconds=0.06, seconds_max=60.0)
+        for step in adaptive.open(tiers, policy=policy, warm_up_steps=3, slowdowns=lambda: told[0]):
+            read.append(step.tiers[1].wanted_bytes)
+            # The eighth step, number 7, is told of a slowdown.
+            told[0] = 100.0 if step.number >= 6 else 1.0
+    finally:
+        del Throttled.bandwidth
+    assert len(read) == 8 and 0 < read[6] < 200_000
+    assert read[7] < read[6] / 4
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("below 2", 1.0), ("2 to 5", 2.0), ("from 5", 5.0), ("1.5 to 2", 1.5), ("not known", None), ("", None)],
+)
+def test_a_class_has_a_least_slowdown(name: str, least: float | None) -> None:
+    assert least_of(name) == least
+
+
+def test_the_largest_likely_slowdown_of_the_next_window_counts() -> None:
+    likely = [(0, "below 2", 0.9), (1, "2 to 5", 0.6), (1, "from 5", 0.4), (3, "from 5", 0.9)]
+    assert predicted(likely) == 2.0
+    assert predicted([(0, "not known", 1.0)]) is None and predicted([]) is None
+
+
+@contextmanager
+def answering(answers: dict[str, object]) -> Iterator[Server]:
+    """A server of a control API that gives these answers."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = answers.get(self.path) if self.headers["Authorization"] == "Bearer token" else None
+            body = json.dumps(found if found is not None else {"error": "no such resource", "hint": ""}).encode()
+            self.send_response(404 if found is None else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield Server(0, f"127.0.0.1:{server.server_port}")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_the_predictions_of_a_store_are_asked_for() -> None:
+    horizons = [{"ahead": 0, "slowdown": "2 to 5", "probability": 0.8, "probabilities": [0.1, 0.8, 0.1]}]
+    shared = {"user": "u", "uid": 1, "basis": "trees", "driven_by": [], "responsible": []}
+    jobs = [{**shared, "job": name, "horizons": horizons if name == "mine" else []} for name in ("other", "mine")]
+    answer = {"window": 7, "window_seconds": 1.0, "missing": [], "jobs": jobs}
+    with answering({"/v1/interference": answer}) as server:
+        slowdowns = StoreSlowdowns([server], "mine", "token")
+        assert slowdowns.ask() == 2.0
+        wait_until("the thread has an answer", lambda: slowdowns() == 2.0)
+        with pytest.raises(weir.store.StoreError):
+            StoreSlowdowns([server], "stranger", "token").ask()
+
+
+def test_a_store_without_a_predictor_tells_the_slowdown_of_the_last_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cluster.toml"
+    speed = 'speed = { read = "64MB/s", write = "64MB/s", fixed = "1ms" }'
+    target = f'[[server.target]]\nbackend = "ram"\ncapacity = "64MiB"\n{speed}\n'
+    file.write_text(f'version = 1\npolicy = "fifo"\nwindow = "300ms"\n[[server]]\n{target}')
+    copy = ["dd", "if=/dev/zero", "of=/weir/file", "bs=64k", "count=128", "status=none"]
+    with weir.store.up(file, home=tmp_path / "home", mount=False) as store, store.job(job="mine") as environment:
+        for name in ("WEIR_CLUSTER", "WEIR_CREDENTIAL"):
+            monkeypatch.setenv(name, environment[name])
+        slowdowns = store_slowdowns()
+
+        def is_told() -> bool:
+            store.run(copy, job="mine", check=True)
+            found = slowdowns.ask()
+            assert found is None or found >= 1.0
+            return found is not None
+
+        wait_until("the job had device time in the last window", is_told)
+        every = [window for server in store.servers for window in server.windows(0, store.token()).windows]
+        mine = [measured(window, "mine") for window in every]
+        known = [each for each in mine if each is not None]
+        assert known and max(known) == pytest.approx(1.0), "the job was alone"
+        assert {measured(window, "nobody") for window in every} == {None}
+        store.down(discard=True)
+    monkeypatch.delenv("WEIR_CREDENTIAL")
+    with pytest.raises(weir.store.StoreError, match="no store and no job"):
+        store_slowdowns()
