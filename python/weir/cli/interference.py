@@ -101,13 +101,14 @@ def evaluate(data: tuple[Path, ...], bins: str, names: tuple[str, ...], output: 
 @_data
 @_bins
 @click.option("--to", "target", required=True, type=_file, help="The model that is written.")
+@click.option("--network", "with_network", is_flag=True, help="Train the paper's network, too.")
 @output_option
-def train(data: tuple[Path, ...], bins: str, target: Path, output: str) -> None:
+def train(data: tuple[Path, ...], bins: str, target: Path, with_network: bool, output: str) -> None:
     """Train a model on labelled windows."""
     windows = _windows(data)
     from weir.interference import predictor
 
-    made = predictor.train(windows, _read_bins(bins))
+    made = predictor.train(windows, _read_bins(bins), with_network=with_network)
     predictor.save(made, target)
     _show_counts(windows.labelled(), target, output)
 
@@ -144,7 +145,7 @@ def predict(model: Path, data: tuple[Path, ...], is_last: bool, output: str) -> 
             each.slowdown,
             Quantity(f"{each.probability:.2f}"),
             each.by,
-            ", ".join(each.driven_by),
+            ", ".join(f"{driver.feature} ({driver.server or 'no server'})" for driver in each.driven_by),
         )
         for each in found
     ]

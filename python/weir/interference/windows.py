@@ -55,6 +55,8 @@ class Windows:
     """Time that the job spent in I/O, shape (windows,)."""
     slowdowns: Floats
     """Labels, NaN where a window has none, shape (windows,)."""
+    servers: NDArray[np.str_]
+    """Names of the servers, shape (windows, servers)."""
     present: NDArray[np.bool_]
     """Whether a server was there, shape (windows, servers)."""
     is_metadata: NDArray[np.bool_]
@@ -121,12 +123,14 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Windows:
     keys = sorted(places)
     most = max(len(of_window) for of_window in places.values())
     shape = (len(keys), most)
+    longest = max(len(str(row.get("server"))) for row in rows)
     made = Windows(
         runs=np.array([key[0] for key in keys]),
         workloads=np.array([key[1] for key in keys]),
         numbers=np.array([key[2] for key in keys]),
         io_seconds=np.zeros(len(keys)),
         slowdowns=np.full(len(keys), np.nan),
+        servers=np.zeros(shape, f"<U{longest}"),
         present=np.zeros(shape, bool),
         is_metadata=np.zeros(shape, bool),
         client=np.zeros((*shape, len(CLIENT))),
@@ -147,6 +151,7 @@ def _fill(made: Windows, number: int, rows: Sequence[Mapping[str, Any]]) -> None
     label = rows[0].get("slowdown")
     made.slowdowns[number] = np.nan if label is None else float(label)
     for place, row in enumerate(rows):
+        made.servers[number, place] = str(row["server"])
         made.present[number, place] = True
         made.is_metadata[number, place] = bool(row.get("is_metadata", False))
         values = [float(row.get(name) or 0.0) for name in counts]
@@ -183,7 +188,7 @@ def write(windows: Windows, path: Path) -> None:
         windows.numbers[number],
         windows.io_seconds[number],
         arrow.array(windows.slowdowns[number], from_pandas=True),
-        place.astype(str),
+        windows.servers[number, place],
         windows.is_metadata[number, place],
         *windows.client[number, place].T,
         *windows.server[number, place].T,
