@@ -59,9 +59,9 @@ def assert_alike(predictor: Predictor, windows: Windows) -> None:
                 np.testing.assert_allclose(np.array(rows), matrix, rtol=1e-12, atol=1e-10)
             else:
                 assert np.isnan(matrix).all()
-    bases, wanted = probabilities(predictor, windows)
+    bases, expected = probabilities(predictor, windows)
     made = predictors.predict(predictor, windows)
     assert [each.by for each in made] == [basis for of_window in bases for basis in of_window]
-    native: Any = np.array([each.probabilities for each in made]).reshape(wanted.shape)
-    np.testing.assert_allclose(native, wanted, rtol=0, atol=TOLERANCE)
+    native: Any = np.array([each.probabilities for each in made]).reshape(expected.shape)
+    np.testing.assert_allclose(native, expected, rtol=0, atol=TOLERANCE)
     assert np.array_equal([each.probability for each in made], native.max(2).ravel())

@@ -2,17 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import CommandError
+from weir.cli.interference_packages import needed
+from weir.cli.interference_watch import serve, watch
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
 from weir.cli.windows import collect, record
-from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from weir.interference.windows import Windows
@@ -60,7 +59,7 @@ def import_windows(files: tuple[Path, ...], target: Path, output: str) -> None:
 
     FILE is one of their JSON files, also compressed by gzip; its folder is the workload's name.
     """
-    _needed()
+    needed()
     from weir.interference import quanterference
     from weir.interference.windows import write
 
@@ -124,7 +123,7 @@ def predict(model: Path, data: tuple[Path, ...], is_last: bool, output: str) -> 
     BY is `trees` for a workload of the training and `above quiet` for another, which is compared with its own quiet
     windows. A workload with fewer than 10 windows is not known.
     """
-    _needed()
+    needed()
     from weir.interference import predictor
 
     loaded = predictor.load(model)
@@ -162,18 +161,13 @@ def _show_counts(windows: "Windows", target: Path, output: str) -> None:
 
 
 def _windows(data: Sequence[Path]) -> "Windows":
-    _needed()
+    needed()
     from weir.interference.windows import read
 
     return read(data)
 
 
-def _needed() -> None:
-    """Refuse where a package of the extra is missing."""
-    for name in ("lightgbm", "msgspec", "numpy", "pyarrow", "scipy", "sklearn"):
-        if find_spec(name) is None:
-            raise CommandError(f"{name} is not installed", hint=install_command("interference"))
-
-
 interference.add_command(collect)
 interference.add_command(record)
+interference.add_command(serve)
+interference.add_command(watch)

@@ -44,9 +44,9 @@ def record(home: Home, target: Path, name: str, seconds: float | None, bytes_max
     from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
-    collector = Collector(lambda: servers_of(cluster), _token(home), warn)
+    collector = Collector(lambda: servers_of(cluster), token_of(home), warn)
     parts = Parts(target, values.size(bytes_max))
-    ended = _end_of_signals()
+    ended = end_of_signals()
     limit = None if seconds is None else time.monotonic() + seconds
     windows, removed = 0, 0
     jobs: set[str] = set()
@@ -94,8 +94,18 @@ def collect(plan: Path, target: Path, output: str) -> None:
     show(output, [msgspec.to_builtins(run) for run in runs], headings, rows)
 
 
-def _token(home: Home) -> str:
-    """The token of the site's key, or that of the user's credential."""
+def token_of(home: Home) -> str:
+    """The token of the site's key, or that of the user's credential.
+
+    Args:
+        home: The store's home.
+
+    Returns:
+        The token.
+
+    Raises:
+        CommandError: There is neither a key nor a credential.
+    """
     from weir import _core
     from weir.store.identity import read_claims
     from weir.store.launch import credential_path
@@ -110,8 +120,12 @@ def _token(home: Home) -> str:
     return _core.job_token(path.read_text())
 
 
-def _end_of_signals() -> Callable[[], bool]:
-    """Whether the process was told to end; windows that are whole are kept then."""
+def end_of_signals() -> Callable[[], bool]:
+    """Let signals end the process at a moment of its own; windows that are whole are kept then.
+
+    Returns:
+        A function that tells whether the process was told to end.
+    """
     told = threading.Event()
 
     def tell(_number: int, _frame: FrameType | None) -> None:

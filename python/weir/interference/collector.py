@@ -88,11 +88,21 @@ class Collector:
                 self._note_silence(server.number, answer)
             else:
                 self._take(server.number, answer)
+        for number in self._known.keys() - {server.number for server in servers}:
+            self._note_silence(number, f"server {number} left the store")
         self._has_polled = True
         while len(self._waiting) > _WAITING_MAX:
             del self._waiting[min(self._waiting)]
 
-    def _note_silence(self, number: int, error: Exception) -> None:
+    def silent(self) -> list[int]:
+        """The servers that do not answer, or have left.
+
+        Returns:
+            Their numbers.
+        """
+        return sorted(number for number, known in self._known.items() if known.is_silent)
+
+    def _note_silence(self, number: int, error: Exception | str) -> None:
         known = self._known.setdefault(number, _Known("", 0))
         if not known.is_silent:
             self.tell(f"{error}; its windows are missing from now on, and the open one is lost")
@@ -155,7 +165,9 @@ class JobWindow:
     """The same by the names of the others."""
 
 
-def joined(number: int, at_servers: "Iterable[Window]", job: str, run: str, workload: str) -> JobWindow:
+def joined(
+    number: int, at_servers: "Iterable[Window]", job: str, run: str, workload: str, uid: int | None = None
+) -> JobWindow:
     """Put a window of all servers together for one job.
 
     Args:
@@ -164,6 +176,7 @@ def joined(number: int, at_servers: "Iterable[Window]", job: str, run: str, work
         job: Name of the job.
         run: Name of the run.
         workload: Name of the workload.
+        uid: Number of the job's user; None joins the jobs of all users with this name.
 
     Returns:
         The rows, and the waits of the job.
@@ -173,7 +186,7 @@ def joined(number: int, at_servers: "Iterable[Window]", job: str, run: str, work
     for window in at_servers:
         devices.update((device.device, device) for device in window.devices)
         for line in window.jobs:
-            if line.job == job:
+            if line.job == job and uid in (None, line.uid):
                 lines.setdefault(line.device, []).append(line)
     own = [line for of_device in lines.values() for line in of_device]
     shared = {

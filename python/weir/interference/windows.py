@@ -5,7 +5,7 @@ operations over their times in a run without others (the interference paper, sec
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,6 +142,28 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Windows:
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InterferenceError(f"a row has no numbers where it should have some: {error}") from error
     return _checked(made)
+
+
+def chained(parts: Iterable[Windows]) -> Windows:
+    """Put windows one after the other; those with fewer servers get more that are not there.
+
+    Args:
+        parts: At least one part.
+
+    Returns:
+        The windows of all.
+    """
+    every = list(parts)
+    most = max(part.present.shape[1] for part in every)
+
+    def column(name: str) -> NDArray[Any]:
+        columns = [getattr(part, name) for part in every]
+        if columns[0].ndim > 1:
+            rest = ((0, 0),) * (columns[0].ndim - 2)
+            columns = [np.pad(each, ((0, 0), (0, most - each.shape[1]), *rest)) for each in columns]
+        return np.concatenate(columns)
+
+    return Windows(**{name: column(name) for name in Windows.__dataclass_fields__})
 
 
 def _fill(made: Windows, number: int, rows: Sequence[Mapping[str, Any]]) -> None:
