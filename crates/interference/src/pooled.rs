@@ -99,21 +99,20 @@ fn of_servers(window: &Window<'_>, tell: &mut Tell<'_>) {
     let servers = window.servers();
     let is_touched = (0..servers).any(|server| Pool::Touched.has(window, server));
     for place in 0..REDUCED {
-        let name =
-            format_args!("{}_{}", SERVER[place / STATISTICS.len()], STATISTICS[place % STATISTICS.len()])
-                .to_string();
+        let (counter, statistic) = (SERVER[place / STATISTICS.len()], STATISTICS[place % STATISTICS.len()]);
+        let name = |pool: &str, kind: &str| format!("{pool}_{counter}_{statistic}_{kind}");
         let value = |server: usize| window.counter(server, place);
         let pooled = |pool: Pool| mean(servers, |server| pool.has(window, server), value);
         let targets = Source::Counter(Pool::Targets, place);
         let of_targets = pooled(Pool::Targets);
-        tell(&|| format!("targets_{name}_mean"), targets, of_targets);
-        tell(&|| format!("targets_{name}_max"), targets, greatest(window, Pool::Targets, value));
+        tell(&|| name("targets", "mean"), targets, of_targets);
+        tell(&|| name("targets", "max"), targets, greatest(window, Pool::Targets, value));
         let deviation = deviation(servers, |server| window.is_target(server), value);
-        tell(&|| format!("targets_{name}_deviation"), targets, deviation);
+        tell(&|| name("targets", "deviation"), targets, deviation);
         let touched = if is_touched { pooled(Pool::Touched) } else { of_targets };
-        tell(&|| format!("touched_{name}_mean"), Source::Counter(Pool::Touched, place), touched);
+        tell(&|| name("touched", "mean"), Source::Counter(Pool::Touched, place), touched);
         let metadata = Source::Counter(Pool::Metadata, place);
-        tell(&|| format!("metadata_{name}_mean"), metadata, pooled(Pool::Metadata));
+        tell(&|| name("metadata", "mean"), metadata, pooled(Pool::Metadata));
     }
 }
 
