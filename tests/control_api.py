@@ -29,7 +29,7 @@ most every 50 ms, of the job table (`/v1/jobs`, `/metrics`) at most every 250 ms
 A further caller takes the place of the caller that has kept the server waiting longest, by an unfinished request or an answer that it does not read.
 
 A request that sets something, or shows users' own affairs, needs `Authorization: Bearer TOKEN`, with the token that is derived from the site key.
-`/v1/windows` also takes a token that is derived from a job's credential (`weir._core.job_token`), and then shows the jobs of the credential's user alone. A server refuses with a status of 4xx,
+`/v1/windows` and `/v1/interference` also take a token that is derived from a job's credential (`weir._core.job_token`), and then show the jobs of the credential's user alone. A server refuses with a status of 4xx,
 or with 503 where it is busy, and a [`Refusal`](#refusal). [`/metrics`](metrics.md) is on the same address.
 
 From Python, `weir.store.control.Server` has a method for each request, and so has each item of `servers` of

@@ -7,6 +7,7 @@ __all__ = [
     "Allocator",
     "Refactored",
     "Restored",
+    "SlowdownPredictor",
     "allocator_names",
     "arrange",
     "claims_of_credential",
@@ -41,6 +42,7 @@ __all__ = [
     "step_kinds",
     "stripe_shares",
     "toml_lines",
+    "window_features",
 ]
 
 @type_check_only
@@ -233,6 +235,29 @@ def refactor(
 def refactored_header_bytes(head: bytes) -> int: ...
 def mesh_order_by_coordinates(coordinates: Any) -> tuple[bytearray, list[int]]: ...
 def mesh_order_by_connectivity(cells: Any, count: int) -> tuple[bytearray, list[int]]: ...
+
+@final
+class SlowdownPredictor:
+    def __new__(cls, model: bytes) -> SlowdownPredictor: ...
+    @property
+    def bins(self) -> list[float]: ...
+    def predict(
+        self, workload: str, servers: int, columns: tuple[Any, Any, Any, Any, Any], *, first: int = 0
+    ) -> list[
+        tuple[
+            int,
+            int,
+            Literal["trees", "above quiet", "not known"],
+            int,
+            list[float],
+            list[tuple[str, int | None]],
+            list[float] | None,
+        ]
+    ]: ...
+
+def window_features(
+    servers: int, columns: tuple[Any, Any, Any, Any, Any]
+) -> tuple[tuple[list[str], list[list[float]]], tuple[list[str], list[list[float]]]]: ...
 
 @final
 class Refactored:

@@ -13,7 +13,15 @@ from waits import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
-LEAVES = {"weir-wire", "weir-fairshare", "weir-device", "weir-placement", "weir-trace", "weir-refactor"}
+LEAVES = {
+    "weir-wire",
+    "weir-fairshare",
+    "weir-device",
+    "weir-placement",
+    "weir-trace",
+    "weir-refactor",
+    "weir-interference",
+}
 PURE = LEAVES | {"weir-simulator"}
 """The crates that know no thread, clock, file, socket or random source."""
 
@@ -23,6 +31,7 @@ ALLOWED = {
     "weir-device": {"weir-fairshare"},
     "weir-trace": set[str](),
     "weir-refactor": set[str](),
+    "weir-interference": set[str](),
     "weir-wire": {"weir-fairshare", "weir-placement"},
     "weir-simulator": {"weir-fairshare", "weir-device", "weir-placement"},
     "weir-log": set[str](),

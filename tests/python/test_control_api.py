@@ -7,8 +7,10 @@ import json
 import subprocess
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,14 @@ import control_api
 import pytest
 import weir
 from waits import PATIENCE_SECONDS
+from weir import _core
 from weir.store import StoreError
-from weir.store.answers import Inventory, Jobs, Places, Quotas, Refusal, Sharing, Status, WantedSpeed
+from weir.store.answers import Inventory, Jobs, Places, Quotas, Refusal, Sharing, Status, WaitedFor, WantedSpeed
 from weir.store.control import REQUESTS, Server
 from weir.store.decoding import DecodingError, decode, encode
+from weir.store.identity import Identity
 from weir.store.observations import Windows
+from weir.store.predictions import JobPrediction, PredictedDriver, PredictedHorizon, Predictions
 
 SPEED = 'speed = { read = "1MB/s", write = "1MB/s", fixed = "1ms" }'
 CONFIGURED_SPEED = {"read": "1MB/s", "write": "1MB/s", "fixed": "1ms"}
@@ -52,6 +57,27 @@ def seen_in(value: Any, kinds: set[type]) -> None:
             seen_in(item, kinds)
 
 
+PREDICTIONS = Predictions(
+    7,
+    1.5,
+    (1,),
+    (
+        JobPrediction(
+            job="one",
+            user="user",
+            uid=4711,
+            basis="trees",
+            horizons=(PredictedHorizon(0, "from 2", 0.75, (0.25, 0.75)),),
+            driven_by=(PredictedDriver("io_seconds", "0.0"), PredictedDriver("rank_rate", None)),
+            device_seconds=0.5,
+            waited_seconds=1.25,
+            waited_ratio=2.5,
+            responsible=(WaitedFor("other", "someone", 1.25),),
+        ),
+    ),
+)
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[weir.store.Store]:
     """A store of which every part of an answer is there: journals, emulated speeds, peers, jobs that wait."""
@@ -70,7 +96,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[weir.store.Store
 def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.store.Store) -> None:
     seen: set[type] = {weir.store.answers.Refusal}
     wanted = set(control_api.kinds()) - {request.body for request in REQUESTS}
-    changed = {"Sharing", "Allocator", "Changed", "AddedServer", "QuotaLimits"}
+    changed = {"Sharing", "Allocator", "Changed", "AddedServer", "QuotaLimits", "ToldPredictions"}
     token = store.token()
     store.servers[0].set_target_state("0.0", "retiring", token)
     limit = time.monotonic() + PATIENCE_SECONDS
@@ -83,7 +109,8 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
                 ("/v1/inventory/0/1", Inventory),
                 (f"/v1/places/{directory}", Places),
             )
-            shown = (*shown, ("/v1/windows/0", Windows))
+            server.tell_interference(PREDICTIONS, token)
+            shown = (*shown, ("/v1/windows/0", Windows), ("/v1/interference", Predictions))
             for path, kind in (("/v1/status", Status), ("/v1/jobs", Jobs), *shown):
                 document = raw(server, "GET", path, token=token)
                 answer: Any = decode(kind, document, is_exact=True)
@@ -106,6 +133,7 @@ def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
         "/v1/targets/{target}": {"backend": "dir", "speed": CONFIGURED_SPEED},
         "/v1/targets/{target}/state": {"state": "open"},
     }
+    bodies["/v1/interference"] = encode(PREDICTIONS)
     for request in REQUESTS:
         path = request.path.format(target="0.0", server=0, part="0/1", inos="1,2", after="0")
         body = bodies[request.path] if request.body else None
@@ -114,6 +142,30 @@ def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
             refused = decode(Refusal, raw(server, request.method, path, body), is_exact=True)
             assert refused.error == "not authorised"
     decode(Refusal, raw(server, "GET", "/v1/nothing"), is_exact=True)
+
+
+def test_predictions_are_shown_to_the_job_s_user_and_the_holder_of_the_key(store: weir.store.Store) -> None:
+    server, token, key = store.servers[0], store.token(), (store.home / "site.key").read_text()
+    server.tell_interference(PREDICTIONS, token)
+    assert server.interference(token) == PREDICTIONS
+    for uid, seen in ((4711, PREDICTIONS.jobs), (4712, ())):
+        own = _core.job_token(Identity("one", "user", "group", uid, uid, [uid]).mint(key, 3600))
+        assert server.interference(own) == replace(PREDICTIONS, jobs=seen)
+        with pytest.raises(StoreError, match="not authorised"):
+            server.tell_interference(PREDICTIONS, own)
+    with pytest.raises(StoreError, match="not authorised"):
+        server.interference("0" * 64)
+    metrics = urllib.request.urlopen(f"http://{server.control}/metrics", timeout=PATIENCE_SECONDS).read().decode()
+    assert 'weir_job_slowed_probability{job_name="one",user="user",uid="4711",ahead="0"} 0.75\n' in metrics
+    assert 'weir_job_waited_ratio{job_name="one",user="user",uid="4711"} 2.5\n' in metrics
+    many = replace(PREDICTIONS, jobs=PREDICTIONS.jobs * 1024)
+    server.tell_interference(many, token)
+    assert server.interference(token) == many, "as many jobs as a server takes"
+    with pytest.raises(StoreError, match="outside of its limit"):
+        server.tell_interference(replace(many, jobs=PREDICTIONS.jobs * 1025), token)
+    # A caller without the key may not even send so much.
+    with pytest.raises(StoreError):
+        server.tell_interference(many, "0" * 64)
 
 
 def test_the_client_asks_and_sets(store: weir.store.Store) -> None:

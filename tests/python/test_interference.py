@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+import slowdown_reference
 import windows as synthetic
 from click.testing import CliRunner
 from weir import cli
@@ -238,7 +239,13 @@ def test_calibrated_probabilities_mean_what_they_say(windows: Windows) -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(b"no json", "is no predictor"), (b'{"version": 2}', "is no predictor"), (b"{}", "is no predictor")],
+    [
+        (b"no json", "is no predictor of version 2"),
+        (b'{"version": 1}', "it is of version 1"),
+        (b"{}", "is no predictor"),
+        (b'{"version": 2}', "is no predictor"),
+        (b"[" * 100_000, "is no predictor"),
+    ],
 )
 def test_a_file_that_is_no_predictor_is_refused(content: bytes, told: str, tmp_path: Path) -> None:
     (tmp_path / "model.json").write_bytes(content)
@@ -249,8 +256,41 @@ def test_a_file_that_is_no_predictor_is_refused(content: bytes, told: str, tmp_p
 def test_a_predictor_whose_trees_were_harmed_is_refused(windows: Windows) -> None:
     made = predictor.train(windows)
     harmed = msgspec.structs.replace(made.horizons[0], trees="tree\nversion=v4\n")
-    with pytest.raises(InterferenceError, match="trees cannot be read"):
+    with pytest.raises(InterferenceError, match="its trees are not for its classes"):
         predictor.predict(msgspec.structs.replace(made, horizons=(harmed,)), windows)
+
+
+@pytest.mark.parametrize("bins", [(2.0,), (2.0, 5.0)])
+def test_native_predictions_are_those_of_lightgbm_and_numpy(windows: Windows, bins: tuple[float, ...]) -> None:
+    """Jobs of the training, an unfamiliar one, one with too few windows, and servers that come and go."""
+    made = predictor.train(windows.take(windows.workloads != "maker"), bins)
+    fresh = synthetic.made(3, ("writer", "reader", "maker", "few"), windows=24)
+    fresh = fresh.take((fresh.workloads != "few") | (fresh.numbers < 4))
+    gone = np.random.default_rng(4).random(fresh.present.shape) < 0.2
+    fewer = replace(
+        fresh,
+        present=fresh.present & ~gone,
+        client=np.where(gone[:, :, None], 0.0, fresh.client),
+        server=np.where(gone[:, :, None], 0.0, fresh.server),
+    )
+    for each in (fresh, fewer, fresh.take(fresh.numbers == 0)):
+        slowdown_reference.assert_alike(made, each)
+
+
+def test_the_native_network_is_that_of_the_training(windows: Windows) -> None:
+    classes = classes_of(windows, (2.0,))
+    network = KernelNetwork(2)
+    network.fit(windows, classes)
+    made = predictor.train(windows, with_network=True)
+    found = [each.network for each in predictor.predict(made, windows) if each.ahead == 0]
+    np.testing.assert_allclose(np.array(found), network.probabilities(windows), rtol=0, atol=1e-9)
+
+
+def test_a_model_with_unknown_features_is_refused(windows: Windows) -> None:
+    made = predictor.train(windows)
+    strange = msgspec.structs.replace(made, pooled=(*made.pooled[1:], "colour"))
+    with pytest.raises(InterferenceError, match='the feature "colour"'):
+        predictor.predict(strange, windows)
 
 
 def test_windows_of_one_class_alone_are_refused(windows: Windows) -> None:

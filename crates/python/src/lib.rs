@@ -5,6 +5,7 @@
 
 mod allocation;
 mod description;
+mod interference;
 mod layout;
 mod refactor;
 mod simulation;
@@ -27,6 +28,8 @@ mod _core {
     use super::description::{
         parse_fraction, parse_rate, parse_seconds, parse_size, parse_topology, toml_lines,
     };
+    #[pymodule_export]
+    use super::interference::{window_features, SlowdownPredictor};
     #[pymodule_export]
     use super::layout::{
         contiguous_layout, layout_from_ini, layout_to_ini, layout_warning, parse_layout, stripe_shares,

@@ -2,18 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import CommandError
+from weir.cli.interference_packages import needed
+from weir.cli.interference_watch import serve, watch
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
 from weir.cli.window_files import import_windows, join
 from weir.cli.windows import clients, collect, gather, record
-from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from weir.interference.windows import Windows
@@ -84,13 +83,14 @@ def evaluate(data: tuple[Path, ...], bins: str, names: tuple[str, ...], output: 
 @_data
 @_bins
 @click.option("--to", "target", required=True, type=_file, help="The model that is written.")
+@click.option("--network", "with_network", is_flag=True, help="Train the paper's network, too.")
 @output_option
-def train(data: tuple[Path, ...], bins: str, target: Path, output: str) -> None:
+def train(data: tuple[Path, ...], bins: str, target: Path, with_network: bool, output: str) -> None:
     """Train a model on labelled windows."""
     windows = _windows(data)
     from weir.interference import predictor
 
-    made = predictor.train(windows, _read_bins(bins))
+    made = predictor.train(windows, _read_bins(bins), with_network=with_network)
     predictor.save(made, target)
     _show_counts(windows.labelled(), target, output)
 
@@ -106,7 +106,7 @@ def predict(model: Path, data: tuple[Path, ...], is_last: bool, output: str) -> 
     BY is `trees` for a workload of the training and `above quiet` for another, which is compared with its own quiet
     windows. A workload with fewer than 10 windows is not known.
     """
-    _needed()
+    needed()
     from weir.interference import predictor
 
     loaded = predictor.load(model)
@@ -127,7 +127,7 @@ def predict(model: Path, data: tuple[Path, ...], is_last: bool, output: str) -> 
             each.slowdown,
             Quantity(f"{each.probability:.2f}"),
             each.by,
-            ", ".join(each.driven_by),
+            ", ".join(f"{driver.feature} ({driver.server or 'no server'})" for driver in each.driven_by),
         )
         for each in found
     ]
@@ -144,17 +144,10 @@ def _show_counts(windows: "Windows", target: Path, output: str) -> None:
 
 
 def _windows(data: Sequence[Path]) -> "Windows":
-    _needed()
+    needed()
     from weir.interference.windows import read
 
     return read(data)
-
-
-def _needed() -> None:
-    """Refuse where a package of the extra is missing."""
-    for name in ("lightgbm", "msgspec", "numpy", "pyarrow", "scipy", "sklearn"):
-        if find_spec(name) is None:
-            raise CommandError(f"{name} is not installed", hint=install_command("interference"))
 
 
 interference.add_command(import_windows)
@@ -163,3 +156,5 @@ interference.add_command(clients)
 interference.add_command(collect)
 interference.add_command(gather)
 interference.add_command(record)
+interference.add_command(serve)
+interference.add_command(watch)

@@ -1,16 +1,15 @@
 """`weir interference import` and `weir interference join`: data sets of windows from files of others, and of parts."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
-from weir.cli.errors import CommandError, warn
+from weir.cli.errors import warn
+from weir.cli.interference_packages import needed
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number
-from weir.distribution import install_command
 
 _file = click.Path(dir_okay=False, path_type=Path)
 _to = click.option("--to", "target", required=True, type=_file, help="The data set that is written.")
@@ -42,7 +41,7 @@ def import_windows(files: tuple[Path, ...], target: Path, window_seconds: float,
     FILE is a log (.darshan) with traced accesses (DXT), whose windows have no counters of servers and no labels; or one
     of the authors' JSON files, also compressed by gzip, whose folder is the workload's name.
     """
-    _needed()
+    needed("numpy", "pyarrow")
     from weir.interference import dxt, quanterference
     from weir.interference.windows import of_rows, write, write_rows
 
@@ -85,7 +84,7 @@ def join(data: tuple[Path, ...], servers: tuple[Path, ...], names: tuple[str, ..
 
     JOBS are data sets of `weir run --observe` or of Darshan logs. OST0003 stands for the server whose name ends so.
     """
-    _needed()
+    needed("numpy", "pyarrow")
     from weir.interference import joining
     from weir.interference.windows import read_rows, write_rows
 
@@ -101,10 +100,3 @@ def _show(output: str, document: dict[str, Any]) -> None:
 
     headings: Sequence[str] = [name.replace("_", " ").upper() for name in document]
     show(output, document, tuple(headings), [tuple(document.values())])
-
-
-def _needed() -> None:
-    """Refuse where a package of the extra is missing."""
-    for name in ("numpy", "pyarrow"):
-        if find_spec(name) is None:
-            raise CommandError(f"{name} is not installed", hint=install_command("interference"))

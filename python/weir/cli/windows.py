@@ -94,7 +94,7 @@ def record(
     ):
         recorded = _Recorded(name, Parts(target, values.size(bytes_max)), board)
         look = clients.look if counts == "client" else None
-        collector = Collector(lambda: servers_of(cluster), _token(home), warn, look)
+        collector = Collector(lambda: servers_of(cluster), token_of(home), warn, look)
         while True:
             is_end = ended() or (limit is not None and time.monotonic() >= limit)
             collector.poll()
@@ -252,8 +252,18 @@ def collect(plan: Path, target: Path, output: str) -> None:
     show(output, [msgspec.to_builtins(run) for run in runs], headings, rows)
 
 
-def _token(home: Home) -> str:
-    """The token of the site's key, or that of the user's credential."""
+def token_of(home: Home) -> str:
+    """The token of the site's key, or that of the user's credential.
+
+    Args:
+        home: The store's home.
+
+    Returns:
+        The token.
+
+    Raises:
+        CommandError: There is neither a key nor a credential.
+    """
     from weir import _core
     from weir.store.identity import read_claims
     from weir.store.launch import credential_path

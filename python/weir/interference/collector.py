@@ -94,6 +94,8 @@ class Collector:
                 self._note_silence(server.number, answer)
             else:
                 self._take(server.number, answer)
+        for number in self._known.keys() - {server.number for server in servers}:
+            self._note_silence(number, f"server {number} left the store")
         self._has_polled = True
         self._gather()
         for waiting in (self._waiting, self._clients):
@@ -109,7 +111,15 @@ class Collector:
             self._clients.setdefault(line.window, []).append(line)
         self._clients_reached = found.last
 
-    def _note_silence(self, number: int, error: Exception) -> None:
+    def silent(self) -> list[int]:
+        """The servers that do not answer, or have left.
+
+        Returns:
+            Their numbers.
+        """
+        return sorted(number for number, known in self._known.items() if known.is_silent)
+
+    def _note_silence(self, number: int, error: Exception | str) -> None:
         known = self._known.setdefault(number, _Known("", 0))
         if not known.is_silent:
             self.tell(f"{error}; its windows are missing from now on, and the open one is lost")
@@ -195,6 +205,7 @@ def joined(
     run: str,
     workload: str,
     *,
+    uid: int | None = None,
     clients: "Sequence[ClientLine] | None" = None,
 ) -> JobWindow:
     """Put a window of all servers together for one job.
@@ -208,6 +219,7 @@ def joined(
         job: Name of the job.
         run: Name of the run.
         workload: Name of the workload.
+        uid: Number of the job's user; None joins the jobs of all users with this name.
         clients: What clients counted in the window; by default the servers' counts are taken.
 
     Returns:
@@ -218,7 +230,7 @@ def joined(
     for window in at_servers:
         devices.update((device.device, device) for device in window.devices)
         for line in window.jobs:
-            if line.job == job:
+            if line.job == job and uid in (None, line.uid):
                 lines.setdefault(line.device, []).append(line)
     own = [line for of_device in lines.values() for line in of_device]
     shared = {

@@ -3,6 +3,8 @@
 Two kinds differ in reach. Pooled features are counts and rates of the job and of the servers; they suit a job that was
 seen in training. Relative features compare a window with the job's own quiet behaviour, so they mean the same for a job
 that was never seen.
+
+`crates/interference` computes the same features for predictions, to the last bit where a tree compares them.
 """
 
 from collections.abc import Mapping
@@ -18,6 +20,10 @@ QUIET = (0.25, 0.1)
 WINDOWS_MIN = 10
 """A job with fewer windows has no quiet behaviour to compare with."""
 _TINY = 1e-9
+_DISTANCE_STEPS = 1e9
+"""Squared distances are compared in steps of a part of this many: their last bits depend on the library's logarithm."""
+_ROWS = 256
+"""Windows of which the distances from all others are in memory at a time."""
 _MEGABYTE = 1e6
 
 
@@ -86,10 +92,9 @@ def _of_job(windows: Windows) -> dict[str, Floats]:
     made: dict[str, Floats] = {"io_seconds": windows.io_seconds}
     for name in ("reads", "writes", "read_bytes", "written_bytes"):
         each = counts[name]
-        made[f"job_{name}_sum"], made[f"job_{name}_max"], made[f"job_{name}_deviation"] = (
-            each.sum(1),
-            each.max(1),
-            each.std(1),
+        made[f"job_{name}_sum"], made[f"job_{name}_max"] = each.sum(1), each.max(1)
+        made[f"job_{name}_deviation"] = np.sqrt(
+            _mean((each - _mean(each, windows.present)[:, None]) ** 2, windows.present)
         )
     for name in ("stats", "opens", "closes"):
         made[f"job_{name}_sum"] = counts[name].sum(1)
@@ -173,12 +178,21 @@ def _of_workload(windows: Windows) -> dict[str, Floats]:
 
 
 def _above_quiet(demand: Floats, seconds: Floats, most: int, quiet: float) -> Floats:
-    """The logarithm of a window's I/O time over that of the quiet ones among the `most` windows nearest in demand."""
-    from scipy.spatial import KDTree
+    """The logarithm of a window's I/O time over that of the quiet ones among the `most` windows nearest in demand.
 
+    Of windows as near as each other the earliest count: a job that asks for the same all the time has many, and a model
+    that chose among them by chance would not be the same in Python and in the control plane.
+    """
     scaled = (demand - demand.mean(0)) / np.maximum(demand.std(0), _TINY)
-    _, nearest = KDTree(scaled).query(scaled, k=min(most, len(scaled)))
-    above: Floats = seconds - np.quantile(seconds[nearest], quiet, axis=1)
+    above = np.empty(len(scaled))
+    for first in range(0, len(scaled), _ROWS):
+        rows = scaled[first : first + _ROWS]
+        distances = np.zeros((len(rows), len(scaled)))
+        for column in range(scaled.shape[1]):
+            distances += (rows[:, column, None] - scaled[None, :, column]) ** 2
+        order = np.argsort(np.rint(distances * _DISTANCE_STEPS), axis=1, kind="stable")
+        nearest = order[:, : min(most, len(scaled))]
+        above[first : first + _ROWS] = seconds[first : first + _ROWS] - np.quantile(seconds[nearest], quiet, axis=1)
     return above
 
 

@@ -4,6 +4,7 @@ One dense network reads the vector of each server; the outputs of all servers ar
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +82,20 @@ class KernelNetwork:
                 hint="pooled trees take any number of servers",
             )
         return _softmax(self._forward(self._scaled(windows))[-1])
+
+    def numbers(self) -> dict[str, Any]:
+        """The network as numbers.
+
+        Returns:
+            Scales and layers, for JSON.
+        """
+        layers = zip(self._weights[::2], self._weights[1::2], strict=True)
+        return {
+            "servers": self._servers,
+            "mean": self._mean.tolist(),
+            "deviation": self._deviation.tolist(),
+            "layers": [{"weights": weights.tolist(), "offsets": offsets.tolist()} for weights, offsets in layers],
+        }
 
     def _scaled(self, windows: Windows) -> Floats:
         scaled: Floats = (_vectors(windows) - self._mean) / self._deviation

@@ -1,13 +1,13 @@
 """A trained predictor: the class of slowdown of a window and of the next ones, in one file of JSON.
 
 Windows of a workload that was in training go to the trees. Others are compared with the job's own quiet windows, and a
-job with too few windows for that is "not known".
+job with too few windows for that is "not known". Training is here; `crates/interference` reads the file and predicts.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -16,15 +16,20 @@ from weir.interference import features
 from weir.interference.errors import InterferenceError
 from weir.interference.estimators import AboveQuiet, Prepared, Trees, prepare
 from weir.interference.evaluation import classes_of
+from weir.interference.network import KernelNetwork
 from weir.interference.splits import SPLITS
 from weir.interference.windows import Floats, Windows
 
+if TYPE_CHECKING:
+    from weir._core import SlowdownPredictor
+
+VERSION: Literal[2] = 2
+"""Version of model files: those of another one are refused."""
 HORIZONS = 4
 """Windows that are predicted: the current one and the next three."""
-DRIVERS = 3
-"""Features that a prediction names at most."""
 MODEL_BYTES_MAX = 1 << 27
 """A larger file is no model of ours."""
+_TRAIN = "`weir interference train` makes one"
 Basis = Literal["trees", "above quiet", "not known"]
 
 
@@ -34,51 +39,26 @@ class Logistic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mean: list[float]
     deviation: list[float]
     weights: list[list[float]]
+    """Of each class to each input; with two classes, of the second one alone."""
     offsets: list[float]
     classes: list[int]
 
-    def probabilities(self, inputs: Floats, count: int) -> Floats:
-        """Apply the regression.
 
-        Args:
-            inputs: Shape (windows, inputs).
-            count: Number of classes.
+class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A dense layer of a network."""
 
-        Returns:
-            Shape (windows, count).
-        """
-        weights, offsets = self._full()
-        out = self._scaled(inputs) @ weights.T + offsets
-        powers = np.exp(out - out.max(1, keepdims=True))
-        made = np.zeros((len(inputs), count))
-        made[:, self.classes] = powers / powers.sum(1, keepdims=True)
-        return made
+    weights: list[list[float]]
+    """Of each input to each output."""
+    offsets: list[float]
 
-    def parts(self, inputs: Floats, count: int) -> Floats:
-        """Tell how much each input speaks for each class, beside the mean class.
 
-        Args:
-            inputs: Shape (windows, inputs).
-            count: Number of classes.
+class Kernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The paper's kernel-based network as numbers."""
 
-        Returns:
-            Shape (windows, count, inputs).
-        """
-        weights, _ = self._full()
-        made = np.zeros((len(inputs), count, inputs.shape[1]))
-        made[:, self.classes] = self._scaled(inputs)[:, None, :] * (weights - weights.mean(0))
-        return made
-
-    def _scaled(self, inputs: Floats) -> Floats:
-        scaled: Floats = (inputs - np.asarray(self.mean)) / np.asarray(self.deviation)
-        return scaled
-
-    def _full(self) -> tuple[Floats, Floats]:
-        """Weights and offsets of each class: with two, a regression has those of the second one alone."""
-        weights, offsets = np.asarray(self.weights), np.asarray(self.offsets)
-        if len(weights) == 1:
-            return np.vstack([np.zeros_like(weights), weights]), np.concatenate([np.zeros(1), offsets])
-        return weights, offsets
+    servers: int
+    mean: list[float]
+    deviation: list[float]
+    layers: list[Layer]
 
 
 class Horizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,12 +69,13 @@ class Horizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     calibration: Logistic
     """From the logarithms of the trees' probabilities to calibrated ones."""
     above_quiet: Logistic
+    network: Kernel | None = None
 
 
 class Predictor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A trained predictor."""
 
-    version: Literal[1] = 1
+    version: Literal[2] = VERSION
     """Version of this document."""
     bins: tuple[float, ...]
     """Slowdowns at which a class begins."""
@@ -102,7 +83,19 @@ class Predictor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Workloads of the training."""
     windows: int
     """Windows of the training."""
+    pooled: tuple[str, ...]
+    """Names of the features that the trees read."""
+    relative: tuple[str, ...]
+    """Names of the features by which a job is compared with its own quiet windows."""
     horizons: tuple[Horizon, ...]
+
+
+class Driver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A feature that speaks for a prediction."""
+
+    feature: str
+    server: str | None
+    """Server that has most of it."""
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -120,17 +113,22 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     probability: float
     probabilities: tuple[float, ...]
     """Of each class."""
-    driven_by: tuple[str, ...]
+    driven_by: tuple[Driver, ...]
     """Features that speak most for this class, the first most of all."""
+    network: tuple[float, ...] | None = None
+    """Probabilities by the paper's network, where the model has one for as many servers."""
 
 
-def train(windows: Windows, bins: tuple[float, ...] = (2.0,), seed: int = 0) -> Predictor:
+def train(
+    windows: Windows, bins: tuple[float, ...] = (2.0,), seed: int = 0, *, with_network: bool = False
+) -> Predictor:
     """Train a predictor.
 
     Args:
         windows: Windows; those without a label help to know what is quiet.
         bins: Slowdowns at which a class begins.
         seed: Seed of the trees.
+        with_network: Whether to train the paper's network, too.
 
     Returns:
         The predictor.
@@ -143,12 +141,19 @@ def train(windows: Windows, bins: tuple[float, ...] = (2.0,), seed: int = 0) -> 
         raise InterferenceError(
             f"no workload has {features.WINDOWS_MIN} windows", hint="collect more windows of each workload"
         )
-    horizons = tuple(_horizon(data, ahead, bins, seed) for ahead in range(HORIZONS))
+    horizons = tuple(_horizon(data, ahead, bins, seed, with_network) for ahead in range(HORIZONS))
     known = tuple(np.unique(windows.labelled().workloads).tolist())
-    return Predictor(bins=bins, workloads=known, windows=len(windows.labelled()), horizons=horizons)
+    return Predictor(
+        bins=bins,
+        workloads=known,
+        windows=len(windows.labelled()),
+        pooled=tuple(features.pooled(windows)),
+        relative=tuple(features.relative(windows)),
+        horizons=horizons,
+    )
 
 
-def _horizon(data: Prepared, ahead: int, bins: tuple[float, ...], seed: int) -> Horizon:
+def _horizon(data: Prepared, ahead: int, bins: tuple[float, ...], seed: int, with_network: bool) -> Horizon:
     labels = _labels_ahead(data.windows, ahead)
     has_label = ~np.isnan(labels)
     if not has_label.any():
@@ -159,10 +164,16 @@ def _horizon(data: Prepared, ahead: int, bins: tuple[float, ...], seed: int) -> 
     trees, above_quiet = Trees(seed), AboveQuiet()
     trees.fit(data, classes, count)
     above_quiet.fit(data, classes, count)
+    network = None
+    if with_network:
+        trained = KernelNetwork(count, seed)
+        trained.fit(data.windows, classes)
+        network = msgspec.convert(trained.numbers(), Kernel)
     return Horizon(
         trees=trees.text(),
         calibration=_calibration(data, classes, count, seed),
         above_quiet=Logistic(**above_quiet.numbers()),
+        network=network,
     )
 
 
@@ -208,6 +219,26 @@ def _logarithms(probabilities: Floats) -> Floats:
     return made
 
 
+def native(predictor: Predictor) -> "SlowdownPredictor":
+    """The predictor as the control plane runs it.
+
+    Args:
+        predictor: The predictor.
+
+    Returns:
+        The native predictor.
+
+    Raises:
+        InterferenceError: A part of the predictor is harmed, or it uses features that are not known here.
+    """
+    from weir import _core
+
+    try:
+        return _core.SlowdownPredictor(msgspec.json.encode(predictor))
+    except ValueError as error:
+        raise InterferenceError(f"the model cannot be used: {error}", hint=_TRAIN) from error
+
+
 def predict(predictor: Predictor, windows: Windows) -> list[Prediction]:
     """Predict the slowdown of windows and of those after them.
 
@@ -219,75 +250,71 @@ def predict(predictor: Predictor, windows: Windows) -> list[Prediction]:
         `HORIZONS` predictions for each window, in the windows' order.
 
     Raises:
-        InterferenceError: The predictor's trees cannot be read.
+        InterferenceError: As for `native`.
     """
-    data = prepare(windows)
-    of_horizons = [_Views.of(horizon, data, len(predictor.bins) + 1) for horizon in predictor.horizons]
-    is_trained = [workload in predictor.workloads for workload in windows.workloads.tolist()]
-    is_comparable = [not np.isnan(row).any() for row in data.relative]
-    made = []
-    for index in range(len(windows)):
-        for ahead, views in enumerate(of_horizons):
-            basis: Basis = "above quiet" if is_comparable[index] else "not known"
-            if is_trained[index]:
-                basis = "trees"
-            probabilities, driven = views.look(index, basis)
-            best = int(probabilities.argmax())
-            made.append(
-                Prediction(
-                    run=str(windows.runs[index]),
-                    workload=str(windows.workloads[index]),
-                    window=int(windows.numbers[index]),
-                    ahead=ahead,
-                    by=basis,
-                    slowdown=basis if basis == "not known" else class_names(predictor.bins)[best],
-                    probability=float(probabilities[best]),
-                    probabilities=tuple(probabilities.tolist()),
-                    driven_by=driven,
-                )
-            )
-    return made
+    model = native(predictor)
+    made: list[list[Prediction]] = [[] for _ in range(len(windows))]
+    for workload in np.unique(windows.workloads).tolist():
+        places = np.flatnonzero(windows.workloads == workload)
+        of_workload = windows.take(places)
+        for prediction in predictions(model, workload, of_workload):
+            place = places[prediction[0]]
+            made[place].append(_shown(predictor.bins, of_workload, prediction))
+    return [each for of_window in made for each in of_window]
 
 
-@dataclass(frozen=True)
-class _Views:
-    """Probabilities of all windows by both models, and the features' parts: shape (windows, classes, features)."""
+def predictions(
+    model: "SlowdownPredictor", workload: str, windows: Windows, first: int = 0
+) -> "list[tuple[int, int, Basis, int, list[float], list[tuple[str, int | None]], list[float] | None]]":
+    """Predict natively.
 
-    trees: Floats
-    trees_parts: Floats
-    quiet: Floats
-    quiet_parts: Floats
-    names: tuple[list[str], list[str]]
+    Args:
+        model: The native predictor.
+        workload: Name of the workload.
+        windows: Windows of the workload alone, which are compared with each other.
+        first: The first window that is asked for.
 
-    @staticmethod
-    def of(horizon: Horizon, data: Prepared, count: int) -> "_Views":
-        import lightgbm
+    Returns:
+        Place of the window, windows ahead, basis, place of the class, probabilities, features with the places of
+        servers, and probabilities by the network.
+    """
+    return model.predict(workload, windows.present.shape[1], columns_of(windows), first=first)
 
-        try:
-            booster = lightgbm.Booster(model_str=horizon.trees)
-            raw = np.asarray(booster.predict(data.pooled, num_threads=1))
-            parts = np.asarray(booster.predict(data.pooled, pred_contrib=True, num_threads=1))
-        except (lightgbm.basic.LightGBMError, ValueError) as error:
-            raise InterferenceError(f"the model's trees cannot be read: {error}", hint="train it anew") from error
-        # The last part of each class is its mean over the training.
-        parts = parts.reshape(len(raw), count, -1)[:, :, :-1]
-        relative = np.nan_to_num(data.relative)
-        names = list(features.pooled(data.windows)), list(features.relative(data.windows))
-        quiet = horizon.above_quiet
-        trees = horizon.calibration.probabilities(_logarithms(raw), count)
-        return _Views(trees, parts, quiet.probabilities(relative, count), quiet.parts(relative, count), names)
 
-    def look(self, index: int, basis: Basis) -> tuple[Floats, tuple[str, ...]]:
-        """Probabilities of a window, and the features that speak for the likeliest class."""
-        if basis == "not known":
-            count = self.trees.shape[1]
-            return np.full(count, 1 / count), ()
-        by_trees = basis == "trees"
-        probabilities = (self.trees if by_trees else self.quiet)[index]
-        parts = (self.trees_parts if by_trees else self.quiet_parts)[index, int(probabilities.argmax())]
-        names = self.names[0 if by_trees else 1]
-        strongest = np.argsort(-parts)[:DRIVERS]
-        return probabilities, tuple(names[place] for place in strongest if parts[place] > 0)
+def columns_of(windows: Windows) -> tuple[Any, Any, Any, Any, Any]:
+    """The columns of windows as the native code takes them.
+
+    Args:
+        windows: The windows.
+
+    Returns:
+        Times, whether a server was there, whether it keeps metadata, counts, and counters.
+    """
+    flags = windows.present.view(np.uint8), windows.is_metadata.view(np.uint8)
+    return (windows.io_seconds, *flags, windows.client, windows.server)
+
+
+def _shown(
+    bins: tuple[float, ...],
+    windows: Windows,
+    prediction: tuple[int, int, Basis, int, list[float], list[tuple[str, int | None]], list[float] | None],
+) -> Prediction:
+    place, ahead, basis, best, probabilities, driven, network = prediction
+    return Prediction(
+        run=str(windows.runs[place]),
+        workload=str(windows.workloads[place]),
+        window=int(windows.numbers[place]),
+        ahead=ahead,
+        by=basis,
+        slowdown=basis if basis == "not known" else class_names(bins)[best],
+        probability=probabilities[best],
+        probabilities=tuple(probabilities),
+        driven_by=tuple(
+            Driver(feature, None if server is None else str(windows.servers[place, server]))
+            for feature, server in driven
+        ),
+        network=None if network is None else tuple(network),
+    )
 
 
 def class_names(bins: tuple[float, ...]) -> list[str]:
@@ -301,6 +328,12 @@ def class_names(bins: tuple[float, ...]) -> list[str]:
     """
     middle = [f"{low:g} to {high:g}" for low, high in pairwise(bins)]
     return [f"below {bins[0]:g}", *middle, f"from {bins[-1]:g}"]
+
+
+class _Versioned(msgspec.Struct):
+    """The version of any model file."""
+
+    version: int
 
 
 def save(predictor: Predictor, path: Path) -> None:
@@ -333,8 +366,9 @@ def load(path: Path) -> Predictor:
     try:
         if len(content) > MODEL_BYTES_MAX:
             raise ValueError(f"it has more than {MODEL_BYTES_MAX} bytes")
+        version = msgspec.json.decode(content, type=_Versioned).version
+        if version != VERSION:
+            raise ValueError(f"it is of version {version}")
         return msgspec.json.decode(content, type=Predictor)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise InterferenceError(
-            f"{path} is no predictor of version 1: {error}", hint="`weir interference train` makes one"
-        ) from error
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise InterferenceError(f"{path} is no predictor of version {VERSION}: {error}", hint=_TRAIN) from error

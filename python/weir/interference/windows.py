@@ -5,7 +5,7 @@ operations over their times in a run without others (the interference paper, sec
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,8 @@ class Windows:
     """Time that the job spent in I/O, shape (windows,)."""
     slowdowns: Floats
     """Labels, NaN where a window has none, shape (windows,)."""
+    servers: NDArray[np.str_]
+    """Names of the servers, shape (windows, servers)."""
     present: NDArray[np.bool_]
     """Whether a server was there, shape (windows, servers)."""
     is_metadata: NDArray[np.bool_]
@@ -132,12 +134,14 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Windows:
     keys = sorted(places)
     most = max(len(of_window) for of_window in places.values())
     shape = (len(keys), most)
+    longest = max(len(str(row.get("server"))) for row in rows)
     made = Windows(
         runs=np.array([key[0] for key in keys]),
         workloads=np.array([key[1] for key in keys]),
         numbers=np.array([key[2] for key in keys]),
         io_seconds=np.zeros(len(keys)),
         slowdowns=np.full(len(keys), np.nan),
+        servers=np.zeros(shape, f"<U{longest}"),
         present=np.zeros(shape, bool),
         is_metadata=np.zeros(shape, bool),
         client=np.zeros((*shape, len(CLIENT))),
@@ -153,6 +157,28 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Windows:
     return _checked(made)
 
 
+def chained(parts: Iterable[Windows]) -> Windows:
+    """Put windows one after the other; those with fewer servers get more that are not there.
+
+    Args:
+        parts: At least one part.
+
+    Returns:
+        The windows of all.
+    """
+    every = list(parts)
+    most = max(part.present.shape[1] for part in every)
+
+    def column(name: str) -> NDArray[Any]:
+        columns = [getattr(part, name) for part in every]
+        if columns[0].ndim > 1:
+            rest = ((0, 0),) * (columns[0].ndim - 2)
+            columns = [np.pad(each, ((0, 0), (0, most - each.shape[1]), *rest)) for each in columns]
+        return np.concatenate(columns)
+
+    return Windows(**{name: column(name) for name in Windows.__dataclass_fields__})
+
+
 def _fill(made: Windows, number: int, rows: Sequence[Mapping[str, Any]]) -> None:
     """Fill a window from its rows, one for each server."""
     counts = columns()[len(_KEYS) : -len(_ADDED)]
@@ -160,6 +186,7 @@ def _fill(made: Windows, number: int, rows: Sequence[Mapping[str, Any]]) -> None
     label = rows[0].get("slowdown")
     made.slowdowns[number] = np.nan if label is None else float(label)
     for place, row in enumerate(rows):
+        made.servers[number, place] = str(row["server"])
         made.present[number, place] = True
         made.is_metadata[number, place] = bool(row.get("is_metadata", False))
         values = [float(row.get(name) or 0.0) for name in counts]
@@ -209,7 +236,7 @@ def write(windows: Windows, path: Path) -> None:
         windows.numbers[number],
         windows.io_seconds[number],
         arrow.array(windows.slowdowns[number], from_pandas=True),
-        place.astype(str),
+        windows.servers[number, place],
         windows.is_metadata[number, place],
         *windows.client[number, place].T,
         *windows.server[number, place].T,

@@ -31,6 +31,7 @@ from weir.store.answers import (
 from weir.store.decoding import DecodingError, decode, encode
 from weir.store.errors import AnswerError, NotYetError, SilentServerError, StoreError
 from weir.store.observations import Windows
+from weir.store.predictions import Predictions, ToldPredictions
 
 TIMEOUT_SECONDS = 5.0
 """Longest time until a server answers: its control API answers beside the data path."""
@@ -126,6 +127,16 @@ WINDOWS = Request(
     "Shows the work of devices and jobs in the windows that ended last.",
     is_private=True,
 )
+INTERFERENCE = Request(
+    "GET",
+    "/v1/interference",
+    Predictions,
+    "Shows how much jobs are predicted to be slowed, and by whom.",
+    is_private=True,
+)
+TELL_INTERFERENCE = Request(
+    "PUT", "/v1/interference", ToldPredictions, "Tells the predictions of a window, in place of the last.", Predictions
+)
 REQUESTS: tuple[Request[Any], ...] = (
     STATUS,
     JOBS,
@@ -138,6 +149,8 @@ REQUESTS: tuple[Request[Any], ...] = (
     INVENTORY,
     PLACES,
     WINDOWS,
+    INTERFERENCE,
+    TELL_INTERFERENCE,
     SET_SPEED,
     ADD_SERVER,
     SET_SERVER_STATE,
@@ -283,6 +296,26 @@ class Server:
             The windows that the server still has.
         """
         return self.ask(WINDOWS, target=str(after), token=token)
+
+    def interference(self, token: str) -> Predictions:
+        """Ask how much jobs are predicted to be slowed, and by whom.
+
+        Args:
+            token: As for `windows`.
+
+        Returns:
+            The predictions of the last window.
+        """
+        return self.ask(INTERFERENCE, token=token)
+
+    def tell_interference(self, predictions: Predictions, token: str) -> None:
+        """Tell the server the predictions of a window, which it shows in place of the last.
+
+        Args:
+            predictions: The predictions of all jobs.
+            token: Token of the site's key.
+        """
+        self.ask(TELL_INTERFERENCE, body=predictions, token=token)
 
     def set_speed(self, target: str, speed: WantedSpeed, token: str) -> None:
         """Emulate a speed on a target, until the server is started again.

@@ -14,8 +14,8 @@ pub(crate) const CONNECTIONS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Headers of one request: several times as many as browsers and scrapers send.
 const HEADERS_MAX: usize = 64;
-/// Longest body: a policy and its name.
-const BODY_BYTES_MAX: usize = 4096;
+/// Longest body of most requests: a policy and its name.
+pub(crate) const BODY_BYTES_MAX: usize = 4096;
 /// How long a caller may take to send its request, and to say that it has the answer.
 const REQUEST_WAIT: Duration = Duration::from_secs(5);
 /// How long a caller may take to read its answer: some megabytes, for thousands of jobs.
@@ -58,16 +58,18 @@ enum Refused {
 }
 
 /// Serves `handler` to the callers of a listener from threads of its own; answers the address that it listens on.
+/// `body_max` tells the longest body of a request from its head.
 ///
 /// # Errors
 /// The system refuses a thread.
 pub(crate) fn serve(
     listener: TcpListener,
     connections_max: usize,
+    body_max: impl Fn(&Request) -> usize + Send + Sync + 'static,
     handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
 ) -> io::Result<SocketAddr> {
     let bound = listener.local_addr()?;
-    let handler = Arc::new(handler);
+    let handler = Arc::new((body_max, handler));
     let callers = Arc::new(Callers::new(connections_max.min(CONNECTIONS_MAX)));
     std::thread::Builder::new().name("control".into()).spawn(move || {
         yield_to_the_loop();
@@ -79,7 +81,10 @@ pub(crate) fn serve(
 fn take_callers(
     listener: &TcpListener,
     callers: &Arc<Callers>,
-    handler: &Arc<impl Fn(&Request) -> Response + Send + Sync + 'static>,
+    handler: &Arc<(
+        impl Fn(&Request) -> usize + Send + Sync + 'static,
+        impl Fn(&Request) -> Response + Send + Sync + 'static,
+    )>,
 ) -> ! {
     loop {
         let Ok((stream, _)) = listener.accept() else {
@@ -92,7 +97,7 @@ fn take_callers(
         // Without a thread the caller is dropped, and tries again.
         let _ = thread.spawn(move || {
             // A caller that goes away before its answer loses only the answer.
-            let _ = answer(&caller, &*handler);
+            let _ = answer(&caller, &handler.0, &handler.1);
         });
     }
 }
@@ -103,9 +108,13 @@ fn yield_to_the_loop() {
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
 }
 
-fn answer(caller: &Caller, handler: &dyn Fn(&Request) -> Response) -> io::Result<()> {
+fn answer(
+    caller: &Caller,
+    body_max: &dyn Fn(&Request) -> usize,
+    handler: &dyn Fn(&Request) -> Response,
+) -> io::Result<()> {
     let mut stream = caller.stream();
-    let response = match receive(&mut stream, Instant::now() + REQUEST_WAIT) {
+    let response = match receive(&mut stream, body_max, Instant::now() + REQUEST_WAIT) {
         Ok(request) => {
             caller.waits();
             let response = handler(&request);
@@ -139,10 +148,14 @@ fn answer(caller: &Caller, handler: &dyn Fn(&Request) -> Response) -> io::Result
     Ok(())
 }
 
-fn receive(stream: &mut impl Timed, until: Instant) -> Result<Request, Refused> {
+fn receive(
+    stream: &mut impl Timed,
+    body_max: &dyn Fn(&Request) -> usize,
+    until: Instant,
+) -> Result<Request, Refused> {
     let mut bytes = Vec::new();
     let (mut request, head_bytes, body_bytes) = loop {
-        if let Some(parsed) = parse_head(&bytes).map_err(Refused::Status)? {
+        if let Some(parsed) = parse_head(&bytes, body_max).map_err(Refused::Status)? {
             break parsed;
         }
         if bytes.len() >= HEAD_BYTES_MAX {
@@ -161,7 +174,10 @@ fn receive(stream: &mut impl Timed, until: Instant) -> Result<Request, Refused> 
 
 /// The request without its body, and the lengths of head and body; none while the head is incomplete, or the status
 /// that refuses it.
-fn parse_head(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, u16> {
+fn parse_head(
+    bytes: &[u8],
+    body_max: &dyn Fn(&Request) -> usize,
+) -> Result<Option<(Request, usize, usize)>, u16> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);
     let head_bytes = match head.parse(bytes) {
@@ -191,7 +207,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, u16> {
         }
     }
     match body_bytes.unwrap_or(0) {
-        length if length > BODY_BYTES_MAX => Err(413),
+        length if length > body_max(&request) => Err(413),
         length => Ok(Some((request, head_bytes, length))),
     }
 }
@@ -294,7 +310,7 @@ mod tests {
 
     fn received(bytes: &[u8], piece: usize) -> Result<Request, Refused> {
         let pieces = bytes.chunks(piece).collect();
-        receive(&mut Pieces(pieces), Instant::now() + REQUEST_WAIT)
+        receive(&mut Pieces(pieces), &|_| BODY_BYTES_MAX, Instant::now() + REQUEST_WAIT)
     }
 
     #[test]
@@ -343,7 +359,7 @@ mod tests {
 
         #[test]
         fn any_head_is_parsed_or_refused(head in "(GET|PUT|x)? ?/?[a-z?]{0,5} HTTP/1.[012](\r\n[a-zA-Z-]{0,16}:? ?[ -~]{0,20}){0,4}\r\n\r\n") {
-            if let Ok(Some((_, head_bytes, body_bytes))) = parse_head(head.as_bytes()) {
+            if let Ok(Some((_, head_bytes, body_bytes))) = parse_head(head.as_bytes(), &|_| BODY_BYTES_MAX) {
                 prop_assert!(body_bytes <= BODY_BYTES_MAX && head_bytes <= head.len());
             }
         }

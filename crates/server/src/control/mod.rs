@@ -3,6 +3,7 @@
 pub(crate) mod board;
 pub(crate) mod callers;
 pub(crate) mod http;
+pub(crate) mod interference;
 pub(crate) mod inventory;
 pub(crate) mod question;
 pub(crate) mod quotas;
@@ -18,6 +19,7 @@ use crate::error::ServerError;
 use crate::events::Events;
 use crate::ports::Ports;
 use http::{Request, Response};
+use interference::Told;
 use question::{NotChanged, NotDecided, Question, Shown};
 use serde::{Deserialize, Serialize};
 use showing::Boards;
@@ -46,6 +48,7 @@ struct Desk {
     key: SiteKey,
     events: Events,
     boards: Arc<Boards>,
+    told: Told,
 }
 
 /// Status, body and content type of an answer.
@@ -89,17 +92,34 @@ pub(crate) fn start(
     boards: Arc<Boards>,
     callers_max: usize,
 ) -> Result<std::net::SocketAddr, ServerError> {
-    let desk = Desk { token: key.control_token(), key, events, boards };
+    let desk = Desk { token: key.control_token(), key, events, boards, told: Told::default() };
+    let desk = Arc::new(desk);
+    let room = Arc::clone(&desk);
     crate::ports::listen(address, ports)
-        .and_then(|listener| http::serve(listener, callers_max, move |request| respond(request, &desk)))
+        .and_then(|listener| {
+            let body_max = move |request: &Request| body_bytes_max(request, &room);
+            http::serve(listener, callers_max, body_max, move |request| respond(request, &desk))
+        })
         .map_err(|source| ServerError::Listen { address: address.to_string(), source })
+}
+
+/// Longest body of a request: the holder of the site key alone may tell the predictions of all jobs.
+fn body_bytes_max(request: &Request, desk: &Desk) -> usize {
+    let tells = request.method == "PUT" && request.path == interference::PATH;
+    match tells && desk.refusal(request).is_none() {
+        true => interference::BODY_BYTES_MAX,
+        false => http::BODY_BYTES_MAX,
+    }
 }
 
 fn respond(request: &Request, desk: &Desk) -> Response {
     let (status, body, content_type) = match (request.method.as_str(), request.path.as_str()) {
         ("GET", "/metrics") => {
             let format = metrics::Format::of(request.accept.as_deref());
-            answer(desk.table(), |table| (200, table.metrics_text(format), format.content_type()))
+            answer(desk.table(), |table| {
+                let text = interference::with_metrics(table.metrics_text(format), &desk.told, format);
+                (200, text, format.content_type())
+            })
         }
         ("GET", "/v1/status") => answer(desk.status(), |status| json(200, &**status)),
         ("GET", "/v1/jobs") => answer(desk.table(), |table| (200, table.jobs_text(), JSON)),
@@ -116,6 +136,8 @@ fn respond(request: &Request, desk: &Desk) -> Response {
         ("PUT", path) if path.starts_with(TARGET_PATH) => change_target(request, desk),
         ("GET", "/v1/quotas") => quotas::show(request, desk),
         ("PUT", "/v1/quotas") => quotas::set(request, desk),
+        ("GET", interference::PATH) => interference::show(request, desk),
+        ("PUT", interference::PATH) => interference::tell(request, desk),
         ("GET", path) if path.starts_with(windows::PATH) => windows::show(request, desk),
         ("GET", path) if path.starts_with(inventory::PATH) => inventory::show(request, desk),
         ("GET", path) if path.starts_with(inventory::PLACES_PATH) => inventory::show_places(request, desk),
@@ -123,7 +145,7 @@ fn respond(request: &Request, desk: &Desk) -> Response {
             404,
             &failure(
                 "no such resource",
-                "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator, /v1/quotas, /v1/windows/0 or /metrics",
+                "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator, /v1/quotas, /v1/windows/0, /v1/interference or /metrics",
             ),
         ),
     };

@@ -55,7 +55,7 @@ struct DeviceLine<'a> {
 }
 
 /// The jobs that a caller sees.
-enum Sight {
+pub(super) enum Sight {
     All,
     Of(u32),
 }
@@ -78,7 +78,8 @@ pub(super) fn show(request: &Request, desk: &Desk) -> Answer {
     }
 }
 
-fn sight(request: &Request, desk: &Desk) -> Result<Sight, Answer> {
+/// The jobs that the caller of a request sees; a refusal where it sees none.
+pub(super) fn sight(request: &Request, desk: &Desk) -> Result<Sight, Answer> {
     let Some(refusal) = desk.refusal(request) else { return Ok(Sight::All) };
     let token = request.authorization.as_deref().and_then(|text| text.strip_prefix("Bearer "));
     match token.and_then(|token| desk.key.job_token_claims(token, wall_seconds())) {

@@ -1,0 +1,163 @@
+"""`weir interference watch` and `weir interference serve`: predictions of a running store."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.cli.ending import end_of_signals
+from weir.cli.errors import CommandError, say, warn
+from weir.cli.output import output_option
+from weir.cli.parameters import Number
+from weir.cli.windows import token_of
+from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from weir.interference.live import Live
+    from weir.store.control import Server
+    from weir.store.predictions import JobPrediction, Predictions
+
+_POLL_SECONDS = 0.25
+_COLUMNS = "{:>12}  {:<24}  {:<12}  {:>11}  {:>7}  {:<28}  {:<24}  {}"
+_model = click.Path(dir_okay=False, path_type=Path)
+_windows = click.option("--windows", type=Number(1), help="Number of windows after which it ends.  [default: until ^C]")
+
+
+@click.command()
+@click.option("--model", type=_model, help="Predict with this model.  [default: show what the servers are told]")
+@_windows
+@output_option
+@click.pass_obj
+def watch(home: Home, model: Path | None, windows: int | None, output: str) -> None:
+    """Show, window by window, how much jobs are slowed and by whom.
+
+    For each job that did something in a window: the class of its slowdown with its probability, the classes of the next
+    windows, the device time that it waited for others over that which it received, and the job for which it waited
+    longest. The holder of the site's key sees all jobs, and others their own. With --output json or ndjson there is a
+    document a line, one for each job and window.
+
+    Without --model it shows the predictions of `weir interference serve`.
+    """
+    servers = _finder(home)
+    token = token_of(home)
+    ended = end_of_signals()
+    if model is None:
+        found = _told(servers, token, ended)
+    else:
+        live = _live(model, servers, token)
+        found = _polled(live, ended)
+    if output == "table":
+        headings = ("WINDOW", "JOB", "SLOWDOWN", "PROBABILITY", "WAITED", "NEXT", "RESPONSIBLE", "DRIVEN BY")
+        click.echo(_COLUMNS.format(*headings))
+    for count, predictions in enumerate(found, start=1):
+        for job in predictions.jobs:
+            click.echo(_row(predictions, job) if output == "table" else _line(predictions, job))
+        if windows is not None and count >= windows:
+            break
+
+
+@click.command()
+@click.option("--model", required=True, type=_model, help="Model of `weir interference train`.")
+@_windows
+@click.pass_obj
+def serve(home: Home, model: Path, windows: int | None) -> None:
+    """Predict all jobs while the store runs, and have the servers show it.
+
+    Each server shows the predictions of the last window at `/v1/interference` and in `/metrics`, for ten windows after
+    it was told them. This needs the site's key. One such process serves a store; with several, the last one to tell
+    counts.
+    """
+    from weir import _core
+    from weir.interference.live import Publisher
+
+    servers = _finder(home)
+    site_key = home.read_site_key()
+    if site_key is None:
+        raise CommandError("the site's key is not here", hint="run it as the user who ran `weir up`")
+    token = _core.control_token(site_key)
+    live = _live(model, servers, token)
+    publisher = Publisher(servers, token, warn)
+    ended = end_of_signals()
+    say("predicting; ^C ends it")
+    for count, predictions in enumerate(_polled(live, ended), start=1):
+        publisher.publish(predictions)
+        if windows is not None and count >= windows:
+            break
+
+
+def _finder(home: Home) -> "Callable[[], list[Server]]":
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
+
+    cluster = find_cluster(home)
+    return lambda: list(servers_of(cluster))
+
+
+def _live(model: Path, servers: "Callable[[], list[Server]]", token: str) -> "Live":
+    from weir.cli.interference_packages import needed
+    from weir.interference import predictor
+    from weir.interference.collector import Collector
+    from weir.interference.live import Live
+
+    needed()
+    native = predictor.native(predictor.load(model))
+    return Live(Collector(servers, token, warn), native, warn)
+
+
+def _polled(live: "Live", ended: Callable[[], bool]) -> "Iterator[Predictions]":
+    """The windows from now on: those that ended before are history alone."""
+    live.poll()
+    while not ended():
+        yield from live.poll()
+        time.sleep(_POLL_SECONDS)
+
+
+def _told(servers: "Callable[[], list[Server]]", token: str, ended: Callable[[], bool]) -> "Iterator[Predictions]":
+    """The predictions that the servers are told, each window once, by the first server that has them."""
+    from weir.store.errors import StoreError
+
+    last, is_noted = 0, False
+    while not ended():
+        error: StoreError | None = None
+        answers = []
+        for server in servers():
+            try:
+                answers.append(server.interference(token))
+            except StoreError as refused:
+                error = refused
+            if answers and answers[-1].window:
+                break
+        if not answers and error is not None:
+            raise error
+        newest = max(answers, key=lambda each: each.window, default=None)
+        if newest is not None and newest.window > last:
+            last = newest.window
+            yield newest
+        elif newest is not None and not newest.window and not is_noted:
+            is_noted = True
+            say("nobody predicts yet: `weir interference serve --model MODEL` does")
+        time.sleep(_POLL_SECONDS)
+
+
+def _row(predictions: "Predictions", job: "JobPrediction") -> str:
+    now, *later = job.horizons
+    ratio = "" if job.waited_ratio is None else f"{job.waited_ratio:.2f}"
+    by = f"{job.responsible[0].job} ({job.responsible[0].user})" if job.responsible else ""
+    driven = ", ".join(f"{driver.feature} ({driver.server or 'no server'})" for driver in job.driven_by)
+    following = ", ".join(horizon.slowdown for horizon in later)
+    row = (predictions.window, job.job, now.slowdown, f"{now.probability:.2f}", ratio, following, by, driven)
+    return _COLUMNS.format(*row)
+
+
+def _line(predictions: "Predictions", job: "JobPrediction") -> str:
+    from weir.store.decoding import encode
+
+    shared = {
+        "window": predictions.window,
+        "window_seconds": predictions.window_seconds,
+        "missing": list(predictions.missing),
+    }
+    return json.dumps({**shared, **encode(job)})

@@ -1,0 +1,168 @@
+"""Predictions of a running store, window by window: the windows of all servers are joined, and each job is predicted.
+
+A server that joins counts from its first whole window on. One that leaves or does not answer is told and counted among
+the missing ones, and jobs are predicted from the others meanwhile.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from weir.interference.collector import Collector, joined
+from weir.interference.windows import Windows, chained, of_rows
+from weir.store.answers import WaitedFor
+from weir.store.predictions import JobPrediction, PredictedDriver, PredictedHorizon, Predictions
+
+if TYPE_CHECKING:
+    from weir._core import SlowdownPredictor
+    from weir.store.control import Server
+    from weir.store.observations import Window
+
+HISTORY = 300
+"""Last windows of a job, with which its present one is compared."""
+JOBS_MAX = 1024
+"""Most jobs of a window that are predicted, those with the most device time; as many as a server takes."""
+KNOWN_MAX = 4096
+"""Most jobs of which windows are remembered; the one that did nothing for longest goes first."""
+RESPONSIBLE_MAX = 8
+"""Responsible jobs of a job, at most."""
+
+JobKey = tuple[str, int]
+"""Name of a job, and number of its user: another user's job of the same name is another job."""
+
+
+@dataclass
+class Live:
+    """Predictions of a store while it runs.
+
+    Attributes:
+        collector: Gathers the windows of all servers.
+        model: The native predictor.
+        tell: Takes a line about each loss.
+    """
+
+    collector: Collector
+    model: "SlowdownPredictor"
+    tell: Callable[[str], None]
+    _histories: dict[JobKey, deque[Windows]] = field(default_factory=dict)
+    _left_out: bool = False
+
+    def poll(self) -> list[Predictions]:
+        """Ask the servers, and predict the windows that all of them have told.
+
+        Returns:
+            The predictions of each window, in the order of time.
+        """
+        self.collector.poll()
+        return [self._predicted(number, at_servers) for number, at_servers in self.collector.take()]
+
+    def _predicted(self, number: int, at_servers: "Sequence[Window]") -> Predictions:
+        received: dict[JobKey, float] = {}
+        users: dict[JobKey, str] = {}
+        for window in at_servers:
+            for line in window.jobs:
+                key = (line.job, line.uid)
+                received[key] = received.get(key, 0.0) + line.device_seconds
+                users[key] = line.user
+        most = sorted(received, key=lambda key: (-received[key], key))
+        if len(most) > JOBS_MAX and not self._left_out:
+            self._left_out = True
+            self.tell(f"{len(most)} jobs are active, and the {JOBS_MAX} with the most device time are predicted")
+        jobs = tuple(self._job(number, at_servers, key, users[key]) for key in sorted(most[:JOBS_MAX]))
+        while len(self._histories) > KNOWN_MAX:
+            del self._histories[next(iter(self._histories))]
+        return Predictions(number, self.collector.window_seconds, tuple(self.collector.silent()), jobs)
+
+    def _job(self, number: int, at_servers: "Sequence[Window]", key: JobKey, user: str) -> JobPrediction:
+        name, uid = key
+        window = joined(number, at_servers, name, name, name, uid=uid)
+        # A job that goes on moves to the end, so the first one is that which did nothing for longest.
+        history = self._histories.pop(key, None) or deque(maxlen=HISTORY)
+        self._histories[key] = history
+        history.append(of_rows(window.rows))
+        device_seconds, waited_seconds = window.device_seconds, window.waited_seconds
+        basis, horizons, driven_by = self._horizons(name, chained(history))
+        return JobPrediction(
+            job=name,
+            user=user,
+            uid=uid,
+            basis=basis,
+            horizons=horizons,
+            driven_by=driven_by,
+            device_seconds=device_seconds,
+            waited_seconds=waited_seconds,
+            waited_ratio=waited_seconds / device_seconds if device_seconds > 0 else None,
+            responsible=_responsible(at_servers, key),
+        )
+
+    def _horizons(
+        self, workload: str, windows: Windows
+    ) -> tuple[str, tuple[PredictedHorizon, ...], tuple[PredictedDriver, ...]]:
+        from weir.interference.predictor import class_names, predictions
+
+        names, last = class_names(tuple(self.model.bins)), len(windows) - 1
+        found = predictions(self.model, workload, windows, last)
+        basis = found[0][2]
+        horizons = tuple(
+            PredictedHorizon(
+                ahead, basis if basis == "not known" else names[best], probabilities[best], tuple(probabilities)
+            )
+            for _, ahead, _, best, probabilities, _, _ in found
+        )
+        driven_by = tuple(
+            PredictedDriver(feature, None if server is None else str(windows.servers[last, server]))
+            for feature, server in found[0][5]
+        )
+        return basis, horizons, driven_by
+
+
+def _responsible(at_servers: "Sequence[Window]", key: JobKey) -> tuple[WaitedFor, ...]:
+    """The jobs that a job waited for on all servers, the longest first."""
+    waited: dict[tuple[str, str], float] = {}
+    for window in at_servers:
+        for line in window.jobs:
+            if (line.job, line.uid) == key:
+                for other in line.waited_for:
+                    name = (other.job, other.user)
+                    waited[name] = waited.get(name, 0.0) + other.seconds
+    longest = sorted(waited.items(), key=lambda each: (-each[1], each[0]))[:RESPONSIBLE_MAX]
+    return tuple(WaitedFor(job, user, seconds) for (job, user), seconds in longest)
+
+
+@dataclass
+class Publisher:
+    """Tells all servers the predictions, so that each shows them in its control API and its metrics.
+
+    Attributes:
+        find: Finds the servers there are now.
+        token: Token of the site's key.
+        tell: Takes a line about each server that does not take them, once until it does again.
+    """
+
+    find: "Callable[[], Sequence[Server]]"
+    token: str
+    tell: Callable[[str], None]
+    _refusing: set[int] = field(default_factory=set)
+
+    def publish(self, predictions: Predictions) -> None:
+        """Tell the servers.
+
+        Args:
+            predictions: The predictions of a window.
+        """
+        from weir.store.control import ask_all
+        from weir.store.errors import StoreError
+
+        servers = list(self.find())
+
+        def question(server: "Server") -> bool:
+            server.tell_interference(predictions, self.token)
+            return True
+
+        for server, answer in zip(servers, ask_all(servers, question), strict=True):
+            if not isinstance(answer, StoreError):
+                self._refusing.discard(server.number)
+            elif server.number not in self._refusing:
+                self._refusing.add(server.number)
+                self.tell(f"{answer}; it shows no predictions")

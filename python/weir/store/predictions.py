@@ -1,0 +1,82 @@
+"""The predictions of the control API: how much each job is slowed by others, and by whom.
+
+These are types of `crates/server`, as those of `weir.store.answers` are.
+"""
+
+from dataclasses import dataclass
+
+from weir.store.answers import WaitedFor
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedDriver:
+    """A feature that speaks for a prediction."""
+
+    feature: str
+    """Name of the feature."""
+    server: str | None
+    """Device that has most of it; none where no device has any."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedHorizon:
+    """The predicted slowdown in one window."""
+
+    ahead: int
+    """0 for the window itself, 1 for the next one, and so on."""
+    slowdown: str
+    """Class of slowdown, such as `below 2` or `2 to 5`; `not known` for an unfamiliar job with too few windows."""
+    probability: float
+    """Calibrated probability of this class."""
+    probabilities: tuple[float, ...]
+    """Probability of each class, from the least slowdown on."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPrediction:
+    """The predictions of a job."""
+
+    job: str
+    """Name of the job."""
+    user: str
+    """User whom the job is accounted to."""
+    uid: int
+    """Number of the job's user."""
+    basis: str
+    """`trees` for a job of the training, `above quiet` for one that is compared with its own quiet windows, or
+    `not known`."""
+    horizons: tuple[PredictedHorizon, ...]
+    """The window itself, and the next ones."""
+    driven_by: tuple[PredictedDriver, ...]
+    """Features that speak most for the class of the window itself, the strongest first."""
+    device_seconds: float
+    """Device time that the job received in the window, on all servers."""
+    waited_seconds: float
+    """Device time that others received while the job had requests queued."""
+    waited_ratio: float | None
+    """`waited_seconds` over `device_seconds`: measured, not predicted; none where the job received nothing."""
+    responsible: tuple[WaitedFor, ...]
+    """Jobs that the job waited for in the window, the longest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """The predictions of the last window that was predicted; without jobs where nobody predicts."""
+
+    window: int
+    """Number of the window since 1970, as in `/v1/windows`; 0 where nobody has predicted for ten windows."""
+    window_seconds: float
+    """Length of a window."""
+    missing: tuple[int, ...]
+    """Numbers of the servers whose windows are missing from the predictions."""
+    jobs: tuple[JobPrediction, ...]
+    """The jobs that did something in the window; those of the caller's own user unless the caller knows the site's
+    key."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldPredictions:
+    """Predictions that were told."""
+
+    window: int
+    """Number of their window."""

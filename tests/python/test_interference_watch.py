@@ -1,0 +1,207 @@
+"""Predictions of a running store: a victim and an unannounced hog, servers that come and go, and who sees it."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import slowdown_reference
+import weir.store
+import windows as synthetic
+from waits import PATIENCE_SECONDS
+from weir.interference import predictor
+from weir.interference.collector import Collector, joined
+from weir.interference.live import Live
+from weir.interference.windows import Windows, of_rows
+
+SPEED = 'speed = { read = "32MB/s", write = "32MB/s", fixed = "1ms" }'
+TARGET = f'[[server.target]]\nbackend = "ram"\ncapacity = "64MiB"\n{SPEED}\n'
+STORE = f'version = 1\npolicy = "fifo"\nwindow = "100ms"\n[[server]]\n{TARGET}[[server]]\n{TARGET}'
+LOOP = "while :; do dd if=/dev/zero of=/weir/$0 bs=64k count=256 conv=notrunc status=none || exit; done"
+HOGS = 3
+WINDOWS = 30
+"""Windows of each kind from which the model of these tests is trained."""
+SLOWED = 2.0
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[weir.store.Store]:
+    """Two servers that serve requests in the order of their arrival."""
+    folder = tmp_path_factory.mktemp("watch")
+    (folder / "cluster.toml").write_text(STORE)
+    with weir.store.up(folder / "cluster.toml", home=folder / "home", mount=False) as store:
+        yield store
+        if store.home.exists():
+            store.down(discard=True)
+
+
+@contextlib.contextmanager
+def running(store: weir.store.Store, job: str, count: int = 1) -> Iterator[None]:
+    """A job that writes without a pause."""
+    with ExitStack() as ends:
+        for number in range(count):
+            environment = ends.enter_context(store.job(job=job))
+            writer = subprocess.Popen(["sh", "-c", LOOP, f"{job}-{number}"], env=environment, start_new_session=True)
+            ends.callback(writer.wait)
+            ends.callback(os.killpg, writer.pid, signal.SIGKILL)
+        yield
+
+
+def labelled_rows(store: weir.store.Store, collector: Collector, count: int, first_run: int) -> list[dict[str, Any]]:
+    """Rows of so many windows of the victim, with the truth of the store as their label."""
+    rows: list[dict[str, Any]] = []
+    found = 0
+    limit = time.monotonic() + PATIENCE_SECONDS
+    while found < count:
+        assert time.monotonic() < limit, "the servers tell no more windows"
+        collector.poll()
+        for number, at_servers in collector.take():
+            window = joined(number, at_servers, "victim", f"run-{first_run + 3 * found // count}", "victim")
+            if window.device_seconds > 0:
+                slowdown = (window.device_seconds + window.waited_seconds) / window.device_seconds
+                rows += [{**row, "slowdown": slowdown} for row in window.rows]
+                found += 1
+        time.sleep(0.05)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def recorded(store: weir.store.Store) -> Windows:
+    """Windows of the victim alone, and with three hogs."""
+    collector = Collector(lambda: store.servers, store.token(), print)
+    rows = []
+    with running(store, "victim"):
+        collector.poll()
+        collector.take(is_end=True)
+        rows += labelled_rows(store, collector, WINDOWS, 0)
+        with running(store, "hog", HOGS):
+            rows += labelled_rows(store, collector, WINDOWS, 3)
+    return of_rows(rows)
+
+
+@pytest.fixture(scope="module")
+def model(recorded: Windows, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of windows of this store."""
+    path = tmp_path_factory.mktemp("model") / "model.json"
+    predictor.save(predictor.train(recorded, (SLOWED,)), path)
+    return path
+
+
+def test_native_predictions_are_those_of_lightgbm_on_windows_of_a_store(recorded: Windows, model: Path) -> None:
+    loaded = predictor.load(model)
+    slowdown_reference.assert_alike(loaded, recorded)
+    slowdown_reference.assert_alike(msgspec.structs.replace(loaded, workloads=()), recorded)
+    slowdown_reference.assert_alike(loaded, recorded.take(np.arange(len(recorded)) % 9 == 0))
+
+
+@contextlib.contextmanager
+def command(store: weir.store.Store, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    environment = {**os.environ, "WEIR_HOME": str(store.home)}
+    arguments = [sys.executable, "-m", "weir.cli", "interference", *words]
+    with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, text=True) as started:
+        try:
+            yield started
+        finally:
+            started.send_signal(signal.SIGTERM)
+            started.communicate(timeout=PATIENCE_SECONDS)
+
+
+def lines_of(watching: "subprocess.Popen[str]") -> Iterator[dict[str, Any]]:
+    """The lines about the victim; a watch that tells nothing ends with the whole test's patience."""
+    assert watching.stdout is not None
+    for line in watching.stdout:
+        document = json.loads(line)
+        if document["job"] == "victim":
+            yield document
+
+
+def test_watch_shows_class_and_responsible_job_within_two_windows(store: weir.store.Store, model: Path) -> None:
+    with running(store, "victim"), command(store, "watch", "--model", str(model), "--output", "json") as watching:
+        lines = lines_of(watching)
+        quiet = [next(lines) for _ in range(20)]
+        assert np.mean([line["horizons"][0]["slowdown"] == "below 2" for line in quiet]) > 0.7
+        assert not any(line["responsible"] for line in quiet[1:])
+        after: list[dict[str, Any]] = []
+        with running(store, "hog", HOGS):
+            while sum(is_slowed(line) for line in after) < 8:
+                after.append(next(lines))
+    slowed = [line for line in after if is_slowed(line)]
+    # The windows from the first in which the hog really slowed the victim.
+    within = [line for line in after if 0 <= line["window"] - slowed[0]["window"] <= 2]
+    assert any(line["horizons"][0]["slowdown"] == f"from {SLOWED:g}" for line in within), within
+    assert all(line["responsible"][0]["job"] == "hog" for line in within if line["responsible"]), within
+    assert slowed[0]["responsible"]
+    assert np.mean([line["horizons"][0]["slowdown"] == f"from {SLOWED:g}" for line in slowed]) > 0.5
+    assert all([horizon["ahead"] for horizon in line["horizons"]] == [0, 1, 2, 3] for line in after)
+    assert all(line["basis"] == "trees" for line in after) and any(line["driven_by"] for line in slowed)
+
+
+def is_slowed(line: dict[str, Any]) -> bool:
+    """Whether the victim waited for others as long as it was served, and longer."""
+    return line["waited_ratio"] is not None and 1 + line["waited_ratio"] >= SLOWED
+
+
+def test_predictions_are_served_while_a_process_serves_them(store: weir.store.Store, model: Path) -> None:
+    limit = time.monotonic() + PATIENCE_SECONDS
+    with running(store, "victim"), command(store, "serve", "--model", str(model)):
+        shown: dict[int, set[str]] = {}
+        while not all("victim" in shown.get(server.number, ()) for server in store.servers):
+            assert time.monotonic() < limit, "a server shows no predictions"
+            for server in store.servers:
+                shown[server.number] = {job.job for job in server.interference(store.token()).jobs}
+            time.sleep(0.05)
+        with command(store, "watch", "--output", "ndjson") as watching:
+            line = next(lines_of(watching))
+        assert line["missing"] == [] and len(line["horizons"]) == predictor.HORIZONS
+
+
+def test_a_server_that_dies_leaves_predictions_from_the_others(store: weir.store.Store, model: Path) -> None:
+    """It comes last: the store has one server after it."""
+    told: list[str] = []
+    servers = list(store.servers)
+    native = predictor.native(predictor.load(model))
+    live = Live(Collector(lambda: servers, store.token(), told.append), native, told.append)
+    live.poll()
+    os.kill(int((store.home / "servers/1/pid").read_text().split()[0]), signal.SIGKILL)
+
+    def await_missing(missing: tuple[int, ...]) -> None:
+        limit = time.monotonic() + PATIENCE_SECONDS
+        while not any(predictions.missing == missing for predictions in live.poll()):
+            assert time.monotonic() < limit, told
+            time.sleep(0.05)
+
+    await_missing((1,))
+    assert len(told) == 1 and "server 1" in told[0]
+    del servers[1]
+    await_missing((1,))
+    servers.append(replace(servers[0], number=2))
+    await_missing((1,))
+    assert [line for line in told[1:] if "server 2 joined" in line] == told[1:]
+
+
+def test_windows_with_more_and_fewer_servers_are_put_together() -> None:
+    from weir.interference.windows import chained
+
+    every = synthetic.made(1, ("writer",), windows=4)
+    fewer = every.take(np.array([0]))
+    fewer = Windows(
+        **{
+            name: getattr(fewer, name)[:, :2] if getattr(fewer, name).ndim > 1 else getattr(fewer, name)
+            for name in Windows.__dataclass_fields__
+        }
+    )
+    both = chained([fewer, every])
+    assert len(both) == 1 + len(every) and both.present.shape[1] == every.present.shape[1]
+    assert list(both.present[0]) == [True, True, False, False] and not both.server[0, 2:].any()
+    assert np.array_equal(both.client[1:], every.client)
