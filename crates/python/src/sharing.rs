@@ -11,21 +11,24 @@ use weir_wire::name_number;
 /// The part of a device's time that each job is owed while exactly these jobs want more than theirs.
 ///
 /// A job is (name, user, group, nodes, priority), and no two are of one name and user. `grants` are entitlements as JSON, in
-/// the form of the `[[share]]` tables. Raises ValueError where the policy owes nobody anything, or where policy and grants
+/// the form of the `[[share]]` tables, and `further` are those of a lease beside them. Raises ValueError where the policy owes nobody anything, or where policy and grants
 /// do not go together.
 #[pyfunction]
-pub fn owed_shares(
+pub(crate) fn owed_shares(
     policy: &str,
     jobs: Vec<(String, String, String, u32, u32)>,
     grants: &str,
+    further: &str,
 ) -> PyResult<Vec<f64>> {
     let wrong = |error: String| PyValueError::new_err(error);
     let policy = policy.parse::<Policy>().map_err(|error| wrong(error.to_string()))?;
     if policy == Policy::Fifo {
         return Err(wrong("fifo owes nobody anything".to_owned()));
     }
-    let grants: Vec<Grant> = serde_json::from_str(grants).map_err(|error| wrong(error.to_string()))?;
-    let entitlements = Entitlements::granted(&grants, name_number).map_err(wrong)?;
+    let read =
+        |text: &str| serde_json::from_str::<Vec<Grant>>(text).map_err(|error| wrong(error.to_string()));
+    let entitlements = Entitlements::granted(&read(grants)?, name_number).map_err(wrong)?;
+    let entitlements = entitlements.with(&read(further)?, name_number).map_err(wrong)?;
     let sharing =
         Sharing::new(policy, None, Arc::new(entitlements)).map_err(|error| wrong(error.to_string()))?;
     let attributes = |(number, job): (u64, &(String, String, String, u32, u32))| JobAttributes {
