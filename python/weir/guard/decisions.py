@@ -23,6 +23,11 @@ _AT_LIMIT = 0.8
 """A culprit that receives this part of its limit still wants more."""
 _HELPED = 0.95
 """An action after which the slowdown is more than this part of the earlier one was in vain."""
+_SETTLED = 2
+"""So many windows after a change the first whole window under it has ended. The times for which jobs have requests
+under `fifo` say nothing about those under another policy."""
+_MARGIN = 0.02
+"""A limit lies above the owed share by this part of a device's time, so that no small change of use moves it."""
 _HOLD_MAX = 8
 """A cause that comes back again and again is held at most so many times longer."""
 _GRAINS = 4
@@ -119,6 +124,8 @@ class Guard:
         self._holds: dict[tuple[str, str], int] = {}
         self._vain: dict[tuple[str, str, Kind], int] = {}
         self._newest: list[_Action] = []
+        self._altered = 0
+        self._policy: str | None = None
 
     def decide(self, observation: Observation) -> list[Entry]:
         """Take a window.
@@ -132,6 +139,8 @@ class Guard:
         policy = self._bounds.policy if observation.policy == "fifo" else observation.policy
         owing = Owing(policy, observation, self._owed)
         self._newest = []
+        if observation.policy != self._policy:
+            self._policy, self._altered = observation.policy, observation.window
         self._forget(observation)
         self._note(observation)
         entries = [entry for victim in list(self._actions) for entry in self._review(victim, owing)]
@@ -294,13 +303,13 @@ class Guard:
         owes = policy != "fifo" or wanted.policy is not None
         if kind == "share":
             return None if owes else self._bounds.policy
-        if not owes:
+        if not owes or owing.observation.window - self._altered < _SETTLED:
             return None
         if kind == "weight":
             return self._weight(victim, wanted, owing)
-        limit = max(self._bounds.limit_min, owing.of(culprit))
+        limit = max(self._bounds.limit_min, owing.of(culprit) + _MARGIN)
         is_felt = any(uses[culprit].received > limit for uses in owing.observation.uses.values() if culprit in uses)
-        return limit if is_felt else None
+        return limit if is_felt and limit < 1 else None
 
     def _weight(self, victim: str, wanted: Wanted, owing: Owing) -> float | None:
         """The greatest weight of a victim with which all jobs keep what they are owed."""
@@ -318,8 +327,8 @@ class Guard:
         for action in list(self._all()):
             floor = owing.of(action.culprit)
             if action.kind == "limit" and float(action.value) < floor:
-                action.value = floor
-                entries.append(self._relaxed(action, window, is_gone=floor >= 1, to=action.culprit))
+                action.value = min(floor + _MARGIN, 1.0)
+                entries.append(self._relaxed(action, window, is_gone=action.value >= 1, to=action.culprit))
         for action in reversed(list(self._all())):
             if action.kind == "weight" and not owing.is_kept(self.wanted(owing.observation.policy).shares):
                 weight = self._weight_below(action, owing)
@@ -335,6 +344,7 @@ class Guard:
         return 1.0 if weight is None else min(weight, float(action.value))
 
     def _relaxed(self, action: _Action, window: int, *, is_gone: bool, to: str) -> Entry:
+        self._altered = window
         reason = f"{to} would be below the owed share"
         return self._undo(action, window, reason) if is_gone else action.entry("relaxed", reason)
 
@@ -354,6 +364,7 @@ class Guard:
         self._vain[(action.victim, action.culprit, action.kind)] = action.since
 
     def _count(self, victim: str, window: int) -> None:
+        self._altered = window
         self._changes.append(window)
         self._changed[victim] = window
 
@@ -368,6 +379,8 @@ def _culprit(victim: str, owing: Owing) -> str | None:
     """The job that a victim waited for most among those that received more than they are owed."""
     observation = owing.observation
     for job in observation.waits(victim):
-        if job != victim and owing.is_beyond(job, observation.shared_devices(victim, job)):
+        devices = observation.shared_devices(victim, job)
+        # A job that has more than its own share waits because it asks for still more.
+        if job != victim and owing.is_beyond(job, devices) and not owing.is_beyond(victim, devices):
             return job
     return None

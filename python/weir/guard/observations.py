@@ -71,6 +71,17 @@ class Observation:
         """
         return sum(use.received + use.waited for use in self._of(job))
 
+    def received(self, job: str) -> float:
+        """Device time that a job received on all devices.
+
+        Args:
+            job: Name of the job.
+
+        Returns:
+            The time, in windows.
+        """
+        return sum(use.received for use in self._of(job))
+
     def jobs(self) -> list[str]:
         """The jobs that are active.
 
@@ -92,7 +103,7 @@ class Observation:
         predicted = self.predicted.get(job)
         if predicted is not None:
             return predicted
-        received = sum(use.received for use in self._of(job))
+        received = self.received(job)
         return self.activity(job) / max(received, self.activity(job) / 1000) if self.activity(job) else 1.0
 
     def waits(self, job: str) -> dict[str, float]:

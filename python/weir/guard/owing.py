@@ -32,16 +32,19 @@ class Owing:
     owed: Owed
 
     def of(self, job: str) -> float:
-        """The greatest share of a device that a job is owed among the jobs that are active there.
+        """The greatest share of a device that a job may be owed.
+
+        A policy owes a job more while another one has no requests. So each other job counts for the time for which it
+        had some.
 
         Args:
             job: Name of the job.
 
         Returns:
-            The part of the device's time.
+            The part of the device's time: the owed share or more.
         """
-        devices = [uses for uses in self.observation.uses.values() if job in _active(uses)]
-        return max((self._base(uses)[job] for uses in devices), default=0.0)
+        devices = [_active(uses) for uses in self.observation.uses.values()]
+        return max((_most(uses, self._base(uses))[job] for uses in devices if job in uses), default=0.0)
 
     def is_beyond(self, job: str, devices: Sequence[str]) -> bool:
         """Whether a job received more than it is owed.
@@ -60,7 +63,7 @@ class Owing:
         """Whether all jobs keep what they are owed under a lease.
 
         Jobs that do not want more keep what they use. The others divide the rest by the lease, and each of them must
-        get at least the share that it is owed among all jobs.
+        get at least the share that it may be owed.
 
         Args:
             shares: Shares under the lease.
@@ -74,14 +77,12 @@ class Owing:
         if not any(shares.get(job, Share()) != Share() for job in uses):
             return True
         base = self._base(uses)
-        limited = ((job, shares[job].limit) for job in uses if job in shares)
-        if any(limit is not None and limit < base[job] - _ROUNDING for job, limit in limited):
-            return False
+        most = _most(uses, base)
         hungry = {job: use for job, use in uses.items() if _is_hungry(use, base[job])}
         left = 1.0 - sum(use.received for job, use in uses.items() if job not in hungry)
         weights = {job: Share(weight=share.weight) for job, share in shares.items()}
         divided = self.owed(self.policy, self._traits(hungry), weights)
-        return all(left * divided[job] >= base[job] - _ROUNDING for job in hungry if job not in _raised(shares))
+        return all(left * divided[job] >= most[job] - _ROUNDING for job in hungry if job not in _raised(shares))
 
     def _base(self, uses: Mapping[str, Use]) -> dict[str, float]:
         return self.owed(self.policy, self._traits(_active(uses)), {})
@@ -95,6 +96,12 @@ class Owing:
 
 def _active(uses: Mapping[str, Use]) -> dict[str, Use]:
     return {job: use for job, use in uses.items() if use.received + use.waited >= ACTIVE}
+
+
+def _most(uses: Mapping[str, Use], base: Mapping[str, float]) -> dict[str, float]:
+    """The shares that jobs may be owed at a device, by those that they are owed while all of them have requests."""
+    given = {job: min(use.received + use.waited, 1.0) * base[job] for job, use in uses.items()}
+    return {job: max(base[job], 1.0 - sum(given.values()) + given[job]) for job in uses}
 
 
 def _is_hungry(use: Use, base: float) -> bool:

@@ -13,7 +13,7 @@ from weir.interference.collector import Collector
 
 if TYPE_CHECKING:
     from weir.guard.forecast import Forecast
-    from weir.store.answers import Lease
+    from weir.store.answers import Job, Lease
     from weir.store.control import Server
     from weir.store.observations import Window
 
@@ -84,7 +84,11 @@ class Watch:
         windows = self._collector.take()
         if not windows:
             return
-        policy, traits = self._jobs()
+        policy, jobs = self._ask()
+        traits = [
+            Traits(job.job, job.user, job.group, job.nodes, job.priority)
+            for job in {job.id: job for job in jobs}.values()
+        ]
         for number, at_servers in windows:
             self._window = number
             predicted = self.forecast.predict(number, at_servers) if self.forecast else {}
@@ -139,19 +143,17 @@ class Watch:
         self._is_leased = length > 0
         return refusal
 
-    def _jobs(self) -> tuple[str, list[Traits]]:
-        """The policy that the site has decided, and the jobs of all servers."""
+    def _ask(self) -> "tuple[str, list[Job]]":
+        """The policy that the site has decided, and the jobs of each server."""
         from weir.store.control import Server, ask_all
         from weir.store.errors import StoreError
 
         servers = list(self.find())
         policies = [answer.policy for answer in ask_all(servers, Server.sharing) if not isinstance(answer, StoreError)]
-        jobs: dict[str, Traits] = {}
-        for answer in ask_all(servers, Server.jobs):
-            for job in () if isinstance(answer, StoreError) else answer:
-                jobs[job.id] = Traits(job.job, job.user, job.group, job.nodes, job.priority)
+        answers = ask_all(servers, Server.jobs)
+        jobs = [job for answer in answers if not isinstance(answer, StoreError) for job in answer]
         # Servers that follow different policies are at a change of the policy; the next window sees its end.
-        return (policies[0] if policies else "fifo"), list(jobs.values())
+        return (policies[0] if policies else "fifo"), jobs
 
 
 def uses_of(at_servers: "Sequence[Window]", window_seconds: float) -> dict[str, dict[str, Use]]:
