@@ -115,6 +115,7 @@ def test_a_dry_run_does_nothing_and_says_so(store: weir.store.Store) -> None:
 
 
 def test_only_the_holder_of_the_key_guards_a_store(store: weir.store.Store, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir(mode=0o700)
     other_home = {"WEIR_HOME": str(tmp_path / "other"), "WEIR_CLUSTER": str(store.home / "cluster.json")}
     environment = {**os.environ, **other_home}
     other = [sys.executable, "-m", "weir.cli", "guard"]
