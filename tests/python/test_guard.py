@@ -12,14 +12,19 @@ from typing import Any
 
 import pytest
 import weir.store
+import windows as synthetic
 from hogged import configuration, hog_at_work, victim_at_work
 from waits import wait_until
 from weir.guard import journal, watch
 from weir.guard.decisions import Entry
 from weir.guard.errors import GuardError
+from weir.guard.forecast import Forecast
+from weir.interference import predictor
 from weir.store.answers import WaitedFor
 from weir.store.observations import ObservedJob, Window
 
+MIN_QUIET = 10
+"""Windows that a job needs before it is compared with its own."""
 QUICK = ("--windows", "2", "--calm", "3", "--dwell", "3")
 
 
@@ -112,6 +117,27 @@ def test_a_dry_run_does_nothing_and_says_so(store: weir.store.Store) -> None:
         assert guard.wait() == 0
     assert "would have acted: share size-fair for victim against hog" in said(store).read_text()
     assert all(line["is_dry_run"] for line in log(store))
+
+
+def test_a_model_sees_a_hog_in_the_windows_of_a_job_it_was_not_trained_on(
+    store: weir.store.Store, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.json"
+    predictor.save(predictor.train(synthetic.made(1)), model)
+
+    def known() -> list[int]:
+        return [each.number for each in store.servers[0].windows(0, store.token()).windows if each.jobs]
+
+    with victim_at_work(store):
+        wait_until("the job has quiet windows", lambda: len(known()) >= 2 * MIN_QUIET)
+        with hog_at_work(store):
+            last = known()[-1]
+            wait_until("windows with the hog", lambda: known()[-1] >= last + 4)
+    forecast = Forecast(model)
+    windows = store.servers[0].windows(0, store.token()).windows
+    predicted = {each.number: forecast.predict(each.number, [each]) for each in windows if each.number <= last + 4}
+    assert max(predicted[last + ahead].get("victim", 1.0) for ahead in (2, 3, 4)) == 2.0
+    assert not forecast.predict(windows[-1].number + 1, []), "no job, no prediction"
 
 
 def test_only_the_holder_of_the_key_guards_a_store(store: weir.store.Store, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """`weir guard`: protection of jobs that others slow."""
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -71,9 +73,12 @@ def _kind(text: str) -> str:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Model that predicts slowdowns.  [default: none, the windows tell them]",
 )
+@click.option("--seconds", type=Number(0, min_open=True), help="Time after which it ends.  [default: until ^C]")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what it would do.")
 @click.pass_context
-def guard(context: click.Context, /, model: Path | None, is_dry_run: bool, **bounds: Any) -> None:
+def guard(
+    context: click.Context, /, model: Path | None, seconds: float | None, is_dry_run: bool, **bounds: Any
+) -> None:
     """Protect jobs that others slow, until ^C.
 
     A job is a victim where it waits for others so long that its slowdown is beyond --slowdown. Its culprit is the job
@@ -97,6 +102,7 @@ def guard(context: click.Context, /, model: Path | None, is_dry_run: bool, **bou
 
     kinds, policy = tuple(dict.fromkeys(bounds.pop("kinds").split(","))), values.policy(bounds.pop("policy"))
     limits = Bounds(kinds=kinds, policy=policy, **bounds)
+    forecast = None if model is None else _forecast(model)
     cluster = find_cluster(home)
     site_key = home.read_site_key() if home.owns(cluster) else None
     if site_key is None:
@@ -111,11 +117,11 @@ def guard(context: click.Context, /, model: Path | None, is_dry_run: bool, **bou
         journal=Journal(home.root / _FOLDER),
         tell=lambda line: say(_sentence(line)),
         warn=warn,
-        forecast=None if model is None else _forecast(model),
+        forecast=forecast,
         is_dry_run=is_dry_run,
     )
     with _alone(home):
-        run(watch, _end_of_signals())
+        run(watch, _end(seconds))
 
 
 @guard.command(name="log")
@@ -196,8 +202,9 @@ def _alone(home: Home) -> Any:
     return file
 
 
-def _end_of_signals() -> Callable[[], bool]:
-    """Whether the process was told to end; it undoes everything then."""
+def _end(seconds: float | None) -> Callable[[], bool]:
+    """Whether the time is over, or the process was told to end; it undoes everything then."""
+    limit = math.inf if seconds is None else time.monotonic() + seconds
     told = threading.Event()
 
     def tell(_number: int, _frame: FrameType | None) -> None:
@@ -205,4 +212,4 @@ def _end_of_signals() -> Callable[[], bool]:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, tell)
-    return told.is_set
+    return lambda: told.is_set() or time.monotonic() >= limit

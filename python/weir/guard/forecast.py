@@ -50,12 +50,14 @@ class Forecast:
         from weir.interference import predictor
         from weir.interference.windows import of_rows
 
-        for job in jobs_of(at_servers):
-            rows = self._rows.setdefault(job, deque(maxlen=WINDOWS_MAX))
-            rows.append([dict(row) for row in joined(number, at_servers, job, job, job).rows])
-        present = {job for job, rows in self._rows.items() if rows[-1] and rows[-1][0]["window"] == number}
-        self._rows = {job: rows for job, rows in list(self._rows.items())[-_JOBS_MAX:] if job in present or rows}
-        data = [row for job in sorted(present & self._rows.keys()) for rows in self._rows[job] for row in rows]
+        present = jobs_of(at_servers)
+        for job in present:
+            rows = self._rows.pop(job, deque(maxlen=WINDOWS_MAX))
+            rows.append(list(joined(number, at_servers, job, job, job).rows))
+            self._rows[job] = rows
+        while len(self._rows) > _JOBS_MAX:
+            del self._rows[next(iter(self._rows))]
+        data = [row for job in present for rows in self._rows.get(job, ()) for row in rows]
         if not data:
             return {}
         edges = (1.0, *self._model.bins)
