@@ -55,6 +55,7 @@ TEST_ONLY = {"weir-device": {"weir-placement"}}
 PACKAGES = {
     "cli": {
         "deployment",
+        "guard",
         "interference",
         "planner",
         "provisioning",
@@ -74,6 +75,7 @@ PACKAGES = {
     "staging": {"distribution", "errors"},
     "planner": {"provisioning", "deployment", "store", "tracing", "distribution", "errors"},
     "provisioning": {"simulation", "experiments", "placement", "tracing", "deployment", "staging", "store", "errors"},
+    "guard": {"interference", "store", "errors"},
     "interference": {"store", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},

@@ -69,6 +69,7 @@ ANY_TEXT = {
         *("weir plan similar --job", "weir target add --path", "weir interference import FILES"),
         *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),
         *("weir interference record --to", "weir interference collect PLAN", "weir interference collect --to"),
+        "weir guard --model",
         *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
         *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
         "weir plan factors --into",

@@ -21,7 +21,19 @@ import weir
 from waits import PATIENCE_SECONDS
 from weir import _core
 from weir.store import StoreError
-from weir.store.answers import Inventory, Jobs, Places, Quotas, Refusal, Sharing, Status, WaitedFor, WantedSpeed
+from weir.store.answers import (
+    Inventory,
+    Jobs,
+    Lease,
+    LeasedJob,
+    Places,
+    Quotas,
+    Refusal,
+    Sharing,
+    Status,
+    WaitedFor,
+    WantedSpeed,
+)
 from weir.store.control import REQUESTS, Server
 from weir.store.decoding import DecodingError, decode, encode
 from weir.store.identity import Identity
@@ -99,6 +111,7 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
     changed = {"Sharing", "Allocator", "Changed", "AddedServer", "QuotaLimits", "ToldPredictions"}
     token = store.token()
     store.servers[0].set_target_state("0.0", "retiring", token)
+    store.servers[0].set_lease("job-fair", (LeasedJob("one", weight=2.0, limit=0.9),), 60, token)
     limit = time.monotonic() + PATIENCE_SECONDS
     while not {kind for kind in wanted if kind.__name__ not in changed} <= seen:
         assert time.monotonic() < limit, f"no server answered {wanted - seen}"
@@ -110,7 +123,7 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
                 (f"/v1/places/{directory}", Places),
             )
             server.tell_interference(PREDICTIONS, token)
-            shown = (*shown, ("/v1/windows/0", Windows), ("/v1/interference", Predictions))
+            shown = (*shown, ("/v1/windows/0", Windows), ("/v1/interference", Predictions), ("/v1/lease", Lease))
             for path, kind in (("/v1/status", Status), ("/v1/jobs", Jobs), *shown):
                 document = raw(server, "GET", path, token=token)
                 answer: Any = decode(kind, document, is_exact=True)
@@ -118,12 +131,14 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
                 seen_in(answer, seen)
         time.sleep(0.1)
     store.servers[0].set_target_state("0.0", "open", token)
+    store.servers[0].set_lease(None, (), 0, token)
 
 
 def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
     server, token = store.servers[0], store.token()
     bodies = {
         "/v1/policy": {"policy": "job-fair", "scheduler": "virtual-time"},
+        "/v1/lease": {"seconds": 0, "jobs": []},
         "/v1/allocator": {"allocator": "balanced"},
         "/v1/quotas": {"kind": "user", "id": 7, "limits": {"bytes_max": 1 << 30}},
         "/v1/targets/{target}/speed": {"read": "9MB/s", "write": "9MB/s", "fixed": "1ms"},

@@ -502,6 +502,7 @@ COMMANDS = {
             ("factors_file", "tables"),
         )
     },
+    "guard model": "windows",
     "interference import files": "windows",
     "interference import target": OWN,
     "interference evaluate data": "windows",

@@ -206,6 +206,24 @@ impl Entitlements {
         Ok(())
     }
 
+    /// These entitlements together with further ones: weights multiply, and of two limits the lower one counts.
+    ///
+    /// # Errors
+    /// The first fault, as [`Entitlements::granted`] tells it.
+    pub fn with(&self, grants: &[Grant], number: impl Fn(&str) -> u64) -> Result<Entitlements, String> {
+        let mut further = Entitlements::granted(grants, number)?;
+        for (holder, own) in &self.by_holder {
+            let mut both = *own;
+            if let Some(other) = further.by_holder.remove(holder) {
+                both.weight = (own.weight * other.weight).clamp(*WEIGHTS.start(), *WEIGHTS.end());
+                both.reservation = own.reservation.or(other.reservation);
+                both.limit = own.limit.into_iter().chain(other.limit).reduce(f64::min);
+            }
+            further.grant(*holder, both).map_err(|error| error.to_string())?;
+        }
+        Ok(further)
+    }
+
     /// Whether any holder has a reservation or a limit.
     pub fn bound_anyone(&self) -> bool {
         self.by_holder.values().any(|granted| granted.reservation.is_some() || granted.limit.is_some())
@@ -297,6 +315,24 @@ mod tests {
             assert!(error.starts_with(expected), "{error:?}");
         }
         assert_eq!(entitlements, Entitlements::default());
+    }
+
+    #[test]
+    fn further_grants_multiply_weights_and_keep_the_lower_limit() {
+        let mut own = Entitlements::default();
+        own.grant(Holder::Job(JobName(1)), granted(2.0, Some(0.2), Some(0.8))).unwrap();
+        own.grant(Holder::User(UserId(9)), granted(3.0, None, None)).unwrap();
+        let grant = |limit| Grant {
+            job: Some("x".to_owned()),
+            weight: Some(4.0),
+            limit: Some(limit),
+            ..Grant::default()
+        };
+        let both = own.with(&[grant(0.5)], |_| 1).unwrap();
+        assert_eq!(both.by_holder[&Holder::Job(JobName(1))], granted(8.0, Some(0.2), Some(0.5)));
+        assert_eq!(both.weight(Holder::User(UserId(9))), 3.0);
+        let error = own.with(&[grant(0.1)], |_| 1).unwrap_err();
+        assert!(error.contains("limit 0.1 is below reservation 0.2"), "{error}");
     }
 
     #[test]

@@ -105,6 +105,14 @@ impl Sharing {
         Sharing::new(policy, algorithm, Arc::clone(&self.entitlements))
     }
 
+    /// The sharing of the same site with other entitlements.
+    ///
+    /// # Errors
+    /// [`SharingError`] where the scheduler does not keep them.
+    pub fn with_entitlements(&self, entitlements: Arc<Entitlements>) -> Result<Sharing, SharingError> {
+        Sharing::new(self.policy.clone(), Some(self.algorithm), entitlements)
+    }
+
     /// A policy under its default scheduler, without entitlements.
     pub fn of(policy: Policy) -> Sharing {
         Sharing { algorithm: Algorithm::of(&policy), policy, entitlements: Arc::default() }
@@ -121,7 +129,7 @@ impl Sharing {
     }
 
     /// The holders and their entitlements.
-    pub(crate) fn entitlements(&self) -> &Entitlements {
+    pub fn entitlements(&self) -> &Entitlements {
         &self.entitlements
     }
 

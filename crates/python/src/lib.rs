@@ -8,6 +8,7 @@ mod description;
 mod interference;
 mod layout;
 mod refactor;
+mod sharing;
 mod simulation;
 mod statistics;
 mod trace;
@@ -39,6 +40,8 @@ mod _core {
         mesh_order_by_connectivity, mesh_order_by_coordinates, refactor, refactored_header_bytes, Refactored,
         Restored,
     };
+    #[pymodule_export]
+    use super::sharing::owed_shares;
     #[pymodule_export]
     use super::simulation::{simulate, step_columns, step_kinds};
     #[pymodule_export]

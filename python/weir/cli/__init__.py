@@ -60,6 +60,7 @@ _COMMANDS = {
     "stress": "weir.cli.stress:stress",
     "sslo": "weir.cli.sslo:sslo",
     "interference": "weir.cli.interference:interference",
+    "guard": "weir.cli.guard:guard",
     "planner": "weir.cli.planner:planner",
     "deployments": "weir.cli.deployments:deployments",
     "classes": "weir.cli.classes:classes",

@@ -338,6 +338,46 @@ class WantedSharing:
 
 
 @dataclass(frozen=True, slots=True)
+class LeasedJob:
+    """The share of all jobs of a name under a lease, beside that of the site."""
+
+    job: str
+    """Name of the jobs."""
+    weight: float | None = None
+    """Factor of the weight that the policy and the site give."""
+    limit: float | None = None
+    """Most of each device's time, as a part of it; of this limit and the site's the lower one counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The sharing that is in force on a server, and the lease that made it where there is one."""
+
+    policy: str
+    """Policy in force."""
+    scheduler: str
+    """Scheduler in force."""
+    is_leased: bool
+    """Whether a lease is in force in place of the decided sharing."""
+    jobs: tuple[LeasedJob, ...]
+    """Shares of jobs under the lease."""
+    seconds: float
+    """Time until the lease ends unless it is renewed."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedLease:
+    """A lease that is to be in force on one server, in place of the present one."""
+
+    seconds: float
+    """Time after which the server returns to the decided sharing, at most 60 s; 0 ends the lease now."""
+    jobs: tuple[LeasedJob, ...]
+    """Shares of jobs, at most 64."""
+    policy: str | None = None
+    """Policy in place of the decided one; without this key the decided one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Allocator:
     """The algorithm that chooses the targets of new files."""
 

@@ -14,6 +14,8 @@ from weir.store.answers import (
     Inventory,
     Job,
     Jobs,
+    Lease,
+    LeasedJob,
     Place,
     Places,
     Quota,
@@ -21,6 +23,7 @@ from weir.store.answers import (
     Quotas,
     Sharing,
     Status,
+    WantedLease,
     WantedQuota,
     WantedServer,
     WantedSharing,
@@ -70,6 +73,14 @@ JOBS = Request("GET", "/v1/jobs", Jobs, "Shows the jobs that the server knows.")
 POLICY = Request("GET", "/v1/policy", Sharing, "Shows the policy in force, and its scheduler.")
 SET_POLICY = Request(
     "PUT", "/v1/policy", Sharing, "Sets the policy, and the scheduler where one is named.", WantedSharing
+)
+LEASE = Request("GET", "/v1/lease", Lease, "Shows the sharing in force, and its lease.", is_private=True)
+SET_LEASE = Request(
+    "PUT",
+    "/v1/lease",
+    Lease,
+    "Puts another sharing into force on this server, for some seconds. No other server hears of it.",
+    WantedLease,
 )
 ALLOCATOR = Request("GET", "/v1/allocator", Allocator, "Shows the algorithm that chooses the targets of new files.")
 SET_ALLOCATOR = Request(
@@ -142,6 +153,8 @@ REQUESTS: tuple[Request[Any], ...] = (
     JOBS,
     POLICY,
     SET_POLICY,
+    LEASE,
+    SET_LEASE,
     ALLOCATOR,
     SET_ALLOCATOR,
     QUOTAS,
@@ -215,6 +228,31 @@ class Server:
             The policy and the scheduler that are in force now.
         """
         return self.ask(SET_POLICY, body=WantedSharing(policy, scheduler), token=token)
+
+    def lease(self, token: str) -> Lease:
+        """Ask for the sharing that is in force, which may be leased.
+
+        Args:
+            token: Token of the site's key.
+
+        Returns:
+            The sharing, and the lease where there is one.
+        """
+        return self.ask(LEASE, token=token)
+
+    def set_lease(self, policy: str | None, jobs: Sequence[LeasedJob], seconds: float, token: str) -> Lease:
+        """Put another sharing into force on this server for some seconds.
+
+        Args:
+            policy: Name of a policy; None is the decided one.
+            jobs: Weights and limits of jobs.
+            seconds: Time after which the decided sharing returns; 0 ends the lease now.
+            token: Token of the site's key.
+
+        Returns:
+            The sharing that is in force now.
+        """
+        return self.ask(SET_LEASE, body=WantedLease(seconds, tuple(jobs), policy), token=token)
 
     def allocator(self) -> str:
         """Ask for the algorithm that chooses the targets of new files.

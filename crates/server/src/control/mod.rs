@@ -5,6 +5,7 @@ pub(crate) mod callers;
 pub(crate) mod http;
 pub(crate) mod interference;
 pub(crate) mod inventory;
+pub(crate) mod lease;
 pub(crate) mod question;
 pub(crate) mod quotas;
 pub(crate) mod showing;
@@ -128,6 +129,8 @@ fn respond(request: &Request, desk: &Desk) -> Response {
             json(200, &PolicyBody { policy, scheduler })
         }),
         ("PUT", "/v1/policy") => set_policy(request, desk),
+        ("GET", "/v1/lease") => lease::show(request, desk),
+        ("PUT", "/v1/lease") => lease::set(request, desk),
         ("GET", "/v1/allocator") => {
             answer(desk.status(), |status| json(200, &AllocatorBody { allocator: status.allocator.clone() }))
         }

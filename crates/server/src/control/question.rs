@@ -1,5 +1,6 @@
 //! Questions of the control API to the event loop.
 
+use super::lease::{LeaseTold, LeaseWanted};
 use crate::accounts::windows::Window;
 use crate::config::{ServerConfig, TargetConfig};
 use crate::namespace::{FileEntry, PlaceEntry, QuotaLine};
@@ -90,6 +91,10 @@ pub(crate) enum Question {
     Show(Shown),
     /// Another policy from now on, and another scheduler where one is named.
     SetPolicy(Policy, Option<Algorithm>, SyncSender<Result<Sharing, NotDecided>>),
+    /// The lease of the sharing.
+    Lease(SyncSender<LeaseTold>),
+    /// Another lease of the sharing.
+    SetLease(Box<LeaseWanted>, SyncSender<Result<LeaseTold, String>>),
     /// Another allocator from now on.
     SetAllocator(AllocatorName, SyncSender<Result<(), NotDecided>>),
     /// The objects of every target here.

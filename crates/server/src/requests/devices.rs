@@ -10,10 +10,7 @@ use crate::storage::Dir;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weir_device::{Activity, Device, Statistics, Work};
-use weir_fairshare::{
-    Algorithm, DeviceSpeed, Direction, Dispatch, JobAttributes, JobId, Nanos, Policy, Portions, Sharing,
-    SharingError,
-};
+use weir_fairshare::{DeviceSpeed, Direction, Dispatch, JobAttributes, JobId, Nanos, Portions, Sharing};
 use weir_wire::{Ino, Request};
 
 /// The price of a synchronisation is learned.
@@ -243,22 +240,13 @@ impl Devices {
         &self.sharing
     }
 
-    /// Continues under another policy, and another scheduler where one is named.
-    ///
-    /// # Errors
-    /// The scheduler cannot enforce the policy.
-    pub(crate) fn set_policy(
-        &mut self,
-        policy: Policy,
-        algorithm: Option<Algorithm>,
-    ) -> Result<&Sharing, SharingError> {
-        let sharing = self.sharing.with(policy, algorithm)?;
+    /// Continues under another division.
+    pub(crate) fn set_sharing(&mut self, sharing: Sharing) {
         for device in &mut self.devices {
             device.set_sharing(&sharing);
         }
         self.syncs.device.set_sharing(&Sharing::of(sharing.policy().clone()));
         self.sharing = sharing;
-        Ok(&self.sharing)
     }
 
     /// Emulates another speed on a device, or none.

@@ -4,7 +4,7 @@ use super::Server;
 use crate::config::sharing_names;
 use crate::control::question::{NotDecided, Quotas};
 use crate::notices::{notice, warning};
-use weir_fairshare::{Algorithm, Policy, Sharing, SharingError};
+use weir_fairshare::{Algorithm, Policy, Sharing};
 use weir_placement::AllocatorName;
 use weir_wire::{QuotaLimits, QuotaOwner, SharingNames, StoreSettings};
 
@@ -18,11 +18,12 @@ impl Server {
         policy: Policy,
         algorithm: Option<Algorithm>,
     ) -> Result<Sharing, NotDecided> {
-        let wanted = self.devices.sharing().with(policy, algorithm)?;
+        let wanted = self.leased.decided().with(policy, algorithm)?;
         let milliseconds = self.clock.wall_milliseconds();
         let agreement = self.peers.agreement();
         agreement.decide_sharing(sharing_names(&wanted), milliseconds)?;
-        Ok(self.put_in_force(wanted.policy().clone(), wanted.algorithm())?)
+        self.put_in_force(wanted.clone());
+        Ok(wanted)
     }
 
     /// Decides the allocator for the whole store.
@@ -72,11 +73,11 @@ impl Server {
     pub(super) fn put_settings_in_force(&mut self) {
         self.put_quotas_in_force();
         let StoreSettings { sharing, allocator, .. } = self.peers.agreement().settings().clone();
-        if sharing.value != sharing_names(self.devices.sharing()) {
+        if sharing.value != sharing_names(self.leased.decided()) {
             let SharingNames { policy, scheduler } = sharing.value;
             let parsed = policy.parse::<Policy>().ok().zip(scheduler.parse::<Algorithm>().ok());
-            match parsed.map(|(policy, algorithm)| self.put_in_force(policy, algorithm)) {
-                Some(Ok(_)) => {}
+            match parsed.map(|(policy, algorithm)| self.leased.decided().with(policy, Some(algorithm))) {
+                Some(Ok(wanted)) => self.put_in_force(wanted),
                 Some(Err(error)) => {
                     warning!("policy {policy} by {scheduler}, decided elsewhere, is not possible: {error}")
                 }
@@ -90,10 +91,9 @@ impl Server {
         self.put_targets_in_force();
     }
 
-    fn put_in_force(&mut self, policy: Policy, algorithm: Algorithm) -> Result<Sharing, SharingError> {
-        let before = self.devices.sharing().clone();
-        let now = self.devices.set_policy(policy, Some(algorithm))?.clone();
-        self.links.visits().set_policy(now.policy());
+    fn put_in_force(&mut self, now: Sharing) {
+        let before = self.leased.decide(now.clone());
+        self.share_by_lease();
         notice!(
             "policy {} by {} -> {} by {}",
             before.policy(),
@@ -101,7 +101,6 @@ impl Server {
             now.policy(),
             now.algorithm()
         );
-        Ok(now)
     }
 
     fn choose_by(&mut self, name: AllocatorName) {

@@ -71,6 +71,7 @@ impl Server {
     }
 
     fn expire(&mut self, now: Nanos) {
+        self.end_lease_if_due();
         self.expire_clients();
         self.requests.expire_continued(now);
         self.expire_turns();
@@ -173,6 +174,8 @@ impl Server {
             Question::SetPolicy(policy, algorithm, answer) => {
                 let _ = answer.try_send(self.decide_policy(policy, algorithm));
             }
+            Question::Lease(answer) => _ = answer.try_send(self.lease_told()),
+            Question::SetLease(wanted, answer) => _ = answer.try_send(self.set_lease(*wanted)),
             Question::SetAllocator(name, answer) => {
                 let _ = answer.try_send(self.decide_allocator(name));
             }

@@ -23,6 +23,7 @@
 //! | `observing` | the ends of windows |
 //! | `showing`, `exchange` | reports to the control API and to other servers |
 //! | `agreement` | settings of the whole store |
+//! | `lease` | a sharing that is in force for a few seconds in place of the decided one |
 //! | `retirement` | the retirement of this server |
 //! | `membership` | targets and servers that join, targets that leave |
 //! | `placement` | reports of targets |
@@ -45,6 +46,7 @@ mod exchange;
 mod execution;
 mod handshake;
 mod immediate;
+mod lease;
 mod locks;
 mod membership;
 mod metadata;
@@ -85,6 +87,7 @@ use crate::requests::devices::Devices;
 use crate::requests::pages::Pages;
 use crate::requests::Requests;
 use crate::storage::Target;
+use lease::Leased;
 use membership::Leaving;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -117,6 +120,7 @@ pub(crate) struct Server {
     notices: Notices,
     showing: Showing,
     leaving: Leaving,
+    leased: Leased,
 }
 
 /// The facts of a server.
@@ -185,6 +189,7 @@ impl Server {
             links: Links::new(registry, &budget, sharing.policy()),
             requests: Requests::default(),
             pages: Pages::default(),
+            leased: Leased::new(sharing.clone()),
             devices: Devices::new(own, sharing, boot),
             namespace,
             durability,

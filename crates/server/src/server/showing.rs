@@ -70,7 +70,7 @@ impl Server {
         let leaving = self.peers.leaving().iter();
         let leaving =
             leaving.map(|left| LeavingStatus { target: left.target.to_string(), objects: left.objects });
-        let sharing = self.devices.sharing();
+        let sharing = self.leased.decided();
         Status {
             server: self.site.id.0,
             version: env!("CARGO_PKG_VERSION"),

@@ -6,6 +6,7 @@ mod epochs;
 mod failed_device;
 mod full_disk;
 mod identity;
+mod lease;
 mod locks_against_the_kernel;
 mod malformed;
 mod membership;

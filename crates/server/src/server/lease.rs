@@ -1,0 +1,105 @@
+//! A sharing that is in force for a few seconds in place of the decided one.
+//!
+//! A lease that is not renewed ends by itself, and no start of a server keeps one. So a program that intervenes in the
+//! sharing and is killed leaves nothing behind. Servers tell each other nothing of leases: their holder asks each server.
+
+use super::Server;
+use crate::control::lease::{LeaseTold, LeaseWanted};
+use crate::notices::notice;
+use std::sync::Arc;
+use weir_fairshare::{Nanos, Sharing};
+use weir_wire::name_number;
+
+/// The sharing that was decided, and the lease beside it.
+pub(super) struct Leased {
+    decided: Sharing,
+    lease: Option<Lease>,
+}
+
+struct Lease {
+    wanted: LeaseWanted,
+    until: Nanos,
+}
+
+impl Leased {
+    pub(super) fn new(decided: Sharing) -> Leased {
+        Leased { decided, lease: None }
+    }
+
+    /// The sharing that is in force without a lease.
+    pub(super) fn decided(&self) -> &Sharing {
+        &self.decided
+    }
+
+    /// Takes another decision; answers the one before.
+    pub(super) fn decide(&mut self, sharing: Sharing) -> Sharing {
+        std::mem::replace(&mut self.decided, sharing)
+    }
+}
+
+impl Server {
+    /// Puts a lease into force in place of the present one; a lease of no time ends that one.
+    ///
+    /// # Errors
+    /// The fault of the lease, in a sentence; nothing changes then.
+    pub(super) fn set_lease(&mut self, wanted: LeaseWanted) -> Result<LeaseTold, String> {
+        if wanted.is_end() {
+            self.end_lease("was given back");
+        } else {
+            changed(self.leased.decided(), &wanted)?;
+            let until = self.clock.now() + wanted.length();
+            if self.leased.lease.is_none() {
+                notice!("a lease of the sharing began");
+            }
+            self.leased.lease = Some(Lease { wanted, until });
+            self.share_by_lease();
+        }
+        Ok(self.lease_told())
+    }
+
+    /// The lease for the control API.
+    pub(super) fn lease_told(&mut self) -> LeaseTold {
+        let now = self.clock.now();
+        let lease = self.leased.lease.as_ref();
+        let left = lease.map_or(Nanos::ZERO, |lease| lease.until.saturating_since(now));
+        LeaseTold::new(self.devices.sharing(), lease.map(|lease| &lease.wanted), left)
+    }
+
+    /// Ends a lease that was not renewed.
+    pub(super) fn end_lease_if_due(&mut self) {
+        let now = self.clock.now();
+        if self.leased.lease.as_ref().is_some_and(|lease| now >= lease.until) {
+            self.end_lease("was not renewed");
+        }
+    }
+
+    fn end_lease(&mut self, reason: &str) {
+        if self.leased.lease.take().is_some() {
+            notice!("the lease of the sharing {reason}");
+            self.share_by_lease();
+        }
+    }
+
+    /// Shares by the lease, or by the decided sharing where there is no lease that fits it. A renewal without a change
+    /// leaves the schedulers as they are.
+    pub(super) fn share_by_lease(&mut self) {
+        let decided = self.leased.decided();
+        let lease = self.leased.lease.as_ref();
+        let changed = lease.and_then(|lease| changed(decided, &lease.wanted).ok());
+        let sharing = changed.unwrap_or_else(|| decided.clone());
+        if sharing != *self.devices.sharing() {
+            self.links.visits().set_policy(sharing.policy());
+            self.devices.set_sharing(sharing);
+        }
+    }
+}
+
+/// The decided sharing with the changes of a lease.
+fn changed(decided: &Sharing, wanted: &LeaseWanted) -> Result<Sharing, String> {
+    let sharing = match wanted.policy()? {
+        Some(policy) => decided.with(policy, None).map_err(|error| error.to_string())?,
+        None => decided.clone(),
+    };
+    let entitlements = decided.entitlements().with(&wanted.grants(), name_number)?;
+    sharing.with_entitlements(Arc::new(entitlements)).map_err(|error| error.to_string())
+}

@@ -1,0 +1,88 @@
+//! A lease changes the sharing of one server for some seconds, and leaves nothing behind.
+
+use serde_json::{json, Value};
+use weir_testing::{get, key, put, server_toml, wait_until, Cluster};
+
+/// Longer than the test needs to look at a lease, and shorter than anybody waits.
+const SECONDS: f64 = 2.0;
+
+fn cluster(policy: &str) -> Cluster {
+    let server = server_toml(1, "backend = \"ram\"\ncapacity = \"64MiB\"");
+    Cluster::start(&format!("policy = \"{policy}\"\n{server}"))
+}
+
+/// Sets a lease; answers the status and the document.
+fn set(cluster: &Cluster, lease: &Value) -> (u16, Value) {
+    let answer =
+        put(&cluster.address(0).control, "/v1/lease", &lease.to_string(), Some(&key().control_token()));
+    (answer.status, serde_json::from_str(&answer.body).expect("JSON"))
+}
+
+/// The policy that the decided one and a lease of no change make, which is in force.
+fn in_force(cluster: &Cluster) -> (Value, Value) {
+    let (status, told) = set(cluster, &json!({"seconds": SECONDS, "jobs": []}));
+    assert_eq!(status, 200, "{told}");
+    (told["policy"].clone(), told["scheduler"].clone())
+}
+
+#[test]
+fn a_lease_is_in_force_until_it_is_not_renewed() {
+    let cluster = cluster("fifo");
+    let lease = json!({"policy": "size-fair", "seconds": SECONDS, "jobs": [{"job": "hog", "limit": 0.5}]});
+    for _ in 0..2 {
+        let (status, told) = set(&cluster, &lease);
+        assert_eq!(status, 200, "{told}");
+        assert_eq!((&told["policy"], &told["scheduler"]), (&json!("size-fair"), &json!("virtual-time")));
+        assert_eq!(told["jobs"], lease["jobs"]);
+        let left = told["seconds"].as_f64().expect("a number");
+        assert!(left > 0.0 && left <= SECONDS, "{told}");
+    }
+    assert_eq!(cluster.show(0, "/v1/policy")["policy"], "fifo", "the decided policy stays");
+    wait_until("the lease ends", || cluster.log(0).contains("the lease of the sharing was not renewed"));
+    assert_eq!(in_force(&cluster), (json!("fifo"), json!("fifo")));
+    assert_eq!(
+        cluster.log(0).matches("a lease of the sharing began").count(),
+        2,
+        "a renewal is no new lease"
+    );
+}
+
+#[test]
+fn a_lease_that_is_given_back_ends_at_once_and_a_decision_counts_beneath_it() {
+    let cluster = cluster("fifo");
+    set(&cluster, &json!({"policy": "size-fair", "seconds": 60, "jobs": []}));
+    let decision = r#"{"policy":"user-fair"}"#;
+    let answer = put(&cluster.address(0).control, "/v1/policy", decision, Some(&key().control_token()));
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let (status, told) = set(&cluster, &json!({"seconds": 0, "jobs": []}));
+    assert_eq!((status, &told["policy"], &told["is_leased"]), (200, &json!("user-fair"), &json!(false)));
+}
+
+#[test]
+fn a_lease_is_for_the_site_alone_and_a_wrong_one_changes_nothing() {
+    let cluster = cluster("fifo");
+    let control = cluster.address(0).control;
+    let lease = r#"{"policy":"size-fair","seconds":5,"jobs":[]}"#;
+    for token in [None, Some("0000")] {
+        assert_eq!(put(&control, "/v1/lease", lease, token).status, 401);
+    }
+    assert_eq!(get(&control, "/v1/lease").status, 401);
+    let crowd: Vec<Value> = (0..65).map(|number| json!({"job": number.to_string()})).collect();
+    let job = |job: Value| json!({"policy": "job-fair", "seconds": 5, "jobs": [job]});
+    for (wrong, expected) in [
+        (json!({"seconds": 61, "jobs": []}), "0 to 60 seconds"),
+        (json!({"seconds": -1, "jobs": []}), "0 to 60 seconds"),
+        (json!({"seconds": 5, "jobs": crowd}), "at most 64 jobs"),
+        (json!({"policy": "fastest", "seconds": 5}), "unknown policy"),
+        (json!({"seconds": 5, "jobs": [{"job": "hog", "limit": 0.5}]}), "keeps no reservations and limits"),
+        (job(json!({"job": "hog", "weight": 0})), "weight 0 is not"),
+        (job(json!({"job": "hog", "limit": 2})), "limit 2 is not"),
+        (job(json!({"user": "hog", "limit": 0.5})), "not a lease"),
+        (json!({"jobs": []}), "not a lease"),
+    ] {
+        let (status, told) = set(&cluster, &wrong);
+        assert_eq!(status, 400, "{wrong}: {told}");
+        assert!(told["error"].as_str().expect("a text").contains(expected), "{wrong}: {told}");
+    }
+    assert_eq!(in_force(&cluster), (json!("fifo"), json!("fifo")));
+}

@@ -1,0 +1,215 @@
+"""`weir guard`: protection of jobs that others slow."""
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from weir.cli.errors import CommandError, say, warn
+from weir.cli.output import output_option
+from weir.cli.parameters import Checked, Number, each
+from weir.store import values
+from weir.store.home import Home
+
+_FOLDER = "guard"
+"""Folder of the journal in the store's home."""
+_KINDS = ("share", "weight", "limit")
+"""As `weir.guard.bounds`, which the command line imports when it needs it."""
+_COUNT = click.IntRange(1, 100_000)
+
+
+def _kind(text: str) -> str:
+    if text not in _KINDS:
+        raise ValueError(f"{text!r} is none of {', '.join(_KINDS)}")
+    return text
+
+
+@click.group(invoke_without_command=True)
+@click.option("--slowdown", type=Number(1, min_open=True), default=2.0, show_default=True, help="Slowdown of a victim.")
+@click.option("--windows", type=_COUNT, default=3, show_default=True, help="Slowed windows in a row before an action.")
+@click.option("--calm", type=_COUNT, default=10, show_default=True, help="Windows without a cause before its end.")
+@click.option("--dwell", type=_COUNT, default=10, show_default=True, help="Windows between two changes for a victim.")
+@click.option(
+    "--changes",
+    "changes_per_hour",
+    type=click.IntRange(2, 3600),
+    default=20,
+    show_default=True,
+    help="Most in an hour.",
+)
+@click.option(
+    "--actions",
+    "kinds",
+    type=Checked("actions", each(_kind)),
+    default=",".join(_KINDS),
+    show_default=True,
+    help="Actions that it may take, the first one first.",
+)
+@click.option(
+    "--policy",
+    type=Checked("policy", values.policy),
+    default="size-fair",
+    show_default=True,
+    help="Policy of the action `share`, in place of fifo.",
+)
+@click.option(
+    "--weight-max", type=Number(1, 1000), default=4.0, show_default=True, help="Greatest factor of a victim's weight."
+)
+@click.option(
+    "--limit-min",
+    type=Number(0.001, 1),
+    default=0.1,
+    show_default=True,
+    help="Least limit of a culprit, as a part of each device's time.",
+)
+@click.option(
+    "--model",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Model that predicts slowdowns.  [default: none, the windows tell them]",
+)
+@click.option("--seconds", type=Number(0, min_open=True), help="Time after which it ends.  [default: until ^C]")
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what it would do.")
+@click.pass_context
+def guard(
+    context: click.Context, /, model: Path | None, seconds: float | None, is_dry_run: bool, **bounds: Any
+) -> None:
+    """Protect jobs that others slow, until ^C.
+
+    A job is a victim where it waits for others so long that its slowdown is beyond --slowdown. Its culprit is the job
+    that it waited for most, of those that received more than they are owed. The action `share` puts --policy in place
+    of fifo, `weight` raises the victim's weight, and `limit` limits the culprit. No job gets less than its owed share.
+
+    An action ends when its cause is gone, and at the latest some seconds after the guard ends or dies. The guard needs
+    the site's key. `weir guard log` shows what it did.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    home: Home = context.obj
+    from weir import _core
+    from weir.guard.bounds import Bounds
+    from weir.guard.decisions import Guard
+    from weir.guard.journal import Journal
+    from weir.guard.owing import owed_by
+    from weir.guard.watch import Watch, run
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
+
+    kinds, policy = tuple(dict.fromkeys(bounds.pop("kinds").split(","))), values.policy(bounds.pop("policy"))
+    limits = Bounds(kinds=kinds, policy=policy, **bounds)
+    forecast = None if model is None else _forecast(model)
+    cluster = find_cluster(home)
+    site_key = home.read_site_key() if home.owns(cluster) else None
+    if site_key is None:
+        raise CommandError(
+            f"permission denied: only a user who can read the key of {cluster} may guard it",
+            hint="ask the owner of the store, or set --home to it",
+        )
+    watch = Watch(
+        find=lambda: servers_of(cluster),
+        token=_core.control_token(site_key),
+        guard=Guard(limits, owed_by(home.configuration), is_dry=is_dry_run),
+        journal=Journal(home.root / _FOLDER),
+        tell=lambda line: say(_sentence(line)),
+        warn=warn,
+        forecast=forecast,
+        is_dry_run=is_dry_run,
+    )
+    with _alone(home):
+        run(watch, _end(seconds))
+
+
+@guard.command(name="log")
+@click.option("--last", type=_COUNT, help="Only so many lines.  [default: all]")
+@output_option
+@click.pass_obj
+def log(home: Home, last: int | None, output: str) -> None:
+    """Show what the guard did, why, and what came of it.
+
+    BEFORE and AFTER are the victim's slowdowns, as means over windows.
+    """
+    from datetime import datetime
+
+    from weir.cli.output import Quantity, show
+    from weir.guard.journal import Journal
+
+    lines = Journal(home.root / _FOLDER).lines()
+    lines = lines if last is None else lines[-last:]
+
+    def shown(figure: float | None) -> Quantity:
+        return Quantity("" if figure is None else f"{figure:.2f}")
+
+    rows = [
+        (
+            datetime.fromtimestamp(line["time"]).strftime("%Y-%m-%d %H:%M:%S"),
+            ("would have " if line["is_dry_run"] else "") + line["did"],
+            f"{line['kind']} {_value(line['value'])}",
+            line["victim"],
+            line["culprit"],
+            shown(line["slowdown_before"]),
+            shown(line["slowdown_after"]),
+            line["reason"],
+        )
+        for line in lines
+    ]
+    show(output, lines, ("TIME", "DID", "ACTION", "VICTIM", "CULPRIT", "BEFORE", "AFTER", "REASON"), rows)
+
+
+def _value(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.2f}"
+
+
+def _sentence(line: dict[str, Any]) -> str:
+    after = "" if line["slowdown_after"] is None else f"; its slowdown is {line['slowdown_after']:.1f} since"
+    would = "would have " if line["is_dry_run"] else ""
+    return (
+        f"{would}{line['did']}: {line['kind']} {_value(line['value'])} for {line['victim']} against {line['culprit']}: "
+        f"{line['reason']}{after}"
+    )
+
+
+def _forecast(model: Path) -> Any:
+    """The predictions of a model."""
+    from importlib.util import find_spec
+
+    from weir.distribution import install_command
+
+    for name in ("lightgbm", "msgspec", "numpy"):
+        if find_spec(name) is None:
+            raise CommandError(f"{name} is not installed", hint=install_command("interference"))
+    from weir.guard.forecast import Forecast
+
+    return Forecast(model)
+
+
+def _alone(home: Home) -> Any:
+    """Refuse a second guard of the same store: each would end the lease of the other."""
+    import fcntl
+
+    folder = home.root / _FOLDER
+    folder.mkdir(mode=0o700, exist_ok=True)
+    file = (folder / "lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise CommandError("this store has a guard already", hint="end it first") from None
+    return file
+
+
+def _end(seconds: float | None) -> Callable[[], bool]:
+    """Whether the time is over, or the process was told to end; it undoes everything then."""
+    limit = math.inf if seconds is None else time.monotonic() + seconds
+    told = threading.Event()
+
+    def tell(_number: int, _frame: FrameType | None) -> None:
+        told.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, tell)
+    return lambda: told.is_set() or time.monotonic() >= limit

@@ -1,0 +1,386 @@
+"""The decisions of the guard: a state that takes one window after the other, and says which sharing is to be in force.
+
+Four rules keep it from oscillating. A job must be slowed for several windows in a row, and a cause must be gone for
+several. The cause is the demand of the culprit and not the slowdown of the victim, which the action itself removes. Two
+changes for a victim are some windows apart, and a cause that comes back is held longer. Each action reserves the change
+that undoes it, so the bound on changes in an hour never leaves an action in force.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from weir.guard.bounds import Bounds, Kind
+from weir.guard.observations import ACTIVE, Observation, Owed, Share
+from weir.guard.owing import Owing
+
+_PRESSURE = 0.5
+"""A culprit with less than this part of its earlier demand is no cause any more."""
+_PRESSURE_MIN = 0.1
+"""Least demand of a culprit, as a part of a device's time."""
+_AT_LIMIT = 0.8
+"""A culprit that receives this part of its limit still wants more."""
+_HELPED = 0.95
+"""An action after which the slowdown is more than this part of the earlier one was in vain."""
+_SETTLED = 2
+"""So many windows after a change the first whole window under it has ended. The times for which jobs have requests
+under `fifo` say nothing about those under another policy."""
+_MARGIN = 0.02
+"""A limit lies above the owed share by this part of a device's time, so that no small change of use moves it."""
+_HOLD_MAX = 8
+"""A cause that comes back again and again is held at most so many times longer."""
+_GRAINS = 4
+"""A weight is one of so many between 1 and its bound, so that a small change of use is no change of a weight."""
+_PAIRS_MAX = 4096
+"""Pairs of jobs that are remembered; the oldest is forgotten first."""
+_HOUR_SECONDS = 3600.0
+
+Did = Literal["acted", "relaxed", "undone", "refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One thing that the guard did, for the journal."""
+
+    did: Did
+    kind: Kind
+    victim: str
+    culprit: str
+    reason: str
+    """The reason, in words."""
+    value: float | str
+    """The policy, the weight or the limit."""
+    slowdown_before: float
+    slowdown_after: float | None = None
+    """Mean slowdown since the action; None where nothing was seen yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The sharing that is to be in force: nothing of it is the site's own."""
+
+    policy: str | None = None
+    """Policy in place of the site's."""
+    shares: dict[str, Share] = field(default_factory=dict)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the site's own sharing is to be in force."""
+        return self.policy is None and not self.shares
+
+
+@dataclass
+class _Action:
+    """An action in force."""
+
+    kind: Kind
+    victim: str
+    culprit: str
+    since: int
+    value: float | str
+    pressure: float
+    """Demand of the culprit that is a cause."""
+    before: float
+    """Slowdown of the victim before."""
+    after: "deque[float]"
+
+    @property
+    def mean(self) -> float | None:
+        return sum(self.after) / len(self.after) if self.after else None
+
+    def entry(self, did: Did, reason: str) -> Entry:
+        return Entry(
+            did=did,
+            kind=self.kind,
+            victim=self.victim,
+            culprit=self.culprit,
+            reason=reason,
+            value=self.value,
+            slowdown_before=self.before,
+            slowdown_after=self.mean,
+        )
+
+
+class Guard:
+    """The state of the guard. It does nothing itself."""
+
+    def __init__(self, bounds: Bounds, owed: Owed, *, is_dry: bool = False) -> None:
+        """Begin without any action.
+
+        Args:
+            bounds: Bounds of the site.
+            owed: Divides a device by a policy.
+            is_dry: Whether nothing that it says is done: then no action is judged, and none follows another.
+        """
+        self._bounds = bounds
+        self._owed = owed
+        self._is_dry = is_dry
+        self._actions: dict[str, list[_Action]] = {}
+        self._slowed: dict[str, deque[float]] = {}
+        self._quiet: dict[str, int] = {}
+        self._changed: dict[str, int] = {}
+        self._changes: deque[int] = deque()
+        self._holds: dict[tuple[str, str], int] = {}
+        self._vain: dict[tuple[str, str, Kind], int] = {}
+        self._newest: list[_Action] = []
+        self._altered = 0
+        self._policy: str | None = None
+
+    def decide(self, observation: Observation) -> list[Entry]:
+        """Take a window.
+
+        Args:
+            observation: The window.
+
+        Returns:
+            The things that change now.
+        """
+        policy = self._bounds.policy if observation.policy == "fifo" else observation.policy
+        owing = Owing(policy, observation, self._owed)
+        self._newest = []
+        if observation.policy != self._policy:
+            self._policy, self._altered = observation.policy, observation.window
+        self._forget(observation)
+        self._note(observation)
+        entries = [entry for victim in list(self._actions) for entry in self._review(victim, owing)]
+        for victim in sorted(self._slowed):
+            entries += self._act(victim, owing)
+        return entries + self._relax(owing)
+
+    def wanted(self, policy: str) -> Wanted:
+        """The sharing that is to be in force now.
+
+        Args:
+            policy: Policy that the site has decided.
+
+        Returns:
+            The sharing.
+        """
+        shares: dict[str, Share] = {}
+        for action in self._all():
+            if action.kind == "weight":
+                weight = float(action.value)
+                shares[action.victim] = Share(weight, shares.get(action.victim, Share()).limit)
+            elif action.kind == "limit":
+                shares[action.culprit] = Share(shares.get(action.culprit, Share()).weight, float(action.value))
+        is_needed = policy == "fifo" and bool(self._actions)
+        return Wanted(self._bounds.policy if is_needed else None, shares)
+
+    def refuse(self, reason: str) -> list[Entry]:
+        """Take back the newest actions, which could not be done.
+
+        Args:
+            reason: The reason, in words.
+
+        Returns:
+            The entries.
+        """
+        entries = []
+        for action in self._newest:
+            entries.append(action.entry("refused", reason))
+            self._remember_vain(action)
+            self._remove(action, action.since)
+        self._newest = []
+        return entries
+
+    def end(self) -> list[Entry]:
+        """Undo everything, because the guard ends.
+
+        Returns:
+            The entries.
+        """
+        entries = [action.entry("undone", "the guard ended") for action in self._all()]
+        self._actions.clear()
+        return entries
+
+    def _all(self) -> Iterator[_Action]:
+        return (action for stack in self._actions.values() for action in stack)
+
+    def _note(self, observation: Observation) -> None:
+        """Count the windows in a row in which each job is slowed."""
+        slowed = {}
+        for job in observation.jobs():
+            slowdown = observation.slowdown(job)
+            if slowdown >= self._bounds.slowdown:
+                slowed[job] = self._slowed.get(job, deque(maxlen=self._bounds.windows))
+                slowed[job].append(slowdown)
+        self._slowed = slowed
+
+    def _forget(self, observation: Observation) -> None:
+        """Forget changes of more than an hour ago, and the oldest pairs beyond a number."""
+        hour = int(_HOUR_SECONDS / observation.window_seconds)
+        while self._changes and self._changes[0] <= observation.window - hour:
+            self._changes.popleft()
+        kept = {victim: at for victim, at in self._changed.items() if at > observation.window - hour}
+        self._changed = kept
+        # A job that was not slowed for an hour begins anew.
+        self._holds = {pair: hold for pair, hold in self._holds.items() if pair[0] in kept or pair[0] in self._actions}
+        self._vain = {key: at for key, at in self._vain.items() if at > observation.window - hour}
+        while len(self._holds) > _PAIRS_MAX:
+            del self._holds[next(iter(self._holds))]
+        while len(self._vain) > _PAIRS_MAX:
+            del self._vain[next(iter(self._vain))]
+
+    def _review(self, victim: str, owing: Owing) -> list[Entry]:
+        """Undo the actions for a victim if their cause is gone, and the last one if it did not help."""
+        observation, stack = owing.observation, self._actions[victim]
+        last = stack[-1]
+        is_active = observation.activity(victim) >= ACTIVE
+        if is_active:
+            last.after.append(observation.slowdown(victim))
+        is_cause = is_active and any(self._presses(action, observation) for action in stack)
+        self._quiet[victim] = 0 if is_cause else self._quiet.get(victim, 0) + 1
+        if not self._may_change(victim, observation.window):
+            return []
+        hold = max(self._holds.get((victim, action.culprit), 1) for action in stack)
+        if self._quiet[victim] >= self._bounds.calm * hold:
+            reason = f"{last.culprit} asks for less" if is_active else f"{victim} does nothing"
+            return [self._undo(action, observation.window, reason) for action in reversed(stack)]
+        is_judged = not self._is_dry and is_cause and len(last.after) == last.after.maxlen
+        if is_judged and (last.mean or 0.0) > _HELPED * last.before:
+            self._remember_vain(last)
+            return [self._undo(last, observation.window, "it did not help")]
+        return []
+
+    def _presses(self, action: _Action, observation: Observation) -> bool:
+        """Whether the culprit still asks for so much that it would slow the victim."""
+        if _pressure(observation, action.culprit) >= action.pressure:
+            return True
+        uses = [uses[action.culprit] for uses in observation.uses.values() if action.culprit in uses]
+        received = max((use.received for use in uses), default=0.0)
+        return action.kind == "limit" and received >= _AT_LIMIT * float(action.value)
+
+    def _may_change(self, victim: str, window: int) -> bool:
+        changed = self._changed.get(victim)
+        return changed is None or window - changed >= self._bounds.dwell
+
+    def _act(self, victim: str, owing: Owing) -> list[Entry]:
+        """Take the first kind of action that can help a victim."""
+        observation, seen = owing.observation, self._slowed[victim]
+        stack = self._actions.get(victim, [])
+        reserved = sum(len(each) for each in self._actions.values())
+        is_allowed = len(self._changes) + reserved + 2 <= self._bounds.changes_per_hour
+        if len(seen) < self._bounds.windows or not is_allowed or not self._may_change(victim, observation.window):
+            return []
+        culprit = _culprit(victim, owing)
+        if culprit is None or (self._is_dry and stack):
+            return []
+        for kind in self._bounds.kinds:
+            if any(action.kind == kind for action in stack) or (victim, culprit, kind) in self._vain:
+                continue
+            value = self._value(kind, victim, culprit, owing)
+            if value is not None:
+                action = self._begin(kind, (victim, culprit), value, owing)
+                waits = observation.waits(victim).get(culprit, 0.0)
+                reason = (
+                    f"{victim} was slowed {action.before:.1f} times for {len(seen)} windows, and waited for {culprit} "
+                    f"{waits:.0%} of the last one; {culprit} received more than its owed share"
+                )
+                return [action.entry("acted", reason)]
+        return []
+
+    def _begin(self, kind: Kind, pair: tuple[str, str], value: float | str, owing: Owing) -> _Action:
+        victim, culprit = pair
+        window, seen = owing.observation.window, self._slowed[victim]
+        pressure = max(_PRESSURE * _pressure(owing.observation, culprit), _PRESSURE_MIN)
+        after: deque[float] = deque(maxlen=self._bounds.dwell)
+        action = _Action(kind, victim, culprit, window, value, pressure, sum(seen) / len(seen), after)
+        if victim not in self._actions and pair in self._holds:
+            self._holds[pair] = min(2 * self._holds[pair], _HOLD_MAX)
+        self._holds.setdefault(pair, 1)
+        self._actions.setdefault(victim, []).append(action)
+        self._newest.append(action)
+        self._quiet[victim] = 0
+        self._count(victim, window)
+        del self._slowed[victim]
+        return action
+
+    def _value(self, kind: Kind, victim: str, culprit: str, owing: Owing) -> float | str | None:
+        """The policy, weight or limit of an action; None where the action cannot help."""
+        policy = owing.observation.policy
+        wanted = self.wanted(policy)
+        owes = policy != "fifo" or wanted.policy is not None
+        if kind == "share":
+            return None if owes else self._bounds.policy
+        if not owes or owing.observation.window - self._altered < _SETTLED:
+            return None
+        if kind == "weight":
+            return self._weight(victim, wanted, owing)
+        limit = max(self._bounds.limit_min, owing.of(culprit) + _MARGIN)
+        is_felt = any(uses[culprit].received > limit for uses in owing.observation.uses.values() if culprit in uses)
+        return limit if is_felt and limit < 1 else None
+
+    def _weight(self, victim: str, wanted: Wanted, owing: Owing) -> float | None:
+        """The greatest weight of a victim with which all jobs keep what they are owed."""
+        for grain in range(_GRAINS, 0, -1):
+            weight: float = self._bounds.weight_max ** (grain / _GRAINS)
+            share = Share(weight, wanted.shares.get(victim, Share()).limit)
+            if owing.is_kept({**wanted.shares, victim: share}):
+                return weight
+        return None
+
+    def _relax(self, owing: Owing) -> list[Entry]:
+        """Relax the newest actions until each job keeps what it is owed. This waits for nothing."""
+        entries = []
+        window = owing.observation.window
+        for action in list(self._all()):
+            floor = owing.of(action.culprit)
+            if action.kind == "limit" and float(action.value) < floor:
+                action.value = min(floor + _MARGIN, 1.0)
+                entries.append(self._relaxed(action, window, is_gone=action.value >= 1, to=action.culprit))
+        for action in reversed(list(self._all())):
+            if action.kind == "weight" and not owing.is_kept(self.wanted(owing.observation.policy).shares):
+                weight = self._weight_below(action, owing)
+                action.value = weight
+                if weight <= 1:
+                    self._remember_vain(action)
+                entries.append(self._relaxed(action, window, is_gone=weight <= 1, to="others"))
+        return entries
+
+    def _weight_below(self, action: _Action, owing: Owing) -> float:
+        others = self.wanted(owing.observation.policy)
+        weight = self._weight(action.victim, others, owing)
+        return 1.0 if weight is None else min(weight, float(action.value))
+
+    def _relaxed(self, action: _Action, window: int, *, is_gone: bool, to: str) -> Entry:
+        self._altered = window
+        reason = f"{to} would be below the owed share"
+        return self._undo(action, window, reason) if is_gone else action.entry("relaxed", reason)
+
+    def _undo(self, action: _Action, window: int, reason: str) -> Entry:
+        self._remove(action, window)
+        return action.entry("undone", reason)
+
+    def _remove(self, action: _Action, window: int) -> None:
+        stack = self._actions[action.victim]
+        stack.remove(action)
+        if not stack:
+            del self._actions[action.victim]
+            self._quiet.pop(action.victim, None)
+        self._count(action.victim, window)
+
+    def _remember_vain(self, action: _Action) -> None:
+        self._vain[(action.victim, action.culprit, action.kind)] = action.since
+
+    def _count(self, victim: str, window: int) -> None:
+        self._altered = window
+        self._changes.append(window)
+        self._changed[victim] = window
+
+
+def _pressure(observation: Observation, job: str) -> float:
+    """The demand of a job on the device on which it is greatest: time received and waited for."""
+    uses = [uses[job] for uses in observation.uses.values() if job in uses]
+    return max((use.received + use.waited for use in uses), default=0.0)
+
+
+def _culprit(victim: str, owing: Owing) -> str | None:
+    """The job that a victim waited for most among those that received more than they are owed."""
+    observation = owing.observation
+    for job in observation.waits(victim):
+        devices = observation.shared_devices(victim, job)
+        # A job that has more than its own share waits because it asks for still more.
+        if job != victim and owing.is_beyond(job, devices) and not owing.is_beyond(victim, devices):
+            return job
+    return None

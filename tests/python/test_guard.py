@@ -1,0 +1,203 @@
+"""The guard on a real store: a hog and a victim under `fifo`, and nothing left when it ends or dies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import weir.store
+import windows as synthetic
+from hogged import configuration, hog_at_work, victim_at_work
+from waits import wait_until
+from weir.guard import journal, watch
+from weir.guard.decisions import Entry
+from weir.guard.errors import GuardError
+from weir.guard.forecast import Forecast
+from weir.interference import predictor
+from weir.store.answers import WaitedFor
+from weir.store.observations import ObservedJob, Window
+
+MIN_QUIET = 10
+"""Windows that a job needs before it is compared with its own."""
+QUICK = ("--windows", "2", "--calm", "3", "--dwell", "3")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[weir.store.Store]:
+    """A store under `fifo`."""
+    file = tmp_path / "cluster.toml"
+    file.write_text(configuration("fifo"))
+    with weir.store.up(file, home=tmp_path / "home", mount=False) as store:
+        yield store
+        if store.home.exists():
+            store.down(discard=True)
+
+
+def command(store: weir.store.Store, *arguments: str) -> list[str]:
+    """The command line of the guard of a store."""
+    return [sys.executable, "-m", "weir.cli", "--home", str(store.home), "guard", *arguments]
+
+
+@contextmanager
+def guarding(store: weir.store.Store, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a guard, which writes its words into `guard.err` beside the home."""
+    with said(store).open("w") as words:
+        process = subprocess.Popen(command(store, *QUICK, *arguments), stderr=words)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def said(store: weir.store.Store) -> Path:
+    """The file of a guard's words."""
+    return store.home.parent / "guard.err"
+
+
+def log(store: weir.store.Store) -> list[dict[str, Any]]:
+    """The journal, as the command shows it."""
+    shown = subprocess.run(command(store, "log", "--output", "json"), capture_output=True, text=True, check=True)
+    found: list[dict[str, Any]] = json.loads(shown.stdout)
+    return found
+
+
+def is_leased(store: weir.store.Store) -> bool:
+    """Whether a server has a lease."""
+    return any(server.lease(store.token()).is_leased for server in store.servers)
+
+
+def test_a_victim_is_protected_from_a_hog_and_all_is_undone_when_the_hog_has_gone(store: weir.store.Store) -> None:
+    with guarding(store, "--actions", "share,limit") as guard, victim_at_work(store):
+        with hog_at_work(store):
+            wait_until("the guard acts", lambda: is_leased(store))
+            lease = store.servers[0].lease(store.token())
+            assert lease.policy == "size-fair"
+            second = subprocess.run(command(store), capture_output=True, text=True, check=False)
+            assert second.returncode == 1
+            assert "has a guard already" in second.stderr
+            wait_until("it goes on to a limit", lambda: any(line["kind"] == "limit" for line in log(store)))
+        wait_until("the guard undoes it", lambda: not is_leased(store))
+        guard.send_signal(signal.SIGTERM)
+        assert guard.wait() == 0
+    acted, *_ = lines = log(store)
+    assert (acted["did"], acted["kind"], acted["victim"], acted["culprit"]) == ("acted", "share", "victim", "hog")
+    assert acted["slowdown_before"] > 2
+    undone = {line["kind"]: line for line in lines if line["did"] == "undone"}
+    assert undone["share"]["slowdown_after"] < acted["slowdown_before"]
+    assert store.servers[0].sharing().policy == "fifo"
+
+
+def test_a_guard_that_is_killed_leaves_nothing_and_one_that_ends_at_once(store: weir.store.Store) -> None:
+    with victim_at_work(store), hog_at_work(store):
+        with guarding(store) as guard:
+            wait_until("the guard acts", lambda: is_leased(store))
+            os.kill(guard.pid, signal.SIGKILL)
+            guard.wait()
+            wait_until("its lease ends", lambda: not is_leased(store))
+        with guarding(store) as guard:
+            wait_until("the next guard acts", lambda: is_leased(store))
+            guard.send_signal(signal.SIGINT)
+            assert guard.wait() == 0
+            assert not is_leased(store)
+    assert log(store)[-1]["reason"] == "the guard ended"
+
+
+def test_a_dry_run_does_nothing_and_says_so(store: weir.store.Store) -> None:
+    with victim_at_work(store), hog_at_work(store), guarding(store, "--dry-run") as guard:
+        wait_until("it would act", lambda: bool(log(store)))
+        assert not is_leased(store)
+        guard.send_signal(signal.SIGTERM)
+        assert guard.wait() == 0
+    assert "would have acted: share size-fair for victim against hog" in said(store).read_text()
+    assert all(line["is_dry_run"] for line in log(store))
+
+
+def test_a_model_sees_a_hog_in_the_windows_of_a_job_it_was_not_trained_on(
+    store: weir.store.Store, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.json"
+    predictor.save(predictor.train(synthetic.made(1)), model)
+
+    def known() -> list[int]:
+        return [each.number for each in store.servers[0].windows(0, store.token()).windows if each.jobs]
+
+    with victim_at_work(store):
+        wait_until("the job has quiet windows", lambda: len(known()) >= 2 * MIN_QUIET)
+        with hog_at_work(store):
+            last = known()[-1]
+            wait_until("windows with the hog", lambda: known()[-1] >= last + 4)
+    forecast = Forecast(model)
+    windows = store.servers[0].windows(0, store.token()).windows
+    predicted = {each.number: forecast.predict(each.number, [each]) for each in windows if each.number <= last + 4}
+    assert max(predicted[last + ahead].get("victim", 1.0) for ahead in (2, 3, 4)) == 2.0
+    assert not forecast.predict(windows[-1].number + 1, []), "no job, no prediction"
+
+
+def test_only_the_holder_of_the_key_guards_a_store(store: weir.store.Store, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir(mode=0o700)
+    other_home = {"WEIR_HOME": str(tmp_path / "other"), "WEIR_CLUSTER": str(store.home / "cluster.json")}
+    environment = {**os.environ, **other_home}
+    other = [sys.executable, "-m", "weir.cli", "guard"]
+    refused = subprocess.run(other, env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "permission denied: only a user who can read the key" in refused.stderr
+
+
+def entry(number: int) -> Entry:
+    """Some entry."""
+    return Entry(did="acted", kind="limit", victim="v", culprit="c", reason=str(number), value=0.5, slowdown_before=3.0)
+
+
+def test_the_journal_is_bounded_and_a_line_that_was_cut_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "BYTES_MAX", 2000)
+    kept = journal.Journal(tmp_path / "guard")
+    assert kept.lines() == []
+    for number in range(100):
+        kept.add([entry(number)], number, is_dry_run=False)
+    lines = kept.lines()
+    assert 10 <= len(lines) < 40
+    assert [line["window"] for line in lines] == list(range(100 - len(lines), 100)), "the oldest have gone"
+    files = sorted((tmp_path / "guard").iterdir())
+    assert len(files) == 2
+    assert all(file.stat().st_size < 3000 for file in files)
+    with files[1].open("a") as file:
+        file.write('{"time": 3, "did"')
+    assert kept.lines() == lines
+    files[1].write_bytes(b"\xff")
+    with pytest.raises(GuardError, match="cannot read"):
+        kept.lines()
+
+
+def test_uses_are_parts_of_a_window_and_jobs_of_one_name_have_one_share() -> None:
+    counts = {"reads": 0, "writes": 0, "read_bytes": 0, "written_bytes": 0, "stats": 0, "opens": 0, "closes": 0}
+    counts |= {"lists": 0, "makes": 0, "removes": 0, "renames": 0, "changes": 0}
+
+    def line(job: str, user: str, received: float, waited: dict[str, float]) -> ObservedJob:
+        waits = tuple(WaitedFor(other, "ada", seconds) for other, seconds in waited.items())
+        return ObservedJob(
+            job=job,
+            user=user,
+            uid=7,
+            device="0.0",
+            request_seconds=0.0,
+            device_seconds=received,
+            waited_for=waits,
+            waited_for_others_seconds=0.1,
+            **counts,
+        )
+
+    jobs = (line("a", "ada", 0.5, {"a": 0.2, "b": 0.4}), line("a", "bob", 0.3, {"b": 0.2}))
+    uses = watch.uses_of([Window(7, (), jobs, 0)], 2.0)
+    (use,) = uses["0.0"].values()
+    assert (use.received, use.waited_for_others) == pytest.approx((0.4, 0.1))
+    assert use.waited_for == pytest.approx({"b": 0.3})
+    assert use.waited == pytest.approx(0.4)
