@@ -11,6 +11,7 @@ import click
 from weir.cli.errors import CommandError
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
+from weir.cli.slowdowns import matrix
 from weir.cli.windows import collect, record
 from weir.distribution import install_command
 
@@ -175,4 +176,5 @@ def _needed() -> None:
 
 
 interference.add_command(collect)
+interference.add_command(matrix)
 interference.add_command(record)
