@@ -11,6 +11,7 @@ from weir.interference import heat_map, planner_factors, slowdowns
 from weir.interference.errors import InterferenceError
 from weir.provisioning import classes, interference_factors
 from weir.provisioning.interference_factors import Neighbour
+from weir.provisioning.pairwise import shape
 from weir.provisioning.pairwise.shape import Shape
 
 TASKS = ("mdtest-easy-write", "ior-hard-write")
@@ -85,13 +86,13 @@ def test_the_planner_takes_its_factors_from_a_matrix(tmp_path: Path) -> None:
     assert {(each.one, each.other) for each in table.factors} == {(one, other) for one in names for other in names}
     # The planner adds the excesses of three neighbours up, and comes to the slowdown that was measured.
     shapes = {"writer": Shape(0.0, 0.0, 0.0, 0.1, 0.1), "creator": Shape(0.5, 1.0, 0.0, 1.0, 4.0)}
-    assert {name: planner_factors.nearest_task(shape, TASKS) for name, shape in shapes.items()} == {
+    assert {name: planner_factors.nearest_task(mix, TASKS) for name, mix in shapes.items()} == {
         "writer": "ior-hard-write",
         "creator": "mdtest-easy-write",
     }
     expected = {"ior-hard-write": 7.0, "mdtest-easy-write": 4.0}
     for each in classes.built_in().classes:
-        task = planner_factors.nearest_task(planner_factors.of(each.centre), TASKS)
+        task = planner_factors.nearest_task(shape.of(each.centre), TASKS)
         job = Neighbour(behaviour_class=each.name)
         assert interference_factors.slowdown(job, [job] * 3, table) == pytest.approx(expected[task], abs=0.01)
     fair = planner_factors.table(made(), "size-fair", classes.built_in().classes, "here")

@@ -15,7 +15,7 @@ import pytest
 import weir.store
 from waits import PATIENCE_SECONDS
 from weir import _core
-from weir.interference import collection, labels, plan, windows
+from weir.interference import agreement, collection, labels, plan, windows
 from weir.interference.collector import Collector, JobWindow, Parts, joined
 from weir.interference.errors import InterferenceError
 from weir.interference.labels import Operation
@@ -184,6 +184,17 @@ def test_the_time_alone_is_the_median_of_several_runs() -> None:
     assert labels.agreement({1: 2.5, 2: 1.0}, {1: 2.1, 2: 3.0, 3: 1.0}) == 0.5
 
 
+def test_labels_are_compared_with_truths_by_class_and_by_ratio() -> None:
+    found = agreement.compare([(1.1, 1.0), (2.2, 2.0), (2.2, 1.9), (4.4, 6.0), (11.0, 10.0)])
+    assert found is not None
+    assert found.confusion == ((1, 0, 0), (1, 1, 1), (0, 0, 1)) and found.same_class() == 3 / 5
+    assert found.median_ratio == pytest.approx(1.1) and 0.9 < (found.correlation or 0) < 1
+    same = agreement.compare([(1.0, 1.0)] * 3)
+    assert same is not None and same.correlation is None and agreement.compare([]) is None
+    assert agreement.quiet_part([0.94, 0.95, 1.0, 1.05, 1.06]) == pytest.approx(3 / 5)
+    assert agreement.described(None, []) == [] and agreement.quiet_part([]) is None
+
+
 def test_a_record_that_is_none_is_refused(tmp_path: Path) -> None:
     for text in ("write,a@0,1\n", "write,a@0,1,nan\n", "write,a@0,-1,2\n", "write,a@0,x,2\n", "\x00"):
         (tmp_path / "operations.csv").write_text(text)
@@ -235,6 +246,9 @@ def test_a_plan_becomes_a_labelled_data_set_and_goes_on_where_it_stopped(tmp_pat
         f"{sum(run.windows for run in runs if not run.is_reference)} labelled windows"
         in (folder / "README.md").read_text()
     )
+    found, quiet = collection.quality(runs, folder)
+    assert found is not None and len(quiet) == {run.name: run for run in runs}["writer.quiet.0"].windows
+    assert f"same class in {100 * found.same_class():.1f} % of {found.windows}" in (folder / "README.md").read_text()
     (folder / "runs/copy.quiet.0/done.json").unlink()
     again = collection.collect(loaded, folder, told.append)
     assert told[len(runs) :] == ["copy.quiet.0: 0 instances of nothing"]

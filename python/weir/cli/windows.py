@@ -83,9 +83,12 @@ def collect(plan: Path, target: Path, policy: str | None, output: str) -> None:
     from weir.cli.output import Quantity, show
     from weir.interference import collection
     from weir.interference import plan as plans
+    from weir.interference.agreement import described
 
     loaded = plans.read(plan)
     runs = collection.collect(loaded if policy is None else plans.under(loaded, policy), target, say)
+    for line in described(*collection.quality(runs, target)):
+        say(line)
 
     def shown(figure: float | None) -> Quantity:
         return Quantity("" if figure is None else f"{figure:.2f}")

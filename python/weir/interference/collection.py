@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weir.interference import labels as labelling
+from weir.interference.agreement import Agreement, compare, described, read_pairs
 from weir.interference.collector import Collector, JobWindow, joined
 from weir.interference.errors import InterferenceError
 from weir.interference.plan import Case, Loaded, Program, cases, references
@@ -87,8 +88,31 @@ def collect(loaded: Loaded, folder: Path, tell: Callable[[str], None]) -> list[R
     for is_reference in (True, False):
         _carry_out_all(loaded, [case for case in every if case.is_reference == is_reference], folder, tell)
     runs = [_read_run(_done(folder, case)) for case in every]
-    (folder / "README.md").write_text(_card(loaded, runs))
+    (folder / "README.md").write_text(_card(loaded, runs, folder))
     return runs
+
+
+def quality(runs: Sequence[Run], folder: Path) -> tuple[Agreement | None, list[float]]:
+    """Compare the labels of a data set with the truth of the store.
+
+    Args:
+        runs: The runs.
+        folder: Folder of the data set.
+
+    Returns:
+        The agreement over all windows that have a label by their operations, and the labels of the quiet repeats.
+    """
+    pairs: list[tuple[float, float]] = []
+    quiet: list[float] = []
+    for run in runs:
+        if run.is_reference or run.labelled_by != "operations":
+            continue
+        for label, truth in read_pairs(folder / "runs" / run.name / "labels.csv"):
+            if not run.interferer:
+                quiet.append(label)
+            if truth is not None:
+                pairs.append((label, truth))
+    return compare(pairs), quiet
 
 
 def _done(folder: Path, case: Case) -> Path:
@@ -368,7 +392,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _card(loaded: Loaded, runs: Sequence[Run]) -> str:
+def _card(loaded: Loaded, runs: Sequence[Run], folder: Path) -> str:
     """The description of a data set."""
     labelled = [run for run in runs if not run.is_reference]
     windows, dropped = sum(run.windows for run in labelled), sum(run.dropped for run in labelled)
@@ -382,6 +406,8 @@ def _card(loaded: Loaded, runs: Sequence[Run]) -> str:
         "`runs/` has the times of each target's operations, and `labels.csv`: the label, the truth of the",
         "store (device time received and waited for others, over that received), and the jobs waited for. A label by",
         "`store` is that truth, for a command without times of operations.",
+        "",
+        *described(*quality(runs, folder)),
         "",
         "| run | windows | dropped | label | truth | same class at 2 | label by | losses |",
         f"|{8 * '---|'}",
