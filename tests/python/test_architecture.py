@@ -64,7 +64,7 @@ PACKAGES = {
     "staging": {"distribution", "errors"},
     "planner": {"provisioning", "deployment", "store", "tracing", "distribution", "errors"},
     "provisioning": {"simulation", "experiments", "placement", "tracing", "deployment", "staging", "store", "errors"},
-    "interference": {"store", "errors"},
+    "interference": {"provisioning", "store", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},

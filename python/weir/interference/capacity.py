@@ -17,6 +17,7 @@ WINDOWS_MIN = 10
 """A job with fewer windows has no quiet behaviour to compare with."""
 _SECTOR_BYTES = 512
 _TINY = 1e-9
+_DIGITS = 6
 _LEAST_PART = 1e-4
 """The least part of the greatest time that differs from none."""
 
@@ -131,7 +132,8 @@ def _above_quiet(windows: Windows, values: Floats, mixes: Floats) -> tuple[Float
             continue
         of_all[own] = values[own] - np.quantile(values[own], QUIET)
         mix = mixes[own]
-        scaled = (mix - mix.mean(0)) / np.maximum(mix.std(0), _TINY)
+        # Windows of equal work differ by rounding alone, which must not decide which of them are neighbours.
+        scaled = np.round((mix - mix.mean(0)) / np.maximum(mix.std(0), _TINY), _DIGITS)
         _, nearest = KDTree(scaled).query(scaled, k=min(NEIGHBOURS, len(own)))
         of_like[own] = values[own] - np.quantile(values[own][nearest], QUIET, axis=1)
     return of_all, of_like
