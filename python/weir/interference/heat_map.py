@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _COLUMNS_MAX = 2
 _CELL_INCHES = 0.62
 _MARGIN_INCHES = 2.3
+_TICKS = (1, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
 _DARK_PART = 0.55
 """Part of the scale from which the words of a cell are light."""
 
@@ -42,7 +43,10 @@ def draw(matrix: Matrix, path: Path) -> None:
     for place in list(grid.flat)[len(matrix.policies) :]:
         place.set_axis_off()
     if image is not None:
-        figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.6, label="slowdown")
+        ticks = [tick for tick in _TICKS if tick <= max(most, 2.0)]
+        bar = figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.6, label="slowdown", ticks=ticks)
+        bar.minorticks_off()
+        bar.set_ticklabels([f"{tick:g}" for tick in ticks])
     figure.savefig(path, dpi=110)
 
 
