@@ -153,10 +153,10 @@ def machine() -> str:
     return f"{os.cpu_count()} cores of {model}, Linux {platform.release()}"
 
 
-def finish(name: str, figures: dict[str, float]) -> None:
-    """Writes the figures to `benchmarks/out/NAME.json` and prints them as the last line."""
+def finish(name: str, figures: Mapping[str, float | None]) -> None:
+    """Writes the figures to `benchmarks/out/NAME.json` and prints them as the last line; None was not measured."""
     OUT.mkdir(exist_ok=True)
-    rounded = {key: float(f"{value:.4g}") for key, value in figures.items()}
+    rounded = {key: None if value is None else float(f"{value:.4g}") for key, value in figures.items()}
     text = json.dumps({**rounded, "machine": machine()})
     (OUT / f"{name}.json").write_text(text + "\n")
     print(text)

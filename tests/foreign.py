@@ -362,8 +362,9 @@ def _tables(folder: Path) -> None:
 
 
 def _windows(folder: Path) -> None:
-    from weir.interference import labels, plan, predictor, quanterference, windows
+    from weir.interference import labels, plan, planner_factors, predictor, quanterference, slowdowns, windows
     from weir.interference.errors import InterferenceError
+    from weir.provisioning import classes
 
     with refused(InterferenceError):
         windows.read([folder / "windows.parquet"])
@@ -375,6 +376,9 @@ def _windows(folder: Path) -> None:
         quanterference.read_windows([folder / "enzo_2_time_data.json"])
     with refused(InterferenceError):
         predictor.load(folder / "model.json")
+    with refused(InterferenceError):
+        matrix = slowdowns.read(folder / "matrix.json")
+        planner_factors.table(matrix, "fifo", classes.built_in().classes, "here")
 
 
 def _schema(folder: Path) -> None:

@@ -71,6 +71,7 @@ ANY_TEXT = {
         *("weir interference record --to", "weir interference collect PLAN", "weir interference collect --to"),
         "weir guard --model",
         *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
+        *("weir interference matrix --to", "weir plan factors --matrix"),
         *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
         "weir plan factors --into",
         *("weir plan similar --classes-table", "weir classes build LOGS", "weir classes build --to"),
@@ -167,6 +168,7 @@ OTHERS = {
     **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "config", "schema", "explain")},
     "weir interference record": ["--to", "/x"],
     "weir interference collect": ["/x", "--to", "/y"],
+    "weir interference matrix": ["--to", "/x"],
 }
 """Values of the parameters that a command requires."""
 

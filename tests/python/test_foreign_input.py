@@ -61,6 +61,11 @@ name = "hog"
 command = ["sh", "-c", "true"]
 instances = [1, 2]
 """
+MATRIX = """\
+{"version":1,"tasks":["amrex"],"instances":3,"seconds":4.0,"store":"version = 1","policies":[
+{"policy":"fifo","quiet":{"amrex":1.0},"cells":[
+{"task":"amrex","interferer":"amrex","slowdown":2.5,"runs":[2.0,3.0]}]}]}
+"""
 TOML = """\
 version = 1
 policy = "size-fair"
@@ -356,6 +361,7 @@ def windows(folder: Path) -> None:
     write(made.take(numpy.arange(6)), folder / "windows.parquet")
     predictor.save(predictor.train(made), folder / "model.json")
     (folder / "plan.toml").write_text(COLLECTION)
+    (folder / "matrix.json").write_text(MATRIX)
     (folder / "operations.csv").write_text("write,file@0,1795534244.1,0.01\n" * 8)
     (folder / "enzo_2_time_data.json").write_text(json.dumps(synthetic.of_the_authors(1)))
 
@@ -472,6 +478,7 @@ COMMANDS = {
     "plan emit into": OWN,
     "plan factors into": OWN,
     "plan factors path": OWN,
+    "plan factors matrix_file": "windows",
     "plan similar job_file": "job",
     "job ornament jobspec": "job",
     "job ornament deployment_file": "deployment",
@@ -510,6 +517,8 @@ COMMANDS = {
     "interference train target": OWN,
     "interference collect plan": "windows",
     "interference collect target": OWN,
+    "interference matrix store": "configuration",
+    "interference matrix target": OWN,
     "interference record target": OWN,
     "interference predict model": "windows",
     "interference predict data": "windows",

@@ -15,7 +15,7 @@ import windows as synthetic
 from click.testing import CliRunner
 from weir import cli
 from weir.cli.interference import ESTIMATORS
-from weir.interference import features, predictor, quanterference
+from weir.interference import capacity, features, predictor, quanterference
 from weir.interference import windows as files
 from weir.interference.errors import InterferenceError
 from weir.interference.estimators import estimators, prepare
@@ -23,6 +23,8 @@ from weir.interference.evaluation import BASELINES, classes_of, evaluate
 from weir.interference.network import KernelNetwork
 from weir.interference.splits import SPLITS
 from weir.interference.windows import SERVER, STATISTICS, Windows
+
+REAL = Path(__file__).parents[1] / "data/interference/windows.parquet"
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +157,39 @@ def test_relative_features_are_the_same_on_a_machine_of_another_speed(windows: W
         assert np.allclose(values, other[name]), name
     few = features.relative(windows.take(np.arange(features.WINDOWS_MIN - 1)))
     assert all(np.isnan(values).all() for values in few.values())
+
+
+def test_ratios_are_the_same_on_a_machine_of_another_speed_and_in_any_order_of_servers() -> None:
+    real = files.read([REAL])
+    times = np.array([name.endswith("milliseconds") for name in SERVER for _ in STATISTICS])
+    order = np.random.default_rng(0).permutation(real.present.shape[1])
+    other = replace(
+        real,
+        io_seconds=real.io_seconds / 7,
+        present=real.present[:, order],
+        is_metadata=real.is_metadata[:, order],
+        client=real.client[:, order],
+        server=np.where(times, real.server / 7, real.server)[:, order],
+    )
+    turned = capacity.ratios(other)
+    for name, values in capacity.ratios(real).items():
+        assert np.allclose(values, turned[name], atol=1e-6), name
+    few = capacity.ratios(real.take(np.arange(capacity.WINDOWS_MIN - 1)))
+    assert np.isnan(few["response_above_quiet"]).all() and np.isfinite(few["response_over_demand"]).all()
+
+
+def test_ratios_transfer_to_an_unseen_program_on_windows_of_a_real_store() -> None:
+    real = files.read([REAL])
+    data, classes = prepare(real), classes_of(real, (2.0,))
+    makers = estimators((2.0,))
+    guessed = {name: np.full(len(real), -1) for name in ("last window", "ratio trees")}
+    for training, test in SPLITS["other workloads"](real):
+        for name, guesses in guessed.items():
+            estimator = makers[name]()
+            estimator.fit(data.take(training), classes[training], 2)
+            guesses[test] = estimator.probabilities(data.take(test)).argmax(1)
+    right = {name: float((guesses == classes).mean()) for name, guesses in guessed.items()}
+    assert right["ratio trees"] > 0.95 and right["ratio trees"] > right["last window"], right
 
 
 def test_splits_keep_their_windows_apart(windows: Windows) -> None:

@@ -15,7 +15,7 @@ import pytest
 import weir.store
 from waits import PATIENCE_SECONDS
 from weir import _core
-from weir.interference import collection, labels, plan, windows
+from weir.interference import agreement, collection, labels, plan, windows
 from weir.interference.collector import Collector, JobWindow, Parts, joined
 from weir.interference.errors import InterferenceError
 from weir.interference.labels import Operation
@@ -156,18 +156,43 @@ def operations(*times: float, begin: float = 10.0) -> list[Operation]:
     return [Operation("write", "file@0", begin + number, seconds) for number, seconds in enumerate(times)]
 
 
-def test_a_label_is_the_mean_of_ratios_of_the_same_operations() -> None:
+def test_a_label_is_the_mean_of_ratios_of_the_same_operations_by_their_times_alone() -> None:
     alone = operations(0.1, 0.2, 0.1)
-    found = labels.label(alone, operations(0.2, 0.6, 0.1, 0.7), 2.0)
+    found = labels.label([alone], operations(0.2, 0.6, 0.1, 0.7), 2.0)
     # Windows 5 and 6 have two operations each; the fourth operation has no match.
     assert [(each.window, each.operations) for each in found.labels] == [(5, 2), (6, 1)]
-    assert [each.slowdown for each in found.labels] == pytest.approx([2.5, 1.0])
+    assert [each.slowdown for each in found.labels] == pytest.approx([0.8 / 0.3, 1.0])
+    assert found.slowdown == pytest.approx(0.9 / 0.4)
     assert (found.unmatched_windows, found.unmatched_operations) == (0, 1)
     other = [Operation("read", "file@0", 20.0, 0.1)]
-    assert labels.label(alone, other, 2.0) == labels.Labels((), 1, 1)
-    short = labels.label(operations(1e-5), operations(1e-4), 1.0)
+    assert labels.label([alone], other, 2.0) == labels.Labels((), 1, 1, None)
+    short = labels.label([operations(1e-5)], operations(1e-4), 1.0)
     assert not short.labels and short.unmatched_operations == 1
+
+
+def test_one_short_operation_that_a_processor_delayed_does_not_make_a_label() -> None:
+    # A close of 60 us that took 4 ms once counted as much as each of 20 writes, and labelled a quiet window 4.
+    alone = [Operation("write", f"file@{number}", 10.0 + number / 50, 0.012) for number in range(20)]
+    closed = [Operation("close", "file@0", 10.5, seconds) for seconds in (6e-5, 4e-3)]
+    (label,) = labels.label([[*alone, closed[0]]], [*alone, closed[1]], 1.0).labels
+    assert label.slowdown == pytest.approx(1.0, abs=0.02)
+
+
+def test_the_time_alone_is_the_median_of_several_runs() -> None:
+    runs = [operations(0.1, 0.2), operations(0.1, 0.9), operations(0.8, 0.2)]
+    assert labels.label(runs, operations(0.2, 0.4), 10.0).slowdown == pytest.approx(2.0)
     assert labels.agreement({1: 2.5, 2: 1.0}, {1: 2.1, 2: 3.0, 3: 1.0}) == 0.5
+
+
+def test_labels_are_compared_with_truths_by_class_and_by_ratio() -> None:
+    found = agreement.compare([(1.1, 1.0), (2.2, 2.0), (2.2, 1.9), (4.4, 6.0), (11.0, 10.0)])
+    assert found is not None
+    assert found.confusion == ((1, 0, 0), (1, 1, 1), (0, 0, 1)) and found.same_class() == 3 / 5
+    assert found.median_ratio == pytest.approx(1.1) and 0.9 < (found.correlation or 0) < 1
+    same = agreement.compare([(1.0, 1.0)] * 3)
+    assert same is not None and same.correlation is None and agreement.compare([]) is None
+    assert agreement.quiet_part([0.94, 0.95, 1.0, 1.05, 1.06]) == pytest.approx(3 / 5)
+    assert agreement.described(None, []) == [] and agreement.quiet_part([]) is None
 
 
 def test_a_record_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -180,10 +205,13 @@ def test_a_record_that_is_none_is_refused(tmp_path: Path) -> None:
 PLAN = """\
 version = 1
 store = "store.toml"
+references = 2
+parallel = 2
 [[target]]
 name = "writer"
 kernel = "amrex"
 rounds = 4
+seconds = 60.0
 [[target]]
 name = "copy"
 command = ["sh", "-c", "dd if=/dev/zero of={folder}/file bs=64k count=64 status=none"]
@@ -201,7 +229,9 @@ def test_a_plan_becomes_a_labelled_data_set_and_goes_on_where_it_stopped(tmp_pat
     told: list[str] = []
     runs = collection.collect(loaded, folder, told.append)
     names = [run.name for run in runs]
-    assert names == [f"{target}.{kind}" for target in ("writer", "copy") for kind in ("alone", "quiet.0", "hog.2.0")]
+    kinds = ("alone", "alone.1", "quiet.0", "hog.2.0")
+    assert names == [f"{target}.{kind}" for target in ("writer", "copy") for kind in kinds]
+    assert [run.name for run in runs if run.is_reference] == [name for name in names if ".alone" in name]
     assert len(told) == len(runs) and not any(run.notices for run in runs)
     made = windows.read([folder / "windows"])
     of = {name: made.take(made.runs == name) for name in names}
@@ -210,11 +240,15 @@ def test_a_plan_becomes_a_labelled_data_set_and_goes_on_where_it_stopped(tmp_pat
     assert np.isnan(of["writer.alone"].slowdowns).all() and not np.isnan(of["writer.hog.2.0"].slowdowns).any()
     among = {run.name: run for run in runs}["writer.hog.2.0"]
     assert among.truth is not None and among.truth > 1.2, "two hogs had the device half of the time and more"
+    assert among.slowdown is not None and among.slowdown > 1.2
     assert {run.labelled_by for run in runs} == {"operations", "store"}
     assert (
-        f"{sum(run.windows for run in runs if not run.name.endswith('.alone'))} labelled windows"
+        f"{sum(run.windows for run in runs if not run.is_reference)} labelled windows"
         in (folder / "README.md").read_text()
     )
+    found, quiet = collection.quality(runs, folder)
+    assert found is not None and len(quiet) == {run.name: run for run in runs}["writer.quiet.0"].windows
+    assert f"same class in {100 * found.same_class():.1f} % of {found.windows}" in (folder / "README.md").read_text()
     (folder / "runs/copy.quiet.0/done.json").unlink()
     again = collection.collect(loaded, folder, told.append)
     assert told[len(runs) :] == ["copy.quiet.0: 0 instances of nothing"]

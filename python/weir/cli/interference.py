@@ -11,6 +11,7 @@ from weir.cli.interference_packages import needed
 from weir.cli.interference_watch import serve, watch
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
+from weir.cli.slowdowns import matrix
 from weir.cli.window_files import import_windows, join
 from weir.cli.windows import clients, collect, gather, record
 
@@ -38,7 +39,7 @@ def _read_bins(text: str) -> tuple[float, ...]:
 
 
 _BINS_MAX = 8
-ESTIMATORS = ("majority", "last window", "network", "forest", "trees", "above quiet", "gated")
+ESTIMATORS = ("majority", "last window", "network", "forest", "trees", "ratio trees", "above quiet", "gated")
 """Names of `weir.interference.estimators`, which imports much."""
 _data = click.argument("data", metavar="DATA...", nargs=-1, required=True, type=click.Path(path_type=Path))
 _bins = click.option(
@@ -63,7 +64,8 @@ def evaluate(data: tuple[Path, ...], bins: str, names: tuple[str, ...], output: 
 
     A random split overstates a model, because windows of a run are close copies of each other. The others keep aside
     what comes later in each run, whole runs, or whole workloads. F1 is that of slowed windows, or with more than one of
-    --bins the mean over classes; LEAST is the part of the split with the least.
+    --bins the mean over classes. It is the mean over the parts of the split; LEAST is the part with the least, and
+    OVERALL has the windows of all parts together.
     """
     windows = _windows(data)
     import msgspec
@@ -73,10 +75,10 @@ def evaluate(data: tuple[Path, ...], bins: str, names: tuple[str, ...], output: 
 
     found = compare(windows, _read_bins(bins), names)
     rows = [
-        (score.split, score.estimator, Quantity(f"{score.f1:.3f}"), Quantity(f"{score.least:.3f}"))
+        (score.split, score.estimator, *(Quantity(f"{each:.3f}") for each in (score.f1, score.least, score.overall)))
         for score in found.scores
     ]
-    show(output, msgspec.to_builtins(found), ("KEPT ASIDE", "ESTIMATOR", "F1", "LEAST"), rows)
+    show(output, msgspec.to_builtins(found), ("KEPT ASIDE", "ESTIMATOR", "F1", "LEAST", "OVERALL"), rows)
 
 
 @interference.command()
@@ -155,6 +157,7 @@ interference.add_command(join)
 interference.add_command(clients)
 interference.add_command(collect)
 interference.add_command(gather)
+interference.add_command(matrix)
 interference.add_command(record)
 interference.add_command(serve)
 interference.add_command(watch)

@@ -75,17 +75,40 @@ def _words(text: str) -> list[str]:
 @click.option(
     "--node", type=Checked("command", _words), help="Command that starts a program on the first node: 'srun -w node1'."
 )
+@click.option(
+    "--matrix",
+    "matrix_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Take the slowdowns from the matrix.json of `weir interference matrix`, and run nothing.",
+)
+@click.option(
+    "--matrix-policy",
+    type=Checked("policy", values.policy),
+    default="fifo",
+    show_default=True,
+    help="A policy of the matrix.",
+)
 @click.option("--other-node", type=Checked("command", _words), help="The same for the second node.")
 @output_option
 def factors(
-    into: Path, output: str, node: str | None, other_node: str | None, path: Path | None, **chosen: Any
+    into: Path,
+    output: str,
+    node: str | None,
+    other_node: str | None,
+    path: Path | None,
+    matrix_file: Path | None,
+    matrix_policy: str,
+    **chosen: Any,
 ) -> None:
     """Measure how much the classes of jobs slow each other down.
 
     A representative of each class runs alone, beside each other one on one node, and on separate nodes. Without --path
     they run on a store of Weir in memory with rate-limited targets, which is started for them. Without --node and
-    --other-node, a half of this machine's processors stands for each node.
+    --other-node, a half of this machine's processors stands for each node. With --matrix, each class is represented by
+    the task of the matrix that is most like it.
     """
+    if matrix_file is not None and (node is not None or path is not None):
+        raise click.UsageError("--matrix runs nothing, so it goes with neither --path nor --node")
     if (node is None) != (other_node is None):
         raise click.UsageError("--node and --other-node go together")
     if node is not None and path is None:
@@ -98,10 +121,22 @@ def factors(
         from weir.provisioning.interference_factors import built_in  # noqa: F401
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
-    made = _measured(path, node, other_node, chosen)
+    if matrix_file is None:
+        made = _measured(path, node, other_node, chosen)
+    else:
+        made = _of_matrix(matrix_file, matrix_policy, chosen["chosen"])
     _write(made, into)
     _show(made, output)
     say(f"wrote {into}")
+
+
+def _of_matrix(file: Path, policy: str, count: int | None) -> "FactorTable":
+    from weir.interference import planner_factors, slowdowns
+    from weir.provisioning.classes import built_in
+
+    table = built_in()
+    classes = sorted(table.classes, key=lambda each: -each.jobs_fraction)[:count]
+    return planner_factors.table(slowdowns.read(file), policy, classes, table.source)
 
 
 def _measured(path: Path | None, node: str | None, other_node: str | None, chosen: dict[str, Any]) -> "FactorTable":

@@ -226,8 +226,11 @@ def gather(home: Home, seconds: float | None) -> None:
 @click.command()
 @click.argument("plan", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--to", "target", required=True, type=_folder, help="Folder of the data set.")
+@click.option(
+    "--policy", type=Checked("policy", values.policy), help="Policy of the store.  [default: that of the plan's store]"
+)
 @output_option
-def collect(plan: Path, target: Path, output: str) -> None:
+def collect(plan: Path, target: Path, policy: str | None, output: str) -> None:
     """Collect a labelled data set by the runs of a plan.
 
     Each target runs alone, and then among its interferers, on a store of its own. A collection that was ended goes on
@@ -238,8 +241,12 @@ def collect(plan: Path, target: Path, output: str) -> None:
     from weir.cli.output import Quantity, show
     from weir.interference import collection
     from weir.interference import plan as plans
+    from weir.interference.agreement import described
 
-    runs = collection.collect(plans.read(plan), target, say)
+    loaded = plans.read(plan)
+    runs = collection.collect(loaded if policy is None else plans.under(loaded, policy), target, say)
+    for line in described(*collection.quality(runs, target)):
+        say(line)
 
     def shown(figure: float | None) -> Quantity:
         return Quantity("" if figure is None else f"{figure:.2f}")

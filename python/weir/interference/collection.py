@@ -13,14 +13,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weir.interference import labels as labelling
+from weir.interference.agreement import Agreement, compare, described, read_pairs
 from weir.interference.collector import Collector, JobWindow, joined
 from weir.interference.errors import InterferenceError
-from weir.interference.plan import Case, Loaded, Program, cases
+from weir.interference.plan import Case, Loaded, Program, cases, references
 
 if TYPE_CHECKING:
     from weir.store import Store
@@ -44,6 +46,8 @@ class Run:
     target: str
     interferer: str
     instances: int
+    is_reference: bool
+    """Whether it is a run alone with which others are compared."""
     windows: int
     """Labelled windows; of the reference all."""
     dropped: int
@@ -52,6 +56,8 @@ class Run:
     """Mean label."""
     truth: float | None
     """Mean truth of the store in the same windows."""
+    slowdown: float | None
+    """Time of all operations over their times alone; None for a command."""
     agreement: float | None
     """Part of the windows whose label and truth are both below 2, or both not."""
     labelled_by: str
@@ -77,19 +83,69 @@ def collect(loaded: Loaded, folder: Path, tell: Callable[[str], None]) -> list[R
     """
     folder.mkdir(parents=True, exist_ok=True)
     _claim(folder, loaded)
-    runs: list[Run] = []
-    for case in cases(loaded.plan):
-        done = folder / "runs" / case.name / "done.json"
-        if not done.exists():
-            tell(f"{case.name}: {case.instances} instances of {case.interferer.name if case.interferer else 'nothing'}")
-            run = _carry_out(loaded, case, folder)
-            unfinished = done.with_suffix(".unfinished")
-            unfinished.write_text(json.dumps(asdict(run)))
-            unfinished.replace(done)
-        document = json.loads(done.read_text())
-        runs.append(Run(**{**document, "notices": tuple(document["notices"])}))
-    (folder / "README.md").write_text(_card(loaded, runs))
+    every = cases(loaded.plan)
+    # The others are compared with the references, which are whole before any other run begins.
+    for is_reference in (True, False):
+        _carry_out_all(loaded, [case for case in every if case.is_reference == is_reference], folder, tell)
+    runs = [_read_run(_done(folder, case)) for case in every]
+    (folder / "README.md").write_text(_card(loaded, runs, folder))
     return runs
+
+
+def quality(runs: Sequence[Run], folder: Path) -> tuple[Agreement | None, list[float]]:
+    """Compare the labels of a data set with the truth of the store.
+
+    Args:
+        runs: The runs.
+        folder: Folder of the data set.
+
+    Returns:
+        The agreement over all windows that have a label by their operations, and the labels of the quiet repeats.
+    """
+    pairs: list[tuple[float, float]] = []
+    quiet: list[float] = []
+    for run in runs:
+        if run.is_reference or run.labelled_by != "operations":
+            continue
+        for label, truth in read_pairs(folder / "runs" / run.name / "labels.csv"):
+            if not run.interferer:
+                quiet.append(label)
+            if truth is not None:
+                pairs.append((label, truth))
+    return compare(pairs), quiet
+
+
+def _done(folder: Path, case: Case) -> Path:
+    """The file of a run that is complete."""
+    return folder / "runs" / case.name / "done.json"
+
+
+def _read_run(done: Path) -> Run:
+    document = json.loads(done.read_text())
+    return Run(**{**document, "notices": tuple(document["notices"])})
+
+
+def _carry_out_all(loaded: Loaded, chosen: Sequence[Case], folder: Path, tell: Callable[[str], None]) -> None:
+    """Do the runs that are not complete, as many at the same time as the plan says."""
+
+    def carry_out(case: Case) -> None:
+        done = _done(folder, case)
+        if done.exists():
+            return
+        tell(f"{case.name}: {case.instances} instances of {case.interferer.name if case.interferer else 'nothing'}")
+        run = _carry_out(loaded, case, folder)
+        unfinished = done.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(asdict(run)))
+        unfinished.replace(done)
+
+    with ThreadPoolExecutor(loaded.plan.parallel) as pool:
+        futures = [pool.submit(carry_out, case) for case in chosen]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _claim(folder: Path, loaded: Loaded) -> None:
@@ -117,10 +173,10 @@ def _carry_out(loaded: Loaded, case: Case, folder: Path) -> Run:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
     notices: list[str] = []
-    with weir.store.up(folder / "cluster.toml", mount=False) as store:
+    with weir.store.up(folder / "cluster.toml", mount=False, policy=loaded.policy) as store:
         collector = Collector(lambda: store.servers, store.token(), notices.append)
         gathered = _gather(store, collector, loaded, case, own)
-    return _labelled(case, gathered, collector.window_seconds, folder, tuple(notices))
+    return _labelled(loaded, case, gathered, collector.window_seconds, folder, tuple(notices))
 
 
 def _gather(store: "Store", collector: Collector, loaded: Loaded, case: Case, own: Path) -> list[JobWindow]:
@@ -179,6 +235,7 @@ def _command(program: Program, folder: str, *, log: Path | None = None, is_endle
         "folder": folder,
         "rounds": 0 if is_endless else program.rounds,
         "pause_seconds": program.pause_seconds,
+        "seconds": 0.0 if is_endless else program.seconds,
         "log": str(log) if log else "",
     }
     return [sys.executable, "-m", "weir.interference.kernels", json.dumps(specification)]
@@ -263,7 +320,12 @@ class _Always:
 
 
 def _labelled(
-    case: Case, gathered: Sequence[JobWindow], window_seconds: float, folder: Path, notices: tuple[str, ...]
+    loaded: Loaded,
+    case: Case,
+    gathered: Sequence[JobWindow],
+    window_seconds: float,
+    folder: Path,
+    notices: tuple[str, ...],
 ) -> Run:
     """Label the windows of a run, and write those that have a label."""
     truths = {
@@ -272,16 +334,17 @@ def _labelled(
         if (truth := labelling.truth(window.device_seconds, window.waited_seconds)) is not None
     }
     own = folder / "runs" / case.name
-    dropped = 0
+    dropped, slowdown = 0, None
     if case.target.kernel is None:
         labels, by = dict(truths), "store"
         dropped = len(gathered) - len(labels)
     else:
         by = "operations"
-        reference = folder / "runs" / f"{case.target.name}.alone" / "operations.csv"
-        found = labelling.label(
-            labelling.read_operations(reference), labelling.read_operations(own / "operations.csv"), window_seconds
-        )
+        # The first reference is labelled before the others are there; its labels are kept by nobody.
+        names = [case.name] if case.is_reference else references(loaded.plan, case.target)
+        alone = [labelling.read_operations(folder / "runs" / name / "operations.csv") for name in names]
+        found = labelling.label(alone, labelling.read_operations(own / "operations.csv"), window_seconds)
+        slowdown = found.slowdown
         there = {window.number for window in gathered}
         labels = {each.window: each.slowdown for each in found.labels if each.window in there}
         dropped = len(there - labels.keys())
@@ -293,10 +356,12 @@ def _labelled(
         case.target.name,
         case.interferer.name if case.interferer else "",
         case.instances,
+        case.is_reference,
         len(kept),
         dropped,
         _mean([labels[each] for each in both]),
         _mean([truths[each] for each in both]),
+        slowdown,
         labelling.agreement(labels, truths) if by == "operations" else None,
         by,
         notices,
@@ -327,9 +392,9 @@ def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _card(loaded: Loaded, runs: Sequence[Run]) -> str:
+def _card(loaded: Loaded, runs: Sequence[Run], folder: Path) -> str:
     """The description of a data set."""
-    labelled = [run for run in runs if not run.name.endswith(".alone")]
+    labelled = [run for run in runs if not run.is_reference]
     windows, dropped = sum(run.windows for run in labelled), sum(run.dropped for run in labelled)
     lines = [
         "# A data set of interference",
@@ -342,6 +407,8 @@ def _card(loaded: Loaded, runs: Sequence[Run]) -> str:
         "store (device time received and waited for others, over that received), and the jobs waited for. A label by",
         "`store` is that truth, for a command without times of operations.",
         "",
+        *described(*quality(runs, folder)),
+        "",
         "| run | windows | dropped | label | truth | same class at 2 | label by | losses |",
         f"|{8 * '---|'}",
     ]
@@ -351,7 +418,8 @@ def _card(loaded: Loaded, runs: Sequence[Run]) -> str:
         lines.append(
             f"| {run.name} | {run.windows} | {run.dropped} | {' | '.join(figures)} | {run.labelled_by} | {losses} |"
         )
-    return "\n".join([*lines, "", "The store:", "", "```toml", loaded.store.rstrip(), "```", ""])
+    under = "" if loaded.policy is None else f", under `{loaded.policy}`"
+    return "\n".join([*lines, "", f"The store{under}:", "", "```toml", loaded.store.rstrip(), "```", ""])
 
 
 def _shown(figure: float | None) -> str:

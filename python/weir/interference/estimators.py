@@ -4,12 +4,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weir.interference import features
+from weir.interference import capacity, features
 from weir.interference.network import KernelNetwork
 from weir.interference.windows import Floats, Windows
 
@@ -23,6 +23,7 @@ class Prepared:
     windows: Windows
     pooled: Floats
     relative: Floats
+    ratios: Floats
 
     def take(self, chosen: NDArray[Any]) -> "Prepared":
         """Choose windows.
@@ -33,7 +34,7 @@ class Prepared:
         Returns:
             The chosen windows with their features.
         """
-        return Prepared(self.windows.take(chosen), self.pooled[chosen], self.relative[chosen])
+        return Prepared(self.windows.take(chosen), self.pooled[chosen], self.relative[chosen], self.ratios[chosen])
 
 
 def prepare(windows: Windows) -> Prepared:
@@ -45,7 +46,8 @@ def prepare(windows: Windows) -> Prepared:
     Returns:
         The windows with their features.
     """
-    return Prepared(windows, features.matrix(features.pooled(windows)), features.matrix(features.relative(windows)))
+    kinds = (features.pooled(windows), features.relative(windows), capacity.ratios(windows))
+    return Prepared(windows, *(features.matrix(each) for each in kinds))
 
 
 class Estimator(Protocol):
@@ -112,9 +114,11 @@ class LastWindow:
 
 @dataclass
 class Trees:
-    """Gradient boosting on pooled features (LightGBM)."""
+    """Gradient boosting on one kind of features (LightGBM)."""
 
     seed: int = 0
+    inputs: Literal["pooled", "ratios"] = "pooled"
+    """Ratios mean the same for any job and server, and pooled features suit jobs of the training alone."""
     _booster: Any = field(default=None, repr=False)
 
     def fit(self, data: Prepared, classes: Classes, count: int) -> None:
@@ -133,12 +137,15 @@ class Trees:
             "deterministic": True,
             "verbose": -1,
         }
-        self._booster = lightgbm.train(settings, lightgbm.Dataset(data.pooled, classes), num_boost_round=200)
+        self._booster = lightgbm.train(settings, lightgbm.Dataset(self._chosen(data), classes), num_boost_round=200)
 
     def probabilities(self, data: Prepared) -> Floats:
         """See `Estimator`. Mean leaves."""
-        made: Floats = self._booster.predict(data.pooled, num_threads=1)
+        made: Floats = self._booster.predict(self._chosen(data), num_threads=1)
         return made
+
+    def _chosen(self, data: Prepared) -> Floats:
+        return data.pooled if self.inputs == "pooled" else data.ratios
 
     def text(self) -> str:
         """The model in LightGBM's text form.
@@ -282,6 +289,7 @@ def estimators(bins: tuple[float, ...]) -> Mapping[str, Callable[[], Estimator]]
         "network": Network,
         "forest": Forest,
         "trees": Trees,
+        "ratio trees": lambda: Trees(inputs="ratios"),
         "above quiet": AboveQuiet,
         "gated": Gated,
     }

@@ -11,6 +11,8 @@ from weir.interference.estimators import Classes, estimators, prepare
 from weir.interference.splits import SPLITS
 from weir.interference.windows import Windows
 
+_Part = tuple[Classes, Classes]
+"""Classes of the windows of a part, as they are and as they were guessed."""
 BASELINES = ("majority", "last window")
 
 
@@ -20,9 +22,12 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     split: str
     estimator: str
     f1: float
-    """F1 of slowed windows for two classes, macro-F1 for more; the mean over the parts of the split."""
+    """F1 of slowed windows for two classes, macro-F1 for more; the mean over the parts of the split. With two classes,
+    a part without slowed windows has no F1."""
     least: float
     """The same for the part of the split where it is least."""
+    overall: float
+    """The same over the windows of all parts together, also of those without slowed windows."""
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,8 +82,6 @@ def evaluate(windows: Windows, bins: Sequence[float] = (2.0,), names: Sequence[s
     Raises:
         InterferenceError: As for `classes_of`, or there is no split because all windows are of one run.
     """
-    from sklearn.metrics import f1_score
-
     labelled = windows.labelled()
     classes = classes_of(labelled, bins)
     count = len(bins) + 1
@@ -86,7 +89,7 @@ def evaluate(windows: Windows, bins: Sequence[float] = (2.0,), names: Sequence[s
     makers = estimators(tuple(bins))
     scores = []
     for split, parts in SPLITS.items():
-        found: dict[str, list[float]] = {}
+        found: dict[str, list[_Part]] = {}
         for training, test in parts(labelled):
             if len(np.unique(classes[training])) < 2:
                 continue
@@ -94,12 +97,20 @@ def evaluate(windows: Windows, bins: Sequence[float] = (2.0,), names: Sequence[s
                 estimator = makers[name]()
                 estimator.fit(data.take(training), classes[training], count)
                 guessed = estimator.probabilities(data.take(test)).argmax(1)
-                average = "binary" if count == 2 else "macro"
-                found.setdefault(name, []).append(
-                    float(f1_score(classes[test], guessed, average=average, zero_division=0.0))
-                )
-        scores += [
-            Score(split=split, estimator=name, f1=float(np.mean(each)), least=min(each)) for name, each in found.items()
-        ]
+                found.setdefault(name, []).append((classes[test], guessed))
+        scores += [_score(split, name, each, count) for name, each in found.items()]
     shares = np.bincount(classes, minlength=count) / len(classes)
     return Evaluation(windows=len(labelled), bins=tuple(bins), shares=tuple(shares.tolist()), scores=tuple(scores))
+
+
+def _score(split: str, name: str, parts: Sequence[_Part], count: int) -> Score:
+    from sklearn.metrics import f1_score
+
+    average = "binary" if count == 2 else "macro"
+
+    def f1(part: _Part) -> float:
+        return float(f1_score(*part, average=average, zero_division=0.0))
+
+    each = [f1(part) for part in parts if count > 2 or part[0].any()] or [0.0]
+    together = (np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
+    return Score(split=split, estimator=name, f1=float(np.mean(each)), least=min(each), overall=f1(together))

@@ -7,6 +7,7 @@ same in each run of it, so those of two runs can be matched.
 import csv
 import itertools
 import json
+import math
 import os
 import sys
 import time
@@ -34,6 +35,8 @@ class Specification:
     """File of the operations, outside of the store; empty writes none."""
     pause_seconds: float = 0.0
     """Pause after each round, as a computation makes one."""
+    seconds: float = 0.0
+    """Time of the rounds after which the process ends; 0 sets none."""
 
 
 @dataclass(frozen=True)
@@ -162,9 +165,12 @@ class _Runner:
         self._open: dict[str, int] = {}
         self._bytes = bytes(range(256)) * (_MIB // 256)
 
-    def run(self, steps: Iterator[Step], *, is_timed: bool = True) -> None:
+    def run(self, steps: Iterator[Step], end: float = math.inf, *, is_timed: bool = True) -> None:
+        """Carry out the steps that begin before a moment of the monotonic clock."""
         for step in steps:
             moment, begun = time.time(), time.monotonic()
+            if begun >= end:
+                return
             self._carry_out(step)
             seconds = time.monotonic() - begun
             if self._log is not None and is_timed:
@@ -204,9 +210,12 @@ def main() -> int:
         if kernel.prepare is not None:
             runner.run(kernel.prepare(0), is_timed=False)
         rounds = range(specification.rounds) if specification.rounds else itertools.count()
+        end = time.monotonic() + specification.seconds if specification.seconds else math.inf
         for number in rounds:
+            if time.monotonic() >= end:
+                break
             # An endless kernel writes its files anew, so that it fills no target.
-            runner.run(kernel.round(number if specification.rounds else number % 4))
+            runner.run(kernel.round(number if specification.rounds else number % 4), end)
             time.sleep(specification.pause_seconds)
     return 0
 

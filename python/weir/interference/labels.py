@@ -1,7 +1,9 @@
 """Labels: how much slower the operations of a window were than the same operations without others.
 
 The paper's label (section III-D) is the mean, over a window's operations, of the time with interference over the time
-alone. Beside it stands the truth of the store, which no other system has: the device time that the job received and
+alone. Here each operation counts by its time alone, so the label is the window's time over the time of the same
+operations alone: the ratio of a short operation is that of the machine's processors, and would outweigh all others.
+Beside it stands the truth of the store, which no other system has: the device time that the job received and
 waited for others, over the time that it received.
 """
 
@@ -10,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from weir.interference.errors import InterferenceError
 
@@ -40,7 +43,7 @@ class Label:
     window: int
     """Number of the window since 1970."""
     slowdown: float
-    """Mean of the operations' slowdowns."""
+    """Mean of the operations' slowdowns, each weighted by its time alone."""
     operations: int
     """Number of the operations."""
 
@@ -55,6 +58,8 @@ class Labels:
     """Windows with operations of which none has a match: they have no label."""
     unmatched_operations: int
     """Operations without a match, or too short for one."""
+    slowdown: float | None
+    """The same mean over all operations of the run; None where none has a match."""
 
 
 def read_operations(path: Path) -> list[Operation]:
@@ -89,7 +94,7 @@ _LATEST = 1e11
 
 
 def label(
-    alone: Iterable[Operation],
+    alone: Sequence[Iterable[Operation]],
     repeated: Iterable[Operation],
     window_seconds: float,
     noise_seconds: float = NOISE_SECONDS,
@@ -99,7 +104,7 @@ def label(
     The n-th operation of a kind at a place is the same in both runs. It counts in the window in which it ended.
 
     Args:
-        alone: Operations of the run without others.
+        alone: Operations of each run without others; the median of their times counts.
         repeated: Operations of the run with others.
         window_seconds: Length of a window.
         noise_seconds: Operations that are shorter than this in both runs are left out.
@@ -107,19 +112,47 @@ def label(
     Returns:
         The labels.
     """
-    times = {key: operation.seconds for key, operation in _numbered(alone)}
-    ratios: dict[int, list[float]] = defaultdict(list)
+    times = _medians(alone)
+    sums: dict[int, _Sums] = defaultdict(_Sums)
+    whole = _Sums()
     unmatched = 0
     for key, operation in _numbered(repeated):
-        window = int((operation.begin + operation.seconds) / window_seconds)
-        of_window = ratios[window]
+        of_window = sums[int((operation.begin + operation.seconds) / window_seconds)]
         before = times.get(key)
         if not before or max(before, operation.seconds) < noise_seconds:
             unmatched += 1
             continue
-        of_window.append(operation.seconds / before)
-    labels = [Label(window, sum(of) / len(of), len(of)) for window, of in sorted(ratios.items()) if of]
-    return Labels(tuple(labels), len(ratios) - len(labels), unmatched)
+        of_window.add(before, operation.seconds)
+        whole.add(before, operation.seconds)
+    labels = [Label(window, of.slowdown(), of.operations) for window, of in sorted(sums.items()) if of.operations]
+    total = whole.slowdown() if whole.operations else None
+    return Labels(tuple(labels), len(sums) - len(labels), unmatched, total)
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Times of operations among others and alone."""
+
+    operations: int = 0
+    alone: float = 0.0
+    among: float = 0.0
+
+    def add(self, alone: float, among: float) -> None:
+        self.operations += 1
+        self.alone += alone
+        self.among += among
+
+    def slowdown(self) -> float:
+        return self.among / self.alone
+
+
+def _medians(alone: Sequence[Iterable[Operation]]) -> dict[tuple[str, str, int], float]:
+    """The median time of each operation of several runs."""
+    times: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    for run in alone:
+        for key, operation in _numbered(run):
+            times[key].append(operation.seconds)
+    return {key: median(each) for key, each in times.items()}
 
 
 def _numbered(operations: Iterable[Operation]) -> Iterable[tuple[tuple[str, str, int], Operation]]:

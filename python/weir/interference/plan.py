@@ -46,6 +46,9 @@ class Program(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     command: tuple[str, ...] = ()
     rounds: _Count = 20
     pause_seconds: _Seconds = 0.0
+    seconds: _Seconds = 0.0
+    """Time after which a kernel that is a target ends, also before its rounds do; 0 sets none. A run among others then
+    takes as long as one alone, and has fewer operations."""
 
 
 class Interferer(Program, frozen=True, kw_only=True):
@@ -64,6 +67,10 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """A cluster.toml, from the plan's folder; None is `STORE`."""
     repeats: _Count = 1
     """Runs of each target with each number of instances of each interferer."""
+    references: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+    """Runs of each target alone with which the others are compared: the median of them is an operation's time alone."""
+    parallel: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    """Runs at the same time, each on a store of its own."""
     quiet_repeats: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
     """Further runs of each target alone, whose labels are close to 1."""
     timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 600.0
@@ -88,6 +95,8 @@ class Loaded(msgspec.Struct, frozen=True):
     """Text of the store's cluster.toml."""
     digest: str
     """Digest of the plan and the store."""
+    policy: str | None = None
+    """Policy in place of the store's."""
 
 
 def read(path: Path) -> Loaded:
@@ -130,6 +139,33 @@ def _check(path: Path, plan: Plan) -> None:
         raise InterferenceError(f"{path} asks for more than {CASES_MAX:,} runs")
 
 
+def under(loaded: Loaded, policy: str) -> Loaded:
+    """The same plan under another policy.
+
+    Args:
+        loaded: A plan.
+        policy: A policy, as in cluster.toml.
+
+    Returns:
+        The plan.
+    """
+    digest = hashlib.sha256(f"{loaded.digest}\0{policy}".encode()).hexdigest()
+    return msgspec.structs.replace(loaded, policy=policy, digest=digest)
+
+
+def references(plan: Plan, target: Program) -> list[str]:
+    """Name the runs alone with which those of a target are compared.
+
+    Args:
+        plan: The plan.
+        target: The target.
+
+    Returns:
+        Names of runs.
+    """
+    return [f"{target.name}.alone", *(f"{target.name}.alone.{number}" for number in range(1, plan.references))]
+
+
 def cases(plan: Plan) -> list[Case]:
     """List the runs of a plan.
 
@@ -137,11 +173,12 @@ def cases(plan: Plan) -> list[Case]:
         plan: The plan.
 
     Returns:
-        The runs, each target's reference first.
+        The runs, each target's references first.
     """
     found: list[Case] = []
     for target in plan.target:
-        found.append(Case(f"{target.name}.alone", target, None, 0, is_reference=True))
+        for name in references(plan, target):
+            found.append(Case(name, target, None, 0, is_reference=True))
         for number in range(plan.quiet_repeats):
             found.append(Case(f"{target.name}.quiet.{number}", target, None, 0, is_reference=False))
         for other in plan.interferer:
