@@ -538,6 +538,8 @@ COMMANDS = {
     "planner socket": OWN,
     "planner state": OWN,
     "planner resources": "resources",
+    "planner prices": "tables",
+    "planner factors": "tables",
     "deployments socket": OWN,
     "quota show place": OWN,
     "simulate sweep file": "sweep",

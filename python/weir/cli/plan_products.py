@@ -16,10 +16,8 @@ from weir.store import values
 
 if TYPE_CHECKING:
     from weir.provisioning.classes import ClassTable
-    from weir.provisioning.interference_factors import FactorTable
     from weir.provisioning.mapping import Mapping
     from weir.provisioning.planning import Plan
-    from weir.provisioning.prices import PriceList
     from weir.provisioning.resources import Resources
     from weir.provisioning.sslos import SsloTable
     from weir.tracing.totals import TotalsReader
@@ -105,6 +103,7 @@ def _made(
     from_slurm: bool,
     classes_file: Path | None,
 ) -> "Plan":
+    from weir.provisioning import interference_factors, prices
     from weir.provisioning.jobs import read_job
     from weir.provisioning.planning import Planner
     from weir.provisioning.selection import by_policy
@@ -127,7 +126,10 @@ def _made(
     resources = _resources(resources_file, local_folder, from_slurm=from_slurm)
     sslos, measured = _sslos(sslos_file)
     planner = Planner(_classes(classes_file), sslos, measured.sslos)
-    select = by_policy(_prices(prices_file), _factors(factors_file))
+    select = by_policy(
+        None if prices_file is None else prices.of_file(prices_file),
+        None if factors_file is None else interference_factors.of_file(factors_file),
+    )
     made = planner.plan(identity_of(reader, log, job), job, resources, wishes=wishes, select=select)
     _warn(made)
     return made
@@ -166,20 +168,6 @@ def _sslos(file: Path | None) -> "tuple[SsloTable, SsloTable]":
         table = sslo_tables.read_table(file)
         return table, table
     return sslo_tables.built_in(), sslo_tables.measured()
-
-
-def _prices(file: Path | None) -> "PriceList | None":
-    from weir.provisioning import documents
-    from weir.provisioning.prices import read_prices
-
-    return None if file is None else read_prices(documents.content(file, "is it a list of prices?"), str(file))
-
-
-def _factors(file: Path | None) -> "FactorTable | None":
-    from weir.provisioning import documents
-    from weir.provisioning.interference_factors import read_table
-
-    return None if file is None else read_table(documents.content(file, "is it a table of factors?"), str(file))
 
 
 def _warn(made: "Plan") -> None:

@@ -16,6 +16,7 @@ import msgspec
 
 from weir.errors import WeirError
 from weir.planner.errors import Code
+from weir.planner.tables import Tables
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.directives import Directives
 from weir.provisioning.identity import Identity
@@ -43,10 +44,11 @@ class Identify(msgspec.Struct, kw_only=True, tag="identify"):
 
 
 class Load(msgspec.Struct, kw_only=True, tag="load"):
-    """Take a resource model, for the plans that follow."""
+    """Take a resource model and the site's tables, for the plans that follow."""
 
     digest: str
     resources: msgspec.Raw
+    tables: Tables = Tables()
 
 
 class MakePlan(msgspec.Struct, kw_only=True, tag="plan"):
@@ -105,6 +107,8 @@ class Worker:
         """Make a helper that has loaded nothing."""
         self._planner: Any = None
         self._select: Any = None
+        self._tables: Tables | None = None
+        """The tables of `_select`."""
         self._reader: Any = None
         self._resources: tuple[str, Resources] | None = None
 
@@ -144,7 +148,7 @@ class Worker:
             return Done(identity=self._identify(work))
         if isinstance(work, Load):
             self._resources = work.digest, msgspec.json.decode(work.resources, type=Resources)
-            self._prepare()
+            self._prepare(work.tables)
             return Done()
         return self._plan(work)
 
@@ -168,15 +172,17 @@ class Worker:
         is_at_hand = found.policy == wishes.policy and found.candidate.wait_seconds <= 0
         return Done(deployment=plan.deployment, is_at_hand=is_at_hand)
 
-    def _prepare(self) -> None:
-        if self._planner is None:
-            from weir.provisioning import classes, interference_factors, sslo_tables
-            from weir.provisioning.planning import Planner
-            from weir.provisioning.selection import by_policy
+    def _prepare(self, tables: Tables) -> None:
+        from weir.provisioning import classes, sslo_tables
+        from weir.provisioning.planning import Planner
+        from weir.provisioning.selection import by_policy
 
+        if self._planner is None:
             measured = sslo_tables.measured().sslos
-            self._select = by_policy(factors=interference_factors.built_in())
             self._planner = Planner(classes.built_in(), sslo_tables.built_in(), measured)
+        if self._tables != tables:
+            self._tables = tables
+            self._select = by_policy(tables.prices, tables.factors)
 
 
 def main() -> None:
