@@ -13,7 +13,7 @@ from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.identity import Identity
 from weir.provisioning.jobs import Job
 from weir.provisioning.mapping import Coverages, Mapping
-from weir.provisioning.needs import KINDS, Kind, Needs, amount, needs, rate
+from weir.provisioning.needs import KINDS, IoWork, Kind, Needs, amount, needs, rate
 from weir.provisioning.performance import PerformanceModel, devices_of
 from weir.provisioning.resources import Resources
 from weir.provisioning.selection import Select, Selected, by_policy, wanted
@@ -133,6 +133,7 @@ class Planner:
         task = Task(
             name=name or _name(identity, job),
             identity=identity,
+            work=IoWork(identity),
             behaviour_class="" if mapping.is_default else mapping.best.behaviour_class,
             sslo=mapping.sslo,
             needs=needs(identity),
