@@ -16,10 +16,11 @@ from statistics import median
 import weir
 from _harness import WAIT_SECONDS, announce, run_weir
 from weir.provisioning import classes
+from weir.provisioning.device_classes import DEVICES, DeviceClass
 from weir.provisioning.identity import Identity
 from weir.provisioning.planning import Planner
 from weir.provisioning.resources import Device, Node, Resources
-from weir.provisioning.simulated_sslos import DEVICES, DeviceClass, configurations, simulated_table
+from weir.provisioning.simulated_sslos import configurations, simulated_table
 from weir.provisioning.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
 
 DEVICE = DEVICES["pmem"]

@@ -18,10 +18,10 @@ import msgspec
 from _harness import announce
 from weir.provisioning import classes, sslo_tables
 from weir.provisioning.deployments import Deployment
+from weir.provisioning.device_classes import DEVICES
 from weir.provisioning.identity import Identity, identify
 from weir.provisioning.planning import Planner
 from weir.provisioning.resources import Device, Node, Resources
-from weir.provisioning.simulated_sslos import DEVICES
 from weir.provisioning.sslos import Semantics, System
 from weir.provisioning.stress import execution, kernels, places
 from weir.provisioning.stress.plan import Planned

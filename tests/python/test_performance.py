@@ -9,10 +9,11 @@ import planned
 import pytest
 from seeds import seed
 from weir.provisioning import classes, simulated_sslos, sslo_tables
+from weir.provisioning.device_classes import DEVICES, DeviceClass
 from weir.provisioning.identity import Identity
 from weir.provisioning.performance import PerformanceModel
 from weir.provisioning.planning import Planner
-from weir.provisioning.simulated_sslos import DEVICES, DeviceClass, configurations, simulated_table
+from weir.provisioning.simulated_sslos import configurations, simulated_table
 from weir.provisioning.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
 
 PAPER_MAPE = 9.995

@@ -14,8 +14,8 @@ from typing import Literal
 
 import msgspec
 
+from weir.provisioning.device_classes import DEVICES
 from weir.provisioning.needs import KINDS, rate
-from weir.provisioning.simulated_sslos import DEVICES
 from weir.provisioning.sslos import Guarantees, Sensitivities, Sslo, System
 
 Basis = Literal["measured", "simulated", "devices", "another system", "assumed"]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from weir.provisioning.device_classes import DEVICES, DeviceClass
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable, System
 
@@ -28,53 +29,6 @@ _NETWORK = 12.5e9
 _LATENCY_SECONDS = 5e-6
 _LARGE_BYTES, _SMALL_BYTES = 4 << 20, 8 << 10
 _BLOCK_BYTES, _SMALL_BLOCK_BYTES = 64 << 20, 512 << 10
-
-
-class DeviceClass(msgspec.Struct, frozen=True, kw_only=True):
-    """A class of devices, by the time of a request: a fixed part, and that of its bytes."""
-
-    name: str
-    read_bytes_per_second: float
-    write_bytes_per_second: float
-    read_fixed_seconds: float
-    write_fixed_seconds: float
-
-
-DEVICES: Mapping[str, DeviceClass] = {
-    each.name: each
-    for each in (
-        DeviceClass(
-            name="hdd",
-            read_bytes_per_second=200e6,
-            write_bytes_per_second=200e6,
-            read_fixed_seconds=4e-3,
-            write_fixed_seconds=4e-3,
-        ),
-        DeviceClass(
-            name="ssd",
-            read_bytes_per_second=550e6,
-            write_bytes_per_second=520e6,
-            read_fixed_seconds=80e-6,
-            write_fixed_seconds=80e-6,
-        ),
-        DeviceClass(
-            name="nvme",
-            read_bytes_per_second=3.2e9,
-            write_bytes_per_second=2e9,
-            read_fixed_seconds=20e-6,
-            write_fixed_seconds=20e-6,
-        ),
-        DeviceClass(
-            name="pmem",
-            read_bytes_per_second=6.8e9,
-            write_bytes_per_second=1.85e9,
-            read_fixed_seconds=1e-6,
-            write_fixed_seconds=1e-6,
-        ),
-    )
-}
-"""Usual devices, the same as those that `weir stress` emulates: a disk of 7,200 turns a minute, an SSD behind SATA, a
-drive of four lanes of PCIe 3, and one module of persistent memory."""
 
 
 def configurations() -> tuple[dict[str, str], ...]:
