@@ -16,19 +16,20 @@ from statistics import fmean, median
 
 import msgspec
 from _harness import announce
-from weir.provisioning import classes, sslo_tables
+from weir.provisioning.behaviour import classes
+from weir.provisioning.behaviour.identity import Identity, identify
+from weir.provisioning.behaviour.traits import LARGE_BYTES, SMALL_BYTES, Traits, Transfers
 from weir.provisioning.deployments import Deployment
-from weir.provisioning.device_classes import DEVICES
-from weir.provisioning.identity import Identity, identify
-from weir.provisioning.planning import Planner
-from weir.provisioning.resources import Device, Node, Resources
-from weir.provisioning.sslos import Semantics, System
+from weir.provisioning.objectives import sslo_tables
+from weir.provisioning.objectives.device_classes import DEVICES
+from weir.provisioning.objectives.sslos import Semantics, System
+from weir.provisioning.planning.planner import Planner
+from weir.provisioning.resources.model import Device, Node, Resources
 from weir.provisioning.stress import execution, kernels, places
 from weir.provisioning.stress.plan import Planned
 from weir.provisioning.stress.plan import plan as measurements
 from weir.provisioning.stress.results import StressFigures
 from weir.provisioning.stress.systems import Candidate
-from weir.provisioning.traits import LARGE_BYTES, SMALL_BYTES, Traits, Transfers
 
 KERNELS = ("vpic", "bdcats", "hacc", "enzo")
 KINDS = ("ssd", "nvme", "pmem")

@@ -9,8 +9,8 @@ from resident import IDENTITY, Planner, planner, script
 from weir.planner import protocol
 from weir.planner.errors import PlannerError
 from weir.planner.protocol import Planned, Summary, Variables
-from weir.provisioning.interference_factors import Factor, FactorTable
-from weir.provisioning.prices import PriceList, Tier
+from weir.provisioning.sharing.interference_factors import Factor, FactorTable
+from weir.provisioning.sharing.prices import PriceList, Tier
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from weir.planner.site import Site
 from weir.planner.steps import Steps
 from weir.planner.stores import open_store
 from weir.provisioning.deployments import Deployment, Server
-from weir.provisioning.directives import Directives
-from weir.provisioning.jobs import Job
+from weir.provisioning.jobs.directives import Directives
+from weir.provisioning.jobs.job import Job
 
 
 class Counted(Helpers):

@@ -16,10 +16,10 @@ from weir.planner.site import Snapshot
 from weir.planner.tables import Tables
 from weir.planner.users import User, process_environment, process_rights
 from weir.planner.work import AnyWork, Done, Identify, Load, MakePlan, Read
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment
-from weir.provisioning.directives import Directives
-from weir.provisioning.identity import Identity
-from weir.provisioning.jobs import Job
+from weir.provisioning.jobs.directives import Directives
+from weir.provisioning.jobs.job import Job
 
 PLANNERS = 2
 """Helpers that plan: a plan takes milliseconds, so two keep up with many clients."""

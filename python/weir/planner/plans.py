@@ -15,11 +15,11 @@ from weir.planner.records import KnownJob, Record
 from weir.planner.site import Site, Snapshot
 from weir.planner.users import User
 from weir.planner.work import read_script
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment, Policy
-from weir.provisioning.directives import Directives
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.identity import Identity
-from weir.provisioning.jobs import Job
+from weir.provisioning.jobs.directives import Directives
+from weir.provisioning.jobs.job import Job
 
 QUICK_SCRIPT_BYTES = 4 << 10
 """A longer script is read by a helper, so that nobody waits for it: this much takes a few milliseconds."""

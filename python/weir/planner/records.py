@@ -7,10 +7,10 @@ import msgspec
 
 from weir.planner.errors import PlannerError
 from weir.planner.protocol import State, Step, Summary
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment
-from weir.provisioning.directives import Directives
-from weir.provisioning.identity import Identity
-from weir.provisioning.jobs import Job
+from weir.provisioning.jobs.directives import Directives
+from weir.provisioning.jobs.job import Job
 
 ORDER: tuple[Step, ...] = ("setup", "stage_in", "environment", "stage_out", "teardown")
 """Steps in the order of a deployment's life."""

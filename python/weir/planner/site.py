@@ -13,9 +13,9 @@ from weir.planner.protocol import Pool, PoolList
 from weir.planner.records import ADMINISTRATOR, Fault, Record
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.interference_factors import Neighbour
-from weir.provisioning.leases import Sharer
-from weir.provisioning.resources import Device, Node, Resources, Running, read_resources
+from weir.provisioning.resources.model import Device, Node, Resources, Running, read_resources
+from weir.provisioning.sharing.interference_factors import Neighbour
+from weir.provisioning.sharing.leases import Sharer
 
 GRANULARITY_BYTES = 1 << 20
 """Sizes of targets are multiples."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from weir.provisioning import interference_factors, prices
-from weir.provisioning.interference_factors import FactorTable
-from weir.provisioning.prices import PriceList
+from weir.provisioning.sharing import interference_factors, prices
+from weir.provisioning.sharing.interference_factors import FactorTable
+from weir.provisioning.sharing.prices import PriceList
 
 
 class Tables(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from weir.provisioning.classes import BehaviourClass
+from weir.provisioning.behaviour.classes import BehaviourClass
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.interference_factors import Factor, FactorTable
 from weir.provisioning.pairwise import shape
 from weir.provisioning.pairwise.load import Specification
+from weir.provisioning.sharing.interference_factors import Factor, FactorTable
 
 PROCESSES_MAX = 1024
 _READY_SECONDS = 120.0

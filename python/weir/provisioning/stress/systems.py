@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from weir.provisioning import device_classes
-from weir.provisioning.device_classes import DeviceClass
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.sslos import Semantics, System
+from weir.provisioning.objectives import device_classes
+from weir.provisioning.objectives.device_classes import DeviceClass
+from weir.provisioning.objectives.sslos import Semantics, System
 from weir.store import values
 
 SYSTEMS_MAX = 10_000

@@ -1,6 +1,6 @@
 """Objectives of Weir on classes of devices, from simulated runs: what a store would do before anybody measured one.
 
-python -m weir.provisioning.simulated_sslos FILE    writes the table that comes with Weir
+python -m weir.provisioning.objectives.simulated_sslos FILE    writes the table that comes with Weir
 
 Each system runs an IOR of three processes for each two servers, so that files do not fall evenly on targets: to read
 and to write by calls of 4 MiB, by calls below 10 KB, and on one shared file.
@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from weir.provisioning.device_classes import DEVICES, DeviceClass
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable, System
+from weir.provisioning.objectives.device_classes import DEVICES, DeviceClass
+from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable, System
 
 BUILT_IN = "tables/weir-simulated.json"
 SERVERS = (1, 2, 4, 8, 16, 32)
@@ -174,7 +174,9 @@ def main() -> None:
         ProvisioningError: No file is named.
     """
     if len(sys.argv) != 2:
-        raise ProvisioningError("one file is to be named", hint="python -m weir.provisioning.simulated_sslos FILE")
+        raise ProvisioningError(
+            "one file is to be named", hint="python -m weir.provisioning.objectives.simulated_sslos FILE"
+        )
     table = simulated_table(list(DEVICES.values()), SERVERS, configurations())
     table = msgspec.structs.replace(table, sslos=tuple(_round(each) for each in table.sslos))
     lines = [msgspec.json.encode(each).decode() for each in table.sslos]

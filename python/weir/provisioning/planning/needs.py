@@ -4,8 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from weir.provisioning.identity import Identity
-from weir.provisioning.sslos import Guarantees, Sensitivities
+from weir.provisioning.behaviour.identity import Identity
+from weir.provisioning.objectives.sslos import Guarantees, Sensitivities
 
 Kind = Literal["read", "write", "metadata"]
 KINDS: tuple[Kind, ...] = ("read", "write", "metadata")

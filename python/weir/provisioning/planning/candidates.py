@@ -11,13 +11,13 @@ from itertools import islice
 
 import msgspec
 
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment, Server
-from weir.provisioning.identity import Identity
-from weir.provisioning.needs import IoWork, Kind, Needs, effective, filled, rate, reached
-from weir.provisioning.performance import Basis, Expectation, PerformanceModel, devices_of
-from weir.provisioning.resources import Device, Node, Resources
-from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, System
-from weir.provisioning.wishes import Wishes
+from weir.provisioning.jobs.wishes import Wishes
+from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, System
+from weir.provisioning.planning.needs import IoWork, Kind, Needs, effective, filled, rate, reached
+from weir.provisioning.planning.performance import Basis, Expectation, PerformanceModel, devices_of
+from weir.provisioning.resources.model import Device, Node, Resources
 
 TARGET_BYTES = 1 << 20
 """Capacities of targets are multiples."""

@@ -14,9 +14,9 @@ from typing import Literal
 
 import msgspec
 
-from weir.provisioning.device_classes import DEVICES
-from weir.provisioning.needs import KINDS, rate
-from weir.provisioning.sslos import Guarantees, Sensitivities, Sslo, System
+from weir.provisioning.objectives.device_classes import DEVICES
+from weir.provisioning.objectives.sslos import Guarantees, Sensitivities, Sslo, System
+from weir.provisioning.planning.needs import KINDS, rate
 
 Basis = Literal["measured", "simulated", "devices", "another system", "assumed"]
 """Ground of an expectation: measured systems of the kind, simulated ones, the devices' own rates, another product on
