@@ -15,12 +15,13 @@ from statistics import median
 
 import weir
 from _harness import WAIT_SECONDS, announce, run_weir
-from weir.provisioning import classes
-from weir.provisioning.identity import Identity
-from weir.provisioning.planning import Planner
-from weir.provisioning.resources import Device, Node, Resources
-from weir.provisioning.simulated_sslos import DEVICES, DeviceClass, configurations, simulated_table
-from weir.provisioning.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
+from weir.provisioning.behaviour import classes
+from weir.provisioning.behaviour.identity import Identity
+from weir.provisioning.objectives.device_classes import DEVICES, DeviceClass
+from weir.provisioning.objectives.simulated_sslos import configurations, simulated_table
+from weir.provisioning.objectives.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
+from weir.provisioning.planning.planner import Planner
+from weir.provisioning.resources.model import Device, Node, Resources
 
 DEVICE = DEVICES["pmem"]
 PLANNED, KNOWN = 16, (8, 32)

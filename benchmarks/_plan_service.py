@@ -23,7 +23,7 @@ from _harness import ROOT, WAIT_SECONDS, announce
 from weir.planner import protocol
 from weir.planner.client import Client
 from weir.planner.errors import PlannerError
-from weir.provisioning.resources import Device, Node, Resources
+from weir.provisioning.resources.model import Device, Node, Resources
 
 LOGS = Path(os.environ.get("WEIR_DARSHAN_LOGS", ROOT.parent / "shared/data/darshan"))
 """Folder of the logs; those of the tests where it does not exist."""

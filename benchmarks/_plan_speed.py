@@ -18,11 +18,12 @@ from statistics import median
 
 import msgspec
 from _harness import ROOT, WAIT_SECONDS, announce
-from weir.provisioning import classes, sslo_tables
-from weir.provisioning.identity import Identity, identify
-from weir.provisioning.planning import Planner
-from weir.provisioning.resources import Device, Node, Resources
-from weir.provisioning.traits import of_log
+from weir.provisioning.behaviour import classes
+from weir.provisioning.behaviour.identity import Identity, identify
+from weir.provisioning.behaviour.traits import of_log
+from weir.provisioning.objectives import sslo_tables
+from weir.provisioning.planning.planner import Planner
+from weir.provisioning.resources.model import Device, Node, Resources
 from weir.tracing.darshan import DarshanError
 from weir.tracing.totals import TotalsReader
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 from _harness import announce
-from weir.provisioning.performance import PerformanceModel
-from weir.provisioning.sslo_tables import measured
-from weir.provisioning.sslos import Sslo
+from weir.provisioning.objectives.sslo_tables import measured
+from weir.provisioning.objectives.sslos import Sslo
+from weir.provisioning.planning.performance import PerformanceModel
 
 PAPER_MAPE = 9.995
 """Percent."""

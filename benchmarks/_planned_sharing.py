@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weir.experiments.store import PREFIX, Store
-from weir.provisioning.interference_factors import Factor, FactorTable, Neighbour
-from weir.provisioning.leases import Existing, Sharer, joined
-from weir.provisioning.policies import Candidate, Request, choose
-from weir.provisioning.sslos import Guarantees, Semantics
+from weir.provisioning.objectives.sslos import Guarantees, Semantics
+from weir.provisioning.sharing.interference_factors import Factor, FactorTable, Neighbour
+from weir.provisioning.sharing.leases import Existing, Sharer, joined
+from weir.provisioning.sharing.policies import Candidate, Request, choose
 
 TARGETS = 8
 SPEED, FIXED_TIME = "16MB/s", "1ms"

@@ -1,7 +1,7 @@
 """Planning storage for jobs: the planner's speed, its predictions, and what its choices are worth.
 
 make bench-plan         every figure; the last line is one JSON object
-.venv/bin/python benchmarks/plan.py speed service prediction objectives configurations sharing
+.venv/bin/python benchmarks/plan.py speed service prediction objectives configurations applications sharing
 """
 
 import tempfile
@@ -22,6 +22,7 @@ PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "objectives": ("_plan_sslos", ()),
     "configurations": ("_plan_configurations", ()),
+    "applications": ("_planned_applications", ("io_time_vs_default",)),
     "sharing": ("_planned_sharing", ()),
 }
 """The module of each part, and the figures that it owes."""
@@ -32,6 +33,7 @@ FUNCTIONS = {
     "prediction": "prediction",
     "objectives": "sslo_model",
     "configurations": "figure_8",
+    "applications": "planned_applications",
     "sharing": "measure",
 }
 """The function of each part that measures in a fresh directory."""

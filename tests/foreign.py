@@ -123,9 +123,9 @@ TOTALS = TotalsReader()
 
 def _darshan(folder: Path) -> None:
     import planned
+    from weir.provisioning.behaviour.identity import identify
+    from weir.provisioning.behaviour.traits import of_log
     from weir.provisioning.errors import ProvisioningError
-    from weir.provisioning.identity import identify
-    from weir.provisioning.traits import of_log
     from weir.tracing.darshan import DarshanError, read_logs
 
     for _, answer in read_logs(sorted(folder.iterdir()), seconds_max=60):
@@ -252,9 +252,9 @@ def _accounting(folder: Path) -> None:
 
 
 def _job(folder: Path) -> None:
-    from weir.provisioning.directives import of_attributes, of_script
     from weir.provisioning.errors import ProvisioningError
-    from weir.provisioning.jobs import read_job
+    from weir.provisioning.jobs.directives import of_attributes, of_script
+    from weir.provisioning.jobs.job import read_job
 
     for name in ("jobspec.yaml", "job.sh"):
         with refused(ProvisioningError):
@@ -264,8 +264,8 @@ def _job(folder: Path) -> None:
 
 
 def _stress(folder: Path) -> None:
-    from weir.provisioning import objectives
     from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.stress import objectives
     from weir.provisioning.stress.results import read_results
 
     with refused(ProvisioningError):
@@ -292,7 +292,7 @@ def _planner_requests(folder: Path) -> None:
 def _resources(folder: Path) -> None:
     import planned
     from weir.provisioning.errors import ProvisioningError
-    from weir.provisioning.resources import read_resources
+    from weir.provisioning.resources.model import read_resources
 
     for name in ("resources.toml", "resources.json"):
         with refused(ProvisioningError):
@@ -302,7 +302,7 @@ def _resources(folder: Path) -> None:
 
 def _slurm(folder: Path) -> None:
     from weir.provisioning.errors import ProvisioningError
-    from weir.provisioning.slurm_resources import of_documents
+    from weir.provisioning.resources.slurm import of_documents
 
     nodes, jobs = ((folder / f"{name}.json").read_bytes() for name in ("nodes", "jobs"))
     with refused(ProvisioningError):
@@ -342,9 +342,10 @@ def _copy_record(folder: Path) -> None:
 
 def _sslos(folder: Path) -> None:
     import planned
-    from weir.provisioning import classes, sslo_tables
+    from weir.provisioning.behaviour import classes
     from weir.provisioning.errors import ProvisioningError
-    from weir.provisioning.planning import Planner
+    from weir.provisioning.objectives import sslo_tables
+    from weir.provisioning.planning.planner import Planner
 
     with refused(ProvisioningError):
         table = sslo_tables.read_table(folder / "sslos.json")
@@ -352,8 +353,8 @@ def _sslos(folder: Path) -> None:
 
 
 def _tables(folder: Path) -> None:
-    from weir.provisioning import interference_factors, prices
     from weir.provisioning.errors import ProvisioningError
+    from weir.provisioning.sharing import interference_factors, prices
 
     with refused(ProvisioningError):
         prices.read_prices((folder / "prices.json").read_bytes(), "prices")
@@ -406,7 +407,7 @@ def _emitted(folder: Path) -> None:
 
 
 def _classes(folder: Path) -> None:
-    from weir.provisioning.classes import built_in, fitnesses, read_table, with_job
+    from weir.provisioning.behaviour.classes import built_in, fitnesses, read_table, with_job
     from weir.provisioning.errors import ProvisioningError
 
     with refused(ProvisioningError):

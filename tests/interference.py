@@ -1,6 +1,6 @@
 """Interference factors for tests of sharing."""
 
-from weir.provisioning.interference_factors import Factor, FactorTable
+from weir.provisioning.sharing.interference_factors import Factor, FactorTable
 
 CLASSES = ("calm", "loud", "strange")
 TABLE = FactorTable(

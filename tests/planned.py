@@ -2,10 +2,11 @@
 
 from functools import cache
 
-from weir.provisioning import classes, sslo_tables
-from weir.provisioning.identity import Identity
-from weir.provisioning.planning import Planner
-from weir.provisioning.resources import Device, Node, Resources
+from weir.provisioning.behaviour import classes
+from weir.provisioning.behaviour.identity import Identity
+from weir.provisioning.objectives import sslo_tables
+from weir.provisioning.planning.planner import Planner
+from weir.provisioning.resources.model import Device, Node, Resources
 
 
 @cache

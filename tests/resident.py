@@ -20,11 +20,11 @@ from weir.planner import protocol
 from weir.planner.client import Client
 from weir.planner.protocol import AnyResult, Summary
 from weir.planner.records import Record
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment, Server
-from weir.provisioning.directives import Directives
-from weir.provisioning.identity import Identity
-from weir.provisioning.jobs import Job
-from weir.provisioning.sslos import Guarantees, System
+from weir.provisioning.jobs.directives import Directives
+from weir.provisioning.jobs.job import Job
+from weir.provisioning.objectives.sslos import Guarantees, System
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "tests" / "data" / "darshan"

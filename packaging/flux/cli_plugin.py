@@ -21,7 +21,7 @@ class WeirStorage(CLIPlugin):
 
     def modify_jobspec(self, args, jobspec):
         """Write the user's wishes into the jobspec."""
-        from weir.provisioning import ornaments
+        from weir.provisioning.jobs import ornaments
 
         words = getattr(args, "weir", None)
         if words:
@@ -29,7 +29,7 @@ class WeirStorage(CLIPlugin):
 
     def validate(self, jobspec):
         """Refuse a jobspec with a wish that is no directive."""
-        from weir.provisioning import ornaments
+        from weir.provisioning.jobs import ornaments
 
         _told(ornaments.wishes_of, jobspec.jobspec)
 

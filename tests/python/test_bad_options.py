@@ -40,6 +40,7 @@ ANY_TEXT = {
         *("weir place --into", "weir rebalance PATHS", "weir adapt reconstruct --to", "weir config diff FILE"),
         *("weir config show FILE", "weir simulate run SCENARIO", "weir simulate run --out", "weir simulate sweep FILE"),
         *("weir planner --socket", "weir planner --state", "weir planner --resources", "weir deployments --socket"),
+        *("weir planner --prices", "weir planner --factors"),
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
         *("weir job ornament JOBSPEC", "weir job ornament --deployment"),

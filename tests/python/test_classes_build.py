@@ -20,11 +20,11 @@ from dask_cluster import dask_scheduler, dask_worker
 from slurm import missing, slurm
 from waits import PATIENCE_SECONDS, wait_until
 from weir.provisioning import schemas
-from weir.provisioning.classes import NEW_CLASS_FITNESS, fitnesses, read_table
-from weir.provisioning.identity import identify
+from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS, fitnesses, read_table
+from weir.provisioning.behaviour.identity import identify
+from weir.provisioning.behaviour.traits import of_log
 from weir.provisioning.learning.report import Report
 from weir.provisioning.learning.summaries import read_table as read_summaries
-from weir.provisioning.traits import of_log
 from weir.tracing.darshan import DarshanError
 from weir.tracing.totals import read_totals
 

@@ -8,15 +8,15 @@ import numpy
 import pytest
 from numpy.typing import NDArray
 from seeds import seed
+from weir.provisioning.behaviour.identity import identify
+from weir.provisioning.behaviour.traits import Traits, Transfers
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.identity import identify
 from weir.provisioning.learning import clustering, evaluation, intervals, models, tuning
 from weir.provisioning.learning.archive import LogFile, ParsedLog, opened
 from weir.provisioning.learning.dataset import Dataset
 from weir.provisioning.learning.features import DERIVED, WORK, vector
 from weir.provisioning.learning.runs import Run, bounded
 from weir.provisioning.learning.summaries import read_table
-from weir.provisioning.traits import Traits, Transfers
 
 SUMMARIES = Path(__file__).parents[1] / "data" / "tokio"
 

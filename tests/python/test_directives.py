@@ -7,10 +7,11 @@ import provisioned
 import pytest
 import seeds
 import yaml
-from weir.provisioning import jobs
 from weir.provisioning.deployments import Transfer
-from weir.provisioning.directives import TRANSFERS_MAX, Directives, has_any, of_attributes, of_script
 from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.jobs.directives import TRANSFERS_MAX, Directives, has_any, of_attributes, of_script
+from weir.provisioning.jobs.job import of_jobspec
+from weir.provisioning.jobs.job import of_script as job_of_script
 
 
 def read(*lines: str) -> Directives:
@@ -117,13 +118,13 @@ def test_a_jobspec_has_the_same_directives() -> None:
 def test_hints_of_a_job_are_the_same_directives() -> None:
     lines = ["#WEIR size=1GB stage_in=/a:x", "#WEIR stage_in=/b:y stage_out=r:/r"]
     script = "\n".join(["#!/bin/sh", *lines, "true"])
-    assert of_attributes("job", jobs.of_script(Path("job"), script).hints) == of_script("job", script)
+    assert of_attributes("job", job_of_script(Path("job"), script).hints) == of_script("job", script)
     jobspec = yaml.safe_load(provisioned.JOBSPEC)
     jobspec["attributes"]["user"]["weir"] = {"size": "1GB", "stage_in": ["/a:x", "/b:y"], "stage_out": ["r:/r"]}
-    hints = jobs.of_jobspec(Path("job"), json.dumps(jobspec)).hints
+    hints = of_jobspec(Path("job"), json.dumps(jobspec)).hints
     assert of_attributes("job", hints) == of_script("job", script)
     with pytest.raises(ProvisioningError, match="size"):
-        of_attributes("job", jobs.of_script(Path("job"), "#!/bin/sh\n#WEIR size=1 size=2\n").hints)
+        of_attributes("job", job_of_script(Path("job"), "#!/bin/sh\n#WEIR size=1 size=2\n").hints)
 
 
 def test_any_text_is_read_or_refused() -> None:

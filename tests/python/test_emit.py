@@ -21,7 +21,7 @@ from weir.provisioning.emit import beeond, lustre, orangefs, weir_store
 from weir.provisioning.emit.checks import EmittedFile
 from weir.provisioning.emit.targets import TARGETS, Target, emit
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.sslos import Guarantees, Semantics, System
+from weir.provisioning.objectives.sslos import Guarantees, Semantics, System
 
 MIB = 1 << 20
 YES_NO = st.sampled_from(("yes", "no"))

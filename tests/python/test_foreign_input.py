@@ -34,9 +34,10 @@ from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
 from weir.lustre.observer import OwnLoad, Thresholds
 from weir.placement import database
-from weir.provisioning import interference_factors, sslo_tables
-from weir.provisioning.prices import PriceList, Tier
-from weir.provisioning.resources import read_resources
+from weir.provisioning.objectives import sslo_tables
+from weir.provisioning.resources.model import read_resources
+from weir.provisioning.sharing import interference_factors
+from weir.provisioning.sharing.prices import PriceList, Tier
 from weir.provisioning.stress import kernels
 from weir.provisioning.stress.results import OWNER
 from weir.store.backup import take
@@ -384,7 +385,7 @@ def emitted(folder: Path) -> None:
 
 
 def classes(folder: Path) -> None:
-    from weir.provisioning.classes import built_in
+    from weir.provisioning.behaviour.classes import built_in
     from weir.provisioning.documents import write
 
     write(folder / "classes.json", built_in())
@@ -548,6 +549,8 @@ COMMANDS = {
     "planner socket": OWN,
     "planner state": OWN,
     "planner resources": "resources",
+    "planner prices": "tables",
+    "planner factors": "tables",
     "deployments socket": OWN,
     "quota show place": OWN,
     "simulate sweep file": "sweep",

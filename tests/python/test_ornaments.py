@@ -25,8 +25,8 @@ from weir.planner.flux import planned
 from weir.provisioning import schemas
 from weir.provisioning.deployments import Deployment, Server
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.ornaments import bare, deployment_of, ornament, wish, wishes_of
-from weir.provisioning.sslos import Guarantees, System
+from weir.provisioning.jobs.ornaments import bare, deployment_of, ornament, wish, wishes_of
+from weir.provisioning.objectives.sslos import Guarantees, System
 
 FLUX_PLUGINS = Path(__file__).resolve().parents[2] / "packaging" / "flux"
 JOBSPEC: dict[str, Any] = yaml.safe_load(provisioned.JOBSPEC)

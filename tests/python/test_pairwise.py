@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from weir import cli as program
-from weir.provisioning.classes import built_in as classes
+from weir.provisioning.behaviour.classes import built_in as classes
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.interference_factors import built_in, read_table, written
 from weir.provisioning.pairwise import runs, shape
+from weir.provisioning.sharing.interference_factors import built_in, read_table, written
 
 PART = st.floats(0, 1)
 

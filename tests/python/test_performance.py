@@ -8,12 +8,14 @@ import msgspec
 import planned
 import pytest
 from seeds import seed
-from weir.provisioning import classes, simulated_sslos, sslo_tables
-from weir.provisioning.identity import Identity
-from weir.provisioning.performance import PerformanceModel
-from weir.provisioning.planning import Planner
-from weir.provisioning.simulated_sslos import DEVICES, DeviceClass, configurations, simulated_table
-from weir.provisioning.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
+from weir.provisioning.behaviour import classes
+from weir.provisioning.behaviour.identity import Identity
+from weir.provisioning.objectives import simulated_sslos, sslo_tables
+from weir.provisioning.objectives.device_classes import DEVICES, DeviceClass
+from weir.provisioning.objectives.simulated_sslos import configurations, simulated_table
+from weir.provisioning.objectives.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
+from weir.provisioning.planning.performance import PerformanceModel
+from weir.provisioning.planning.planner import Planner
 
 PAPER_MAPE = 9.995
 """The paper's error of its performance model on a fifth of its data, in percent (section III-D)."""

@@ -155,7 +155,7 @@ def test_known_jobs_that_were_used_longest_ago_are_forgotten(
 ) -> None:
     for module in ("tables", "redis"):
         monkeypatch.setattr(f"weir.planner.stores.{module}.KNOWN_MAX", 3)
-        monkeypatch.setattr(f"weir.planner.stores.{module}.PRUNED_EVERY", 1)
+    monkeypatch.setattr("weir.planner.stores.contract.PRUNED_EVERY", 1)
     store = database.open()
     job = KnownJob(identity=IDENTITY, deployment=DEPLOYMENT, conditions="c")
     store.remember(7, "another user's", job)
@@ -163,6 +163,35 @@ def test_known_jobs_that_were_used_longest_ago_are_forgotten(
         store.remember(1000, key, job)
     known = [key for key in ("a", "b", "c", "d") if store.known(1000, key) is not None]
     assert known == ["a", "c", "d"] and store.known(7, "another user's") is not None
+    store.close()
+
+
+def test_the_known_jobs_of_a_user_have_bounded_bytes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def job(letters: int) -> KnownJob:
+        return KnownJob(identity=IDENTITY, deployment=DEPLOYMENT, conditions="c" * letters)
+
+    bound = 3 * len(msgspec.json.encode(job(1000)))
+    for module in ("tables", "redis"):
+        monkeypatch.setattr(f"weir.planner.stores.{module}.KNOWN_BYTES_MAX", bound)
+    monkeypatch.setattr("weir.planner.stores.contract.PRUNED_EVERY", 4)
+    store = database.open()
+    store.remember(7, "another user's", job(60_000))
+    for number in range(4):
+        # Another user's jobs do not count as this user's.
+        store.remember(1000, f"{number}", job(1000))
+        store.remember(8, f"{number}", job(1000))
+    store.remember(1000, "4", job(1000))
+    assert [store.known(1000, f"{number}") is not None for number in range(5)] == [False, False, True, True, True]
+    for number in range(5, 9):
+        # A long document makes several short ones go, and one that is longer than all goes itself.
+        store.remember(1000, f"{number}", job(2000 if number < 8 else 60_000))
+    assert all(store.known(1000, f"{number}") is None for number in range(9))
+    assert store.known(8, "3") is not None
+    # A planner that starts counts what is there with the first job.
+    store.close()
+    store = database.open()
+    store.remember(7, "short", job(1))
+    assert store.known(7, "another user's") is None and store.known(7, "short") is not None
     store.close()
 
 

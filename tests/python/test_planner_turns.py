@@ -19,8 +19,8 @@ from weir.planner.steps import Steps
 from weir.planner.stores import open_store
 from weir.planner.users import user
 from weir.provisioning.deployments import Deployment
-from weir.provisioning.directives import Directives
-from weir.provisioning.jobs import Job
+from weir.provisioning.jobs.directives import Directives
+from weir.provisioning.jobs.job import Job
 
 
 class Counted(Helpers):

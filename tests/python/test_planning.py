@@ -12,20 +12,22 @@ import provisioned
 import pytest
 from seeds import seed
 from weir import cli
-from weir.provisioning import classes, schemas, sslo_tables
-from weir.provisioning.candidates import pools
-from weir.provisioning.classes import BehaviourClass
+from weir.provisioning import schemas
+from weir.provisioning.behaviour import classes
+from weir.provisioning.behaviour.classes import BehaviourClass
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.explanation import explanation
-from weir.provisioning.identity import Identity
-from weir.provisioning.jobs import Job
-from weir.provisioning.local_resources import UNKNOWN, device_class, local_resources
-from weir.provisioning.mapping import SATISFACTION_MIN, Coverages, class_needs, coverage, default_sslo
-from weir.provisioning.needs import IO_SECONDS_MIN, PROCESS_RATE, RATE_MIN, effective, io_seconds, left, needs
-from weir.provisioning.planning import Planner, plan
-from weir.provisioning.resources import Device, Node, Resources, read_resources
-from weir.provisioning.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
-from weir.provisioning.wishes import Wishes, of_hints, of_options
+from weir.provisioning.jobs.job import Job
+from weir.provisioning.jobs.wishes import Wishes, of_hints, of_options
+from weir.provisioning.objectives import sslo_tables
+from weir.provisioning.objectives.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
+from weir.provisioning.planning.candidates import pools
+from weir.provisioning.planning.explanation import explanation
+from weir.provisioning.planning.mapping import SATISFACTION_MIN, Coverages, class_needs, coverage, default_sslo
+from weir.provisioning.planning.needs import IO_SECONDS_MIN, PROCESS_RATE, RATE_MIN, effective, io_seconds, left, needs
+from weir.provisioning.planning.planner import Planner, plan
+from weir.provisioning.resources.local import UNKNOWN, device_class, local_resources
+from weir.provisioning.resources.model import Device, Node, Resources, read_resources
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = ROOT / "examples" / "run.darshan"

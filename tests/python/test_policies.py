@@ -10,19 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from interference import CLASSES, TABLE
-from weir.provisioning import policies, schemas
+from weir.provisioning import schemas
 from weir.provisioning.deployments import Deployment, Policy
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.interference_factors import (
+from weir.provisioning.objectives.sslos import Guarantees, Semantics, System
+from weir.provisioning.sharing import policies
+from weir.provisioning.sharing.interference_factors import (
     Neighbour,
     pair_slowdown,
     read_table,
     slowdown,
     written,
 )
-from weir.provisioning.leases import Existing, Sharer, ends_at, existing, has_ended, joined, left
-from weir.provisioning.policies import Candidate, Choice, Request, choose, unmet
-from weir.provisioning.prices import (
+from weir.provisioning.sharing.leases import Existing, Sharer, ends_at, existing, has_ended, joined, left
+from weir.provisioning.sharing.policies import Candidate, Choice, Request, choose, unmet
+from weir.provisioning.sharing.prices import (
     Demand,
     DemandPricing,
     PriceList,
@@ -37,7 +39,6 @@ from weir.provisioning.prices import (
     read_prices,
     requested,
 )
-from weir.provisioning.sslos import Guarantees, Semantics, System
 
 NOW = 1000.0
 SEMANTICS = st.builds(

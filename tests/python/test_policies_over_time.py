@@ -8,11 +8,11 @@ import pytest
 from interference import CLASSES, TABLE
 from seeds import seeded
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.interference_factors import Neighbour, slowdown
-from weir.provisioning.leases import Existing, Sharer, ends_at, has_ended, joined, left
-from weir.provisioning.policies import Candidate, Request, choose
-from weir.provisioning.prices import PriceList, Tier, deployment_price
-from weir.provisioning.sslos import Guarantees, Semantics
+from weir.provisioning.objectives.sslos import Guarantees, Semantics
+from weir.provisioning.sharing.interference_factors import Neighbour, slowdown
+from weir.provisioning.sharing.leases import Existing, Sharer, ends_at, has_ended, joined, left
+from weir.provisioning.sharing.policies import Candidate, Request, choose
+from weir.provisioning.sharing.prices import PriceList, Tier, deployment_price
 
 DEVICES = 6
 DEVICE_BYTES = 100

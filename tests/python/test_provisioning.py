@@ -11,11 +11,11 @@ import provisioned
 import pytest
 from weir.cli import weir as program
 from weir.provisioning import schemas
-from weir.provisioning.classes import COUNTS_MAX, built_in, fitnesses, scaled
+from weir.provisioning.behaviour.classes import COUNTS_MAX, built_in, fitnesses, scaled
+from weir.provisioning.behaviour.identity import Identity, identify
+from weir.provisioning.behaviour.traits import Traits, Transfers, of_log
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.identity import Identity, identify
-from weir.provisioning.jobs import Job, of_jobspec, of_script, read_job
-from weir.provisioning.traits import Traits, Transfers, of_log
+from weir.provisioning.jobs.job import Job, of_jobspec, of_script, read_job
 from weir.tracing.darshan import DarshanError, read_logs
 from weir.tracing.totals import read_totals
 

@@ -14,8 +14,8 @@ import slurm
 from store import program
 from waits import PATIENCE_SECONDS
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.resources import Resources, read_resources
-from weir.provisioning.slurm_resources import ENDLESS_SECONDS, of_documents, with_states
+from weir.provisioning.resources.model import Resources, read_resources
+from weir.provisioning.resources.slurm import ENDLESS_SECONDS, of_documents, with_states
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "slurm"
@@ -138,7 +138,7 @@ def test_a_plan_asks_slurm_for_its_nodes(cluster: dict[str, str], tmp_path: Path
 
 def test_a_slurm_that_is_not_there_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    from weir.provisioning.slurm_resources import slurm_resources
+    from weir.provisioning.resources.slurm import slurm_resources
 
     with pytest.raises(ProvisioningError, match="sinfo is not installed") as told:
         slurm_resources(0.0)

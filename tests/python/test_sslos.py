@@ -9,11 +9,10 @@ import msgspec
 import pytest
 import weir.provisioning
 from seeds import seeded
-from weir.provisioning import objectives
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.sslo_tables import built_in, measured
-from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, System
-from weir.provisioning.stress import kernels
+from weir.provisioning.objectives.sslo_tables import built_in, measured
+from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, System
+from weir.provisioning.stress import kernels, objectives
 from weir.provisioning.stress.results import OWNER, StressFigures, StressPoint, StressResult, read_results
 
 DURABLE = Semantics()

@@ -145,10 +145,10 @@ def add_to_classes(table_file: Path, logs: tuple[Path, ...], target: Path, outpu
     from weir.cli.output import show
 
     _check_packages()
-    from weir.provisioning.classes import read_table, with_job
+    from weir.provisioning.behaviour.classes import read_table, with_job
+    from weir.provisioning.behaviour.identity import identify
+    from weir.provisioning.behaviour.traits import of_log
     from weir.provisioning.documents import write
-    from weir.provisioning.identity import identify
-    from weir.provisioning.traits import of_log
     from weir.tracing.darshan import DarshanError
     from weir.tracing.totals import read_totals
 

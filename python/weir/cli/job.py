@@ -17,11 +17,11 @@ from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.provisioning.deployments import Deployment, Server, Transfer
-    from weir.provisioning.execution import Tellers
-    from weir.provisioning.jobs import Job
+    from weir.provisioning.jobs.job import Job
+    from weir.provisioning.lifecycle.execution import Tellers
     from weir.provisioning.lifecycle.interruption import Interruption
     from weir.provisioning.lifecycle.record import JobFolder
-    from weir.provisioning.resources import Resources
+    from weir.provisioning.resources.model import Resources
 
 _POLICIES = ("performance", "interference", "utilization")
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -30,7 +30,7 @@ _SIGNALLED = 128
 
 
 def _read_name(text: str) -> None:
-    from weir.provisioning.names import check_name
+    from weir.provisioning.lifecycle.names import check_name
 
     check_name(text)
 
@@ -108,8 +108,8 @@ def run(
     where nothing can be mounted; it reads nothing from the terminal. Without --schema, --trace names a Darshan log.
     """
     require_provisioning()
-    from weir.provisioning.execution import begin, go_on, jobs_folder
-    from weir.provisioning.jobs import read_job
+    from weir.provisioning.jobs.job import read_job
+    from weir.provisioning.lifecycle.execution import begin, go_on, jobs_folder
     from weir.provisioning.lifecycle.interruption import Interruption
 
     if (log is None) == (schema_file is None):
@@ -143,7 +143,7 @@ def resume(home: Home, name: str, reruns: bool) -> int:
 
     The exit code is that of the job's command.
     """
-    from weir.provisioning.execution import go_on
+    from weir.provisioning.lifecycle.execution import go_on
     from weir.provisioning.lifecycle.interruption import Interruption
 
     folder = _folder(home, name)
@@ -186,7 +186,7 @@ def list_jobs(home: Home, output: str) -> None:
     require_provisioning()
     from weir.cli.job_identity import document
     from weir.cli.output import show
-    from weir.provisioning.execution import jobs_folder
+    from weir.provisioning.lifecycle.execution import jobs_folder
     from weir.provisioning.lifecycle.record import JobFolder
 
     root = jobs_folder(home.root)
@@ -202,7 +202,7 @@ def list_jobs(home: Home, output: str) -> None:
 
 def _folder(home: Home, name: str) -> "JobFolder":
     require_provisioning()
-    from weir.provisioning.execution import jobs_folder
+    from weir.provisioning.lifecycle.execution import jobs_folder
     from weir.provisioning.lifecycle.record import JobFolder
 
     folder = JobFolder(jobs_folder(home.root) / name)
@@ -236,7 +236,7 @@ class _Telling:
 
     def __enter__(self) -> "Tellers":
         from weir.cli.copy_progress import copy_progress
-        from weir.provisioning.execution import Tellers
+        from weir.provisioning.lifecycle.execution import Tellers
 
         self._progress = copy_progress()
         return Tellers(tell, self._progress.__enter__())
@@ -286,9 +286,10 @@ def _planned(
     devices: tuple[str, ...],
     size_bytes: int | None,
 ) -> "Deployment":
-    from weir.provisioning import classes, sslo_tables
-    from weir.provisioning.planning import Planner
-    from weir.provisioning.wishes import of_options
+    from weir.provisioning.behaviour import classes
+    from weir.provisioning.jobs.wishes import of_options
+    from weir.provisioning.objectives import sslo_tables
+    from weir.provisioning.planning.planner import Planner
 
     if log is None:
         raise ValueError("a plan needs a log")
@@ -301,8 +302,8 @@ def _planned(
 def _resources(file: Path | None, folder: Path | None) -> "Resources":
     from tempfile import gettempdir
 
-    from weir.provisioning.local_resources import local_resources
-    from weir.provisioning.resources import read_resources
+    from weir.provisioning.resources.local import local_resources
+    from weir.provisioning.resources.model import read_resources
 
     if file is not None and folder is not None:
         raise click.UsageError("--resources and --local contradict each other")

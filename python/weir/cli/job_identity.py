@@ -9,8 +9,8 @@ from weir.cli.errors import CommandError, warn
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
-    from weir.provisioning.identity import Identity
-    from weir.provisioning.jobs import Job
+    from weir.provisioning.behaviour.identity import Identity
+    from weir.provisioning.jobs.job import Job
     from weir.tracing.totals import LogTotals, TotalsReader
 
 
@@ -68,8 +68,8 @@ def identity_of(reader: "TotalsReader", log: Path, job: "Job | None") -> "Identi
     Raises:
         DarshanError: The log cannot be read.
     """
-    from weir.provisioning.identity import identify
-    from weir.provisioning.traits import of_log
+    from weir.provisioning.behaviour.identity import identify
+    from weir.provisioning.behaviour.traits import of_log
 
     return identify(of_log(_complete(reader.read(log))), job)
 
@@ -87,8 +87,8 @@ def identities(logs: Sequence[Path], job: "Job | None") -> "list[tuple[Path, Ide
     Raises:
         DarshanError: A log cannot be read.
     """
-    from weir.provisioning.identity import identify
-    from weir.provisioning.traits import of_log
+    from weir.provisioning.behaviour.identity import identify
+    from weir.provisioning.behaviour.traits import of_log
     from weir.tracing.darshan import DarshanError
     from weir.tracing.totals import read_totals
 

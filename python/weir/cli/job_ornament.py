@@ -34,8 +34,8 @@ def ornament(jobspec: Path, words: tuple[str, ...], deployment_file: Path | None
     checked.
     """
     try:
-        from weir.provisioning import ornaments
-        from weir.provisioning.jobs import read_jobspec
+        from weir.provisioning.jobs import ornaments
+        from weir.provisioning.jobs.job import read_jobspec
         from weir.provisioning.schema_file import read_schema
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error

@@ -14,7 +14,7 @@ from weir.cli.plan_factors import factors
 from weir.cli.plan_products import PRODUCTS
 
 if TYPE_CHECKING:
-    from weir.provisioning.identity import Identity
+    from weir.provisioning.behaviour.identity import Identity
 
 
 @click.group()
@@ -104,7 +104,7 @@ def show_similar(
     best fitness is below 0.75 is like none of them.
     """
     from weir.cli.output import Quantity, show
-    from weir.provisioning.classes import NEW_CLASS_FITNESS, built_in, fitnesses, read_table
+    from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS, built_in, fitnesses, read_table
 
     classes = (built_in() if classes_table is None else read_table(classes_table)).classes
     rows: list[Sequence[object]] = []
@@ -133,7 +133,7 @@ def show_similar(
 
 def _identities(logs: Sequence[Path], job_file: Path | None) -> "list[tuple[Path, Identity]]":
     require_provisioning()
-    from weir.provisioning.jobs import read_job
+    from weir.provisioning.jobs.job import read_job
 
     return identities(logs, None if job_file is None else read_job(job_file))
 

@@ -17,8 +17,8 @@ from weir.distribution import install_command
 from weir.store import values
 
 if TYPE_CHECKING:
-    from weir.provisioning.interference_factors import FactorTable
     from weir.provisioning.pairwise.runs import Experiment
+    from weir.provisioning.sharing.interference_factors import FactorTable
 
 _PROCESSES_MAX = 1024
 _CAPACITY_BYTES_MIN = 256 << 20
@@ -118,7 +118,7 @@ def factors(
     if not into.absolute().parent.is_dir():
         raise CommandError(f"there is no folder {into.absolute().parent}", hint="is the path right?")
     try:
-        from weir.provisioning.interference_factors import built_in  # noqa: F401
+        from weir.provisioning.sharing.interference_factors import built_in  # noqa: F401
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
     if matrix_file is None:
@@ -140,7 +140,7 @@ def _of_matrix(file: Path, policy: str, count: int | None) -> "FactorTable":
 
 
 def _measured(path: Path | None, node: str | None, other_node: str | None, chosen: dict[str, Any]) -> "FactorTable":
-    from weir.provisioning.classes import built_in
+    from weir.provisioning.behaviour.classes import built_in
     from weir.provisioning.pairwise import runs
 
     table = built_in()
@@ -209,7 +209,7 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 
 
 def _write(table: "FactorTable", into: Path) -> None:
-    from weir.provisioning.interference_factors import written
+    from weir.provisioning.sharing.interference_factors import written
     from weir.store.files import write_whole
 
     write_whole(into, written(table), mode=0o644)

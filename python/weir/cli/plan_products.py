@@ -15,13 +15,11 @@ from weir.cli.parameters import Checked
 from weir.store import values
 
 if TYPE_CHECKING:
-    from weir.provisioning.classes import ClassTable
-    from weir.provisioning.interference_factors import FactorTable
-    from weir.provisioning.mapping import Mapping
-    from weir.provisioning.planning import Plan
-    from weir.provisioning.prices import PriceList
-    from weir.provisioning.resources import Resources
-    from weir.provisioning.sslos import SsloTable
+    from weir.provisioning.behaviour.classes import ClassTable
+    from weir.provisioning.objectives.sslos import SsloTable
+    from weir.provisioning.planning.mapping import Mapping
+    from weir.provisioning.planning.planner import Plan
+    from weir.provisioning.resources.model import Resources
     from weir.tracing.totals import TotalsReader
 
 _POLICIES = ("performance", "interference", "utilization")
@@ -105,10 +103,11 @@ def _made(
     from_slurm: bool,
     classes_file: Path | None,
 ) -> "Plan":
-    from weir.provisioning.jobs import read_job
-    from weir.provisioning.planning import Planner
-    from weir.provisioning.selection import by_policy
-    from weir.provisioning.wishes import of_options
+    from weir.provisioning.jobs.job import read_job
+    from weir.provisioning.jobs.wishes import of_options
+    from weir.provisioning.planning.planner import Planner
+    from weir.provisioning.planning.selection import by_policy
+    from weir.provisioning.sharing import interference_factors, prices
 
     if local_folder is not None and (resources_file is not None or from_slurm):
         other = "--resources" if resources_file is not None else "--from-slurm"
@@ -127,7 +126,10 @@ def _made(
     resources = _resources(resources_file, local_folder, from_slurm=from_slurm)
     sslos, measured = _sslos(sslos_file)
     planner = Planner(_classes(classes_file), sslos, measured.sslos)
-    select = by_policy(_prices(prices_file), _factors(factors_file))
+    select = by_policy(
+        None if prices_file is None else prices.of_file(prices_file),
+        None if factors_file is None else interference_factors.of_file(factors_file),
+    )
     made = planner.plan(identity_of(reader, log, job), job, resources, wishes=wishes, select=select)
     _warn(made)
     return made
@@ -137,15 +139,15 @@ def _resources(file: Path | None, folder: Path | None, *, from_slurm: bool) -> "
     import time
     from tempfile import gettempdir
 
-    from weir.provisioning.local_resources import local_resources
-    from weir.provisioning.resources import read_resources
+    from weir.provisioning.resources.local import local_resources
+    from weir.provisioning.resources.model import read_resources
 
     if file is None and not from_slurm:
         return local_resources(folder or Path(gettempdir()))
     if not from_slurm:
         assert file is not None
         return read_resources(file)
-    from weir.provisioning.slurm_resources import slurm_resources, with_states
+    from weir.provisioning.resources.slurm import slurm_resources, with_states
 
     site = None if file is None else read_resources(file)
     seen = slurm_resources(time.time())
@@ -153,33 +155,19 @@ def _resources(file: Path | None, folder: Path | None, *, from_slurm: bool) -> "
 
 
 def _classes(file: Path | None) -> "ClassTable":
-    from weir.provisioning.classes import built_in, read_table
+    from weir.provisioning.behaviour.classes import built_in, read_table
 
     return built_in() if file is None else read_table(file)
 
 
 def _sslos(file: Path | None) -> "tuple[SsloTable, SsloTable]":
     """The objectives, and the measurements behind them."""
-    from weir.provisioning import sslo_tables
+    from weir.provisioning.objectives import sslo_tables
 
     if file is not None:
         table = sslo_tables.read_table(file)
         return table, table
     return sslo_tables.built_in(), sslo_tables.measured()
-
-
-def _prices(file: Path | None) -> "PriceList | None":
-    from weir.provisioning import documents
-    from weir.provisioning.prices import read_prices
-
-    return None if file is None else read_prices(documents.content(file, "is it a list of prices?"), str(file))
-
-
-def _factors(file: Path | None) -> "FactorTable | None":
-    from weir.provisioning import documents
-    from weir.provisioning.interference_factors import read_table
-
-    return None if file is None else read_table(documents.content(file, "is it a table of factors?"), str(file))
 
 
 def _warn(made: "Plan") -> None:
@@ -226,10 +214,10 @@ def show_sslo(
 def _mapped(
     reader: "TotalsReader", log: Path, job_file: Path | None, classes_file: Path | None, sslos_file: Path | None
 ) -> "Mapping":
-    from weir.provisioning.jobs import read_job
-    from weir.provisioning.mapping import Coverages
-    from weir.provisioning.sslo_checks import check_table
-    from weir.provisioning.wishes import of_hints
+    from weir.provisioning.jobs.job import read_job
+    from weir.provisioning.jobs.wishes import of_hints
+    from weir.provisioning.objectives.sslo_checks import check_table
+    from weir.provisioning.planning.mapping import Coverages
 
     job = None if job_file is None else read_job(job_file)
     wishes = of_hints(str(job_file), job.hints if job else {})
@@ -308,7 +296,7 @@ def explain(made: "Plan", output: str) -> None:
     --output json prints the whole plan, with all candidates.
     """
     from weir.cli.plain_text import plain
-    from weir.provisioning.explanation import explanation
+    from weir.provisioning.planning.explanation import explanation
 
     if output != "table":
         show(output, document(made), (), ())
@@ -318,7 +306,7 @@ def explain(made: "Plan", output: str) -> None:
 
 
 def _rate(rate: float | None) -> Quantity:
-    from weir.provisioning.needs import amount
+    from weir.provisioning.planning.needs import amount
 
     return Quantity("-") if rate is None else Quantity(f"{amount(rate)}/s")
 

@@ -61,6 +61,16 @@ def _database(text: str) -> None:
     help="Resource model of the site, in TOML; it is read again when it changes.",
 )
 @click.option(
+    "--prices",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Prices of the administrator, in JSON; they are read at the start.",
+)
+@click.option(
+    "--factors",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Interference factors of `weir plan factors`; they are read at the start.",
+)
+@click.option(
     "--scheduler-user",
     metavar="USER",
     type=Checked("user", _user),
@@ -125,6 +135,8 @@ def planner(
     state: Path | None,
     database: str | None,
     resources: Path,
+    prices: Path | None,
+    factors: Path | None,
     scheduler_user: str | None,
     replans: int,
     quarantine: str,
@@ -152,6 +164,8 @@ def planner(
             state=folder,
             database=database or f"sqlite:///{folder}/planner.db",
             resources=resources.absolute(),
+            prices=prices and prices.absolute(),
+            factors=factors and factors.absolute(),
             scheduler_user=None if scheduler_user is None else _user(scheduler_user),
             steps=steps,
             reach=reach,

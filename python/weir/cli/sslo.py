@@ -11,7 +11,7 @@ from weir.cli.parameters import Checked
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
-    from weir.provisioning.sslos import Sslo, SsloTable
+    from weir.provisioning.objectives.sslos import Sslo, SsloTable
 
 _HEADER = (
     *("NAME", "SYSTEM", "DEVICE", "SERVERS", "READ", "WRITE", "NAMES"),
@@ -51,7 +51,7 @@ def build(
     cluster.
     """
     try:
-        from weir.provisioning import objectives
+        from weir.provisioning.stress import objectives
         from weir.provisioning.stress.results import read_results
 
         results = read_results(folders)
@@ -80,7 +80,7 @@ def build(
 def show_table(file: Path | None, output: str) -> None:
     """Show a table of objectives: one that `weir sslo build` made, or without a file the one that comes with Weir."""
     try:
-        from weir.provisioning.sslo_tables import built_in, read_table
+        from weir.provisioning.objectives.sslo_tables import built_in, read_table
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
     _show(built_in() if file is None else read_table(file), output)

@@ -11,10 +11,11 @@ import mmap
 import os
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from weir.experiments.ranks import Phases, Ranks
 
 FIELDS = ("bytes_written", "bytes_read", "requests", "waited_nanoseconds")
 """Counts of each process in each window."""
@@ -94,52 +95,26 @@ def main() -> int:
     specification = Specification(**json.loads(sys.argv[1]))
     files = _make_files(specification)
     counters = Counters(specification.processes, specification.windows)
-    opened_here, opened_there = os.pipe()
-    epoch_here, epoch_there = os.pipe()
-    children = []
-    for process in range(specification.processes):
-        child = os.fork()
-        if child == 0:
-            os.close(opened_here)
-            os.close(epoch_there)
-            os._exit(_serve(process, specification, files[process], counters, opened_there, epoch_here))
-        children.append(child)
-    os.close(opened_there)
-    os.close(epoch_here)
-    opened = 0
-    while opened < len(children) and (some := os.read(opened_here, len(children))):
-        opened += len(some)
-    if opened == len(children):
+    ranks = Ranks(
+        specification.processes,
+        lambda number, phases: _serve(number, specification, files[number], counters, phases),
+    )
+    if ranks.all_done():
         print("ready", flush=True)
-        epoch = sys.stdin.readline().strip()
-        os.write(epoch_there, epoch.ljust(_EPOCH_BYTES).encode() * len(children))
-    os.close(epoch_there)
-    failed = sum(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child in children)
-    if failed:
-        print(f"error: {failed} of {len(children)} processes failed", file=sys.stderr)
+        ranks.begin(sys.stdin.readline().strip())
+    if ranks.end():
         return 1
     print(json.dumps(_report(specification, counters)))
     return 0
 
 
-_EPOCH_BYTES = 32
-"""Length of the message to each process; a pipe keeps 64 KiB, so 2,048 of them."""
-
-
-def _serve(process: int, specification: Specification, file: str, counters: Counters, opened: int, epoch: int) -> int:
-    """Run one process from its open to its exit code."""
-    try:
-        descriptor = os.open(file, os.O_RDWR)
-        os.write(opened, b"o")
-        os.close(opened)
-        message = os.read(epoch, _EPOCH_BYTES)
-        if message.strip():
-            _write_and_read(process, specification, descriptor, counters, float(message))
-        os.close(descriptor)
-    except BaseException:
-        traceback.print_exc()
-        return 1
-    return 0
+def _serve(process: int, specification: Specification, file: str, counters: Counters, phases: Phases) -> None:
+    """Run one process from its open to its end."""
+    descriptor = os.open(file, os.O_RDWR)
+    phases.done()
+    if epoch := phases.next():
+        _write_and_read(process, specification, descriptor, counters, float(epoch))
+    os.close(descriptor)
 
 
 def _write_and_read(

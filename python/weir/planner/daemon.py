@@ -24,6 +24,7 @@ from weir.planner.settings import Settings
 from weir.planner.site import Site
 from weir.planner.steps import Steps
 from weir.planner.stores import open_store
+from weir.planner.tables import read_tables
 
 _CLAIM_SECONDS = 3.0
 """Time between two renewals of the claim; that of Redis holds for three of them."""
@@ -41,7 +42,7 @@ def run(settings: Settings) -> None:
 
     Raises:
         PlannerError: A part cannot be used; nothing was started then.
-        ProvisioningError: The resource model cannot be used.
+        ProvisioningError: The resource model or a table cannot be used.
     """
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     asyncio.run(_run(settings))
@@ -49,6 +50,7 @@ def run(settings: Settings) -> None:
 
 async def _run(settings: Settings) -> None:
     _check_steps(settings.steps)
+    tables = read_tables(settings.prices, settings.factors)
     folders = _prepare(settings.state)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -56,7 +58,7 @@ async def _run(settings: Settings) -> None:
         loop.add_signal_handler(number, ended.set)
     store = await asyncio.to_thread(open_store, settings.database)
     ledger = Ledger(store)
-    helpers = Helpers()
+    helpers = Helpers(tables)
     try:
         await ledger.load()
         site = Site(ledger, _model(settings), share_max=settings.share_max)

@@ -8,7 +8,7 @@ from typing import Any
 
 from weir.planner import protocol
 from weir.planner.client import Client
-from weir.provisioning import ornaments
+from weir.provisioning.jobs import ornaments
 
 
 def planned(jobspec: Mapping[str, Any], uid: int, socket: str | None = None) -> dict[str, Any]:

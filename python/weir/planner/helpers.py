@@ -13,12 +13,13 @@ import msgspec
 from weir.planner import work
 from weir.planner.errors import PlannerError
 from weir.planner.site import Snapshot
+from weir.planner.tables import Tables
 from weir.planner.users import User, process_environment, process_rights
 from weir.planner.work import AnyWork, Done, Identify, Load, MakePlan, Read
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment
-from weir.provisioning.directives import Directives
-from weir.provisioning.identity import Identity
-from weir.provisioning.jobs import Job
+from weir.provisioning.jobs.directives import Directives
+from weir.provisioning.jobs.job import Job
 
 PLANNERS = 2
 """Helpers that plan: a plan takes milliseconds, so two keep up with many clients."""
@@ -135,8 +136,14 @@ class Helper:
 class Helpers:
     """All helpers of a planner."""
 
-    def __init__(self) -> None:
-        """Describe the helpers; each starts with its first work."""
+    def __init__(self, tables: Tables | None = None) -> None:
+        """Describe the helpers; each starts with its first work.
+
+        Args:
+            tables: The site's tables; None for those that come with Weir.
+        """
+        self.tables = tables or Tables()
+        """The tables that every plan weighs."""
         self._planners = [Helper(None) for _ in range(PLANNERS)]
         self._readers: OrderedDict[int, Helper] = OrderedDict()
         self._freed = asyncio.Event()
@@ -196,7 +203,7 @@ class Helpers:
             PlannerError: No storage fits.
         """
         helper = min(self._planners, key=lambda each: (each.waiting, each.loaded != snapshot.digest))
-        load = Load(digest=snapshot.digest, resources=msgspec.Raw(snapshot.document))
+        load = Load(digest=snapshot.digest, resources=msgspec.Raw(snapshot.document), tables=self.tables)
         wanted = MakePlan(digest=snapshot.digest, identity=identity, job=job, directives=directives)
         done = await helper.do(load, wanted)
         assert done.deployment is not None

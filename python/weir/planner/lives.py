@@ -1,6 +1,7 @@
 """The lives of deployments: each goes on by itself, step by step, until its goal, and begins again where it was."""
 
 import asyncio
+import contextlib
 import logging
 
 import msgspec
@@ -15,6 +16,7 @@ from weir.planner.records import (
     Record,
     begun,
     broken,
+    given_up,
     next_step,
     replanned,
     succeeded,
@@ -23,6 +25,7 @@ from weir.planner.settings import Settings
 from weir.planner.site import Site
 from weir.planner.step import Outcome
 from weir.planner.steps import Steps
+from weir.planner.waiting import Waiting
 from weir.provisioning.deployments import Deployment, Policy
 
 _LOG = logging.getLogger("weir.planner")
@@ -53,13 +56,14 @@ class Lives:
         self._steps = steps
         self._settings = settings
         self._tasks: dict[Key, asyncio.Task[None]] = {}
-        self._looked_at: dict[Key, int] = {}
-        """The ledger's number of holdings for which a waiting deployment was planned last."""
+        self._waiting = Waiting(site)
 
     def resume(self) -> None:
         """Go on with every deployment where the last planner left it."""
-        for record in list(self._ledger.all()):
+        # Those that wait go on in the order in which they came.
+        for record in sorted(self._ledger.all(), key=lambda each: each.created):
             self.wake(record.key)
+            self._let_go(record.key)
 
     def wake(self, key: Key) -> None:
         """Lead a deployment on, if something is to be done.
@@ -83,16 +87,41 @@ class Lives:
 
     def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
         del self._tasks[key]
-        self._looked_at.pop(key, None)
+        self._waiting.forget(key)
         if task.cancelled():
             return
         if task.exception() is None:
             # A goal that was set in the last moment.
             self.wake(key)
+            self._let_go(key)
             return
         # The database did not take the change: the step is done again, which does what is left.
         _LOG.warning("%s of user %d waits for the database: %s", key[1], key[0], task.exception())
         asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.wake, key)
+
+    def _let_go(self, key: Key) -> None:
+        """Let others have the storage of a deployment whose setup failed: nothing of the job's is on it."""
+        record = self._ledger.find(key)
+        if record is not None and record.holds_in_vain and key not in self._tasks:
+            task = asyncio.ensure_future(self._give_up(record))
+            self._tasks[key] = task
+            task.add_done_callback(lambda done: self._gave_up(key, done))
+
+    async def _give_up(self, record: Record) -> None:
+        outcome = await self._steps.run(record, "teardown", discard=True)
+        if outcome.message:
+            raise PlannerError(outcome.message, hint=outcome.hint, code="failed")
+        # It may have been asked for meanwhile: its storage is gone then all the same.
+        await self._ledger.change(record.key, given_up)
+
+    def _gave_up(self, key: Key, task: asyncio.Task[None]) -> None:
+        del self._tasks[key]
+        if task.cancelled():
+            return
+        if task.exception() is not None:
+            _LOG.warning("%s of user %d keeps its storage: %s", key[1], key[0], task.exception())
+            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._let_go, key)
+        self.wake(key)
 
     async def _lead(self, key: Key) -> None:
         while (record := self._ledger.find(key)) is not None and record.is_live:
@@ -213,10 +242,15 @@ class Lives:
 
     async def _wait_for_store(self, record: Record, until: float, seen: int) -> None:
         """Take storage as soon as the policy finds some; at the end of the window take what `interference` finds."""
-        if until <= now() or self._looked_at.get(record.key) != self._ledger.holdings:
-            async with self._plans.turn(record.uid):
-                # Other jobs of the user had their turns first, and so may have a request about this one.
-                if self._ledger.find(record.key) is not record or await self._has_found(record, until):
+        is_over = until <= now()
+        if is_over or not self._waiting.is_in_vain(record):
+            # The last plan, at the end of the window, waits for no other waiting job.
+            turn = contextlib.nullcontext(True) if is_over else self._waiting.turn(record.uid, until - now())
+            async with turn as is_on_turn, self._plans.turn(record.uid):
+                # Others had their turns first, and so may have a request about this one.
+                if not is_on_turn or self._ledger.find(record.key) is not record:
+                    return
+                if (is_over or not self._waiting.is_in_vain(record)) and await self._has_found(record, until):
                     return
         await self._ledger.wait(min(until - now(), _LOOK_SECONDS), seen)
 
@@ -228,15 +262,17 @@ class Lives:
         """
         is_over = until <= now()
         holdings = self._ledger.holdings
-        self._looked_at[record.key] = holdings
         policy: Policy = "interference" if is_over else "utilization"
         try:
             deployment, is_at_hand = await self._plans.again(record, policy=policy)
-        except PlannerError:
+        except PlannerError as error:
             if is_over:
                 raise
-            return False
-        if not is_at_hand and not is_over:
+            is_at_hand = error.code != "infeasible"
+            deployment = None
+        if deployment is None or (not is_at_hand and not is_over):
+            if not is_at_hand and self._ledger.holdings == holdings:
+                self._waiting.note(record)
             return False
         changed = {"deployment": deployment, "window_until": None, "changed": now()}
 

@@ -15,11 +15,11 @@ from weir.planner.records import KnownJob, Record
 from weir.planner.site import Site, Snapshot
 from weir.planner.users import User
 from weir.planner.work import read_script
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment, Policy
-from weir.provisioning.directives import Directives
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.identity import Identity
-from weir.provisioning.jobs import Job
+from weir.provisioning.jobs.directives import Directives
+from weir.provisioning.jobs.job import Job
 
 QUICK_SCRIPT_BYTES = 4 << 10
 """A longer script is read by a helper, so that nobody waits for it: this much takes a few milliseconds."""
@@ -136,7 +136,7 @@ class Plans:
             known = await self._ledger.known(asked.user.uid, asked.key)
         identity, parse_seconds = await self._identity(asked, known)
         snapshot = self._site.snapshot(asked.user.uid)
-        conditions = _conditions(snapshot, asked, identity)
+        conditions = self._conditions(snapshot, asked, identity)
         plan_seconds = 0.0
         may_wait = bool(name) and asked.window_seconds > 0
         if known is not None and known.conditions == conditions:
@@ -146,7 +146,7 @@ class Plans:
             async with self.turn(asked.user.uid):
                 # The site may have changed until it was this plan's turn.
                 snapshot = self._site.snapshot(asked.user.uid)
-                conditions = _conditions(snapshot, asked, identity)
+                conditions = self._conditions(snapshot, asked, identity)
                 deployment, is_at_hand = await self._planned_or_waiting(asked, identity, snapshot, may_wait=may_wait)
             plan_seconds = time.perf_counter() - planned
             made = KnownJob(identity=identity, deployment=deployment, conditions=conditions, is_at_hand=is_at_hand)
@@ -223,6 +223,11 @@ class Plans:
         self._site.check(deployment, snapshot)
         return deployment, is_at_hand
 
+    def _conditions(self, snapshot: Snapshot, asked: Asked, identity: Identity) -> str:
+        """Digest of all that a plan depends on."""
+        parts = (snapshot.digest, self._helpers.tables.digest, asked.job, asked.directives, identity)
+        return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
+
 
 def _bounded(job: Job, directives: Directives) -> tuple[Job, Directives]:
     """Keep of a job's document what plans are made of, within bounds."""
@@ -238,9 +243,3 @@ def _bounded(job: Job, directives: Directives) -> tuple[Job, Directives]:
         command = (hashlib.blake2b(msgspec.json.encode(command), digest_size=16).hexdigest(),)
     # The directives hold all that the hints said.
     return msgspec.structs.replace(job, command=command, hints={}), directives
-
-
-def _conditions(snapshot: Snapshot, asked: Asked, identity: Identity) -> str:
-    """Digest of all that a plan depends on."""
-    parts = (snapshot.digest, asked.job, asked.directives, identity)
-    return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()

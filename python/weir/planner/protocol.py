@@ -6,9 +6,9 @@ from typing import Any, Literal
 import msgspec
 
 from weir.planner.errors import Code, PlannerError
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment, Policy
-from weir.provisioning.directives import Directives
-from weir.provisioning.identity import Identity
+from weir.provisioning.jobs.directives import Directives
 
 VERSION = 1
 """Version of the protocol."""

@@ -7,10 +7,10 @@ import msgspec
 
 from weir.planner.errors import PlannerError
 from weir.planner.protocol import State, Step, Summary
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment
-from weir.provisioning.directives import Directives
-from weir.provisioning.identity import Identity
-from weir.provisioning.jobs import Job
+from weir.provisioning.jobs.directives import Directives
+from weir.provisioning.jobs.job import Job
 
 ORDER: tuple[Step, ...] = ("setup", "stage_in", "environment", "stage_out", "teardown")
 """Steps in the order of a deployment's life."""
@@ -108,6 +108,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Whether the deployment has, or is promised, devices of its own."""
         return self.is_live and not self.deployment.joins and self.window_until is None and not self.let_go
 
+    @property
+    def holds_in_vain(self) -> bool:
+        """Whether the deployment holds storage that could not be set up, and nothing of the job's is on it."""
+        return self.holds_storage and self.failed and self.step == "setup" and not self.done and not self.ran
+
     def is_overdue(self, before: float) -> bool:
         """Tell whether the deployment holds storage that was promised long ago, and nobody has begun to set it up.
 
@@ -148,6 +153,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     reason: str = ""
 
 
+GIVEN_UP = "its storage is free for others, and is planned again with the next setup"
+"""Part of the hint of a deployment whose setup failed."""
 ADMINISTRATOR = -1
 """Stands for root and the scheduler's user in the faults of nodes."""
 
@@ -314,6 +321,21 @@ def broken(record: Record, step: Step, message: str, hint: str, *, now: float) -
         The failed deployment, which stays until the step is asked for again, or the end.
     """
     return msgspec.structs.replace(record, step=step, failed=True, goal="", error=message, hint=hint, changed=now)
+
+
+def given_up(record: Record) -> Record:
+    """Let others have the storage of a deployment whose setup failed; it is planned again when it is set up again.
+
+    Args:
+        record: The deployment, of whose storage nothing is left.
+
+    Returns:
+        The deployment, which tells so beside its failure.
+    """
+    if not record.is_live or record.let_go:
+        return record
+    hint = "; ".join(part for part in (record.hint, GIVEN_UP) if part) if record.failed else record.hint
+    return msgspec.structs.replace(record, let_go=True, hint=hint)
 
 
 def replanned(record: Record, deployment: Deployment, left_out: tuple[str, ...], *, now: float) -> Record:

@@ -39,6 +39,10 @@ class Settings:
     """URL of the store."""
     resources: Path | None = None
     """The resource model; None for this machine alone."""
+    prices: Path | None = None
+    """The administrator's prices; None for those that come with Weir."""
+    factors: Path | None = None
+    """Interference factors of the site; None for those that come with Weir."""
     scheduler_user: int | None = None
     """The user who may act for others, beside root."""
     steps: str = "weir.planner.lifecycle"

@@ -13,9 +13,9 @@ from weir.planner.protocol import Pool, PoolList
 from weir.planner.records import ADMINISTRATOR, Fault, Record
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.interference_factors import Neighbour
-from weir.provisioning.leases import Sharer
-from weir.provisioning.resources import Device, Node, Resources, Running, read_resources
+from weir.provisioning.resources.model import Device, Node, Resources, Running, read_resources
+from weir.provisioning.sharing.interference_factors import Neighbour
+from weir.provisioning.sharing.leases import Sharer
 
 GRANULARITY_BYTES = 1 << 20
 """Sizes of targets are multiples."""
@@ -38,6 +38,8 @@ class Snapshot:
     """Digest of the document."""
     holdings: int
     """The ledger's number of that moment."""
+    room_bytes: int
+    """Room of the class of devices that has most, or of a store that may be joined, if that is more."""
 
 
 class Site:
@@ -200,7 +202,7 @@ class Site:
         resources = Resources(source=self._model.source, nodes=made, deployments=deployments)
         document = msgspec.json.encode(resources)
         digest = hashlib.blake2b(document, digest_size=16).hexdigest()
-        return Snapshot(resources, document, digest, self._ledger.holdings)
+        return Snapshot(resources, document, digest, self._ledger.holdings, _room(resources))
 
     def _running(self, record: Record) -> Running:
         """A store as later jobs see it. The clock of leases is the planner's, so nothing of it stands here."""
@@ -210,6 +212,15 @@ class Site:
             deployment=msgspec.structs.replace(record.deployment, size_bytes=capacity),
             sharers=tuple(_sharer(each) for each in sorted(using, key=lambda each: each.name)),
         )
+
+
+def _room(resources: Resources) -> int:
+    """Bytes of the largest store that could be made of one class of devices, or that may be joined."""
+    by_kind: dict[str, int] = {}
+    for node in resources.nodes:
+        for device in node.devices if node.usable else ():
+            by_kind[device.kind] = by_kind.get(device.kind, 0) + device.room
+    return max([0, *by_kind.values(), *(each.deployment.size_bytes for each in resources.deployments)])
 
 
 def _sharer(record: Record) -> Sharer:

@@ -16,11 +16,12 @@ import msgspec
 
 from weir.errors import WeirError
 from weir.planner.errors import Code
+from weir.planner.tables import Tables
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment
-from weir.provisioning.directives import Directives
-from weir.provisioning.identity import Identity
-from weir.provisioning.jobs import Job
-from weir.provisioning.resources import Resources
+from weir.provisioning.jobs.directives import Directives
+from weir.provisioning.jobs.job import Job
+from weir.provisioning.resources.model import Resources
 
 MEMORY_BYTES_MAX = 8 << 30
 """Address space of a helper."""
@@ -43,10 +44,11 @@ class Identify(msgspec.Struct, kw_only=True, tag="identify"):
 
 
 class Load(msgspec.Struct, kw_only=True, tag="load"):
-    """Take a resource model, for the plans that follow."""
+    """Take a resource model and the site's tables, for the plans that follow."""
 
     digest: str
     resources: msgspec.Raw
+    tables: Tables = Tables()
 
 
 class MakePlan(msgspec.Struct, kw_only=True, tag="plan"):
@@ -88,13 +90,15 @@ def read_script(script: str) -> tuple[Job, Directives]:
     Raises:
         ProvisioningError: The text is neither, or a directive is wrong; the error names the line.
     """
-    from weir.provisioning import directives, jobs
+    from weir.provisioning.jobs import directives
+    from weir.provisioning.jobs.job import of_jobspec
+    from weir.provisioning.jobs.job import of_script as job_of_script
 
     if script.startswith("#!"):
         # The strict reader goes first: its errors suggest the directive that was meant.
         found = directives.of_script("script", script)
-        return jobs.of_script(Path("script"), script), found
-    job = jobs.of_jobspec(Path("jobspec"), script)
+        return job_of_script(Path("script"), script), found
+    job = of_jobspec(Path("jobspec"), script)
     return job, directives.of_attributes("jobspec", job.hints)
 
 
@@ -105,6 +109,8 @@ class Worker:
         """Make a helper that has loaded nothing."""
         self._planner: Any = None
         self._select: Any = None
+        self._tables: Tables | None = None
+        """The tables of `_select`."""
         self._reader: Any = None
         self._resources: tuple[str, Resources] | None = None
 
@@ -144,13 +150,13 @@ class Worker:
             return Done(identity=self._identify(work))
         if isinstance(work, Load):
             self._resources = work.digest, msgspec.json.decode(work.resources, type=Resources)
-            self._prepare()
+            self._prepare(work.tables)
             return Done()
         return self._plan(work)
 
     def _identify(self, work: Identify) -> Identity:
-        from weir.provisioning.identity import identify
-        from weir.provisioning.traits import of_log
+        from weir.provisioning.behaviour.identity import identify
+        from weir.provisioning.behaviour.traits import of_log
         from weir.tracing.totals import TotalsReader
 
         if self._reader is None:
@@ -160,7 +166,7 @@ class Worker:
     def _plan(self, work: MakePlan) -> Done:
         if self._resources is None or self._resources[0] != work.digest:
             raise WeirError("the resources of this plan were not loaded")
-        from weir.provisioning.wishes import Wishes
+        from weir.provisioning.jobs.wishes import Wishes
 
         wishes = Wishes(directives=work.directives)
         plan = self._planner.plan(work.identity, work.job, self._resources[1], wishes=wishes, select=self._select)
@@ -168,15 +174,18 @@ class Worker:
         is_at_hand = found.policy == wishes.policy and found.candidate.wait_seconds <= 0
         return Done(deployment=plan.deployment, is_at_hand=is_at_hand)
 
-    def _prepare(self) -> None:
-        if self._planner is None:
-            from weir.provisioning import classes, interference_factors, sslo_tables
-            from weir.provisioning.planning import Planner
-            from weir.provisioning.selection import by_policy
+    def _prepare(self, tables: Tables) -> None:
+        from weir.provisioning.behaviour import classes
+        from weir.provisioning.objectives import sslo_tables
+        from weir.provisioning.planning.planner import Planner
+        from weir.provisioning.planning.selection import by_policy
 
+        if self._planner is None:
             measured = sslo_tables.measured().sslos
-            self._select = by_policy(factors=interference_factors.built_in())
             self._planner = Planner(classes.built_in(), sslo_tables.built_in(), measured)
+        if self._tables != tables:
+            self._tables = tables
+            self._select = by_policy(tables.prices, tables.factors)
 
 
 def main() -> None:

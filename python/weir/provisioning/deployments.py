@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from weir.provisioning.sslos import Guarantees, Semantics, System
+from weir.provisioning.objectives.sslos import Guarantees, Semantics, System
 
 Policy = Literal["performance", "interference", "utilization"]
 """Paces of sharing: never later, with slowdown bounded by the user, or as dense as possible."""

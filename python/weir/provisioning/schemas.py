@@ -11,18 +11,18 @@ from typing import Any
 
 import msgspec
 
-from weir.provisioning.classes import ClassTable
+from weir.provisioning.behaviour.classes import ClassTable
+from weir.provisioning.behaviour.identity import Identity
+from weir.provisioning.behaviour.traits import Traits
 from weir.provisioning.deployments import Deployment
-from weir.provisioning.identity import Identity
-from weir.provisioning.interference_factors import FactorTable
-from weir.provisioning.jobs import Job
+from weir.provisioning.jobs.job import Job
 from weir.provisioning.learning.report import Report
-from weir.provisioning.planning import Plan
-from weir.provisioning.prices import PriceList
-from weir.provisioning.resources import Resources
-from weir.provisioning.sslos import SsloTable
+from weir.provisioning.objectives.sslos import SsloTable
+from weir.provisioning.planning.planner import Plan
+from weir.provisioning.resources.model import Resources
+from weir.provisioning.sharing.interference_factors import FactorTable
+from weir.provisioning.sharing.prices import PriceList
 from weir.provisioning.stress.results import StressResult
-from weir.provisioning.traits import Traits
 
 DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
     "traits": Traits,

@@ -11,8 +11,31 @@ CALL_SECONDS_MAX = 10.0
 """Longest wait for a server of a store."""
 KNOWN_MAX = 10_000
 """Most known jobs of a user: those that were used longest ago are forgotten."""
+KNOWN_BYTES_MAX = 32 << 20
+"""Most bytes of the known jobs of a user: `KNOWN_MAX` jobs of the usual length."""
 PRUNED_EVERY = 64
-"""Known jobs are counted once for so many that are remembered."""
+"""The known jobs of a user are counted once for so many that are remembered: meanwhile there may be so many more."""
+
+
+class Pruning:
+    """The moments at which the known jobs of a user are counted: with the first of this process, and then in turn."""
+
+    def __init__(self) -> None:
+        """Begin without jobs."""
+        self._remembered: dict[int, int] = {}
+
+    def is_due(self, uid: int) -> bool:
+        """Count a known job that was remembered.
+
+        Args:
+            uid: The user.
+
+        Returns:
+            Whether the user's jobs are to be counted.
+        """
+        count = self._remembered.get(uid, 0)
+        self._remembered[uid] = count + 1
+        return count % PRUNED_EVERY == 0
 
 
 class Store(Protocol):
@@ -51,7 +74,7 @@ class Store(Protocol):
         """
 
     def remember(self, uid: int, key: str, job: KnownJob) -> None:
-        """Keep a known job. Of a user with more than `KNOWN_MAX`, the oldest ones are forgotten.
+        """Keep a known job. Of a user with more than `KNOWN_MAX` or `KNOWN_BYTES_MAX`, the oldest are forgotten.
 
         Args:
             uid: The user.

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ import redis
 
 from weir.planner.errors import PlannerError
 from weir.planner.records import Fault, KnownJob, Record
-from weir.planner.stores.contract import CALL_SECONDS_MAX, KNOWN_MAX, PRUNED_EVERY, SCHEMA_VERSION
+from weir.planner.stores.contract import CALL_SECONDS_MAX, KNOWN_BYTES_MAX, KNOWN_MAX, SCHEMA_VERSION, Pruning
 
 CLAIM_SECONDS = 10.0
 """Time after which the claim of a planner that was killed is free."""
@@ -74,7 +75,7 @@ class RedisStore:
         parts = urlsplit(url)
         self._place = f"Redis {parts.hostname or 'localhost'}:{parts.port or 6379}{parts.path}"
         self._token = _token()
-        self._remembered = 0
+        self._pruning = Pruning()
         self._client: Any = redis.Redis.from_url(
             url, socket_timeout=CALL_SECONDS_MAX, socket_connect_timeout=CALL_SECONDS_MAX
         )
@@ -123,13 +124,21 @@ class RedisStore:
                 steps.hset(jobs, key, msgspec.json.encode(job))
                 steps.zadd(used, {key: time.time()})
                 steps.execute()
-            self._remembered += 1
-            if self._remembered % PRUNED_EVERY == 0 and (excess := self._client.zcard(used) - KNOWN_MAX) > 0:
-                oldest = self._client.zrange(used, 0, excess - 1)
+            if self._pruning.is_due(uid) and (oldest := self._beyond(jobs, used)):
                 with self._client.pipeline(transaction=True) as steps:
                     steps.hdel(jobs, *oldest)
                     steps.zrem(used, *oldest)
                     steps.execute()
+
+    def _beyond(self, jobs: str, used: str) -> list[bytes]:
+        """The known jobs of a user beyond the bounds, those that were used longest ago."""
+        latest: list[bytes] = self._client.zrevrange(used, 0, -1)
+        with self._client.pipeline(transaction=False) as steps:
+            for key in latest[:KNOWN_MAX]:
+                steps.hstrlen(jobs, key)
+            totals = accumulate(steps.execute())
+        kept = sum(total <= KNOWN_BYTES_MAX for total in totals)
+        return latest[kept:]
 
     def faults(self) -> list[Fault]:
         """See `Store`."""

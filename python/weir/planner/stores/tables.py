@@ -10,7 +10,7 @@ import sqlalchemy as sql
 
 from weir.planner.errors import PlannerError
 from weir.planner.records import Fault, KnownJob, Record
-from weir.planner.stores.contract import KNOWN_MAX, PRUNED_EVERY, SCHEMA_VERSION
+from weir.planner.stores.contract import KNOWN_BYTES_MAX, KNOWN_MAX, SCHEMA_VERSION, Pruning
 
 _METADATA = sql.MetaData()
 _NUMBER = sql.BigInteger
@@ -62,7 +62,7 @@ class TableStore:
         self._engine = engine
         self._insert = insert
         self._place = place
-        self._remembered = 0
+        self._pruning = Pruning()
         with self._told(), engine.begin() as connection:
             _METADATA.create_all(connection)
             connection.execute(insert(_ABOUT).values(name="schema", value=str(SCHEMA_VERSION)).on_conflict_do_nothing())
@@ -109,18 +109,8 @@ class TableStore:
         row = {"uid": uid, "key": key, "used": time.time(), "document": msgspec.json.encode(job)}
         with self._told(), self._engine.begin() as connection:
             connection.execute(self._replacing(_JOBS, "uid", "key"), [row])
-            self._remembered += 1
-            if self._remembered % PRUNED_EVERY == 0:
-                kept = (
-                    sql.select(_JOBS.c.key)
-                    .where(_JOBS.c.uid == uid)
-                    .order_by(_JOBS.c.used.desc())
-                    .limit(KNOWN_MAX)
-                    .subquery()
-                )
-                connection.execute(
-                    sql.delete(_JOBS).where(_JOBS.c.uid == uid, _JOBS.c.key.not_in(sql.select(kept.c.key)))
-                )
+            if self._pruning.is_due(uid):
+                connection.execute(_pruned(uid))
 
     def faults(self) -> list[Fault]:
         """See `Store`."""
@@ -169,3 +159,19 @@ class TableStore:
                 hint="another program, or a later version of Weir, wrote it",
                 code="failed",
             ) from error
+
+
+def _pruned(uid: int) -> sql.Delete:
+    """The statement that forgets the known jobs of a user beyond the bounds, those that were used longest ago."""
+    latest_first = (_JOBS.c.used.desc(), _JOBS.c.key)
+    counted = (
+        sql.select(
+            _JOBS.c.key,
+            sql.func.row_number().over(order_by=latest_first).label("number"),
+            sql.func.sum(sql.func.length(_JOBS.c.document)).over(order_by=latest_first).label("bytes"),
+        )
+        .where(_JOBS.c.uid == uid)
+        .subquery()
+    )
+    beyond = sql.or_(counted.c.number > KNOWN_MAX, counted.c.bytes > KNOWN_BYTES_MAX)
+    return sql.delete(_JOBS).where(_JOBS.c.uid == uid, _JOBS.c.key.in_(sql.select(counted.c.key).where(beyond)))

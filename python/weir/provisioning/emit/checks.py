@@ -7,8 +7,8 @@ import msgspec
 
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.policies import unmet
-from weir.provisioning.sslos import Semantics
+from weir.provisioning.objectives.sslos import Semantics
+from weir.provisioning.sharing.policies import unmet
 
 TEXT_BYTES_MAX = 16 << 20
 """A configuration above this is refused: 4,096 servers with eight targets take some 4 MB."""

@@ -11,8 +11,8 @@ from weir.placement.emit import layout_of
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.emit import checks
 from weir.provisioning.emit.checks import EmittedFile
+from weir.provisioning.emit.system_semantics import most
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.system_semantics import most
 
 FILE = "setstripe.sh"
 SETTINGS = ("layout", "pool", "stripe_count", "stripe_size")

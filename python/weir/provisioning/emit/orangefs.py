@@ -10,8 +10,8 @@ import msgspec
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.emit import checks
 from weir.provisioning.emit.checks import EmittedFile
+from weir.provisioning.emit.system_semantics import most
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.system_semantics import most
 
 FILE = "orangefs.conf"
 PORT = 3334

@@ -10,8 +10,8 @@ from weir.errors import WeirError
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.emit import checks
 from weir.provisioning.emit.checks import EmittedFile
+from weir.provisioning.emit.system_semantics import most
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.system_semantics import most
 from weir.store import settings as store_settings
 from weir.store import values as store_values
 from weir.store.configuration import FILE_VERSION, check_sharing

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
-from weir.provisioning.classes import ClassTable, table_of
+from weir.provisioning.behaviour.classes import ClassTable, table_of
+from weir.provisioning.behaviour.identity import identify
 from weir.provisioning.documents import write
-from weir.provisioning.identity import identify
 from weir.provisioning.learning import clustering, evaluation, report, tuning
 from weir.provisioning.learning.archive import Archive, opened
 from weir.provisioning.learning.dataset import Dataset, load, month_name

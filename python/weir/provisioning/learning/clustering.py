@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from weir.provisioning.classes import NEW_CLASS_FITNESS
+from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS
 from weir.provisioning.learning.models import calm
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def middles(table: "NDArray[Any]", classes: int, seed: int) -> "tuple[NDArray[An
 
 
 def best_fitness(scaled: "NDArray[Any]", rows: "NDArray[Any]") -> "tuple[NDArray[Any], NDArray[Any]]":
-    """Find each run's best class by fitness, as `weir.provisioning.classes.fitnesses` does.
+    """Find each run's best class by fitness, as `weir.provisioning.behaviour.classes.fitnesses` does.
 
     Args:
         scaled: The features of fitness, a row for each run.

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from weir.provisioning.classes import FEATURES, scaled
+from weir.provisioning.behaviour.classes import FEATURES, scaled
+from weir.provisioning.behaviour.identity import identify
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.identity import identify
 from weir.provisioning.learning.archive import Archive
 from weir.provisioning.learning.features import DERIVED, TARGETS, seconds, vector
 from weir.provisioning.learning.runs import Run

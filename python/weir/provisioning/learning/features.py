@@ -7,8 +7,8 @@ The interface is no feature either, as in the paper. Counts are taken by their l
 import math
 from collections.abc import Callable, Mapping
 
+from weir.provisioning.behaviour.traits import Traits, Transfers
 from weir.provisioning.learning.runs import Run
-from weir.provisioning.traits import Traits, Transfers
 
 
 def _ratio(part: float, whole: float) -> float:

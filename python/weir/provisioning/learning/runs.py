@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from weir.provisioning.traits import Traits, of_log
+from weir.provisioning.behaviour.traits import Traits, of_log
 from weir.tracing.totals import LogTotals
 
 NAME_MAX = 128

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, cast
 
+from weir.provisioning.behaviour.traits import LARGE_BYTES, SMALL_BYTES, Interface, Traits, Transfers
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.learning.runs import NAME_MAX, Run, bounded
-from weir.provisioning.traits import LARGE_BYTES, SMALL_BYTES, Interface, Traits, Transfers
 
 ENDINGS = (".csv", ".csv.gz")
 ROWS_MAX = 100_000

@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 from weir.provisioning.deployments import Deployment, Server, Transfer
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.names import check_name
+from weir.provisioning.lifecycle.names import check_name
 
 SERVERS_MAX = 4096
 """Most servers of a deployment: more than any published burst buffer has nodes."""

@@ -10,13 +10,11 @@ import os
 import shutil
 import sys
 import time
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
+from weir.experiments.ranks import Phases, Ranks
 from weir.provisioning.pairwise.shape import FILE_BYTES, LARGE_BYTES, Call, Shape, calls
-
-_PIPE_MESSAGE_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -46,53 +44,29 @@ def main() -> int:
         os.sched_setaffinity(0, set(work.processors) & os.sched_getaffinity(0) or os.sched_getaffinity(0))
     Path(work.folder).mkdir()
     counts = memoryview(mmap.mmap(-1, work.processes * 8)).cast("q")
-    ready_here, ready_there = os.pipe()
-    epoch_here, epoch_there = os.pipe()
-    children = []
-    for process in range(work.processes):
-        child = os.fork()
-        if child == 0:
-            os.close(ready_here)
-            os.close(epoch_there)
-            os._exit(_run(process, work, counts, ready_there, epoch_here))
-        children.append(child)
-    os.close(ready_there)
-    os.close(epoch_here)
-    ready = 0
-    while ready < len(children) and (some := os.read(ready_here, len(children))):
-        ready += len(some)
-    if ready == len(children):
+    ranks = Ranks(work.processes, lambda number, phases: _run(number, work, counts, phases))
+    if ranks.all_done():
         print("ready", flush=True)
-        epoch = sys.stdin.readline().strip()
-        os.write(epoch_there, epoch.ljust(_PIPE_MESSAGE_BYTES).encode() * len(children))
-    os.close(epoch_there)
-    failed = sum(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child in children)
+        ranks.begin(sys.stdin.readline().strip())
+    failed = ranks.end()
     shutil.rmtree(work.folder)
     if failed:
-        print(f"error: {failed} of {len(children)} processes failed", file=sys.stderr)
         return 1
     print(json.dumps({"calls": sum(counts)}))
     return 0
 
 
-def _run(process: int, work: Specification, counts: memoryview, ready: int, epoch: int) -> int:
-    try:
-        folder = Path(work.folder) / str(process)
-        folder.mkdir()
-        descriptor = os.open(folder / "data", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        payload = os.urandom(LARGE_BYTES)
-        for place in range(0, FILE_BYTES, LARGE_BYTES):
-            os.pwrite(descriptor, payload, place)
-        os.write(ready, b"r")
-        os.close(ready)
-        message = os.read(epoch, _PIPE_MESSAGE_BYTES).strip()
-        if message:
-            _work(float(message), process, work, descriptor, folder, payload, counts)
-        os.close(descriptor)
-    except BaseException:
-        traceback.print_exc()
-        return 1
-    return 0
+def _run(process: int, work: Specification, counts: memoryview, phases: Phases) -> None:
+    folder = Path(work.folder) / str(process)
+    folder.mkdir()
+    descriptor = os.open(folder / "data", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    payload = os.urandom(LARGE_BYTES)
+    for place in range(0, FILE_BYTES, LARGE_BYTES):
+        os.pwrite(descriptor, payload, place)
+    phases.done()
+    if epoch := phases.next():
+        _work(float(epoch), process, work, descriptor, folder, payload, counts)
+    os.close(descriptor)
 
 
 def _work(

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -17,11 +18,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from weir.provisioning.classes import BehaviourClass
+from weir.provisioning.behaviour.classes import BehaviourClass
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.interference_factors import Factor, FactorTable
 from weir.provisioning.pairwise import shape
 from weir.provisioning.pairwise.load import Specification
+from weir.provisioning.sharing.interference_factors import Factor, FactorTable
 
 PROCESSES_MAX = 1024
 _READY_SECONDS = 120.0
@@ -32,6 +33,10 @@ _KILL_SECONDS = 5.0
 _HEAD_START_SECONDS = 0.2
 """Time between the last job that is ready and the moment from which all times count."""
 _WARM_PART = 0.2
+_COUNTED = re.compile(r"error: \d+ of \d+ processes failed")
+"""The last word of a job that failed."""
+_NUMBERED = re.compile(r"^error: process \d+: ")
+"""Beginning of the words of a process that failed."""
 _WORDS_MAX = 300
 
 Progress = Callable[[int, int], None]
@@ -280,10 +285,11 @@ class _Load:
         """The reason why the job ended too soon, in the last words of its processes."""
         self.words.seek(0)
         lines = [line.strip() for line in self.words.read().splitlines() if line.strip()]
-        # The last line counts the processes that failed; the one before tells why.
-        told = [line for line in lines if not line.startswith("error:")] or lines or ["it said nothing"]
+        # The last line counts the processes that failed; one before tells why.
+        told = [line for line in lines if not _COUNTED.fullmatch(line)] or lines or ["it said nothing"]
+        words = _NUMBERED.sub("", told[-1])
         return ProvisioningError(
-            f"{self.job.name} failed: {told[-1][:_WORDS_MAX]}", hint="is there room, and may you write?"
+            f"{self.job.name} failed: {words[:_WORDS_MAX]}", hint="is there room, and may you write?"
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from weir.provisioning.identity import Identity
+from weir.provisioning.behaviour.identity import Identity
 
 SMALL_BYTES, MEDIUM_BYTES, LARGE_BYTES = 4096, 128 << 10, 1 << 20
 """Lengths of calls below 10 KB, between, and from 1 MB on."""

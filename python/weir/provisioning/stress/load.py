@@ -10,18 +10,16 @@ import contextlib
 import json
 import mmap
 import os
-import select
-import signal
 import stat
 import struct
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir.experiments.ranks import Phases, Ranks
 from weir.provisioning.stress import kernels
 from weir.provisioning.stress.kernels import Call, Kernel
 
@@ -253,69 +251,38 @@ def main() -> int:
     kernel = kernels.KERNELS[specification.kernel]
     _enter(specification)
     counters = Counters(specification.processes)
-    ready_here, ready_there = os.pipe()
-    children: list[tuple[int, int]] = []
     files: list[str] = []
     try:
         _make_files(specification, kernel, files)
-        for process in range(specification.processes):
-            go_here, go_there = os.pipe()
-            child = os.fork()
-            if child == 0:
-                for descriptor in (ready_here, go_there, *(each for _, each in children)):
-                    os.close(descriptor)
-                os._exit(_serve(process, specification, kernel, counters, ready_there, go_here))
-            os.close(go_here)
-            children.append((child, go_there))
-        os.close(ready_there)
-        answers = _phases(specification, kernel, counters, ready_here, [each for _, each in children])
-        if answers is None:
-            # The others would go on to the end of their phase, whose figures nobody wants.
-            for child, _ in children:
-                os.kill(child, signal.SIGKILL)
-        failed = sum(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child, _ in children)
+        ranks = Ranks(
+            specification.processes,
+            lambda number, phases: _serve(_Process(number, specification, kernel, counters), kernel, phases),
+        )
+        answers = _phases(specification, kernel, counters, ranks)
+        # Without answers the others would go on to the end of their phase, whose figures nobody wants.
+        failed = ranks.end(is_killed=answers is None)
     finally:
         for file in files:
             with contextlib.suppress(FileNotFoundError):
                 Path(file).unlink()
     if failed or answers is None:
-        print(f"error: {failed} of {len(children)} processes failed", file=sys.stderr)
         return 1
     print(json.dumps(answers))
     return 0
 
 
 def _phases(
-    specification: Specification, kernel: Kernel, counters: Counters, ready: int, children: Sequence[int]
+    specification: Specification, kernel: Kernel, counters: Counters, ranks: Ranks
 ) -> list[dict[str, Any]] | None:
     """Let all processes go through the phases together; None where one of them failed."""
     answers: list[dict[str, Any]] = []
     for phase in phases_of(kernel):
-        for child in children:
-            with contextlib.suppress(BrokenPipeError):
-                os.write(child, b"g")
-        if not _all_done(specification, ready, len(children)):
-            break
+        ranks.begin()
+        if not ranks.all_done(specification.lifeline):
+            return None
         if phase != PREPARE:
             answers.append({"phase": phase, **_total(specification, counters)})
-    for child in children:
-        os.close(child)
-    return answers if len(answers) == len(kernel.phases) else None
-
-
-def _all_done(specification: Specification, ready: int, count: int) -> bool:
-    """Wait until all processes are through a phase; false where one failed, or the run has ended."""
-    watched = [ready, *([specification.lifeline] if specification.lifeline >= 0 else [])]
-    done = 0
-    while done < count:
-        # Each process is through after the time of the phase, and the run ends processes that hang.
-        if specification.lifeline in select.select(watched, [], [])[0]:
-            return False
-        some = os.read(ready, count)
-        if not some or b"f" in some:
-            return False
-        done += len(some)
-    return True
+    return answers
 
 
 def _total(specification: Specification, counters: Counters) -> dict[str, float]:
@@ -330,24 +297,13 @@ def _total(specification: Specification, counters: Counters) -> dict[str, float]
     return {"seconds": (ended - begun) / 1e9, **sums}
 
 
-def _serve(number: int, specification: Specification, kernel: Kernel, counters: Counters, ready: int, go: int) -> int:
-    """Run one process from its fork to its exit code; the end of the pipe `go` is the end of its work."""
-    try:
-        process = _Process(number, specification, kernel, counters)
-        for phase in phases_of(kernel):
-            if not os.read(go, 1):
-                return 1
-            process.run(phase)
-            os.write(ready, b"d")
-    except BaseException as error:
-        if isinstance(error, OSError):
-            print(f"error: process {number}: {error}", file=sys.stderr, flush=True)
-        else:
-            traceback.print_exc()
-        # The words come first: this process is ended once it is known that it failed.
-        os.write(ready, b"f")
-        return 1
-    return 0
+def _serve(process: _Process, kernel: Kernel, phases: Phases) -> None:
+    """Run one process from its fork to its end."""
+    for phase in phases_of(kernel):
+        if phases.next() is None:
+            return
+        process.run(phase)
+        phases.done()
 
 
 def _enter(specification: Specification) -> None:

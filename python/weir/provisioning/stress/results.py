@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.sslos import Semantics, System
+from weir.provisioning.objectives.sslos import Semantics, System
 from weir.simulation.sweeps import ledger
 from weir.simulation.sweeps.errors import SweepError
 

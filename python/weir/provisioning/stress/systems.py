@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.sslos import Semantics, System
+from weir.provisioning.objectives import device_classes
+from weir.provisioning.objectives.device_classes import DeviceClass
+from weir.provisioning.objectives.sslos import Semantics, System
 from weir.store import values
 
 SYSTEMS_MAX = 10_000
@@ -41,22 +43,22 @@ class Device:
     """Backends on which the device makes sense."""
 
 
-DEVICES: Mapping[str, Device] = {
-    device.name: device
-    for device in (
-        Device("hdd", "200MB/s", "200MB/s", "4ms"),
-        Device("ssd", "550MB/s", "520MB/s", "80us"),
-        Device("nvme", "3200MB/s", "2000MB/s", "20us"),
-        Device("pmem", "6800MB/s", "1850MB/s", "1us"),
-        Device("memory", backends=("ram",)),
-        Device("disk", backends=("dir",)),
+def _emulated(usual: DeviceClass) -> Device:
+    fixed = usual.read_fixed_seconds
+    return Device(
+        usual.name,
+        f"{usual.read_bytes_per_second / 1e6:.0f}MB/s",
+        f"{usual.write_bytes_per_second / 1e6:.0f}MB/s",
+        f"{fixed * 1e3:.0f}ms" if fixed >= 1e-3 else f"{fixed * 1e6:.0f}us",
     )
-}
-"""Devices by their names, with rates that are usual for them.
 
-A disk of 7,200 turns a minute waits for half a turn; SATA limits an SSD; NVMe is a drive of four lanes of PCIe 3; PMEM
-is one module of 128 GB. `memory` and `disk` emulate nothing: they are this machine's.
-"""
+
+DEVICES: Mapping[str, Device] = {
+    **{name: _emulated(usual) for name, usual in device_classes.DEVICES.items()},
+    "memory": Device("memory", backends=("ram",)),
+    "disk": Device("disk", backends=("dir",)),
+}
+"""Devices by their names: usual ones, and `memory` and `disk`, which emulate nothing: they are this machine's."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import msgspec
 
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.leases import SHARERS_MAX, Sharer
+from weir.provisioning.sharing.leases import SHARERS_MAX, Sharer
 
 DOCUMENT_BYTES_MAX = 64 << 20
 """A document above this is refused: one of 100,000 nodes with two devices each has 40 MB."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.local_resources import MEMORY_PART, UNKNOWN
-from weir.provisioning.resources import Device, Node, Resources, checked
+from weir.provisioning.resources.local import MEMORY_PART, UNKNOWN
+from weir.provisioning.resources.model import Device, Node, Resources, checked
 
 ANSWER_SECONDS_MAX = 60.0
 """Longest time for an answer of Slurm, whose own limit is `MessageTimeout`, 10 s, for each of its tries."""

@@ -1,6 +1,6 @@
 """Objectives of Weir on classes of devices, from simulated runs: what a store would do before anybody measured one.
 
-python -m weir.provisioning.simulated_sslos FILE    writes the table that comes with Weir
+python -m weir.provisioning.objectives.simulated_sslos FILE    writes the table that comes with Weir
 
 Each system runs an IOR of three processes for each two servers, so that files do not fall evenly on targets: to read
 and to write by calls of 4 MiB, by calls below 10 KB, and on one shared file.
@@ -16,7 +16,8 @@ from pathlib import Path
 import msgspec
 
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable, System
+from weir.provisioning.objectives.device_classes import DEVICES, DeviceClass
+from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable, System
 
 BUILT_IN = "tables/weir-simulated.json"
 SERVERS = (1, 2, 4, 8, 16, 32)
@@ -28,53 +29,6 @@ _NETWORK = 12.5e9
 _LATENCY_SECONDS = 5e-6
 _LARGE_BYTES, _SMALL_BYTES = 4 << 20, 8 << 10
 _BLOCK_BYTES, _SMALL_BLOCK_BYTES = 64 << 20, 512 << 10
-
-
-class DeviceClass(msgspec.Struct, frozen=True, kw_only=True):
-    """A class of devices, by the time of a request: a fixed part, and that of its bytes."""
-
-    name: str
-    read_bytes_per_second: float
-    write_bytes_per_second: float
-    read_fixed_seconds: float
-    write_fixed_seconds: float
-
-
-DEVICES: Mapping[str, DeviceClass] = {
-    each.name: each
-    for each in (
-        DeviceClass(
-            name="hdd",
-            read_bytes_per_second=200e6,
-            write_bytes_per_second=200e6,
-            read_fixed_seconds=4e-3,
-            write_fixed_seconds=4e-3,
-        ),
-        DeviceClass(
-            name="ssd",
-            read_bytes_per_second=550e6,
-            write_bytes_per_second=520e6,
-            read_fixed_seconds=80e-6,
-            write_fixed_seconds=80e-6,
-        ),
-        DeviceClass(
-            name="nvme",
-            read_bytes_per_second=3.2e9,
-            write_bytes_per_second=2e9,
-            read_fixed_seconds=20e-6,
-            write_fixed_seconds=20e-6,
-        ),
-        DeviceClass(
-            name="pmem",
-            read_bytes_per_second=6.8e9,
-            write_bytes_per_second=1.85e9,
-            read_fixed_seconds=1e-6,
-            write_fixed_seconds=1e-6,
-        ),
-    )
-}
-"""Usual devices, the same as those that `weir stress` emulates: a disk of 7,200 turns a minute, an SSD behind SATA, a
-drive of four lanes of PCIe 3, and one module of persistent memory."""
 
 
 def configurations() -> tuple[dict[str, str], ...]:
@@ -220,7 +174,9 @@ def main() -> None:
         ProvisioningError: No file is named.
     """
     if len(sys.argv) != 2:
-        raise ProvisioningError("one file is to be named", hint="python -m weir.provisioning.simulated_sslos FILE")
+        raise ProvisioningError(
+            "one file is to be named", hint="python -m weir.provisioning.objectives.simulated_sslos FILE"
+        )
     table = simulated_table(list(DEVICES.values()), SERVERS, configurations())
     table = msgspec.structs.replace(table, sslos=tuple(_round(each) for each in table.sslos))
     lines = [msgspec.json.encode(each).decode() for each in table.sslos]

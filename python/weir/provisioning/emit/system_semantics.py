@@ -1,6 +1,6 @@
 """The semantics that each storage system can be deployed with."""
 
-from weir.provisioning.sslos import Semantics
+from weir.provisioning.objectives.sslos import Semantics
 
 _REPLICAS = {
     # Weir places each byte once.

@@ -14,7 +14,7 @@ from statistics import fmean, median
 import msgspec
 
 from weir.provisioning import documents
-from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable, System
+from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable, System
 
 PREFERRED_RATIO = 1.25
 """A system is named after reads where they are faster than writes by this factor, or after writes."""

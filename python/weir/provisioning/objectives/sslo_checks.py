@@ -3,7 +3,7 @@
 import math
 
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.sslos import Sslo, SsloTable
+from weir.provisioning.objectives.sslos import Sslo, SsloTable
 
 DEVICES_MAX = 1 << 20
 """Most servers, and most targets of a server, of a system."""

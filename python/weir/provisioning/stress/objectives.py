@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.sslo_checks import check_table
-from weir.provisioning.sslo_tables import named
-from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable
+from weir.provisioning.objectives.sslo_checks import check_table
+from weir.provisioning.objectives.sslo_tables import named
+from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable
 from weir.provisioning.stress import kernels
 from weir.provisioning.stress.results import StressResult
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from weir.provisioning.needs import KINDS, Kind, amount, rate, weights
-from weir.provisioning.performance import Basis
-from weir.provisioning.planning import Plan
+from weir.provisioning.planning.needs import KINDS, Kind, amount, rate, weights
+from weir.provisioning.planning.performance import Basis
+from weir.provisioning.planning.planner import Plan
 
 _BASES: dict[Basis, str] = {
     "measured": "measurements of such systems",

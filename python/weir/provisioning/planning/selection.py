@@ -4,16 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from weir.provisioning import interference_factors, leases, policies, prices
-from weir.provisioning.candidates import ENOUGH, Candidate, Task, needs_beside
 from weir.provisioning.deployments import Policy
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.interference_factors import FactorTable, Neighbour
-from weir.provisioning.needs import effective, io_seconds, reached
-from weir.provisioning.performance import PerformanceModel, devices_of
-from weir.provisioning.prices import PriceList, Tier
-from weir.provisioning.resources import Resources, Running
-from weir.provisioning.sslos import Guarantees
+from weir.provisioning.objectives.sslos import Guarantees
+from weir.provisioning.planning.candidates import ENOUGH, Candidate, Task, needs_beside
+from weir.provisioning.planning.needs import effective, io_seconds, reached
+from weir.provisioning.planning.performance import PerformanceModel, devices_of
+from weir.provisioning.resources.model import Resources, Running
+from weir.provisioning.sharing import interference_factors, leases, policies, prices
+from weir.provisioning.sharing.interference_factors import FactorTable, Neighbour
+from weir.provisioning.sharing.prices import PriceList, Tier
 
 COSTS: Mapping[str, float] = {"disk": 0.02, "hdd": 0.02, "ssd": 0.05, "nvme": 0.1, "pmem": 0.4, "memory": 0.4}
 """Node-hours of one device for one hour, where the administrator sets no prices. Only their order counts: a faster

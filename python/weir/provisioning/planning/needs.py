@@ -1,12 +1,11 @@
 """The rates that a job needs, and the part of a system's rates that is left under the job's pattern of calls."""
 
-from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
-from weir.provisioning.identity import Identity
-from weir.provisioning.sslos import Guarantees, Sensitivities
+from weir.provisioning.behaviour.identity import Identity
+from weir.provisioning.objectives.sslos import Guarantees, Sensitivities
 
 Kind = Literal["read", "write", "metadata"]
 KINDS: tuple[Kind, ...] = ("read", "write", "metadata")
@@ -133,23 +132,28 @@ def left(identity: Identity, sensitivities: Sensitivities) -> float:
     Returns:
         A part from 0 to 1.
     """
-    factor = 1.0
-    for met, kept in _conditions(identity, sensitivities):
-        if kept is not None and met > 0:
-            factor *= (1.0 - met) + met / min(max(kept, 1e-6), 1.0)
-    return 1.0 / factor
+    return _left(_conditions(identity), sensitivities)
 
 
-def _conditions(identity: Identity, sensitivities: Sensitivities) -> Iterator[tuple[float, float | None]]:
-    """Each condition: the part of the job's calls that meets it, and the part of the rate that is left then."""
+_Conditions = tuple[float, float, float, float]
+"""The parts of a job's calls that are small, random, on shared files, and mixed."""
+
+
+def _conditions(identity: Identity) -> _Conditions:
     if identity.read_operations + identity.write_operations == 0:
-        return
-    yield identity.small_fraction, sensitivities.small
-    yield 1.0 - identity.sequential_fraction, sensitivities.random
-    yield identity.shared_fraction, sensitivities.shared_file
+        return 0.0, 0.0, 0.0, 0.0
     moved = identity.read_bytes + identity.written_bytes
-    if moved > 0:
-        yield 2.0 * min(identity.read_bytes, identity.written_bytes) / moved, sensitivities.mixed
+    mixed = 2.0 * min(identity.read_bytes, identity.written_bytes) / moved if moved > 0 else 0.0
+    return identity.small_fraction, 1.0 - identity.sequential_fraction, identity.shared_fraction, mixed
+
+
+def _left(conditions: _Conditions, sensitivities: Sensitivities) -> float:
+    kept = (sensitivities.small, sensitivities.random, sensitivities.shared_file, sensitivities.mixed)
+    factor = 1.0
+    for met, part in zip(conditions, kept, strict=True):
+        if part is not None and met > 0:
+            factor *= (1.0 - met) + met / min(max(part, 1e-6), 1.0)
+    return 1.0 / factor
 
 
 def filled(own: Sensitivities, other: Sensitivities) -> Sensitivities:
@@ -208,6 +212,41 @@ def io_seconds(identity: Identity, rates: Guarantees) -> float:
         if reached:
             total += work(identity, kind) / reached
     return total
+
+
+class IoWork:
+    """The work and the pattern of a job, taken from its identity once for many systems."""
+
+    def __init__(self, identity: Identity) -> None:
+        """Take them.
+
+        Args:
+            identity: The job.
+        """
+        self._conditions = _conditions(identity)
+        self._read, self._write = work(identity, "read"), work(identity, "write")
+        self._metadata = work(identity, "metadata")
+
+    def seconds(self, guarantees: Guarantees, sensitivities: Sensitivities) -> float:
+        """The time of the job's I/O on a system: that of `io_seconds` at the `effective` rates.
+
+        Args:
+            guarantees: The guaranteed rates.
+            sensitivities: The sensitivities.
+
+        Returns:
+            Seconds.
+        """
+        part = _left(self._conditions, sensitivities)
+        total = 0.0
+        for done, whole, kept in (
+            (self._read, guarantees.read_bytes_per_second, part),
+            (self._write, guarantees.write_bytes_per_second, part),
+            (self._metadata, guarantees.metadata_operations_per_second, 1.0),
+        ):
+            if whole and (rate_left := whole * kept):
+                total += done / rate_left
+        return total
 
 
 def reached(needs: Needs, rates: Guarantees) -> float:

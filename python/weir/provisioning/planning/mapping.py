@@ -15,12 +15,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from weir.provisioning.classes import NEW_CLASS_FITNESS, BehaviourClass, Fitness, fitnesses
+from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS, BehaviourClass, Fitness, fitnesses
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.identity import Identity
-from weir.provisioning.needs import KINDS, RATE_MIN, Kind, Needs, effective, needs, rate, weights
-from weir.provisioning.policies import unmet
-from weir.provisioning.sslos import Semantics, Sslo, SsloTable
+from weir.provisioning.objectives.sslos import Semantics, Sslo, SsloTable
+from weir.provisioning.planning.needs import KINDS, RATE_MIN, Kind, Needs, effective, needs, rate, weights
+from weir.provisioning.sharing.policies import unmet
 
 ANY = Semantics(durable=False)
 """Semantics that every system has."""

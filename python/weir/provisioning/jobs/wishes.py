@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from weir.provisioning import directives
 from weir.provisioning.deployments import Policy
-from weir.provisioning.directives import Directives
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.sslos import Semantics
+from weir.provisioning.jobs import directives
+from weir.provisioning.jobs.directives import Directives
+from weir.provisioning.objectives.sslos import Semantics
 
 SystemKind = Literal["weir", "orangefs", "beeond", "lustre"]
 """The products that a plan can deploy."""

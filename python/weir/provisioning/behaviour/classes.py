@@ -15,9 +15,9 @@ from typing import Literal
 import msgspec
 
 from weir.provisioning import documents
+from weir.provisioning.behaviour.identity import Identity, identify
+from weir.provisioning.behaviour.traits import Traits, Transfers
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.identity import Identity, identify
-from weir.provisioning.traits import Traits, Transfers
 
 COUNTS_MAX: Mapping[str, float] = {
     "processes": 1e6,

@@ -15,10 +15,10 @@ import msgspec
 
 from weir.provisioning.deployments import Policy
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.interference_factors import FactorTable, Neighbour, slowdown
-from weir.provisioning.leases import SHARERS_MAX, Existing, has_ended
-from weir.provisioning.prices import PriceList, check_budget, joining_price
-from weir.provisioning.sslos import Guarantees, Semantics
+from weir.provisioning.objectives.sslos import Guarantees, Semantics
+from weir.provisioning.sharing.interference_factors import FactorTable, Neighbour, slowdown
+from weir.provisioning.sharing.leases import SHARERS_MAX, Existing, has_ended
+from weir.provisioning.sharing.prices import PriceList, check_budget, joining_price
 
 FALLBACKS: dict[Policy, Policy | None] = {
     "utilization": "interference",

@@ -5,6 +5,7 @@ A price is in node-hours, the currency of an allocation, so that a job's storage
 
 import math
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -91,6 +92,21 @@ def read_prices(text: bytes, place: str) -> PriceList:
     except ProvisioningError as error:
         raise ProvisioningError(f"{place}: {error.message}", hint=error.hint) from error
     return prices
+
+
+def of_file(path: Path) -> PriceList:
+    """Read a list of prices from its file.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The list.
+
+    Raises:
+        ProvisioningError: The file cannot be read, or is no such document.
+    """
+    return read_prices(documents.content(path, "is it a list of prices?"), str(path))
 
 
 def check(prices: PriceList) -> None:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -88,6 +89,21 @@ def read_table(text: bytes, place: str) -> FactorTable:
                 hint="a slowdown is at least 1, and so is the number of processes",
             )
     return table
+
+
+def of_file(path: Path) -> FactorTable:
+    """Read a table from its file.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The table.
+
+    Raises:
+        ProvisioningError: The file cannot be read, or is no such document.
+    """
+    return read_table(documents.content(path, "is it a table of factors?"), str(path))
 
 
 def written(table: FactorTable) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from weir.provisioning.deployments import Deployment
-from weir.provisioning.directives import Directives, of_attributes
 from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.jobs.directives import Directives, of_attributes
 
 KEY = "weir"
 """Name of both ornaments."""

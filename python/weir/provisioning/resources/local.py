@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.resources import Device, Node, Resources, checked
+from weir.provisioning.resources.model import Device, Node, Resources, checked
 
 MEMORY_PART = 0.5
 """Part of the available memory that deployments may take: the jobs need the rest."""

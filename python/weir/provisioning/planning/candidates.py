@@ -5,19 +5,19 @@ now and once on all nodes. A policy chooses among them, and among the deployment
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
 
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment, Server
-from weir.provisioning.identity import Identity
-from weir.provisioning.needs import Kind, Needs, effective, filled, io_seconds, rate, reached
-from weir.provisioning.performance import Basis, Expectation, PerformanceModel, devices_of
-from weir.provisioning.resources import Device, Node, Resources
-from weir.provisioning.sslos import Guarantees, Semantics, Sensitivities, Sslo, System
-from weir.provisioning.wishes import Wishes
+from weir.provisioning.jobs.wishes import Wishes
+from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, System
+from weir.provisioning.planning.needs import IoWork, Kind, Needs, effective, filled, rate, reached
+from weir.provisioning.planning.performance import Basis, Expectation, PerformanceModel, devices_of
+from weir.provisioning.resources.model import Device, Node, Resources
 
 TARGET_BYTES = 1 << 20
 """Capacities of targets are multiples."""
@@ -51,6 +51,8 @@ class Task:
     name: str
     """Name of the new deployment."""
     identity: Identity
+    work: IoWork
+    """The work of the identity."""
     behaviour_class: str
     sslo: Sslo
     """The objective."""
@@ -219,18 +221,17 @@ class _Trial:
 
 def _best_trial(task: Task, model: PerformanceModel, pool: Pool, servers: int, targets: int) -> _Trial:
     """The configuration with the least I/O time; of equal ones the first, so that a choice is repeatable."""
-    best: _Trial | None = None
-    for settings in model.configurations(task.wishes.system, pool.kind, servers * targets):
-        system = _system(task, pool, servers, targets, settings)
-        expected = model.expect(system, **_device_rates(pool))
-        assert expected is not None, "rates that are known for one configuration are known for all"
-        rates = effective(task.identity, expected.guarantees, expected.sensitivities)
-        seconds = io_seconds(task.identity, rates)
-        if best is None or seconds < best.io_seconds:
-            best = _Trial(system, expected, rates, seconds, 0.0)
-    assert best is not None
-    needed = needs_beside(task, best.expected.sensitivities)
-    return replace(best, reached=reached(needed, best.rates))
+    bare = _system(task, pool, servers, targets)
+    seconds, system, expected = min(
+        (
+            (task.work.seconds(expected.guarantees, expected.sensitivities), system, expected)
+            for system, expected in model.configured(bare, **_device_rates(pool))
+        ),
+        key=lambda each: each[0],
+    )
+    rates = effective(task.identity, expected.guarantees, expected.sensitivities)
+    needed = needs_beside(task, expected.sensitivities)
+    return _Trial(system, expected, rates, seconds, reached(needed, rates))
 
 
 def _device_rates(pool: Pool) -> dict[str, float | None]:
@@ -240,14 +241,13 @@ def _device_rates(pool: Pool) -> dict[str, float | None]:
     }
 
 
-def _system(task: Task, pool: Pool, servers: int, targets: int, settings: Mapping[str, str]) -> System:
+def _system(task: Task, pool: Pool, servers: int, targets: int) -> System:
     return System(
         kind=task.wishes.system,
         device=pool.kind,
         network_bytes_per_second=pool.network_bytes_per_second,
         servers=servers,
         targets_per_server=targets,
-        settings=dict(settings),
     )
 
 
@@ -292,7 +292,7 @@ def _fewest(task: Task, model: PerformanceModel, pool: Pool, places: Places) -> 
 
 def _fewest_servers(task: Task, model: PerformanceModel, pool: Pool, places: Places, targets: int) -> Candidate | None:
     counts = places.counts(task.size_bytes, targets)
-    if not counts or model.expect(_system(task, pool, 1, targets, {}), **_device_rates(pool)) is None:
+    if not counts or model.expect(_system(task, pool, 1, targets), **_device_rates(pool)) is None:
         return None
 
     def at(place: int) -> _Trial:

@@ -4,8 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from weir.provisioning.jobs import Job
-from weir.provisioning.traits import LARGE_BYTES, SMALL_BYTES, Traits
+from weir.provisioning.behaviour.traits import LARGE_BYTES, SMALL_BYTES, Traits
+from weir.provisioning.jobs.job import Job
 
 SCALES = ((1, "single"), (64, "small"), (1024, "medium"), (16_384, "large"))
 """Most processes of each scale; above the last a job is `huge`."""

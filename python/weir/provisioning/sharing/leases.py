@@ -9,8 +9,8 @@ import msgspec
 
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.interference_factors import Neighbour
-from weir.provisioning.sslos import Guarantees, Semantics
+from weir.provisioning.objectives.sslos import Guarantees, Semantics
+from weir.provisioning.sharing.interference_factors import Neighbour
 
 SHARERS_MAX = 1024
 """Most jobs of one deployment: a store counts no more jobs on its targets at a time."""

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 import msgspec
 
-from weir.provisioning.candidates import Candidate, Pool, Task, candidates, pools
-from weir.provisioning.classes import ClassTable
+from weir.provisioning.behaviour.classes import ClassTable
+from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.identity import Identity
-from weir.provisioning.jobs import Job
-from weir.provisioning.mapping import Coverages, Mapping
-from weir.provisioning.needs import KINDS, Kind, Needs, amount, needs, rate
-from weir.provisioning.performance import PerformanceModel, devices_of
-from weir.provisioning.resources import Resources
-from weir.provisioning.selection import Select, Selected, by_policy, wanted
-from weir.provisioning.simulated_sslos import built_in
-from weir.provisioning.sslo_checks import check_table
-from weir.provisioning.sslos import Sslo, SsloTable
-from weir.provisioning.wishes import Wishes, of_hints
+from weir.provisioning.jobs.job import Job
+from weir.provisioning.jobs.wishes import Wishes, of_hints
+from weir.provisioning.objectives.simulated_sslos import built_in
+from weir.provisioning.objectives.sslo_checks import check_table
+from weir.provisioning.objectives.sslos import Sslo, SsloTable
+from weir.provisioning.planning.candidates import Candidate, Pool, Task, candidates, pools
+from weir.provisioning.planning.mapping import Coverages, Mapping
+from weir.provisioning.planning.needs import KINDS, IoWork, Kind, Needs, amount, needs, rate
+from weir.provisioning.planning.performance import PerformanceModel, devices_of
+from weir.provisioning.planning.selection import Select, Selected, by_policy, wanted
+from weir.provisioning.resources.model import Resources
 
 SIZE_FACTOR = 1.25
 """Size of a store whose job names none, over the bytes that the job reads and writes: files grow between runs."""
@@ -133,6 +133,7 @@ class Planner:
         task = Task(
             name=name or _name(identity, job),
             identity=identity,
+            work=IoWork(identity),
             behaviour_class="" if mapping.is_default else mapping.best.behaviour_class,
             sslo=mapping.sslo,
             needs=needs(identity),

@@ -14,9 +14,9 @@ from typing import Literal
 
 import msgspec
 
-from weir.provisioning.needs import KINDS, rate
-from weir.provisioning.simulated_sslos import DEVICES
-from weir.provisioning.sslos import Guarantees, Sensitivities, Sslo, System
+from weir.provisioning.objectives.device_classes import DEVICES
+from weir.provisioning.objectives.sslos import Guarantees, Sensitivities, Sslo, System
+from weir.provisioning.planning.needs import KINDS, rate
 
 Basis = Literal["measured", "simulated", "devices", "another system", "assumed"]
 """Ground of an expectation: measured systems of the kind, simulated ones, the devices' own rates, another product on
@@ -144,6 +144,8 @@ class PerformanceModel:
         self._measured = _groups(sslos)
         self._simulated = _groups(simulated)
         self._known: dict[object, Expectation | None] = {}
+        self._configured: dict[object, Sequence[tuple[System, Expectation]]] = {}
+        self._configurations_kept = 0
 
     def configurations(self, kind: str, device: str, devices: int) -> Sequence[Mapping[str, str]]:
         """The configurations that the model can tell apart.
@@ -158,6 +160,37 @@ class PerformanceModel:
         """
         group = self._measured.get((kind, device)) or self._simulated.get((kind, device))
         return group.fitting(devices) if group is not None else ({},)
+
+    def configured(
+        self,
+        bare: System,
+        *,
+        device_read_bytes_per_second: float | None = None,
+        device_write_bytes_per_second: float | None = None,
+    ) -> Sequence[tuple[System, Expectation]]:
+        """List the configurations of a system with the rates of each.
+
+        Args:
+            bare: The system without settings, of whose kind rates are known.
+            device_read_bytes_per_second: As for `expect`.
+            device_write_bytes_per_second: As for `expect`.
+
+        Returns:
+            The systems and their rates. The lists of systems that were asked for before are kept.
+        """
+        own = (device_read_bytes_per_second, device_write_bytes_per_second)
+        key = (own, bare.kind, bare.device, bare.network_bytes_per_second, bare.servers, bare.targets_per_server)
+        found = self._configured.get(key)
+        if found is None:
+            settings = self.configurations(bare.kind, bare.device, devices_of(bare))
+            systems = [msgspec.structs.replace(bare, settings=dict(each)) for each in settings]
+            made = [(system, self._expect(system, own)) for system in systems]
+            found = [(system, expected) for system, expected in made if expected is not None]
+            assert len(found) == len(made), "rates that are known for one configuration are known for all"
+            if self._configurations_kept + len(found) <= _EXPECTATIONS_KEPT_MAX:
+                self._configured[key] = found
+                self._configurations_kept += len(found)
+        return found
 
     def expect(
         self,

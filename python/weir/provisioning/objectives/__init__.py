@@ -1,0 +1,1 @@
+"""Service-level objectives of storage: their documents, and the tables that come with Weir."""

@@ -1,0 +1,1 @@
+"""From the identity of a job to its deployment."""

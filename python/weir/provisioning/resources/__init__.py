@@ -1,0 +1,1 @@
+"""The nodes, devices and deployments of a site."""
