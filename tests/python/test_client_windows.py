@@ -95,7 +95,7 @@ def counted(store: Store, until: float | None = None) -> list[ClientLine]:
 
 
 def total(lines: list[ClientLine], job: str, name: str) -> float:
-    return sum(getattr(line, name) for line in lines if line.job == job)
+    return float(sum(getattr(line, name) for line in lines if line.job == job))
 
 
 def test_operations_of_two_jobs_are_counted_exactly(up: Store, folder: Path) -> None:
