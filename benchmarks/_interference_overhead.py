@@ -5,9 +5,9 @@
 Three stores are up at a time: two without windows of a second (the servers' have a minute, the longest, and clients
 count nothing), and one whose servers have windows of a second, whose program counts its own operations, and which a
 recorder reads. Loops of single writes on all three take turns. The figure is the processor time of an operation, of the
-program and of the server, which other work on the machine disturbs less than its wall time; both are printed. The second
-store without windows tells how far two stores that are alike differ here. A store's processes lie elsewhere in memory
-each time, which alone makes a difference of a percent, so all stores come up anew in each round.
+program and of the server, which other work on the machine disturbs less than its wall time; both are printed. The
+second store without windows tells how far two stores that are alike differ here. A store's processes lie elsewhere in
+memory each time, which alone makes a difference of a percent, so all stores come up anew in each round.
 """
 
 import math
