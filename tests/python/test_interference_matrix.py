@@ -9,10 +9,11 @@ import msgspec
 import pytest
 from weir.interference import heat_map, planner_factors, slowdowns
 from weir.interference.errors import InterferenceError
-from weir.provisioning import classes, interference_factors
-from weir.provisioning.interference_factors import Neighbour
+from weir.provisioning.behaviour import classes
 from weir.provisioning.pairwise import shape
 from weir.provisioning.pairwise.shape import Shape
+from weir.provisioning.sharing import interference_factors
+from weir.provisioning.sharing.interference_factors import Neighbour
 
 TASKS = ("mdtest-easy-write", "ior-hard-write")
 STORE = """\

@@ -132,7 +132,7 @@ def factors(
 
 def _of_matrix(file: Path, policy: str, count: int | None) -> "FactorTable":
     from weir.interference import planner_factors, slowdowns
-    from weir.provisioning.classes import built_in
+    from weir.provisioning.behaviour.classes import built_in
 
     table = built_in()
     classes = sorted(table.classes, key=lambda each: -each.jobs_fraction)[:count]

@@ -11,10 +11,10 @@ from functools import cache
 from weir.interference.errors import InterferenceError
 from weir.interference.kernels import KERNELS, Step
 from weir.interference.slowdowns import Matrix, of_policy
-from weir.provisioning.classes import BehaviourClass
-from weir.provisioning.interference_factors import Factor, FactorTable
+from weir.provisioning.behaviour.classes import BehaviourClass
+from weir.provisioning.behaviour.traits import LARGE_BYTES, SMALL_BYTES
 from weir.provisioning.pairwise.shape import METADATA_MAX, Shape, of
-from weir.provisioning.traits import LARGE_BYTES, SMALL_BYTES
+from weir.provisioning.sharing.interference_factors import Factor, FactorTable
 
 
 def table(matrix: Matrix, policy: str, classes: Sequence[BehaviourClass], source: str) -> FactorTable:
