@@ -1,5 +1,5 @@
-/* Writes blocks of 4 KiB in turns: for each line on standard input it writes COUNT blocks and prints how long they took.
- *   write_loop FILE COUNT
+/* Writes blocks in turns: for each line on standard input it writes COUNT blocks and prints how long each of them took.
+ *   write_loop FILE COUNT [BYTES]
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCK = 4096, BLOCKS_OF_FILE = 1024 };
+enum { BLOCK = 4096, BLOCK_MAX = 1 << 20, BLOCKS_OF_FILE = 1024, FILE_BYTES_MAX = 1 << 24 };
 
 static double now(void) {
     struct timespec time;
@@ -17,24 +17,27 @@ static double now(void) {
 }
 
 int main(int count, char **arguments) {
-    static char block[BLOCK], line[16];
-    int file = count == 3 ? open(arguments[1], O_CREAT | O_TRUNC | O_WRONLY, 0644) : -1;
+    static char block[BLOCK_MAX], line[16];
+    int bytes = count == 4 ? atoi(arguments[3]) : BLOCK;
+    int is_used_right = (count == 3 || count == 4) && bytes > 0 && bytes <= BLOCK_MAX;
+    int file = is_used_right ? open(arguments[1], O_CREAT | O_TRUNC | O_WRONLY, 0644) : -1;
     if (file < 0) {
-        perror("write_loop FILE COUNT");
+        perror("write_loop FILE COUNT [BYTES]");
         return 1;
     }
     int blocks = atoi(arguments[2]), position = 0;
+    int of_file = bytes > FILE_BYTES_MAX / BLOCKS_OF_FILE ? FILE_BYTES_MAX / bytes : BLOCKS_OF_FILE;
     memset(block, 'w', sizeof block);
     puts("ready");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin) != NULL) {
         double start = now();
         for (int index = 0; index < blocks; index++) {
-            if (write(file, block, sizeof block) != BLOCK) {
+            if (write(file, block, (size_t)bytes) != bytes) {
                 perror("write");
                 return 1;
             }
-            if (++position == BLOCKS_OF_FILE) {
+            if (++position == of_file) {
                 lseek(file, 0, SEEK_SET);
                 position = 0;
             }

@@ -11,6 +11,7 @@ import queue
 import shlex
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -180,21 +181,25 @@ class _Host:
         return found
 
     def end(self) -> None:
-        """End the process."""
+        """End the process, and the thread that reads it."""
         self._process.terminate()
-        # The thread may be held up by a queue that nobody empties any more.
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._objects.get_nowait()
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        # The thread may be held up by a queue that is full. It stays where a child of the process has the output.
+        limit = time.monotonic() + _END_SECONDS
+        while self._thread.is_alive() and time.monotonic() < limit:
+            with contextlib.suppress(queue.Empty):
+                self._objects.get(timeout=_DRAIN_SECONDS)
+        if self._process.stdout is not None and not self._thread.is_alive():
+            self._process.stdout.close()
 
 
 _END_SECONDS = 5.0
 """Time in which a reader has to end."""
+_DRAIN_SECONDS = 0.05
 
 
 def _checked(document: Any, window_seconds: float) -> tuple[int, list[ClientLine]]:

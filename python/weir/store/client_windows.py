@@ -17,6 +17,8 @@ WINDOW_SECONDS = 1.0
 _SHARED_MEMORY = Path("/dev/shm")
 _VARIABLE = "WEIR_WINDOWS"
 _PREFIX = "weir-"
+_GRACE_SECONDS = 0.11
+"""Time after the end of a window until it is told, a little more than that of `crates/windows`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def look(cluster: Mapping[str, object], after: int, *, window_seconds: float = 0
     lines: list[ClientLine] = []
     problems: list[str] = []
     now, left_out = time.time(), 0
-    last = after
+    ended: list[int] = []
     for folder, uid in _folders():
         try:
             found = _core.client_windows(
@@ -111,7 +113,10 @@ def look(cluster: Mapping[str, object], after: int, *, window_seconds: float = 0
             continue
         if found is not None:
             lines += [ClientLine(**line) for line in found[0]]
-            last, left_out = max(last, found[1]), left_out + found[2]
+            ended.append(found[1])
+            left_out += found[2]
+    # Where no program has counted yet, the clock alone tells which windows have ended, with all of them empty.
+    last = min(ended, default=max(after, int((now - _GRACE_SECONDS) / length) - 1))
     return ClientWindows(tuple(lines), last, left_out, tuple(problems))
 
 
