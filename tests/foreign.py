@@ -160,10 +160,10 @@ def _lustre_tree(folder: Path) -> None:
 
     reading = read_tree(folder)
     rates(reading, reading)
-    sampler = Sampler(1.0, str)
+    sampler = Sampler(1.0, lambda line: None)
     with refused(InterferenceError):
         for moment in range(4):
-            for window in sampler.take(float(moment), Storage(folder, ("sda",), True, str).read()):
+            for window in sampler.take(float(moment), Storage(folder, ("sda",), True, lambda line: None).read()):
                 window.row("run")
 
 
