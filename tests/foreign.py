@@ -123,13 +123,18 @@ TOTALS = TotalsReader()
 
 def _darshan(folder: Path) -> None:
     import planned
+    from weir.interference import dxt, windows
+    from weir.interference.errors import InterferenceError
     from weir.provisioning.behaviour.identity import identify
     from weir.provisioning.behaviour.traits import of_log
     from weir.provisioning.errors import ProvisioningError
     from weir.tracing.darshan import DarshanError, read_logs
 
-    for _, answer in read_logs(sorted(folder.iterdir()), seconds_max=60):
+    for _, answer in read_logs(sorted(folder.iterdir()), seconds_max=60, times=True):
         assert str(answer)
+        if not isinstance(answer, DarshanError):
+            with refused(InterferenceError):
+                windows.of_rows(dxt.rows_of(answer, 1.0, "run"))
     for path in sorted(folder.iterdir()):
         with refused(DarshanError, ProvisioningError):
             identity = identify(of_log(TOTALS.read(path, seconds_max=60)))
@@ -147,11 +152,19 @@ def _lustre_document(folder: Path) -> None:
 
 
 def _lustre_tree(folder: Path) -> None:
+    from weir.interference.devices import Storage
+    from weir.interference.errors import InterferenceError
+    from weir.interference.sampling import Sampler
     from weir.lustre.rates import rates
     from weir.lustre.tree import read_tree
 
     reading = read_tree(folder)
     rates(reading, reading)
+    sampler = Sampler(1.0, lambda line: None)
+    with refused(InterferenceError):
+        for moment in range(4):
+            for window in sampler.take(float(moment), Storage(folder, ("sda",), True, lambda line: None).read()):
+                window.row("run")
 
 
 def _message(folder: Path) -> None:
@@ -363,12 +376,15 @@ def _tables(folder: Path) -> None:
 
 
 def _windows(folder: Path) -> None:
-    from weir.interference import labels, plan, planner_factors, predictor, quanterference, slowdowns, windows
+    from weir.interference import joining, labels, plan, planner_factors, predictor, quanterference, slowdowns, windows
     from weir.interference.errors import InterferenceError
-    from weir.provisioning import classes
+    from weir.provisioning.behaviour import classes
 
     with refused(InterferenceError):
         windows.read([folder / "windows.parquet"])
+    with refused(InterferenceError):
+        rows = windows.read_rows([folder / "windows.parquet"])
+        joining.join(rows, rows, {})
     with refused(InterferenceError):
         plan.read(folder / "plan.toml")
     with refused(InterferenceError):

@@ -38,7 +38,7 @@ ALLOWED = {
     "weir-windows": set[str](),
     "weir-server": {"weir-log", *LEAVES},
     "weir-client": {"weir-windows", *LEAVES},
-    "weir-preload": {"weir-client", *LEAVES},
+    "weir-preload": {"weir-client", *LEAVES, "weir-windows"},
     "weir-mount": {"weir-client", "weir-log", *LEAVES},
     "weir-mover": {"weir-client", *LEAVES},
     "weir-python": {"weir-simulator", "weir-windows", *LEAVES},
@@ -76,7 +76,7 @@ PACKAGES = {
     "planner": {"provisioning", "deployment", "store", "tracing", "distribution", "errors"},
     "provisioning": {"simulation", "experiments", "placement", "tracing", "deployment", "staging", "store", "errors"},
     "guard": {"interference", "store", "errors"},
-    "interference": {"provisioning", "tracing", "store", "errors"},
+    "interference": {"provisioning", "lustre", "tracing", "store", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},
@@ -106,7 +106,15 @@ UNSAFE_CRATES = {"preload", "mount", "server", "refactor", "windows"}
 and of the windows where they are mapped."""
 
 
-PRELOAD_FLOORS = (("symbols",), ("calls",), ("recorder", "placement"), ("files",), ("store",), ("host",))
+PRELOAD_FLOORS = (
+    ("symbols",),
+    ("calls",),
+    ("observation",),
+    ("recorder", "placement"),
+    ("files",),
+    ("store",),
+    ("host",),
+)
 """The floors of the preload library from above. Folders on one floor do not know each other; see its `lib.rs`."""
 
 

@@ -67,6 +67,8 @@ ANY_TEXT = {
                 "--factors",
             )
         ),
+        *("weir run --windows", "weir stats windows --to", "weir interference record --token-file"),
+        *("weir interference join DATA", "weir interference join --servers", "weir interference join --to"),
         *("weir plan similar --job", "weir target add --path", "weir interference import FILES"),
         *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),
         *("weir interference record --to", "weir interference collect PLAN", "weir interference collect --to"),
@@ -96,6 +98,7 @@ ANY_TEXT = {
         *("weir stats show --file-system", "weir adapt refactor --dataset", "weir sslo build --default"),
     },
     "a pattern of names": {"weir find --name"},
+    "a device of this host, which is looked for": {"weir stats windows --device"},
     "a directive, whose own errors name the one that was meant": {"weir job ornament --weir"},
     "the words of another program": {
         *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),
@@ -120,6 +123,7 @@ ANY_TEXT = {
 SENSELESS = {
     **dict.fromkeys(("weir run --user", "weir run --group", "weir run --job"), "x" * 129),
     "weir interference record --name": "x" * 129,
+    "weir stats windows --name": "x" * 129,
     **dict.fromkeys(("weir grant --user", "weir grant --group", "weir grant --job"), ""),
     "weir place --command": "'open",
 }
@@ -163,6 +167,8 @@ OTHERS = {
     "weir sslo build": ["/x"],
     **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "schema", "explain")},
     "weir interference import": ["/x", "--to", "/y"],
+    "weir interference join": ["/x", "--servers", "/x", "--to", "/y"],
+    "weir stats windows": ["--to", "/x"],
     "weir interference evaluate": ["/x"],
     "weir interference train": ["/x", "--to", "/y"],
     "weir interference predict": ["/x", "/y"],

@@ -165,6 +165,8 @@ def lustre_document(folder: Path) -> None:
 
 def lustre_tree(folder: Path) -> None:
     shutil.copytree(DATA / "lustre" / "2.15" / "first", folder, dirs_exist_ok=True)
+    shutil.copytree(DATA / "lustre" / "2.15" / "mds", folder, dirs_exist_ok=True)
+    (folder / "proc" / "diskstats").write_text("   8  0 sda 11 12 13 14 21 22 23 24 31 32 33 41 42 43 44 51 52\n" * 3)
 
 
 def messages(folder: Path) -> None:
@@ -437,6 +439,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
 
 RUST = {
     "the look-up of the preload library in an interaction database": ("crates/preload/src/placement", "proptest!"),
+    "the layout of a file on Lustre": ("crates/preload/src/observation/layout", "an_attribute_that_is_cut_or_changed"),
     "a trace": ("crates/trace/tests/format.rs", "proptest!"),
     "a container of a refactored array": ("crates/refactor/tests/container.rs", "proptest!"),
     "a message of the protocol": ("crates/wire/tests/laws.rs", "any_message"),
@@ -455,6 +458,13 @@ COMMANDS = {
     "up point": OWN,
     "run placement": "database",
     "run observe": OWN,
+    "run windows": OWN,
+    "stats windows target": OWN,
+    "stats windows root": "lustre-tree",
+    "interference join data": "windows",
+    "interference join servers": "windows",
+    "interference join target": OWN,
+    "interference record token_file": OWN,
     "mount point": OWN,
     "serve mount point": OWN,
     "umount point": OWN,

@@ -5,7 +5,8 @@
 //! - [`symbols`] defines the names of libc, the table of system calls, and the library's start in a process.
 //! - [`calls`] holds the families of calls. A family finds out in a few instructions whether a call concerns the
 //!   store, serves the call, or hands it to libc or the kernel.
-//! - [`recorder`] notes which files the program writes; [`observation`] counts operations on files elsewhere; [`placement`] chooses where new files lie.
+//! - [`observation`] counts the operations on files elsewhere, in windows.
+//! - [`recorder`] notes which files the program writes; [`placement`] chooses where new files lie.
 //! - [`files`] knows the descriptors of the store and the paths that lead into it.
 //! - [`store`] reaches the store: the client, the user's identity, the mount, the counters.
 //! - [`host`] makes system calls and calls libc's own functions. Its other files depend on these two alone.

@@ -106,8 +106,7 @@ class Reader:
             open_seconds: Longest time in which a tier must list its objects; a slower tier counts as hanging.
             warm_up_steps: Number of first steps that read everything, so that the forecasts learn from them.
             threads: Number of threads that restore arrays.
-            slowdowns: Asks for the predicted slowdown of the next reads, such as `adaptive.store_slowdowns()`; less is
-                read where the reads are predicted to be slower than they were.
+            slowdowns: Asks for the predicted slowdown of the next reads, such as `adaptive.store_slowdowns()`.
 
         Raises:
             AdaptiveError: There is no such stream, policy or region.
@@ -137,9 +136,7 @@ class Reader:
                 hint="read all, and take the nodes that you need from step.data",
             )
         self._bounds = None if region is None else bounds_of(region, self._catalogue.stream.shape)
-        self._tolerant = tolerant
-        self._follow_seconds = follow_seconds
-        self._threads = threads
+        self._tolerant, self._follow_seconds, self._threads = tolerant, follow_seconds, threads
         self._lock = threading.Condition()
         self._numbers = deque(self._catalogue.look()[0])
         self._known = max(self._numbers, default=-1)
