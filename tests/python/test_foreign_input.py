@@ -441,6 +441,7 @@ RUST = {
     "the look-up of the preload library in an interaction database": ("crates/preload/src/placement", "proptest!"),
     "the layout of a file on Lustre": ("crates/preload/src/observation/layout", "an_attribute_that_is_cut_or_changed"),
     "a trace": ("crates/trace/tests/format.rs", "proptest!"),
+    "a file of windows": ("crates/windows/tests/all/files.rs", "numbers_of_a_damaged_file_are_bounded"),
     "a container of a refactored array": ("crates/refactor/tests/container.rs", "proptest!"),
     "a message of the protocol": ("crates/wire/tests/laws.rs", "any_message"),
     "a frame, before and after the handshake": ("crates/server/tests/all/malformed.rs", "any_frame"),

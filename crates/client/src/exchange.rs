@@ -2,6 +2,7 @@
 
 use crate::connect::{connect_once, prepare, prepare_until, Unreached};
 use crate::held::look;
+pub(crate) use crate::message::Message;
 use crate::observer::Span;
 use crate::pool::{owe, Lane, Lease, Link};
 use crate::session::{Environment, HeldTurn, Session};
@@ -12,10 +13,8 @@ use rustix::event::{PollFd, PollFlags};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weir_placement::{ServerId, TargetId};
-use weir_wire::{
-    limits, Capability, Extent, Header, IdentityId, Ino, Kind, Publication, Reply, Request, RequestId,
-};
+use weir_placement::ServerId;
+use weir_wire::{limits, Header, IdentityId, Ino, Kind, Reply, Request, RequestId};
 
 /// Times that a request is sent again after its connection broke, before the server counts as lost. A request that
 /// makes a server crash must not go on for ever.
@@ -26,42 +25,6 @@ const TURN_PARTS: u32 = 8;
 const POLLED: usize = 64;
 /// Renewals within the lease of an append turn: some may come late.
 const TURN_RENEWALS: u64 = 5;
-
-/// A request. Reads and writes are borrowed, because a copy would cost each of them an allocation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Message<'a> {
-    Plain(&'a Request),
-    Read {
-        capability: Capability,
-        target: TargetId,
-        epoch: u64,
-        extent: Extent,
-    },
-    Write {
-        capability: Capability,
-        target: TargetId,
-        epoch: u64,
-        extent: Extent,
-        publication: Option<Publication>,
-    },
-}
-
-impl Message<'_> {
-    /// The capability with which the request reaches for bytes.
-    fn capability(&self) -> Option<Capability> {
-        match self {
-            Message::Read { capability, .. } | Message::Write { capability, .. } => Some(*capability),
-            Message::Plain(
-                Request::Reserve { capability, .. }
-                | Request::ObjectSeek { capability, .. }
-                | Request::SyncObject { capability, .. }
-                | Request::ObjectChanges { capability, .. }
-                | Request::Watch { capability },
-            ) => Some(*capability),
-            Message::Plain(_) => None,
-        }
-    }
-}
 
 /// One request, and the place for its reply.
 #[derive(Debug)]

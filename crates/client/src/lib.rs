@@ -19,6 +19,7 @@ mod known;
 mod layouts;
 mod links;
 mod locks;
+mod message;
 mod moving;
 mod observer;
 mod operations;

@@ -1,6 +1,6 @@
 //! Counts of the requests that this process made, in the windows that all processes of its user share.
 
-use crate::exchange::Message;
+use crate::message::Message;
 use crate::{Caller, Settings};
 use std::sync::OnceLock;
 use std::time::Duration;

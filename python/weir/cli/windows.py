@@ -1,6 +1,8 @@
 """`weir interference record`, `gather`, `clients` and `collect`: windows of a running store, and labelled data sets."""
 
 import json
+import shlex
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +24,21 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.5
 _folder = click.Path(file_okay=False, path_type=Path)
+
+
+def _read_command(text: str) -> str:
+    """Check a command whose program is there.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no command: {error}") from None
+    if not words or shutil.which(words[0]) is None:
+        raise ValueError(f"{text!r} names no program that is here")
+    return text
 
 
 @click.command()
@@ -48,6 +65,7 @@ _folder = click.Path(file_okay=False, path_type=Path)
     "commands",
     metavar="COMMAND",
     multiple=True,
+    type=Checked("command", _read_command),
     help='Command of another host\'s programs, such as "ssh HOST weir interference gather"; repeat for several.',
 )
 @listen_option
