@@ -70,6 +70,7 @@ ANY_TEXT = {
         *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),
         *("weir interference record --to", "weir interference collect PLAN", "weir interference collect --to"),
         *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
+        *("weir interference serve --model", "weir interference watch --model"),
         *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
         "weir plan factors --into",
         *("weir plan similar --classes-table", "weir classes build LOGS", "weir classes build --to"),
@@ -165,6 +166,7 @@ OTHERS = {
     "weir interference predict": ["/x", "/y"],
     **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "config", "schema", "explain")},
     "weir interference record": ["--to", "/x"],
+    "weir interference serve": ["--model", "/x"],
     "weir interference collect": ["/x", "--to", "/y"],
 }
 """Values of the parameters that a command requires."""

@@ -430,6 +430,9 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
 
 RUST = {
     "the look-up of the preload library in an interaction database": ("crates/preload/src/placement", "proptest!"),
+    "a model of slowdown": ("crates/interference/tests/model.rs", "proptest!"),
+    "the trees of a model of slowdown": ("crates/interference/src/trees.rs", "proptest!"),
+    "predictions that are told to a server": ("crates/server/src/control/interference.rs", "are_refused"),
     "a trace": ("crates/trace/tests/format.rs", "proptest!"),
     "a container of a refactored array": ("crates/refactor/tests/container.rs", "proptest!"),
     "a message of the protocol": ("crates/wire/tests/laws.rs", "any_message"),
@@ -512,6 +515,8 @@ COMMANDS = {
     "interference record target": OWN,
     "interference predict model": "windows",
     "interference predict data": "windows",
+    "interference serve model": "windows",
+    "interference watch model": "windows",
     "plan similar classes_table": "classes",
     "classes build logs": "summaries",
     "classes build folder": OWN,

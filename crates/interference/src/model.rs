@@ -13,6 +13,19 @@ const BINS_MAX: usize = 8;
 const HORIZONS_MAX: usize = 16;
 const WORKLOADS_MAX: usize = 1 << 20;
 
+/// Numbers of a model beyond this are harmed: products of them are finite whatever the windows hold.
+const NUMBER_MAX: f64 = 1e12;
+
+/// Whether a number may stand in a model.
+pub(crate) fn is_number(number: f64) -> bool {
+    number.abs() <= NUMBER_MAX
+}
+
+/// Whether a number may be divided by.
+pub(crate) fn is_scale(number: f64) -> bool {
+    is_number(number) && number.abs() >= 1.0 / NUMBER_MAX
+}
+
 /// The reason why a file is no model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

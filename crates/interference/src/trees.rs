@@ -4,7 +4,7 @@
 //! ends within the number of nodes.
 
 use crate::logistic::softmax;
-use crate::model::ModelError;
+use crate::model::{is_number, ModelError};
 use std::collections::HashMap;
 
 /// Most trees of a forest, and leaves of a tree; LightGBM's own limit of leaves is 131,072.
@@ -124,7 +124,7 @@ impl Tree {
             return None;
         }
         let values: Vec<f64> = numbers(fields.get("leaf_value")?, leaves)?;
-        if !values.iter().all(|value| value.is_finite()) {
+        if !values.iter().all(|value| is_number(*value)) {
             return None;
         }
         if leaves == 1 {
