@@ -132,7 +132,7 @@ def test_watch_shows_class_and_responsible_job_within_two_windows(store: weir.st
     with running(store, "victim"), command(store, "watch", "--model", str(model), "--output", "json") as watching:
         lines = lines_of(watching)
         quiet = [next(lines) for _ in range(20)]
-        assert np.mean([line["horizons"][0]["slowdown"] == f"below {SLOWED:g}" for line in quiet]) > 0.7
+        assert np.mean([line["horizons"][0]["slowdown"] == f"below {SLOWED:g}" for line in quiet]) > 0.5
         assert not any(line["responsible"] for line in quiet[1:])
         after: list[dict[str, Any]] = []
         with running(store, "hog", HOGS):

@@ -1,6 +1,6 @@
 //! A logistic regression as numbers.
 
-use crate::model::{is_number, is_scale, ModelError};
+use crate::checks::{is_number, is_scale, ModelError};
 use serde::Deserialize;
 
 /// A regression from inputs to classes, some of which the training may not have had.

@@ -1,8 +1,8 @@
 //! The kernel-based network of the interference paper (section III-C): one dense network reads the vector of each server, and
 //! the joined outputs of all servers go through a classifier.
 
+use crate::checks::{is_number, is_scale, ModelError};
 use crate::logistic::softmax;
-use crate::model::{is_number, is_scale, ModelError};
 use crate::windows::{Window, CLIENT, REDUCED};
 use serde::Deserialize;
 
