@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-import windows as synthetic  # noqa: E402  # it stands in tests/
+import windows as synthetic  # It stands in tests/.
 
 SERVERS = 8
 HISTORY = 300
@@ -32,8 +32,8 @@ def measure(directory: Path) -> Mapping[str, float | None]:
         directory: A fresh directory, which is not used.
 
     Returns:
-        `predict_ms` for a job of the training with one window, `predict_unfamiliar_ms` for another job with its history,
-        and `predict_lightgbm_ms` of the rival: medians.
+        Medians: `predict_ms` for a job of the training with one window, `predict_unfamiliar_ms` for another job with
+        its history, and `predict_lightgbm_ms` of the rival.
     """
     import lightgbm
     from weir.interference import features, predictor

@@ -75,6 +75,7 @@ ANY_TEXT = {
         "weir guard --model",
         *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
         *("weir interference matrix --to", "weir plan factors --matrix"),
+        *("weir interference serve --model", "weir interference watch --model"),
         *("weir plan similar --job", "weir target add --path", "weir plan emit SCHEMA", "weir plan emit --into"),
         "weir plan factors --into",
         *("weir plan similar --classes-table", "weir classes build LOGS", "weir classes build --to"),
@@ -174,6 +175,7 @@ OTHERS = {
     "weir interference predict": ["/x", "/y"],
     **{f"weir plan {product}": ["/x.darshan"] for product in ("sslo", "resources", "config", "schema", "explain")},
     "weir interference record": ["--to", "/x"],
+    "weir interference serve": ["--model", "/x"],
     "weir interference collect": ["/x", "--to", "/y"],
     "weir interference matrix": ["--to", "/x"],
 }

@@ -440,6 +440,9 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
 RUST = {
     "the look-up of the preload library in an interaction database": ("crates/preload/src/placement", "proptest!"),
     "the layout of a file on Lustre": ("crates/preload/src/observation/layout", "an_attribute_that_is_cut_or_changed"),
+    "a model of slowdown": ("crates/interference/tests/model.rs", "proptest!"),
+    "the trees of a model of slowdown": ("crates/interference/src/trees.rs", "proptest!"),
+    "predictions that are told to a server": ("crates/server/src/control/interference.rs", "are_refused"),
     "a trace": ("crates/trace/tests/format.rs", "proptest!"),
     "a file of windows": ("crates/windows/tests/all/files.rs", "numbers_of_a_damaged_file_are_bounded"),
     "a container of a refactored array": ("crates/refactor/tests/container.rs", "proptest!"),
@@ -534,6 +537,8 @@ COMMANDS = {
     "interference record target": OWN,
     "interference predict model": "windows",
     "interference predict data": "windows",
+    "interference serve model": "windows",
+    "interference watch model": "windows",
     "plan similar classes_table": "classes",
     "classes build logs": "summaries",
     "classes build folder": OWN,

@@ -29,10 +29,11 @@ SPEED = 'speed = { read = "32MB/s", write = "32MB/s", fixed = "1ms" }'
 TARGET = f'[[server.target]]\nbackend = "ram"\ncapacity = "64MiB"\n{SPEED}\n'
 STORE = f'version = 1\npolicy = "fifo"\nwindow = "100ms"\n[[server]]\n{TARGET}[[server]]\n{TARGET}'
 LOOP = "while :; do dd if=/dev/zero of=/weir/$0 bs=64k count=256 conv=notrunc status=none || exit; done"
-HOGS = 3
-WINDOWS = 30
+HOGS = 4
+WINDOWS = 40
 """Windows of each kind from which the model of these tests is trained."""
-SLOWED = 2.0
+SLOWED = 1.4
+"""Slowdown at which the class begins: below that of any window with hogs, and above that of the quiet ones."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def labelled_rows(store: weir.store.Store, collector: Collector, count: int, fir
         assert time.monotonic() < limit, "the servers tell no more windows"
         collector.poll()
         for number, at_servers in collector.take():
-            window = joined(number, at_servers, "victim", f"run-{first_run + 3 * found // count}", "victim")
+            window = joined(number, at_servers, "victim", f"run-{first_run + 2 * found // count}", "victim")
             if window.device_seconds > 0:
                 slowdown = (window.device_seconds + window.waited_seconds) / window.device_seconds
                 rows += [{**row, "slowdown": slowdown} for row in window.rows]
@@ -78,15 +79,16 @@ def labelled_rows(store: weir.store.Store, collector: Collector, count: int, fir
 
 @pytest.fixture(scope="module")
 def recorded(store: weir.store.Store) -> Windows:
-    """Windows of the victim alone, and with three hogs."""
+    """Windows of the victim alone and with hogs, twice in turns: so the model learns nothing from the time of a run."""
     collector = Collector(lambda: store.servers, store.token(), print)
     rows = []
     with running(store, "victim"):
         collector.poll()
         collector.take(is_end=True)
-        rows += labelled_rows(store, collector, WINDOWS, 0)
-        with running(store, "hog", HOGS):
-            rows += labelled_rows(store, collector, WINDOWS, 3)
+        for turn in range(2):
+            rows += labelled_rows(store, collector, WINDOWS // 2, 4 * turn)
+            with running(store, "hog", HOGS):
+                rows += labelled_rows(store, collector, WINDOWS // 2, 4 * turn + 2)
     return of_rows(rows)
 
 
@@ -130,7 +132,7 @@ def test_watch_shows_class_and_responsible_job_within_two_windows(store: weir.st
     with running(store, "victim"), command(store, "watch", "--model", str(model), "--output", "json") as watching:
         lines = lines_of(watching)
         quiet = [next(lines) for _ in range(20)]
-        assert np.mean([line["horizons"][0]["slowdown"] == "below 2" for line in quiet]) > 0.7
+        assert np.mean([line["horizons"][0]["slowdown"] == f"below {SLOWED:g}" for line in quiet]) > 0.5
         assert not any(line["responsible"] for line in quiet[1:])
         after: list[dict[str, Any]] = []
         with running(store, "hog", HOGS):
@@ -148,7 +150,7 @@ def test_watch_shows_class_and_responsible_job_within_two_windows(store: weir.st
 
 
 def is_slowed(line: dict[str, Any]) -> bool:
-    """Whether the victim waited for others as long as it was served, and longer."""
+    """Whether the victim waited for others for so long that the window is of the class of slowed ones."""
     return line["waited_ratio"] is not None and 1 + line["waited_ratio"] >= SLOWED
 
 

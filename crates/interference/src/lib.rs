@@ -5,6 +5,7 @@
 //! input that may be harmed: every size is bounded, every index is checked once, and no step recurses.
 #![forbid(unsafe_code)]
 
+mod checks;
 mod logistic;
 mod model;
 mod network;
@@ -15,7 +16,7 @@ mod sums;
 mod trees;
 mod windows;
 
-pub use model::{ModelError, MODEL_BYTES_MAX, VERSION};
+pub use checks::{ModelError, MODEL_BYTES_MAX, VERSION};
 pub use pooled::{names as pooled_names, pooled};
 pub use predictor::{Basis, Driver, Prediction, Predictor, DRIVERS};
 pub use relative::{names as relative_names, Relative, WINDOWS_MIN};

@@ -1,6 +1,6 @@
 //! A logistic regression as numbers.
 
-use crate::model::ModelError;
+use crate::checks::{is_number, is_scale, ModelError};
 use serde::Deserialize;
 
 /// A regression from inputs to classes, some of which the training may not have had.
@@ -32,7 +32,10 @@ impl Logistic {
         let numbers = || {
             self.mean.iter().chain(&self.deviation).chain(&self.offsets).chain(self.weights.iter().flatten())
         };
-        if !is_whole || !numbers().all(|each| each.is_finite()) || self.deviation.contains(&0.0) {
+        if !is_whole
+            || !numbers().all(|each| is_number(*each))
+            || !self.deviation.iter().all(|each| is_scale(*each))
+        {
             return Err(ModelError::Harmed("a regression does not fit its inputs and classes".into()));
         }
         Ok(self)

@@ -1,38 +1,14 @@
 //! The model file: JSON of one version.
 
+use crate::checks::{ModelError, MODEL_BYTES_MAX, VERSION};
 use crate::logistic::Logistic;
 use crate::network::Network;
 use serde::Deserialize;
 
-/// Version of model files: those of another one are refused.
-pub const VERSION: u64 = 2;
-/// A larger file is no model.
-pub const MODEL_BYTES_MAX: usize = 1 << 27;
 /// Most bins, windows ahead, and workloads of a model.
 const BINS_MAX: usize = 8;
 const HORIZONS_MAX: usize = 16;
 const WORKLOADS_MAX: usize = 1 << 20;
-
-/// The reason why a file is no model.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ModelError {
-    /// The file is too large.
-    #[error("it has more than {MODEL_BYTES_MAX} bytes")]
-    Large,
-    /// The file is no JSON of a model.
-    #[error("it is not a model: {0}")]
-    Json(#[from] serde_json::Error),
-    /// The file is of another version.
-    #[error("it is of version {0}, and version {VERSION} is known")]
-    Version(u64),
-    /// The model wants features that this version does not compute.
-    #[error("it uses the feature {0:?}, which is not known here")]
-    Feature(String),
-    /// A part of the model contradicts another one.
-    #[error("{0}")]
-    Harmed(String),
-}
 
 /// The model as it is written.
 #[derive(Debug, Deserialize)]

@@ -1,8 +1,8 @@
 //! The kernel-based network of the interference paper (section III-C): one dense network reads the vector of each server, and
 //! the joined outputs of all servers go through a classifier.
 
+use crate::checks::{is_number, is_scale, ModelError};
 use crate::logistic::softmax;
-use crate::model::ModelError;
 use crate::windows::{Window, CLIENT, REDUCED};
 use serde::Deserialize;
 
@@ -42,8 +42,8 @@ impl Network {
             && (1..=SERVERS_MAX).contains(&self.servers)
             && self.mean.len() == VECTOR
             && self.deviation.len() == VECTOR
-            && self.mean.iter().chain(&self.deviation).all(|each| each.is_finite())
-            && !self.deviation.contains(&0.0);
+            && self.mean.iter().chain(&self.deviation).all(|each| is_number(*each))
+            && self.deviation.iter().all(|each| is_scale(*each));
         for (place, layer) in self.layers.iter().enumerate() {
             if place == KERNEL {
                 inputs *= self.servers;
@@ -53,7 +53,7 @@ impl Network {
                 && (1..=OUTPUTS_MAX).contains(&outputs)
                 && layer.weights.len() == inputs
                 && layer.weights.iter().all(|weights| weights.len() == outputs)
-                && layer.weights.iter().flatten().chain(&layer.offsets).all(|each| each.is_finite());
+                && layer.weights.iter().flatten().chain(&layer.offsets).all(|each| is_number(*each));
             inputs = outputs;
         }
         match is_whole && inputs == classes {

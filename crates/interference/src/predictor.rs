@@ -1,7 +1,8 @@
 //! The predictor: trees for a job of the training, and a comparison with the job's own quiet windows for another one.
 
+use crate::checks::ModelError;
 use crate::logistic::Logistic;
-use crate::model::{Model, ModelError};
+use crate::model::Model;
 use crate::network::Network;
 use crate::pooled::{self, pooled, Sources};
 use crate::relative::{self, Relative};

@@ -3,8 +3,8 @@
 //! The text may be harmed: a tree is taken only if each child comes after its parent and each number has its place, so a walk
 //! ends within the number of nodes.
 
+use crate::checks::{is_number, ModelError};
 use crate::logistic::softmax;
-use crate::model::ModelError;
 use std::collections::HashMap;
 
 /// Most trees of a forest, and leaves of a tree; LightGBM's own limit of leaves is 131,072.
@@ -124,7 +124,7 @@ impl Tree {
             return None;
         }
         let values: Vec<f64> = numbers(fields.get("leaf_value")?, leaves)?;
-        if !values.iter().all(|value| value.is_finite()) {
+        if !values.iter().all(|value| is_number(*value)) {
             return None;
         }
         if leaves == 1 {

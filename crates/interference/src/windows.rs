@@ -45,16 +45,19 @@ pub struct Windows<'a> {
     server: &'a [f64],
 }
 
-/// The lengths of the columns of windows do not fit together, or a number is not finite.
+/// Greatest count of a window: sums of its squares are finite.
+const COUNT_MAX: f64 = 1e100;
+
+/// The lengths of the columns of windows do not fit together, or a number is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
     /// A column has another length than the number of windows and servers asks for.
     #[error("the columns of the windows have lengths that do not fit together")]
     Length,
-    /// A number is infinite or not a number.
-    #[error("a window has a count that is no finite number")]
-    NotFinite,
+    /// A number is so large that its square is none, or is not a number.
+    #[error("a window has a count that is no number up to {COUNT_MAX:e}")]
+    TooLarge,
 }
 
 impl<'a> Windows<'a> {
@@ -62,7 +65,7 @@ impl<'a> Windows<'a> {
     /// window, server and count.
     ///
     /// # Errors
-    /// [`ShapeError`] where the columns do not fit together or hold no finite numbers.
+    /// [`ShapeError`] where the columns do not fit together or hold numbers that are too large.
     pub fn new(
         servers: usize,
         io_seconds: &'a [f64],
@@ -79,9 +82,9 @@ impl<'a> Windows<'a> {
         if !fits {
             return Err(ShapeError::Length);
         }
-        let is_finite = |column: &[f64]| column.iter().all(|each| each.is_finite());
-        if !(is_finite(io_seconds) && is_finite(client) && is_finite(server)) {
-            return Err(ShapeError::NotFinite);
+        let is_bounded = |column: &[f64]| column.iter().all(|each| each.abs() <= COUNT_MAX);
+        if !(is_bounded(io_seconds) && is_bounded(client) && is_bounded(server)) {
+            return Err(ShapeError::TooLarge);
         }
         Ok(Windows { servers, io_seconds, present, is_metadata, client, server })
     }

@@ -277,8 +277,14 @@ def predictions(
     Returns:
         Place of the window, windows ahead, basis, place of the class, probabilities, features with the places of
         servers, and probabilities by the network.
+
+    Raises:
+        InterferenceError: A count is too large.
     """
-    return model.predict(workload, windows.present.shape[1], columns_of(windows), first=first)
+    try:
+        return model.predict(workload, windows.present.shape[1], columns_of(windows), first=first)
+    except ValueError as error:
+        raise InterferenceError(f"windows of {workload}: {error}", hint="collect or import the windows anew") from error
 
 
 def columns_of(windows: Windows) -> tuple[Any, Any, Any, Any, Any]:
