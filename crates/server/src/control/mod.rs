@@ -5,6 +5,7 @@ pub(crate) mod callers;
 pub(crate) mod http;
 pub(crate) mod inventory;
 pub(crate) mod lease;
+pub(crate) mod lease_terms;
 pub(crate) mod question;
 pub(crate) mod quotas;
 pub(crate) mod showing;
