@@ -72,6 +72,7 @@ class Served:
 
         Args:
             number: Number of the window.
+            _at_servers: The window at each server, which the predictions know already.
 
         Returns:
             The slowdown at which the predicted class begins, by the name of the job; none where nobody predicts.
