@@ -19,8 +19,10 @@ from weir.guard import journal, watch
 from weir.guard.decisions import Entry
 from weir.guard.errors import GuardError
 from weir.guard.forecast import Forecast
+from weir.guard.served import Predictions, slowdowns_of
 from weir.interference import predictor
 from weir.store.answers import WaitedFor
+from weir.store.decoding import decode
 from weir.store.observations import ObservedJob, Window
 
 MIN_QUIET = 10
@@ -74,7 +76,8 @@ def is_leased(store: weir.store.Store) -> bool:
 
 
 def test_a_victim_is_protected_from_a_hog_and_all_is_undone_when_the_hog_has_gone(store: weir.store.Store) -> None:
-    with guarding(store, "--actions", "share,limit") as guard, victim_at_work(store):
+    # Nobody predicts for this store, so the windows tell the slowdown.
+    with guarding(store, "--actions", "share,limit", "--served") as guard, victim_at_work(store):
         with hog_at_work(store):
             wait_until("the guard acts", lambda: is_leased(store))
             lease = store.servers[0].lease(store.token())
@@ -123,13 +126,13 @@ def test_a_model_sees_a_hog_in_the_windows_of_a_job_it_was_not_trained_on(
     store: weir.store.Store, tmp_path: Path
 ) -> None:
     model = tmp_path / "model.json"
-    predictor.save(predictor.train(synthetic.made(1)), model)
+    predictor.save(predictor.train(synthetic.made(1, windows=24)), model)
 
     def known() -> list[int]:
         return [each.number for each in store.servers[0].windows(0, store.token()).windows if each.jobs]
 
     with victim_at_work(store):
-        wait_until("the job has quiet windows", lambda: len(known()) >= 2 * MIN_QUIET)
+        wait_until("the job has quiet windows", lambda: len(known()) >= MIN_QUIET + 2)
         with hog_at_work(store):
             last = known()[-1]
             wait_until("windows with the hog", lambda: known()[-1] >= last + 4)
@@ -138,6 +141,24 @@ def test_a_model_sees_a_hog_in_the_windows_of_a_job_it_was_not_trained_on(
     predicted = {each.number: forecast.predict(each.number, [each]) for each in windows if each.number <= last + 4}
     assert max(predicted[last + ahead].get("victim", 1.0) for ahead in (2, 3, 4)) == 2.0
     assert not forecast.predict(windows[-1].number + 1, []), "no job, no prediction"
+
+
+def test_predictions_that_servers_show_are_read_and_old_or_doubtful_ones_are_not() -> None:
+    def job(name: str, *horizons: tuple[int, str, float]) -> dict[str, object]:
+        told = [{"ahead": ahead, "slowdown": slowdown, "probability": part} for ahead, slowdown, part in horizons]
+        return {"job": name, "uid": 7, "horizons": told}
+
+    jobs = [
+        job("calm", (0, "below 2", 0.9)),
+        job("soon", (0, "below 2", 0.9), (1, "2 to 5", 0.6), (2, "from 5", 0.9)),
+        job("slow", (0, "from 5", 0.8), (1, "2 to 5", 0.8)),
+        job("doubtful", (0, "from 5", 0.4)),
+        job("new", (0, "not known", 1.0)),
+    ]
+    predictions = decode(Predictions, {"window": 70, "window_seconds": 1.0, "missing": [], "jobs": jobs})
+    expected = {"calm": 1.0, "soon": 2.0, "slow": 5.0}
+    assert slowdowns_of(predictions, 70) == slowdowns_of(predictions, 72) == expected
+    assert slowdowns_of(predictions, 73) == {}
 
 
 def test_only_the_holder_of_the_key_guards_a_store(store: weir.store.Store, tmp_path: Path) -> None:

@@ -73,11 +73,18 @@ def _kind(text: str) -> str:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Model that predicts slowdowns.  [default: none, the windows tell them]",
 )
+@click.option("--served", "is_served", is_flag=True, help="Take the predictions that `weir interference serve` tells.")
 @click.option("--seconds", type=Number(0, min_open=True), help="Time after which it ends.  [default: until ^C]")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what it would do.")
 @click.pass_context
 def guard(
-    context: click.Context, /, model: Path | None, seconds: float | None, is_dry_run: bool, **bounds: Any
+    context: click.Context,
+    /,
+    model: Path | None,
+    is_served: bool,
+    seconds: float | None,
+    is_dry_run: bool,
+    **bounds: Any,
 ) -> None:
     """Protect jobs that others slow, until ^C.
 
@@ -96,12 +103,15 @@ def guard(
     from weir.guard.decisions import Guard
     from weir.guard.journal import Journal
     from weir.guard.owing import owed_by
+    from weir.guard.served import Served
     from weir.guard.watch import Watch, run
     from weir.store.control import servers_of
     from weir.store.home import find_cluster
 
     kinds, policy = tuple(dict.fromkeys(bounds.pop("kinds").split(","))), values.policy(bounds.pop("policy"))
     limits = Bounds(kinds=kinds, policy=policy, **bounds)
+    if model is not None and is_served:
+        raise click.UsageError("--model and --served are two sources of predictions", context)
     forecast = None if model is None else _forecast(model)
     cluster = find_cluster(home)
     site_key = home.read_site_key() if home.owns(cluster) else None
@@ -110,14 +120,15 @@ def guard(
             f"permission denied: only a user who can read the key of {cluster} may guard it",
             hint="ask the owner of the store, or set --home to it",
         )
+    token = _core.control_token(site_key)
     watch = Watch(
         find=lambda: servers_of(cluster),
-        token=_core.control_token(site_key),
+        token=token,
         guard=Guard(limits, owed_by(home.configuration), is_dry=is_dry_run),
         journal=Journal(home.root / _FOLDER),
         tell=lambda line: say(_sentence(line)),
         warn=warn,
-        forecast=forecast,
+        forecast=Served(lambda: servers_of(cluster), token) if is_served else forecast,
         is_dry_run=is_dry_run,
     )
     with _alone(home):

@@ -10,12 +10,14 @@ from weir.interference.collector import jobs_of, joined
 if TYPE_CHECKING:
     from weir.store.observations import Window
 
-WINDOWS_MAX = 60
+WINDOWS_MAX = 30
 """Windows of a job that are kept: its quiet ones are among them."""
-_JOBS_MAX = 256
-"""Jobs that are predicted; of further ones the windows tell the slowdown."""
-_PROBABLE = 0.5
-_AHEAD = 1
+_JOBS_MAX = 32
+"""Jobs that are predicted, because predictions have to be made within a window. Of further ones the windows tell the
+slowdown."""
+PROBABLE = 0.5
+"""A class with a lower probability is not believed."""
+AHEAD = 1
 """Windows ahead that count: the guard acts before the next one is over."""
 
 
@@ -63,9 +65,9 @@ class Forecast:
         edges = (1.0, *self._model.bins)
         slowdowns: dict[str, float] = {}
         for found in predictor.predict(self._model, of_rows(data)):
-            if found.window != number or found.ahead > _AHEAD or found.by == "not known":
+            if found.window != number or found.ahead > AHEAD or found.by == "not known":
                 continue
             best = max(range(len(edges)), key=lambda place: found.probabilities[place])
-            if found.probabilities[best] >= _PROBABLE:
+            if found.probabilities[best] >= PROBABLE:
                 slowdowns[found.run] = max(slowdowns.get(found.run, 1.0), edges[best])
         return slowdowns

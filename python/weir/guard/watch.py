@@ -13,6 +13,7 @@ from weir.interference.collector import Collector
 
 if TYPE_CHECKING:
     from weir.guard.forecast import Forecast
+    from weir.guard.served import Served
     from weir.store.answers import Job, Lease
     from weir.store.control import Server
     from weir.store.observations import Window
@@ -46,7 +47,7 @@ class Watch:
     journal: Journal
     tell: Callable[[dict[str, Any]], None]
     warn: Callable[[str], None]
-    forecast: "Forecast | None" = None
+    forecast: "Forecast | Served | None" = None
     is_dry_run: bool = False
     _collector: Collector = field(init=False)
     _is_leased: bool = False

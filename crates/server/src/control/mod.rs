@@ -6,6 +6,7 @@ pub(crate) mod http;
 pub(crate) mod interference;
 pub(crate) mod inventory;
 pub(crate) mod lease;
+pub(crate) mod lease_terms;
 pub(crate) mod question;
 pub(crate) mod quotas;
 pub(crate) mod showing;

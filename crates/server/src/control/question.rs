@@ -1,6 +1,6 @@
 //! Questions of the control API to the event loop.
 
-use super::lease::{LeaseTold, LeaseWanted};
+use super::lease_terms::{LeaseTold, LeaseWanted};
 use crate::accounts::windows::Window;
 use crate::config::{ServerConfig, TargetConfig};
 use crate::namespace::{FileEntry, PlaceEntry, QuotaLine};

@@ -4,7 +4,7 @@
 //! sharing and is killed leaves nothing behind. Servers tell each other nothing of leases: their holder asks each server.
 
 use super::Server;
-use crate::control::lease::{LeaseTold, LeaseWanted};
+use crate::control::lease_terms::{LeaseTold, LeaseWanted};
 use crate::notices::notice;
 use std::sync::Arc;
 use weir_fairshare::{Nanos, Sharing};
