@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -256,6 +256,25 @@ def test_a_plan_becomes_a_labelled_data_set_and_goes_on_where_it_stopped(tmp_pat
     (tmp_path / "plan.toml").write_text(PLAN.replace("rounds = 4", "rounds = 5"))
     with pytest.raises(InterferenceError, match="another plan"):
         collection.collect(plan.read(tmp_path / "plan.toml"), folder, told.append)
+
+
+def test_a_collection_that_the_user_ends_ends_at_once_with_all_its_processes(tmp_path: Path) -> None:
+    (tmp_path / "store.toml").write_text(STORE)
+    (tmp_path / "plan.toml").write_text(PLAN.replace("rounds = 4", "rounds = 1000").replace("seconds = 60.0", ""))
+    command = [sys.executable, "-m", "weir.cli", "interference", "collect", "plan.toml", "--to", "data"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as collecting:
+        limit = time.monotonic() + PATIENCE_SECONDS
+        logs = [tmp_path / f"data/runs/writer.alone{ending}/operations.csv" for ending in ("", ".1")]
+        while not all(log.exists() for log in logs):
+            assert time.monotonic() < limit, "the target does not run"
+            time.sleep(0.05)
+        collecting.send_signal(signal.SIGINT)
+        # A thousand rounds take minutes.
+        collecting.communicate(timeout=PATIENCE_SECONDS)
+    assert collecting.returncode != 0 and not list(tmp_path.rglob("done.json"))
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            assert str(tmp_path).encode() not in path.read_bytes(), "a process of the collection is left"
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,9 @@ _PARALLEL_MAX = 64
     type=click.Choice(_KERNELS),
     multiple=True,
     default=TASKS,
+    metavar="KERNEL",
     show_default="seven of the IO500",
-    help="A task, which is also an interferer; repeat for several.",
+    help="A task, which is also an interferer, such as amrex; repeat for several.",
 )
 @click.option("--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="Runs of each pair.")
 @click.option(

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -126,14 +127,16 @@ def _read_run(done: Path) -> Run:
 
 
 def _carry_out_all(loaded: Loaded, chosen: Sequence[Case], folder: Path, tell: Callable[[str], None]) -> None:
-    """Do the runs that are not complete, as many at the same time as the plan says."""
+    """Do the runs that are not complete, as many at the same time as the plan says. Where one fails or the user ends
+    the collection, the others end at once."""
+    is_ended = threading.Event()
 
     def carry_out(case: Case) -> None:
         done = _done(folder, case)
         if done.exists():
             return
         tell(f"{case.name}: {case.instances} instances of {case.interferer.name if case.interferer else 'nothing'}")
-        run = _carry_out(loaded, case, folder)
+        run = _carry_out(loaded, case, folder, is_ended)
         unfinished = done.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(asdict(run)))
         unfinished.replace(done)
@@ -144,6 +147,7 @@ def _carry_out_all(loaded: Loaded, chosen: Sequence[Case], folder: Path, tell: C
             for future in futures:
                 future.result()
         except BaseException:
+            is_ended.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
@@ -163,7 +167,7 @@ def _claim(folder: Path, loaded: Loaded) -> None:
     (folder / "cluster.toml").write_text(loaded.store)
 
 
-def _carry_out(loaded: Loaded, case: Case, folder: Path) -> Run:
+def _carry_out(loaded: Loaded, case: Case, folder: Path, is_ended: threading.Event) -> Run:
     """Do one run, and keep its windows."""
     import weir.store
 
@@ -175,15 +179,19 @@ def _carry_out(loaded: Loaded, case: Case, folder: Path) -> Run:
     notices: list[str] = []
     with weir.store.up(folder / "cluster.toml", mount=False, policy=loaded.policy) as store:
         collector = Collector(lambda: store.servers, store.token(), notices.append)
-        gathered = _gather(store, collector, loaded, case, own)
+        gathered = _gather(store, collector, loaded, case, own, is_ended)
     return _labelled(loaded, case, gathered, collector.window_seconds, folder, tuple(notices))
 
 
-def _gather(store: "Store", collector: Collector, loaded: Loaded, case: Case, own: Path) -> list[JobWindow]:
+def _gather(
+    store: "Store", collector: Collector, loaded: Loaded, case: Case, own: Path, is_ended: threading.Event
+) -> list[JobWindow]:
     """Run the target among its interferers, and gather its windows."""
     found: list[JobWindow] = []
 
     def look() -> None:
+        if is_ended.is_set():
+            raise InterferenceError(f"{case.name} was ended with the others")
         collector.poll()
         for number, window in collector.take():
             made = joined(number, window, _TARGET, case.name, case.target.name)
