@@ -38,6 +38,9 @@ PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "labels": ("_interference_labels", ()),
     "matrix": ("_interference_matrix", ()),
     "authors": ("_interference_authors", ()),
+    "predict": ("_interference_predict", ("predict_ms",)),
+    "overhead": ("_interference_overhead", ("collection_overhead_percent",)),
+    "guard": ("_interference_guard", ("guard_slowdown_ratio",)),
 }
 """The module of each part, whose `measure` takes a fresh directory, and the figures that it owes. The parts run in
 this order."""

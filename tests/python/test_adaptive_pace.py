@@ -105,4 +105,4 @@ def test_a_budget_of_variance_is_kept_where_the_place_is_sometimes_slow(
     assert pvariance(kept) < pvariance(usual) / 4
     assert fmean(kept) < fmean(usual)
     # A budget on a busy machine reads less, and one that reads nothing varies even less.
-    assert fmean(augmented) > 0.1
+    assert fmean(augmented) > 0.02
