@@ -130,7 +130,7 @@ def lines_of(watching: "subprocess.Popen[str]") -> Iterator[dict[str, Any]]:
 
 
 def test_watch_shows_class_and_responsible_job_within_two_windows(store: weir.store.Store, model: Path) -> None:
-    """The class is a guess, and on a busy machine a window now and then is like none of the training: one look may err."""
+    """On a busy machine a window now and then is like none of the training, so one look may err."""
     with running(store, "victim"), command(store, "watch", "--model", str(model), "--output", "json") as watching:
         lines = lines_of(watching)
         looks = []
