@@ -66,7 +66,7 @@ def run(directory: Path, policy: str, actions: str | None) -> Run:
             if guard is not None:
                 guard.send_signal(signal.SIGTERM)
                 guard.wait()
-        acted = [line["time"] - begun_unix for line in _log(store) if line["did"] == "acted"] if guard else [0.0]
+        acted = [float(line["time"]) - begun_unix for line in _log(store) if line["did"] == "acted"] if guard else [0.0]
         store.down(discard=True)
     alone = fmean(took for at, took in writes if at < begun)
     settled_from = begun + max(acted) + _SETTLING

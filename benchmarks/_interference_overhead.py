@@ -95,7 +95,7 @@ def loop(program: Path, home: Path, block: tuple[int, int], *, has_windows: bool
         if has_windows:
             ends.enter_context(recorder(home))
         bytes_of, writes = block
-        command = [program, "/weir/file", str(writes), str(bytes_of)]
+        command: list[str | Path] = [program, "/weir/file", str(writes), str(bytes_of)]
         process = ends.enter_context(
             subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         )
@@ -145,7 +145,7 @@ def median(costs: list[Cost]) -> Cost:
 
 def overhead(rounds: list[dict[str, Cost]], name: str, kind: str) -> float:
     """The median over rounds of a loop's cost above that of the loop without windows, in percent."""
-    ratios = [getattr(costs[name], kind) / getattr(costs["without"], kind) for costs in rounds]
+    ratios: list[float] = [getattr(costs[name], kind) / getattr(costs["without"], kind) for costs in rounds]
     return 100 * (statistics.median(ratios) - 1)
 
 

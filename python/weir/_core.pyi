@@ -23,6 +23,7 @@ __all__ = [
     "mesh_order_by_connectivity",
     "mesh_order_by_coordinates",
     "mint_credential",
+    "owed_shares",
     "parse_fraction",
     "parse_layout",
     "parse_policy",

@@ -133,7 +133,7 @@ def test_watch_shows_class_and_responsible_job_within_two_windows(store: weir.st
     """On a busy machine a window now and then is like none of the training, so one look may err."""
     with running(store, "victim"), command(store, "watch", "--model", str(model), "--output", "json") as watching:
         lines = lines_of(watching)
-        looks = []
+        looks: list[bool] = []
         while not (looks and looks[-1]):
             assert len(looks) < LOOKS, looks
             looks.append(is_shown_in_time(store, lines))
