@@ -508,7 +508,17 @@ def test_names_that_cannot_be_foreseen_are_called_so(store: Store, tmp_path: Pat
 CAREFUL = """
 import multiprocessing, os, sys, tempfile
 
+others = None
+
+def share(barrier):
+    global others
+    others = barrier
+
 def write(step):
+    global others
+    if others is not None:  # No process of the pool makes all files.
+        others.wait(600)
+        others = None
     how, folder = sys.argv[1], '/weir/careful'
     if how == 'suffix':
         name = f'{folder}/state.{step}.npz.tmp'
@@ -528,7 +538,7 @@ if __name__ == '__main__':
     os.makedirs('/weir/careful', exist_ok=True)
     steps = range(int(sys.argv[2]))
     if sys.argv[1] == 'pool':
-        pool = multiprocessing.Pool(2)
+        pool = multiprocessing.Pool(2, share, (multiprocessing.Barrier(2),))
         pool.map(write, steps, chunksize=2)
         pool.close()
         pool.join()

@@ -38,7 +38,7 @@ def test_the_embedded_store_comes_up_and_goes(store: Store) -> None:
     assert up["policy"] == "size-fair"
     assert up["mount"] is None
     cluster = json.loads((store.home / "cluster.json").read_text())
-    assert cluster == {"version": 1, "servers": up["servers"]}
+    assert cluster == {"version": 1, "window_seconds": 1.0, "servers": up["servers"]}
 
     status = store.json("status")
     assert [target["backend"] for target in status["servers"][0]["targets"]] == ["ram", "ram"]

@@ -82,7 +82,7 @@ def rows_of(log: "DarshanLog", window_seconds: float, run: str) -> list[dict[str
     if not any(file.segments for file in log.files):
         raise InterferenceError(
             f"{log.path} has no traced accesses",
-            hint="set DXT_ENABLE_IO_TRACE=1 (or DARSHAN_MOD_ENABLE=DXT_POSIX,DXT_MPIIO) for the run that Darshan logs",
+            hint="set the variable DXT_ENABLE_IO_TRACE, to 1, for the run that Darshan logs",
         )
     if (log.run.ended - log.run.started) / window_seconds > _WINDOWS_MAX:
         raise InterferenceError(f"{log.path} lasts for more than {_WINDOWS_MAX} windows", hint="give a longer --window")
