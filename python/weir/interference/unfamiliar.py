@@ -165,5 +165,5 @@ def ratio_trees(
 
 def _comparable(data: Prepared, chosen: Mask) -> Mask:
     """The chosen windows of workloads with enough windows to know what is quiet."""
-    is_comparable: Mask = ~np.isnan(data.relative[chosen]).any(1)
+    is_comparable: Mask = np.asarray(~np.isnan(data.relative[chosen]).any(1))
     return is_comparable
