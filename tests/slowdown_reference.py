@@ -4,12 +4,15 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-from weir.interference import features
+from weir.interference import capacity, features
 from weir.interference.estimators import prepare
-from weir.interference.predictor import Logistic, Predictor
+from weir.interference.logistic import Logistic, logarithms
+from weir.interference.predictor import Predictor
 from weir.interference.windows import Floats, Windows
 
 TOLERANCE = 1e-9
+ROUNDED = 2e-9
+"""Ratios are rounded to nine digits, and two that differ in their last bit may be rounded apart."""
 
 
 def probabilities(predictor: Predictor, windows: Windows) -> tuple[list[list[str]], Floats]:
@@ -19,15 +22,25 @@ def probabilities(predictor: Predictor, windows: Windows) -> tuple[list[list[str
     made = np.full((len(windows), len(predictor.horizons), count), 1 / count)
     is_trained = np.isin(windows.workloads, predictor.workloads)
     is_comparable = ~np.isnan(data.relative).any(1)
+    ratios = features.matrix(capacity.ratios(windows, predictor.costs))
     for ahead, horizon in enumerate(predictor.horizons):
-        raw = np.asarray(lightgbm.Booster(model_str=horizon.trees).predict(data.pooled, num_threads=1))
-        calibrated = regression(horizon.calibration, np.log(np.clip(raw, 1e-6, 1.0)), count)
-        quiet = regression(horizon.above_quiet, np.nan_to_num(data.relative), count)
+        calibrated = regression(horizon.calibration, logarithms(boosted(horizon.trees, data.pooled)), count)
         made[is_trained, ahead] = calibrated[is_trained]
+        if predictor.unfamiliar.by == "ratio trees":
+            assert horizon.ratio_trees is not None
+            raw = boosted(horizon.ratio_trees.trees, ratios)
+            unfamiliar = regression(horizon.ratio_trees.calibration, logarithms(raw), count)
+        else:
+            unfamiliar = regression(horizon.above_quiet, np.nan_to_num(data.relative), count)
         strange = ~is_trained & is_comparable
-        made[strange, ahead] = quiet[strange]
-    bases = np.where(is_trained, "trees", np.where(is_comparable, "above quiet", "not known"))
+        made[strange, ahead] = unfamiliar[strange]
+    bases = np.where(is_trained, "trees", np.where(is_comparable, predictor.unfamiliar.by, "not known"))
     return [[str(basis)] * len(predictor.horizons) for basis in bases], made
+
+
+def boosted(trees: str, inputs: Floats) -> Floats:
+    """Probabilities by LightGBM."""
+    return np.asarray(lightgbm.Booster(model_str=trees).predict(inputs, num_threads=1))
 
 
 def regression(logistic: Logistic, inputs: Floats, count: int) -> Floats:
@@ -47,18 +60,22 @@ def assert_alike(predictor: Predictor, windows: Windows) -> None:
     from weir import _core
     from weir.interference import predictor as predictors
 
-    names_of = (features.pooled, features.relative)
+    def ratios(own: Windows) -> dict[str, Floats]:
+        return capacity.ratios(own, predictor.costs)
+
+    costs = (predictor.costs.targets, predictor.costs.metadata)
+    names_of = ((features.pooled, 1e-10), (features.relative, 1e-10), (ratios, ROUNDED))
     for workload in np.unique(windows.workloads):
         own = windows.take(windows.workloads == workload)
-        found = _core.window_features(own.present.shape[1], predictors.columns_of(own))
-        for (names, rows), of in zip(found, names_of, strict=True):
+        found = _core.window_features(own.present.shape[1], predictors.columns_of(own), costs)
+        for (names, rows), (of, apart) in zip(found, names_of, strict=True):
             wanted = of(own)
             assert names == list(wanted)
             matrix = features.matrix(wanted)
             if rows:
-                np.testing.assert_allclose(np.array(rows), matrix, rtol=1e-12, atol=1e-10)
+                np.testing.assert_allclose(np.array(rows), matrix, rtol=1e-12, atol=apart)
             else:
-                assert np.isnan(matrix).all()
+                assert np.isnan(matrix[:, -1]).all()
     bases, expected = probabilities(predictor, windows)
     made = predictors.predict(predictor, windows)
     assert [each.by for each in made] == [basis for of_window in bases for basis in of_window]

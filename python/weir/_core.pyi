@@ -251,7 +251,7 @@ class SlowdownPredictor:
         tuple[
             int,
             int,
-            Literal["trees", "above quiet", "not known"],
+            Literal["trees", "ratio trees", "above quiet", "not known"],
             int,
             list[float],
             list[tuple[str, int | None]],
@@ -260,8 +260,12 @@ class SlowdownPredictor:
     ]: ...
 
 def window_features(
-    servers: int, columns: tuple[Any, Any, Any, Any, Any]
-) -> tuple[tuple[list[str], list[list[float]]], tuple[list[str], list[list[float]]]]: ...
+    servers: int, columns: tuple[Any, Any, Any, Any, Any], costs: tuple[Sequence[float], float]
+) -> tuple[
+    tuple[list[str], list[list[float]]],
+    tuple[list[str], list[list[float]]],
+    tuple[list[str], list[list[float]]],
+]: ...
 
 @final
 class Refactored:

@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ def test_ratios_are_the_same_on_a_machine_of_another_speed_and_in_any_order_of_s
     turned = capacity.ratios(other)
     for name, values in capacity.ratios(real).items():
         assert np.allclose(values, turned[name], atol=1e-6), name
-    few = capacity.ratios(real.take(np.arange(capacity.WINDOWS_MIN - 1)))
+    few = capacity.ratios(real.take(np.arange(features.WINDOWS_MIN - 1)))
     assert np.isnan(few["response_above_quiet"]).all() and np.isfinite(few["response_over_demand"]).all()
 
 
@@ -254,7 +255,7 @@ def test_a_saved_predictor_says_the_same_and_knows_its_limits(windows: Windows, 
     assert names == ["below 2", "2 to 5", "from 5"]
     truth = [names[place] for place in classes_of(windows, (2.0, 5.0))]
     now = [each for each in found if each.ahead == 0]
-    for basis, workloads in (("trees", {"writer", "reader"}), ("above quiet", {"maker"})):
+    for basis, workloads in (("trees", {"writer", "reader"}), (made.unfamiliar.by, {"maker"})):
         of_basis = [(each, label) for each, label in zip(now, truth, strict=True) if each.by == basis]
         assert {each.workload for each, _ in of_basis} == workloads
         assert np.mean([(each.slowdown == "below 2") == (label == "below 2") for each, label in of_basis]) > 0.8, basis
@@ -277,10 +278,10 @@ def test_calibrated_probabilities_mean_what_they_say(windows: Windows) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"no json", "is no predictor of version 2"),
-        (b'{"version": 1}', "it is of version 1"),
+        (b"no json", "is no predictor of version 3"),
+        (b'{"version": 2}', "it is of version 2"),
         (b"{}", "is no predictor"),
-        (b'{"version": 2}', "is no predictor"),
+        (b'{"version": 3}', "is no predictor"),
         (b"[" * 100_000, "is no predictor"),
     ],
 )
@@ -312,6 +313,46 @@ def test_native_predictions_are_those_of_lightgbm_and_numpy(windows: Windows, bi
     )
     for each in (fresh, fewer, fresh.take(fresh.numbers == 0)):
         slowdown_reference.assert_alike(made, each)
+
+
+@pytest.mark.parametrize("by", ["ratio trees", "above quiet"])
+def test_native_predictions_of_unfamiliar_jobs_are_those_of_the_reference_on_windows_of_a_real_store(by: str) -> None:
+    real = files.read([REAL])
+    made = trained_on_real_windows()
+    left_out = msgspec.structs.replace(made, workloads=made.workloads[:1])
+    left_out = msgspec.structs.replace(left_out, unfamiliar=msgspec.structs.replace(made.unfamiliar, by=by))
+    slowdown_reference.assert_alike(left_out, real)
+    found = {each.by for each in predictor.predict(left_out, real)}
+    assert found == {"trees", by}
+
+
+@cache
+def trained_on_real_windows() -> predictor.Predictor:
+    """A model of all windows of a real store."""
+    return predictor.train(files.read([REAL]))
+
+
+def test_unfamiliar_jobs_go_to_the_models_that_are_better_at_programs_left_out(windows: Windows) -> None:
+    """Ratios tell nothing where no server counts device time, and the choice has to see that."""
+    chosen = trained_on_real_windows().unfamiliar
+    assert chosen.by == "ratio trees"
+    assert chosen.above_quiet_f1 is not None and chosen.ratio_trees_f1 is not None
+    assert chosen.ratio_trees_f1 > chosen.above_quiet_f1
+    blind = predictor.train(replace(windows, server=np.zeros_like(windows.server)))
+    other = blind.unfamiliar
+    assert other.by == "above quiet"
+    assert other.above_quiet_f1 is not None and other.ratio_trees_f1 is not None
+    assert other.ratio_trees_f1 < other.above_quiet_f1
+    assert all(each.ratio_trees is None for each in blind.horizons)
+    alone = predictor.train(windows.take(windows.workloads == "writer")).unfamiliar
+    assert (alone.by, alone.above_quiet_f1, alone.ratio_trees_f1) == ("above quiet", None, None)
+
+
+def test_a_model_without_the_trees_that_it_names_is_refused() -> None:
+    made = trained_on_real_windows()
+    harmed = tuple(msgspec.structs.replace(each, ratio_trees=None) for each in made.horizons)
+    with pytest.raises(InterferenceError, match="it has no trees for unfamiliar jobs"):
+        predictor.predict(msgspec.structs.replace(made, horizons=harmed), files.read([REAL]))
 
 
 def test_the_native_network_is_that_of_the_training(windows: Windows) -> None:
@@ -364,7 +405,11 @@ def test_the_commands_do_it_by_hand(tmp_path: Path) -> None:
         catch_exceptions=False,
     )
     assert {score["split"] for score in json.loads(compared.output)["scores"]} == set(SPLITS)
-    runner.invoke(cli.weir, ["interference", "train", data, "--to", model], catch_exceptions=False)
+    trained = runner.invoke(
+        cli.weir, ["interference", "train", data, "--to", model, "--output", "json"], catch_exceptions=False
+    )
+    unfamiliar = json.loads(trained.output)["unfamiliar"]
+    assert unfamiliar == msgspec.to_builtins(predictor.load(Path(model)).unfamiliar)
     shown = runner.invoke(
         cli.weir, ["interference", "predict", model, data, "--last", "--output", "ndjson"], catch_exceptions=False
     )

@@ -1,7 +1,7 @@
 //! The reasons why a file is no model, and the bounds of its numbers.
 
 /// Version of model files: those of another one are refused.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 /// A larger file is no model.
 pub const MODEL_BYTES_MAX: usize = 1 << 27;
 /// Numbers of a model beyond this are harmed: products of them are finite whatever the windows hold.

@@ -8,9 +8,11 @@
 mod checks;
 mod logistic;
 mod model;
+mod nearness;
 mod network;
 mod pooled;
 mod predictor;
+mod ratios;
 mod relative;
 mod sums;
 mod trees;
@@ -19,5 +21,6 @@ mod windows;
 pub use checks::{ModelError, MODEL_BYTES_MAX, VERSION};
 pub use pooled::{names as pooled_names, pooled};
 pub use predictor::{Basis, Driver, Prediction, Predictor, DRIVERS};
+pub use ratios::{names as ratio_names, Costs, Ratios};
 pub use relative::{names as relative_names, Relative, WINDOWS_MIN};
 pub use windows::{ShapeError, Windows, CLIENT, SERVER, STATISTICS};

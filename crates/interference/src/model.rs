@@ -3,6 +3,7 @@
 use crate::checks::{ModelError, MODEL_BYTES_MAX, VERSION};
 use crate::logistic::Logistic;
 use crate::network::Network;
+use crate::ratios::Costs;
 use serde::Deserialize;
 
 /// Most bins, windows ahead, and workloads of a model.
@@ -28,6 +29,12 @@ pub(crate) struct Model {
     pub(crate) pooled: Vec<String>,
     /// Names of the features by which a job is compared with its own quiet windows.
     pub(crate) relative: Vec<String>,
+    /// Names of the features that the trees for unfamiliar jobs read.
+    pub(crate) ratios: Vec<String>,
+    /// Device times of requests, from which ratios are made.
+    pub(crate) costs: Costs,
+    /// The models for jobs that the training did not have.
+    pub(crate) unfamiliar: Choice,
     /// The current window, and those after it.
     pub(crate) horizons: Vec<Horizon>,
 }
@@ -41,9 +48,40 @@ pub(crate) struct Horizon {
     /// From the logarithms of the trees' probabilities to calibrated ones.
     pub(crate) calibration: Logistic,
     pub(crate) above_quiet: Logistic,
+    /// Trees on ratios, where unfamiliar jobs go to them.
+    #[serde(default)]
+    pub(crate) ratio_trees: Option<RatioTrees>,
     /// The paper's network, where the model has it.
     #[serde(default)]
     pub(crate) network: Option<Network>,
+}
+
+/// Trees on ratios.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RatioTrees {
+    pub(crate) trees: String,
+    pub(crate) calibration: Logistic,
+}
+
+/// The models for unfamiliar jobs, and the F1 of both kinds where one workload after the other was left out.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Choice {
+    pub(crate) by: Unfamiliar,
+    #[serde(rename = "above_quiet_f1")]
+    _above_quiet: Option<f64>,
+    #[serde(rename = "ratio_trees_f1")]
+    _ratio_trees: Option<f64>,
+}
+
+/// The models that a job goes to which the training did not have.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+pub(crate) enum Unfamiliar {
+    #[serde(rename = "ratio trees")]
+    RatioTrees,
+    #[serde(rename = "above quiet")]
+    AboveQuiet,
 }
 
 #[derive(Deserialize)]

@@ -1,10 +1,11 @@
-//! The predictor: trees for a job of the training, and a comparison with the job's own quiet windows for another one.
+//! The predictor: trees for a job of the training, and for another one those models that were best in training.
 
 use crate::checks::ModelError;
 use crate::logistic::Logistic;
-use crate::model::Model;
+use crate::model::{Model, RatioTrees, Unfamiliar};
 use crate::network::Network;
 use crate::pooled::{self, pooled, Sources};
+use crate::ratios::{self, Costs, Ratios};
 use crate::relative::{self, Relative};
 use crate::trees::Trees;
 use crate::windows::Windows;
@@ -22,6 +23,9 @@ pub struct Predictor {
     workloads: HashSet<String>,
     pooled: Chosen,
     relative: Chosen,
+    ratios: Chosen,
+    costs: Costs,
+    unfamiliar: Unfamiliar,
     horizons: Vec<Ahead>,
     sources: Sources,
 }
@@ -36,10 +40,26 @@ struct Chosen {
 /// The models for one window.
 #[derive(Debug)]
 struct Ahead {
+    trees: Calibrated,
+    above_quiet: Logistic,
+    /// Of a model whose unfamiliar jobs go to them.
+    ratio_trees: Option<Calibrated>,
+    network: Option<Network>,
+}
+
+/// Trees, and a regression from their probabilities to calibrated ones.
+#[derive(Debug)]
+struct Calibrated {
     trees: Trees,
     calibration: Logistic,
-    above_quiet: Logistic,
-    network: Option<Network>,
+}
+
+/// The windows of a job, as far as they have to be compared with each other.
+#[derive(Debug)]
+enum Compared {
+    Not,
+    Relative(Relative),
+    Ratios(Ratios),
 }
 
 /// The models by which a prediction is made.
@@ -47,7 +67,9 @@ struct Ahead {
 pub enum Basis {
     /// The job was in the training.
     Trees,
-    /// The job is compared with its own quiet windows.
+    /// The job is unfamiliar: its waits go to trees as ratios to the device time of its own work.
+    RatioTrees,
+    /// The job is unfamiliar, and compared with its own quiet windows.
     AboveQuiet,
     /// The job is unfamiliar and has too few windows.
     NotKnown,
@@ -58,6 +80,7 @@ impl Basis {
     pub fn name(self) -> &'static str {
         match self {
             Basis::Trees => "trees",
+            Basis::RatioTrees => "ratio trees",
             Basis::AboveQuiet => "above quiet",
             Basis::NotKnown => "not known",
         }
@@ -102,17 +125,26 @@ impl Predictor {
         let classes = model.bins.len() + 1;
         let pooled = Chosen::of(model.pooled, &pooled::names())?;
         let relative = Chosen::of(model.relative, &relative::names())?;
+        let ratios = Chosen::of(model.ratios, &ratios::names())?;
         let horizon = |horizon: crate::model::Horizon| {
+            let calibrated =
+                |found: RatioTrees| Calibrated::decode(&found.trees, found.calibration, classes, &ratios);
             Ok(Ahead {
-                trees: Trees::decode(&horizon.trees, classes, pooled.places.len())?,
-                calibration: horizon.calibration.checked(classes, classes)?,
+                trees: Calibrated::decode(&horizon.trees, horizon.calibration, classes, &pooled)?,
                 above_quiet: horizon.above_quiet.checked(relative.places.len(), classes)?,
+                ratio_trees: horizon.ratio_trees.map(calibrated).transpose()?,
                 network: horizon.network.map(|network| network.checked(classes)).transpose()?,
             })
         };
-        let horizons = model.horizons.into_iter().map(horizon).collect::<Result<_, ModelError>>()?;
+        let horizons = model.horizons.into_iter().map(horizon).collect::<Result<Vec<Ahead>, ModelError>>()?;
+        let unfamiliar = model.unfamiliar.by;
+        let has_trees = horizons.iter().all(|ahead| ahead.ratio_trees.is_some());
+        if unfamiliar == Unfamiliar::RatioTrees && !has_trees {
+            return Err(ModelError::Harmed("it has no trees for unfamiliar jobs".into()));
+        }
         let workloads = model.workloads.into_iter().collect();
-        Ok(Predictor { bins: model.bins, workloads, pooled, relative, horizons, sources: Sources::new() })
+        let (bins, costs, sources) = (model.bins, model.costs.checked()?, Sources::new());
+        Ok(Predictor { bins, workloads, pooled, relative, ratios, costs, unfamiliar, horizons, sources })
     }
 
     /// Slowdowns at which a class begins, ascending.
@@ -123,24 +155,35 @@ impl Predictor {
     /// Predicts from the windows of one job, of which those from `first` on are asked for. All of them are compared.
     pub fn predict(&self, workload: &str, windows: &Windows<'_>, first: usize) -> Vec<Prediction> {
         let is_trained = self.workloads.contains(workload);
-        let relative = if is_trained { None } else { Relative::of(windows) };
-        let basis = match (is_trained, &relative) {
-            (true, _) => Basis::Trees,
-            (false, Some(_)) => Basis::AboveQuiet,
-            (false, None) => Basis::NotKnown,
+        let compared = if is_trained { Compared::Not } else { self.compared(windows) };
+        let basis = match compared {
+            Compared::Not if is_trained => Basis::Trees,
+            Compared::Not => Basis::NotKnown,
+            Compared::Relative(_) => Basis::AboveQuiet,
+            Compared::Ratios(_) => Basis::RatioTrees,
         };
         let mut made = Vec::new();
         for window in first..windows.len() {
-            let features = match (basis, &relative) {
-                (Basis::Trees, _) => self.pooled.values(&pooled(windows, window)),
-                (_, Some(relative)) => self.relative.values(&relative.features(window)),
-                _ => Vec::new(),
+            let features = match &compared {
+                Compared::Not if is_trained => self.pooled.values(&pooled(windows, window)),
+                Compared::Not => Vec::new(),
+                Compared::Relative(relative) => self.relative.values(&relative.features(window)),
+                Compared::Ratios(ratios) => self.ratios.values(&ratios.features(window)),
             };
             for ahead in 0..self.horizons.len() {
                 made.push(self.predicted(basis, windows, (window, ahead), &features));
             }
         }
         made
+    }
+
+    fn compared(&self, windows: &Windows<'_>) -> Compared {
+        match self.unfamiliar {
+            Unfamiliar::RatioTrees => {
+                Ratios::of(windows, &self.costs).map_or(Compared::Not, Compared::Ratios)
+            }
+            Unfamiliar::AboveQuiet => Relative::of(windows).map_or(Compared::Not, Compared::Relative),
+        }
     }
 
     fn predicted(
@@ -151,36 +194,51 @@ impl Predictor {
         features: &[f64],
     ) -> Prediction {
         let (models, count) = (&self.horizons[ahead], self.bins.len() + 1);
-        let probabilities = match basis {
-            Basis::Trees if features.is_empty() => vec![1.0 / count as f64; count],
-            Basis::Trees => {
-                let raw = models.trees.probabilities(features);
-                let logarithms: Vec<f64> =
-                    raw.iter().map(|each| each.clamp(PROBABILITY_MIN, 1.0).ln()).collect();
-                models.calibration.probabilities(&logarithms, count)
-            }
-            Basis::AboveQuiet => models.above_quiet.probabilities(features, count),
-            Basis::NotKnown => vec![1.0 / count as f64; count],
+        let probabilities = match (basis, &models.ratio_trees) {
+            (Basis::Trees, _) if !features.is_empty() => models.trees.probabilities(features, count),
+            (Basis::RatioTrees, Some(trees)) => trees.probabilities(features, count),
+            (Basis::AboveQuiet, _) => models.above_quiet.probabilities(features, count),
+            _ => vec![1.0 / count as f64; count],
         };
         let class = likeliest(&probabilities);
-        let driven_by = match basis {
+        let busiest = |_| pooled::busiest(&windows.window(window));
+        let driven_by = match (basis, &models.ratio_trees) {
             _ if features.is_empty() => Vec::new(),
-            Basis::Trees => {
-                let parts = models.trees.parts(features, class);
+            (Basis::Trees, _) => {
                 let server = |feature: usize| {
                     self.sources.server(&windows.window(window), self.pooled.places[feature])
                 };
-                drivers(&parts, &self.pooled.names, server)
+                drivers(&models.trees.trees.parts(features, class), &self.pooled.names, server)
             }
-            Basis::AboveQuiet => {
-                let busiest = pooled::busiest(&windows.window(window));
-                drivers(&models.above_quiet.parts(features, class), &self.relative.names, |_| busiest)
+            (Basis::RatioTrees, Some(trees)) => {
+                drivers(&trees.trees.parts(features, class), &self.ratios.names, busiest)
             }
-            Basis::NotKnown => Vec::new(),
+            (Basis::AboveQuiet, _) => {
+                drivers(&models.above_quiet.parts(features, class), &self.relative.names, busiest)
+            }
+            _ => Vec::new(),
         };
         let network =
             models.network.as_ref().and_then(|network| network.probabilities(&windows.window(window)));
         Prediction { window, ahead, basis, class, probabilities, driven_by, network }
+    }
+}
+
+impl Calibrated {
+    fn decode(
+        text: &str,
+        calibration: Logistic,
+        classes: usize,
+        features: &Chosen,
+    ) -> Result<Calibrated, ModelError> {
+        let trees = Trees::decode(text, classes, features.places.len())?;
+        Ok(Calibrated { trees, calibration: calibration.checked(classes, classes)? })
+    }
+
+    fn probabilities(&self, features: &[f64], count: usize) -> Vec<f64> {
+        let raw = self.trees.probabilities(features);
+        let logarithms: Vec<f64> = raw.iter().map(|each| each.clamp(PROBABILITY_MIN, 1.0).ln()).collect();
+        self.calibration.probabilities(&logarithms, count)
     }
 }
 

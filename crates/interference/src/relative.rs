@@ -2,6 +2,7 @@
 //!
 //! `python/weir/interference/features.py` has the same features for training; a test compares the two.
 
+use crate::nearness::{nearest, quantile, Demands};
 use crate::sums::{pairwise, ratio};
 use crate::windows::Windows;
 use std::cmp::Ordering;
@@ -11,8 +12,6 @@ pub const WINDOWS_MIN: usize = 10;
 /// Windows of like demand among which the quiet ones are looked for, and the part of them that counts as quiet.
 const NEIGHBOURS: [(usize, f64); 2] = [(20, 0.25), (60, 0.1)];
 const TINY: f64 = 1e-9;
-/// Squared distances are compared in steps of a part of this many: the last bits of a logarithm depend on the library.
-const DISTANCE_STEPS: f64 = 1e9;
 const MEGABYTE: f64 = 1e6;
 /// Counts of operations by their places: reads, writes, stats, opens, closes.
 const OPERATIONS: [usize; 5] = [0, 1, 4, 5, 6];
@@ -35,12 +34,6 @@ pub struct Relative {
     seconds: Vec<f64>,
     /// Values of which the ranks are features, in the order of `RANKED`.
     ranked: [Vec<f64>; 4],
-}
-
-#[derive(Debug)]
-struct Demands {
-    width: usize,
-    scaled: Vec<f64>,
 }
 
 impl Relative {
@@ -81,53 +74,13 @@ impl Relative {
         }
         let near = self.demands.each_ref().map(|demands| demands.distances(number));
         let above = NEIGHBOURS.iter().flat_map(|&(most, quiet)| {
-            let above = |distances: &Vec<f64>| self.seconds[number] - self.quiet(distances, most, quiet);
+            let above = |distances: &Vec<f64>| {
+                let of_like = nearest(distances, most).iter().map(|&place| self.seconds[place]).collect();
+                self.seconds[number] - quantile(of_like, quiet)
+            };
             near.each_ref().map(above)
         });
         above.chain(self.ranked.iter().map(|values| rank(values, values[number]))).collect()
-    }
-
-    /// The quantile of the logarithms of times among the windows nearest in demand; of those as near, the earliest.
-    fn quiet(&self, distances: &[f64], most: usize, quantile: f64) -> f64 {
-        let mut order: Vec<usize> = (0..distances.len()).collect();
-        let nearest = most.min(order.len());
-        if nearest < order.len() {
-            order.select_nth_unstable_by(nearest - 1, |&one, &other| {
-                distances[one].total_cmp(&distances[other]).then(one.cmp(&other))
-            });
-        }
-        let mut seconds: Vec<f64> = order[..nearest].iter().map(|&place| self.seconds[place]).collect();
-        seconds.sort_unstable_by(f64::total_cmp);
-        let place = quantile * (seconds.len() - 1) as f64;
-        let low = (place as usize).min(seconds.len() - 1);
-        let high = (low + 1).min(seconds.len() - 1);
-        seconds[low] + (seconds[high] - seconds[low]) * (place - low as f64)
-    }
-}
-
-impl Demands {
-    /// Brings each column to the mean 0 and the deviation 1.
-    fn scaled(width: usize, mut values: Vec<f64>) -> Demands {
-        let count = (values.len() / width) as f64;
-        for column in 0..width {
-            let mean = values.iter().skip(column).step_by(width).fold(0.0, |sum, each| sum + each) / count;
-            let squares = values.iter().skip(column).step_by(width).map(|each| (each - mean) * (each - mean));
-            let deviation = (squares.fold(0.0, |sum, each| sum + each) / count).sqrt().max(TINY);
-            for each in values.iter_mut().skip(column).step_by(width) {
-                *each = (*each - mean) / deviation;
-            }
-        }
-        Demands { width, scaled: values }
-    }
-
-    /// Squared distances of all windows from one, in whole steps.
-    fn distances(&self, number: usize) -> Vec<f64> {
-        let from = &self.scaled[number * self.width..(number + 1) * self.width];
-        let distance = |to: &[f64]| {
-            let squares = from.iter().zip(to).map(|(from, to)| (from - to) * (from - to));
-            (squares.fold(0.0, |sum, each| sum + each) * DISTANCE_STEPS).round_ties_even()
-        };
-        self.scaled.chunks_exact(self.width).map(distance).collect()
     }
 }
 

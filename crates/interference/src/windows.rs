@@ -26,6 +26,18 @@ pub(crate) const fn mean_of(counter: usize) -> usize {
     counter * STATISTICS.len() + 1
 }
 
+/// The place of a counter's sum among the reduced counters.
+pub(crate) const fn sum_of(counter: usize) -> usize {
+    counter * STATISTICS.len()
+}
+
+/// Places of reads and writes among the counts of a job and among the counters.
+pub(crate) const READS: usize = 0;
+pub(crate) const WRITES: usize = 1;
+/// Places of the other counts of a job.
+pub(crate) const READ_BYTES: usize = 2;
+pub(crate) const WRITTEN_BYTES: usize = 3;
+pub(crate) const STATS_AND_OPENS: [usize; 2] = [4, 5];
 /// Place of `read_sectors` among the counters; the next ones follow in the order of [`SERVER`].
 pub(crate) const READ_SECTORS: usize = 4;
 pub(crate) const WRITTEN_SECTORS: usize = 5;

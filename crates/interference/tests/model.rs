@@ -28,6 +28,8 @@ fn model() -> Value {
     json!({
         "version": VERSION, "bins": [2.0], "workloads": ["known"], "windows": 4,
         "pooled": ["io_seconds", "targets_queue_max"], "relative": ["above_quiet_20_all"],
+        "ratios": ["queue", "response_over_demand"], "costs": { "targets": [4.0, 4.0, 0.1, 0.1], "metadata": 4.0 },
+        "unfamiliar": { "by": "above quiet", "above_quiet_f1": 0.6, "ratio_trees_f1": null },
         "horizons": [{
             "trees": TREES, "calibration": logistic(2), "above_quiet": logistic(1),
             "network": {
@@ -36,6 +38,15 @@ fn model() -> Value {
             },
         }],
     })
+}
+
+/// The same model, where unfamiliar jobs go to trees on ratios.
+fn with_ratio_trees() -> Value {
+    let mut model = model();
+    model["unfamiliar"] = json!({ "by": "ratio trees", "above_quiet_f1": 0.6, "ratio_trees_f1": 0.9 });
+    let calibration = model["horizons"][0]["calibration"].clone();
+    model["horizons"][0]["ratio_trees"] = json!({ "trees": TREES, "calibration": calibration });
+    model
 }
 
 fn bases(predictor: &Predictor, count: usize) -> Vec<Basis> {
@@ -61,6 +72,9 @@ fn a_model_predicts_by_trees_by_quiet_windows_or_not_at_all() {
     assert_eq!(predictor.bins(), [2.0]);
     assert_eq!(bases(&predictor, 10), [Basis::Trees, Basis::AboveQuiet]);
     assert_eq!(bases(&predictor, 9), [Basis::Trees, Basis::NotKnown]);
+    let predictor = Predictor::decode(with_ratio_trees().to_string().as_bytes()).unwrap();
+    assert_eq!(bases(&predictor, 10), [Basis::Trees, Basis::RatioTrees]);
+    assert_eq!(bases(&predictor, 9), [Basis::Trees, Basis::NotKnown]);
 }
 
 #[test]
@@ -78,9 +92,9 @@ fn the_network_answers_for_as_many_servers_as_it_was_trained_with() {
 #[test]
 fn a_model_of_another_version_or_with_unknown_features_is_refused() {
     let mut other = model();
-    other["version"] = json!(1);
+    other["version"] = json!(2);
     let refused = Predictor::decode(other.to_string().as_bytes());
-    assert!(matches!(refused, Err(ModelError::Version(1))), "{refused:?}");
+    assert!(matches!(refused, Err(ModelError::Version(2))), "{refused:?}");
     let mut other = model();
     other["pooled"][1] = json!("colour");
     let refused = Predictor::decode(other.to_string().as_bytes());
@@ -99,12 +113,21 @@ fn parts_that_do_not_fit_together_are_refused() {
         ("/horizons/0/calibration/mean", json!([0.0])),
         ("/horizons/0/above_quiet/deviation", json!([0.0])),
         ("/horizons/0/above_quiet/weights", json!([])),
+        ("/ratios", json!([])),
+        ("/ratios/0", json!("colour")),
+        ("/costs/targets/0", json!(-1.0)),
+        ("/costs/targets", json!([1.0])),
+        ("/costs/metadata", json!(1e300)),
+        ("/unfamiliar/by", json!("a guess")),
+        ("/horizons/0/ratio_trees", json!(null)),
+        ("/horizons/0/ratio_trees/trees", json!("tree")),
+        ("/horizons/0/ratio_trees/calibration/classes", json!([0, 2])),
         ("/horizons/0/network/servers", json!(3)),
         ("/horizons/0/network/servers", json!(1_000_000_000)),
         ("/horizons/0/network/layers/3", layer(3, 3)),
         ("/horizons/0/network/layers", json!([])),
     ] {
-        let mut harmed = model();
+        let mut harmed = with_ratio_trees();
         *harmed.pointer_mut(path).unwrap() = value.clone();
         assert!(Predictor::decode(harmed.to_string().as_bytes()).is_err(), "{path} = {value}");
     }
@@ -118,7 +141,7 @@ proptest! {
         cut in any::<prop::sample::Index>(),
         is_cut in prop::bool::weighted(0.1),
     ) {
-        let mut bytes = model().to_string().into_bytes();
+        let mut bytes = with_ratio_trees().to_string().into_bytes();
         for (place, byte) in harms {
             let place = place.index(bytes.len());
             bytes[place] = if byte & 1 == 0 { b"0123456789-.eE[,"[usize::from(byte >> 1) % 16] } else { byte };
@@ -142,8 +165,11 @@ proptest! {
         let columns = lengths.map(|length| vec![1.0; length]);
         let flags = lengths.map(|length| vec![1; length]);
         if let Ok(windows) = Windows::new(servers, &columns[0], &flags[1], &flags[2], &columns[3], &columns[4]) {
-            let predictor = Predictor::decode(model().to_string().as_bytes()).unwrap();
-            prop_assert_eq!(predictor.predict("known", &windows, 0).len(), windows.len());
+            for model in [model(), with_ratio_trees()] {
+                let predictor = Predictor::decode(model.to_string().as_bytes()).unwrap();
+                prop_assert_eq!(predictor.predict("known", &windows, 0).len(), windows.len());
+                prop_assert_eq!(predictor.predict("stranger", &windows, 0).len(), windows.len());
+            }
         }
     }
 }

@@ -3,7 +3,9 @@
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use weir_interference::{pooled, pooled_names, relative_names, Predictor, Relative, Windows};
+use weir_interference::{
+    pooled, pooled_names, ratio_names, relative_names, Costs, Predictor, Ratios, Relative, Windows,
+};
 
 /// A prediction: window, windows ahead, basis, class, probabilities, drivers (feature, server), those of the network.
 type Prediction =
@@ -94,21 +96,25 @@ impl SlowdownPredictor {
     }
 }
 
-/// The pooled and the relative features of the windows of one job; no rows of the latter where there are too few windows.
+/// The pooled features of the windows of one job, the relative ones and the ratios; no rows of the last two where there are
+/// too few windows.
 ///
-/// Raises ValueError where the columns do not fit together.
+/// Raises ValueError where the columns do not fit together, or a cost is no time.
 #[pyfunction]
 pub(crate) fn window_features(
     py: Python<'_>,
     servers: usize,
     columns: Buffers,
-) -> PyResult<(Features, Features)> {
+    costs: ([f64; 4], f64),
+) -> PyResult<(Features, Features, Features)> {
     let columns = self::columns(py, servers, &columns)?;
     let windows = columns.windows()?;
+    let costs = Costs::new(costs.0, costs.1).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let numbers = 0..windows.len();
     let of_servers = numbers.clone().map(|number| pooled(&windows, number)).collect();
-    let relative = Relative::of(&windows);
-    let of_job =
-        relative.map_or_else(Vec::new, |relative| numbers.map(|number| relative.features(number)).collect());
-    Ok(((pooled_names(), of_servers), (relative_names(), of_job)))
+    let relative = Relative::of(&windows)
+        .map_or_else(Vec::new, |relative| numbers.clone().map(|number| relative.features(number)).collect());
+    let ratios = Ratios::of(&windows, &costs)
+        .map_or_else(Vec::new, |ratios| numbers.map(|number| ratios.features(number)).collect());
+    Ok(((pooled_names(), of_servers), (relative_names(), relative), (ratio_names(), ratios)))
 }

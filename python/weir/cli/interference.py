@@ -88,13 +88,28 @@ def evaluate(data: tuple[Path, ...], bins: str, names: tuple[str, ...], output: 
 @click.option("--network", "with_network", is_flag=True, help="Train the paper's network, too.")
 @output_option
 def train(data: tuple[Path, ...], bins: str, target: Path, with_network: bool, output: str) -> None:
-    """Train a model on labelled windows."""
+    """Train a model on labelled windows.
+
+    UNFAMILIAR are the models for workloads that the training did not have: `ratio trees` or `above quiet`, whichever
+    has the greater F1 where one workload after the other is left out. With one workload alone it is `above quiet`.
+    """
     windows = _windows(data)
     from weir.interference import predictor
 
     made = predictor.train(windows, _read_bins(bins), with_network=with_network)
     predictor.save(made, target)
-    _show_counts(windows.labelled(), target, output)
+    import msgspec
+
+    from weir.cli.output import Quantity, show
+
+    labelled, choice = windows.labelled(), made.unfamiliar
+    counts = {"windows": len(labelled), "runs": len(set(labelled.runs)), "workloads": len(set(labelled.workloads))}
+    document = {**counts, "unfamiliar": msgspec.to_builtins(choice), "file": str(target)}
+    scores = (
+        Quantity("-" if each is None else f"{each:.3f}") for each in (choice.ratio_trees_f1, choice.above_quiet_f1)
+    )
+    headings = ("WINDOWS", "RUNS", "WORKLOADS", "UNFAMILIAR", "F1 RATIO TREES", "F1 ABOVE QUIET", "FILE")
+    show(output, document, headings, [(*counts.values(), choice.by, *scores, str(target))])
 
 
 @interference.command()
@@ -105,8 +120,8 @@ def train(data: tuple[Path, ...], bins: str, target: Path, with_network: bool, o
 def predict(model: Path, data: tuple[Path, ...], is_last: bool, output: str) -> None:
     """Predict the class of slowdown of windows, and of the three after each.
 
-    BY is `trees` for a workload of the training and `above quiet` for another, which is compared with its own quiet
-    windows. A workload with fewer than 10 windows is not known.
+    BY is `trees` for a workload of the training, and `ratio trees` or `above quiet` for another, as the training chose.
+    Both compare it with its own quiet windows. A workload with fewer than 10 windows is not known.
     """
     needed()
     from weir.interference import predictor
@@ -135,14 +150,6 @@ def predict(model: Path, data: tuple[Path, ...], is_last: bool, output: str) -> 
     ]
     headings = ("RUN", "WINDOW", "AHEAD", "SLOWDOWN", "PROBABILITY", "BY", "DRIVEN BY")
     show(output, [msgspec.to_builtins(each) for each in found], headings, rows)
-
-
-def _show_counts(windows: "Windows", target: Path, output: str) -> None:
-    from weir.cli.output import show
-
-    counts = {"windows": len(windows), "runs": len(set(windows.runs)), "workloads": len(set(windows.workloads))}
-    document = {**counts, "file": str(target)}
-    show(output, document, ("WINDOWS", "RUNS", "WORKLOADS", "FILE"), [tuple(document.values())])
 
 
 def _windows(data: Sequence[Path]) -> "Windows":

@@ -5,33 +5,86 @@ of times of sectors. So a job's counts become the device time that its work need
 which means the same for any job on any server. Labels are not used.
 """
 
+import msgspec
 import numpy as np
 
+from weir.interference.features import WINDOWS_MIN, nearest
 from weir.interference.windows import CLIENT, SERVER, STATISTICS, Floats, Windows
 
 NEIGHBOURS = 60
 """Windows of like work among which a job's quiet ones are looked for."""
 QUIET = 0.1
 """The part of windows that counts as quiet."""
-WINDOWS_MIN = 10
-"""A job with fewer windows has no quiet behaviour to compare with."""
 _SECTOR_BYTES = 512
 _TINY = 1e-9
-_DIGITS = 6
+_DIGITS = 9
+"""Digits of a feature: the last bits of a logarithm depend on the library, and a tree would ask for them."""
 _LEAST_PART = 1e-4
 """The least part of the greatest time that differs from none."""
+_OF_WINDOW = (
+    "response_over_demand",
+    "queue",
+    "backlog_over_service",
+    "service_over_own",
+    "share_of_busy",
+    "share_of_metadata",
+)
+_COMPARED = ("response_above_quiet", "queue_above_quiet", "demand_below_most")
+NAMES = (*_OF_WINDOW, *(name for each in _COMPARED for name in (each, f"{each}_of_like_work")))
+"""Names of the features."""
 
 
-def ratios(windows: Windows) -> dict[str, Floats]:
+class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The device time of requests in milliseconds."""
+
+    targets: tuple[float, float, float, float]
+    """Of a read, of a write, of a sector read, and of one written."""
+    metadata: float
+    """Of an operation on metadata."""
+
+
+def costs(windows: Windows) -> Costs:
+    """Learn costs from what the servers counted.
+
+    Args:
+        windows: Windows of servers.
+
+    Returns:
+        The costs; 0 for requests that no server had.
+    """
+    requests, busy = _requests(windows), _sums(windows, "busy_milliseconds")
+    sectors = np.stack([_sums(windows, "read_sectors"), _sums(windows, "written_sectors")], 2)
+    metadata = windows.present & windows.is_metadata
+    targets = windows.present & ~windows.is_metadata
+    of_metadata = float(busy[metadata].sum() / max(requests[metadata].sum(), _TINY)) if metadata.any() else 0.0
+    of_targets = np.zeros(4)
+    if targets.any():
+        of_targets = _fitted(np.concatenate([requests[targets], sectors[targets]], 1), busy[targets])
+    read, write, sector_read, sector_written = of_targets.tolist()
+    return Costs((read, write, sector_read, sector_written), of_metadata)
+
+
+def ratios(windows: Windows, known: Costs | None = None) -> dict[str, Floats]:
     """Compute the features.
 
     Args:
-        windows: The windows. Costs are those of all their servers, and each workload is compared with itself.
+        windows: The windows. Each workload is compared with itself.
+        known: Costs of requests; otherwise those of all servers of the windows.
 
     Returns:
         A number for each window under each name; NaN for what a workload with fewer windows than `WINDOWS_MIN` lacks.
     """
-    demand = _demand(windows)
+    of_requests = costs(windows) if known is None else known
+    made = {name: np.full(len(windows), np.nan) for name in NAMES}
+    for workload in np.unique(windows.workloads):
+        own = np.flatnonzero(windows.workloads == workload)
+        for name, values in _of_workload(windows.take(own), of_requests).items():
+            made[name][own] = np.round(values, _DIGITS)
+    return made
+
+
+def _of_workload(windows: Windows, known: Costs) -> dict[str, Floats]:
+    demand = _demand(windows, known)
     total = demand.sum(1)
     share = demand / np.maximum(total, _TINY)[:, None]
     requests, busy, queued = (
@@ -42,22 +95,22 @@ def ratios(windows: Windows) -> dict[str, Floats]:
     queue = queued / np.maximum(busy, _TINY)
     service = busy / np.maximum(requests.sum(2), _TINY)
     own = total / np.maximum(_own_requests(windows).sum((1, 2)), _TINY)
-    response = _logarithm(windows.io_seconds * 1e3, total)
     made = {
-        "response_over_demand": response,
+        "response_over_demand": _logarithm(windows.io_seconds * 1e3, total),
         "queue": (share * queue).sum(1),
         "backlog_over_service": np.log1p((share * queue * service).sum(1) / np.maximum(own, _TINY)),
         "service_over_own": _logarithm((share * service).sum(1), own),
         "share_of_busy": _logarithm(total, (np.where(demand > 0, busy, 0.0)).sum(1)),
         "share_of_metadata": (share * windows.is_metadata).sum(1),
     }
+    if len(windows) < WINDOWS_MIN:
+        return made
     mixes = np.column_stack([share.max(1), made["share_of_metadata"], _scale_free(own), _scale_free(total)])
-    for name, values in (
-        ("response_above_quiet", response),
-        ("queue_above_quiet", made["queue"]),
-        ("demand_below_most", -_scale_free(total)),
-    ):
-        made[name], made[f"{name}_of_like_work"] = _above_quiet(windows, values, mixes)
+    like = nearest(mixes, NEIGHBOURS)
+    compared = (made["response_over_demand"], made["queue"], -_scale_free(total))
+    for name, values in zip(_COMPARED, compared, strict=True):
+        made[name] = values - np.quantile(values, QUIET)
+        made[f"{name}_of_like_work"] = values - np.quantile(values[like], QUIET, axis=1)
     return made
 
 
@@ -84,29 +137,21 @@ def _own_requests(windows: Windows) -> Floats:
     return np.where(windows.is_metadata[:, :, None], metadata, _own(windows, "reads", "writes"))
 
 
-def _demand(windows: Windows) -> Floats:
+def _demand(windows: Windows, known: Costs) -> Floats:
     """Device time in milliseconds that the job's own requests need at each server, shape (windows, servers)."""
-    requests, own, busy = _requests(windows), _own_requests(windows), _sums(windows, "busy_milliseconds")
-    sectors = np.stack([_sums(windows, "read_sectors"), _sums(windows, "written_sectors")], 2)
-    own_sectors = _own(windows, "read_bytes", "written_bytes") / _SECTOR_BYTES
-    demand = np.zeros(busy.shape)
-    metadata = windows.present & windows.is_metadata
-    if metadata.any():
-        demand[metadata] = own[metadata].sum(1) * busy[metadata].sum() / max(requests[metadata].sum(), _TINY)
-    targets = windows.present & ~windows.is_metadata
-    if targets.any():
-        costs = _costs(np.concatenate([requests[targets], sectors[targets]], 1), busy[targets])
-        demand[targets] = np.concatenate([own[targets], own_sectors[targets]], 1) @ costs
+    own, sectors = _own_requests(windows), _own(windows, "read_bytes", "written_bytes") / _SECTOR_BYTES
+    of_targets = np.concatenate([own, sectors], 2) @ np.array(known.targets)
+    demand: Floats = np.where(windows.is_metadata, own.sum(2) * known.metadata, of_targets)
     return demand
 
 
-def _costs(work: Floats, busy: Floats) -> Floats:
+def _fitted(work: Floats, busy: Floats) -> Floats:
     """The time of a read, a write, a sector read and one written: no time is negative."""
     from scipy.optimize import nnls
 
     scale = np.maximum(work.max(0), _TINY)
-    costs, _ = nnls(work / scale, busy)
-    made: Floats = costs / scale
+    found, _ = nnls(work / scale, busy)
+    made: Floats = found / scale
     return made
 
 
@@ -119,21 +164,3 @@ def _scale_free(times: Floats) -> Floats:
 def _logarithm(part: Floats, whole: Floats) -> Floats:
     made: Floats = np.log(np.maximum(part, _TINY) / np.maximum(whole, _TINY))
     return np.clip(made, -10.0, 10.0)
-
-
-def _above_quiet(windows: Windows, values: Floats, mixes: Floats) -> tuple[Floats, Floats]:
-    """A value above that of the workload's quiet windows, of all and of those whose work is like the window's."""
-    from scipy.spatial import KDTree
-
-    of_all, of_like = np.full(len(windows), np.nan), np.full(len(windows), np.nan)
-    for workload in np.unique(windows.workloads):
-        own = np.flatnonzero(windows.workloads == workload)
-        if len(own) < WINDOWS_MIN:
-            continue
-        of_all[own] = values[own] - np.quantile(values[own], QUIET)
-        mix = mixes[own]
-        # Windows of equal work differ by rounding alone, which must not decide which of them are neighbours.
-        scaled = np.round((mix - mix.mean(0)) / np.maximum(mix.std(0), _TINY), _DIGITS)
-        _, nearest = KDTree(scaled).query(scaled, k=min(NEIGHBOURS, len(own)))
-        of_like[own] = values[own] - np.quantile(values[own][nearest], QUIET, axis=1)
-    return of_all, of_like

@@ -11,7 +11,7 @@ from weir.interference.estimators import Classes, estimators, prepare
 from weir.interference.splits import SPLITS
 from weir.interference.windows import Windows
 
-_Part = tuple[Classes, Classes]
+Part = tuple[Classes, Classes]
 """Classes of the windows of a part, as they are and as they were guessed."""
 BASELINES = ("majority", "last window")
 
@@ -89,7 +89,7 @@ def evaluate(windows: Windows, bins: Sequence[float] = (2.0,), names: Sequence[s
     makers = estimators(tuple(bins))
     scores = []
     for split, parts in SPLITS.items():
-        found: dict[str, list[_Part]] = {}
+        found: dict[str, list[Part]] = {}
         for training, test in parts(labelled):
             if len(np.unique(classes[training])) < 2:
                 continue
@@ -103,14 +103,30 @@ def evaluate(windows: Windows, bins: Sequence[float] = (2.0,), names: Sequence[s
     return Evaluation(windows=len(labelled), bins=tuple(bins), shares=tuple(shares.tolist()), scores=tuple(scores))
 
 
-def _score(split: str, name: str, parts: Sequence[_Part], count: int) -> Score:
+def _score(split: str, name: str, parts: Sequence[Part], count: int) -> Score:
+    each = _each_f1(parts, count)
+    together = (np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
+    return Score(split=split, estimator=name, f1=float(np.mean(each)), least=min(each), overall=_f1(together, count))
+
+
+def mean_f1(parts: Sequence[Part], count: int) -> float:
+    """The mean F1 over the parts of a split, as in `Score`.
+
+    Args:
+        parts: Classes of the windows of each part, as they are and as they were guessed.
+        count: Number of classes.
+
+    Returns:
+        The mean, from 0 to 1.
+    """
+    return float(np.mean(_each_f1(parts, count)))
+
+
+def _each_f1(parts: Sequence[Part], count: int) -> list[float]:
+    return [_f1(part, count) for part in parts if count > 2 or part[0].any()] or [0.0]
+
+
+def _f1(part: Part, count: int) -> float:
     from sklearn.metrics import f1_score
 
-    average = "binary" if count == 2 else "macro"
-
-    def f1(part: _Part) -> float:
-        return float(f1_score(*part, average=average, zero_division=0.0))
-
-    each = [f1(part) for part in parts if count > 2 or part[0].any()] or [0.0]
-    together = (np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
-    return Score(split=split, estimator=name, f1=float(np.mean(each)), least=min(each), overall=f1(together))
+    return float(f1_score(*part, average="binary" if count == 2 else "macro", zero_division=0.0))

@@ -10,6 +10,7 @@ that was never seen.
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weir.interference.windows import CLIENT, SERVER, STATISTICS, Floats, Windows
 
@@ -178,22 +179,34 @@ def _of_workload(windows: Windows) -> dict[str, Floats]:
 
 
 def _above_quiet(demand: Floats, seconds: Floats, most: int, quiet: float) -> Floats:
-    """The logarithm of a window's I/O time over that of the quiet ones among the `most` windows nearest in demand.
+    """The logarithm of a window's I/O time over that of the quiet ones among the `most` windows nearest in demand."""
+    above: Floats = seconds - np.quantile(seconds[nearest(demand, most)], quiet, axis=1)
+    return above
+
+
+def nearest(demand: Floats, most: int) -> NDArray[np.int64]:
+    """Find the windows that are nearest in demand.
 
     Of windows as near as each other the earliest count: a job that asks for the same all the time has many, and a model
     that chose among them by chance would not be the same in Python and in the control plane.
+
+    Args:
+        demand: Numbers of each window of a job, shape (windows, numbers).
+        most: Windows that are found, or all if there are fewer.
+
+    Returns:
+        Places for each window, shape (windows, found).
     """
     scaled = (demand - demand.mean(0)) / np.maximum(demand.std(0), _TINY)
-    above = np.empty(len(scaled))
+    found = np.empty((len(scaled), min(most, len(scaled))), np.int64)
     for first in range(0, len(scaled), _ROWS):
         rows = scaled[first : first + _ROWS]
         distances = np.zeros((len(rows), len(scaled)))
         for column in range(scaled.shape[1]):
             distances += (rows[:, column, None] - scaled[None, :, column]) ** 2
         order = np.argsort(np.rint(distances * _DISTANCE_STEPS), axis=1, kind="stable")
-        nearest = order[:, : min(most, len(scaled))]
-        above[first : first + _ROWS] = seconds[first : first + _ROWS] - np.quantile(seconds[nearest], quiet, axis=1)
-    return above
+        found[first : first + _ROWS] = order[:, : found.shape[1]]
+    return found
 
 
 def _ranks(values: Floats) -> Floats:

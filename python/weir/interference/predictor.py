@@ -1,7 +1,8 @@
 """A trained predictor: the class of slowdown of a window and of the next ones, in one file of JSON.
 
-Windows of a workload that was in training go to the trees. Others are compared with the job's own quiet windows, and a
-job with too few windows for that is "not known". Training is here; `crates/interference` reads the file and predicts.
+Windows of a workload that was in training go to the trees. Others go to trees on ratios, or to a comparison with the
+job's own quiet windows: the training says which. A job with too few windows for both is "not known". Training is here;
+`crates/interference` reads the file and predicts.
 """
 
 from dataclasses import replace
@@ -13,35 +14,27 @@ import msgspec
 import numpy as np
 
 from weir.interference import features
+from weir.interference.capacity import NAMES, Costs, costs
 from weir.interference.errors import InterferenceError
-from weir.interference.estimators import AboveQuiet, Prepared, Trees, prepare
+from weir.interference.estimators import AboveQuiet, Classes, Prepared, Trees, prepare
 from weir.interference.evaluation import classes_of
+from weir.interference.logistic import Logistic, calibration, numbers
 from weir.interference.network import KernelNetwork
 from weir.interference.splits import SPLITS
+from weir.interference.unfamiliar import Choice, Mask, RatioTrees, choose, folds, ratio_trees
 from weir.interference.windows import Floats, Windows
 
 if TYPE_CHECKING:
     from weir._core import SlowdownPredictor
 
-VERSION: Literal[2] = 2
+VERSION: Literal[3] = 3
 """Version of model files: those of another one are refused."""
 HORIZONS = 4
 """Windows that are predicted: the current one and the next three."""
 MODEL_BYTES_MAX = 1 << 27
 """A larger file is no model of ours."""
 _TRAIN = "`weir interference train` makes one"
-Basis = Literal["trees", "above quiet", "not known"]
-
-
-class Logistic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A logistic regression as numbers."""
-
-    mean: list[float]
-    deviation: list[float]
-    weights: list[list[float]]
-    """Of each class to each input; with two classes, of the second one alone."""
-    offsets: list[float]
-    classes: list[int]
+Basis = Literal["trees", "ratio trees", "above quiet", "not known"]
 
 
 class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,13 +62,15 @@ class Horizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     calibration: Logistic
     """From the logarithms of the trees' probabilities to calibrated ones."""
     above_quiet: Logistic
+    ratio_trees: RatioTrees | None = None
+    """Of a model whose unfamiliar jobs go to them."""
     network: Kernel | None = None
 
 
 class Predictor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A trained predictor."""
 
-    version: Literal[2] = VERSION
+    version: Literal[3] = VERSION
     """Version of this document."""
     bins: tuple[float, ...]
     """Slowdowns at which a class begins."""
@@ -87,6 +82,12 @@ class Predictor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Names of the features that the trees read."""
     relative: tuple[str, ...]
     """Names of the features by which a job is compared with its own quiet windows."""
+    ratios: tuple[str, ...]
+    """Names of the features that the trees for unfamiliar jobs read."""
+    costs: Costs
+    """Device times of requests of the training's servers, from which ratios are made."""
+    unfamiliar: Choice
+    """The models for jobs that the training did not have."""
     horizons: tuple[Horizon, ...]
 
 
@@ -141,7 +142,19 @@ def train(
         raise InterferenceError(
             f"no workload has {features.WINDOWS_MIN} windows", hint="collect more windows of each workload"
         )
-    horizons = tuple(_horizon(data, ahead, bins, seed, with_network) for ahead in range(HORIZONS))
+    parts = folds(data)
+    chosen, classes = _labelled(data, 0, bins)
+    choice = choose(data, parts, chosen, classes, len(bins) + 1, seed)
+    horizons = [_horizon(data, ahead, bins, seed, with_network) for ahead in range(HORIZONS)]
+    if choice.by == "ratio trees":
+        trees = [
+            ratio_trees(data, parts, *_labelled(data, ahead, bins), len(bins) + 1, seed) for ahead in range(HORIZONS)
+        ]
+        if None in trees:
+            choice = msgspec.structs.replace(choice, by="above quiet")
+        else:
+            pairs = zip(horizons, trees, strict=True)
+            horizons = [msgspec.structs.replace(horizon, ratio_trees=each) for horizon, each in pairs]
     known = tuple(np.unique(windows.labelled().workloads).tolist())
     return Predictor(
         bins=bins,
@@ -149,17 +162,25 @@ def train(
         windows=len(windows.labelled()),
         pooled=tuple(features.pooled(windows)),
         relative=tuple(features.relative(windows)),
-        horizons=horizons,
+        ratios=NAMES,
+        costs=costs(windows),
+        unfamiliar=choice,
+        horizons=tuple(horizons),
     )
 
 
-def _horizon(data: Prepared, ahead: int, bins: tuple[float, ...], seed: int, with_network: bool) -> Horizon:
+def _labelled(data: Prepared, ahead: int, bins: tuple[float, ...]) -> tuple[Mask, Classes]:
+    """The windows that have a label so many windows later, and the classes of those labels."""
     labels = _labels_ahead(data.windows, ahead)
     has_label = ~np.isnan(labels)
     if not has_label.any():
         raise InterferenceError(f"no window has a label {ahead} windows later")
+    return has_label, classes_of(replace(data.windows.take(has_label), slowdowns=labels[has_label]), bins)
+
+
+def _horizon(data: Prepared, ahead: int, bins: tuple[float, ...], seed: int, with_network: bool) -> Horizon:
+    has_label, classes = _labelled(data, ahead, bins)
     data = data.take(has_label)
-    classes = classes_of(replace(data.windows, slowdowns=labels[has_label]), bins)
     count = len(bins) + 1
     trees, above_quiet = Trees(seed), AboveQuiet()
     trees.fit(data, classes, count)
@@ -192,31 +213,17 @@ def _labels_ahead(windows: Windows, ahead: int) -> Floats:
 
 def _calibration(data: Prepared, classes: np.ndarray, count: int, seed: int) -> Logistic:
     """Learn from windows of runs that the trees did not see; of one run alone, from its windows at random."""
-    from sklearn.linear_model import LogisticRegression
-
     several = len(np.unique(data.windows.runs)) > 1
-    inputs, wanted = [], []
+    found = []
     for training, test in SPLITS["other runs" if several else "random"](data.windows):
         if len(np.unique(classes[training])) == len(np.unique(classes)):
             trees = Trees(seed)
             trees.fit(data.take(training), classes[training], count)
-            inputs.append(_logarithms(trees.probabilities(data.take(test))))
-            wanted.append(classes[test])
-    if not inputs or len(np.unique(np.concatenate(wanted))) < 2:
+            found.append((trees.probabilities(data.take(test)), classes[test]))
+    model = calibration(found)
+    if model is None:
         raise InterferenceError("too few windows of each class to calibrate", hint="collect more runs")
-    model = LogisticRegression(max_iter=1000).fit(np.concatenate(inputs), np.concatenate(wanted))
-    return Logistic(
-        mean=[0.0] * count,
-        deviation=[1.0] * count,
-        weights=model.coef_.tolist(),
-        offsets=model.intercept_.tolist(),
-        classes=model.classes_.tolist(),
-    )
-
-
-def _logarithms(probabilities: Floats) -> Floats:
-    made: Floats = np.log(np.clip(probabilities, 1e-6, 1.0))
-    return made
+    return numbers(model, count)
 
 
 def native(predictor: Predictor) -> "SlowdownPredictor":

@@ -43,8 +43,8 @@ class JobPrediction:
     uid: int
     """Number of the job's user."""
     basis: str
-    """`trees` for a job of the training, `above quiet` for one that is compared with its own quiet windows, or
-    `not known`."""
+    """`trees` for a job of the training, `ratio trees` or `above quiet`, as the model says, for one that is compared
+    with its own quiet windows, or `not known`."""
     horizons: tuple[PredictedHorizon, ...]
     """The window itself, and the next ones."""
     driven_by: tuple[PredictedDriver, ...]
