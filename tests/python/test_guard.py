@@ -3,26 +3,32 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import weir.store
 import windows as synthetic
-from hogged import configuration, hog_at_work, victim_at_work
+from hogged import WINDOW_SECONDS, configuration, hog_at_work, victim_at_work
 from waits import wait_until
 from weir.guard import journal, watch
-from weir.guard.decisions import Entry
+from weir.guard.bounds import Bounds
+from weir.guard.decisions import Entry, Guard
 from weir.guard.errors import GuardError
 from weir.guard.forecast import Forecast
+from weir.guard.observations import Observation, Traits, Use
+from weir.guard.owing import owed_by
 from weir.guard.served import Predictions, slowdowns_of
 from weir.interference import predictor
-from weir.interference.collector import joined
+from weir.interference.collector import Collector, joined
 from weir.store.answers import WaitedFor
+from weir.store.control import Server
 from weir.store.decoding import decode
 from weir.store.observations import ObservedJob, Window
 
@@ -120,6 +126,77 @@ def test_a_guard_that_is_killed_leaves_nothing_and_one_that_ends_at_once(store: 
             assert not is_leased(store)
     ended = [line for line in log(store) if line["reason"] == "the guard ended"]
     assert "undone" in {line["did"] for line in ended}
+
+
+def guard_of(find: Callable[[], list[Server]], store: weir.store.Store, bounds: Bounds) -> watch.Watch:
+    """A guard in this process."""
+    folder = store.home.parent
+    return watch.Watch(
+        find=find,
+        token=store.token(),
+        guard=Guard(bounds, owed_by(folder / "cluster.toml")),
+        journal=journal.Journal(folder / "guard"),
+        tell=lambda _line: None,
+        warn=lambda _line: None,
+    )
+
+
+def test_a_hung_server_is_asked_once_a_turn_and_leases_on_others_are_renewed_without_windows(
+    store: weir.store.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as hung, victim_at_work(store), hog_at_work(store):
+        hung.setblocking(False)
+        silent = Server(1, f"127.0.0.1:{hung.getsockname()[1]}", 0.2)
+
+        def connections() -> int:
+            count = 0
+            with suppress(BlockingIOError):
+                while True:
+                    hung.accept()[0].close()
+                    count += 1
+            return count
+
+        def acts() -> bool:
+            guard.turn()
+            asked.append(connections())
+            return is_leased(store)
+
+        guard = guard_of(lambda: [*store.servers, silent], store, Bounds(windows=2, calm=1000, dwell=1000))
+        guard.begin()
+        connections()
+        wait_until("the guard acts", acts)
+        assert set(asked) == {1}
+        store.servers[0].set_lease(None, [], 0, store.token())
+        monkeypatch.setattr(Collector, "take", lambda _self: [])
+        wait_until("it renews the lease", acts)
+        guard.end()
+    assert not is_leased(store)
+
+
+def test_an_action_that_a_lease_has_no_room_for_is_refused(store: weir.store.Store) -> None:
+    bounds = Bounds(windows=2, calm=1000, dwell=1000, changes_per_hour=3600, kinds=("limit",))
+    guard = guard_of(lambda: list(store.servers), store, bounds)
+    names = [str(number) for number in range(65)]
+    traits = [Traits(name, name, "group", 1, 1) for number in names for name in (f"v{number}", f"h{number}")]
+    uses = {
+        number: {f"v{number}": Use(0.05, {f"h{number}": 0.9}), f"h{number}": Use(0.95, {f"v{number}": 0.05})}
+        for number in names
+    }
+    guard.begin()
+    first = int(time.time() / WINDOW_SECONDS) - 1000
+    for number in range(first, first + 1000):
+        guard.guard.decide(Observation(number, WINDOW_SECONDS, "size-fair", traits, uses))
+        if len(guard.guard.wanted("size-fair").shares) == len(names):
+            break
+
+    def refused() -> bool:
+        guard.turn()
+        return bool(guard.journal.lines())
+
+    wait_until("the guard says so", refused)
+    lines = guard.journal.lines()
+    assert {(line["did"], line["reason"]) for line in lines} == {("refused", "a lease has at most 64 jobs")}
 
 
 def test_a_dry_run_does_nothing_and_says_so(store: weir.store.Store) -> None:
