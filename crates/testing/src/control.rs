@@ -16,6 +16,11 @@ pub fn get(address: &str, path: &str) -> Answer {
     ask(address, &format!("GET {path} HTTP/1.0\r\n\r\n"))
 }
 
+/// `GET` by the holder of a bearer token.
+pub fn get_as(address: &str, path: &str, token: &str) -> Answer {
+    ask(address, &format!("GET {path} HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n"))
+}
+
 /// `PUT` of a JSON text, with a bearer token where one is given.
 pub fn put(address: &str, path: &str, body: &str, token: Option<&str>) -> Answer {
     let authorization = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));

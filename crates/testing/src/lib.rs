@@ -23,7 +23,7 @@ pub use choices::{seed, Choices};
 pub use cluster::Cluster;
 pub use configuration::{dir, ram, server_toml, servers};
 pub use connection::{frame, head, Connection, Transport};
-pub use control::{get, put, Answer};
+pub use control::{get, get_as, put, Answer};
 pub use credentials::{claims, key, unix_seconds, write_private, NOBODY};
 pub use jobs::job;
 pub use line::{random_client, File, Line, READ_WRITE};

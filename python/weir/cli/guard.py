@@ -1,16 +1,14 @@
 """`weir guard`: protection of jobs that others slow."""
 
 import math
-import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
+from weir.cli.ending import end_of_signals
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number, each
@@ -128,9 +126,11 @@ def guard(
         journal=Journal(home.root / _FOLDER),
         tell=lambda line: say(_sentence(line)),
         warn=warn,
-        forecast=Served(lambda: servers_of(cluster), token) if is_served else forecast,
+        forecast=forecast,
         is_dry_run=is_dry_run,
     )
+    if is_served:
+        watch.forecast = Served(watch.answering, token)
     with _alone(home):
         run(watch, _end(seconds))
 
@@ -186,13 +186,9 @@ def _sentence(line: dict[str, Any]) -> str:
 
 def _forecast(model: Path) -> Any:
     """The predictions of a model."""
-    from importlib.util import find_spec
+    from weir.cli.interference_packages import needed
 
-    from weir.distribution import install_command
-
-    for name in ("lightgbm", "msgspec", "numpy"):
-        if find_spec(name) is None:
-            raise CommandError(f"{name} is not installed", hint=install_command("interference"))
+    needed("msgspec", "numpy", "pyarrow")
     from weir.guard.forecast import Forecast
 
     return Forecast(model)
@@ -216,11 +212,5 @@ def _alone(home: Home) -> Any:
 def _end(seconds: float | None) -> Callable[[], bool]:
     """Whether the time is over, or the process was told to end; it undoes everything then."""
     limit = math.inf if seconds is None else time.monotonic() + seconds
-    told = threading.Event()
-
-    def tell(_number: int, _frame: FrameType | None) -> None:
-        told.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, tell)
-    return lambda: told.is_set() or time.monotonic() >= limit
+    ended = end_of_signals()
+    return lambda: ended() or time.monotonic() >= limit

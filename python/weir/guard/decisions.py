@@ -77,6 +77,8 @@ class _Action:
     kind: Kind
     victim: str
     culprit: str
+    users: frozenset[str]
+    """Users of the culprit."""
     since: int
     value: float | str
     pressure: float
@@ -120,7 +122,7 @@ class Guard:
         self._slowed: dict[str, deque[float]] = {}
         self._quiet: dict[str, int] = {}
         self._changed: dict[str, int] = {}
-        self._changes: deque[int] = deque()
+        self._changes: deque[tuple[int, frozenset[str]]] = deque()
         self._holds: dict[tuple[str, str], int] = {}
         self._vain: dict[tuple[str, str, Kind], int] = {}
         self._newest: list[_Action] = []
@@ -168,7 +170,7 @@ class Guard:
         return Wanted(self._bounds.policy if is_needed else None, shares)
 
     def refuse(self, reason: str) -> list[Entry]:
-        """Take back the newest actions, which could not be done.
+        """Take back the newest actions, which could not be done, or all where there is none.
 
         Args:
             reason: The reason, in words.
@@ -177,7 +179,10 @@ class Guard:
             The entries.
         """
         entries = []
-        for action in self._newest:
+        in_force = list(self._all())
+        newest = [action for action in self._newest if any(action is each for each in in_force)]
+        # Without a new action it is a change of the site's own that contradicts the old ones.
+        for action in newest or in_force:
             entries.append(action.entry("refused", reason))
             self._remember_vain(action)
             self._remove(action, action.since)
@@ -210,7 +215,7 @@ class Guard:
     def _forget(self, observation: Observation) -> None:
         """Forget changes of more than an hour ago, and the oldest pairs beyond a number."""
         hour = int(_HOUR_SECONDS / observation.window_seconds)
-        while self._changes and self._changes[0] <= observation.window - hour:
+        while self._changes and self._changes[0][0] <= observation.window - hour:
             self._changes.popleft()
         kept = {victim: at for victim, at in self._changed.items() if at > observation.window - hour}
         self._changed = kept
@@ -259,12 +264,10 @@ class Guard:
         """Take the first kind of action that can help a victim."""
         observation, seen = owing.observation, self._slowed[victim]
         stack = self._actions.get(victim, [])
-        reserved = sum(len(each) for each in self._actions.values())
-        is_allowed = len(self._changes) + reserved + 2 <= self._bounds.changes_per_hour
-        if len(seen) < self._bounds.windows or not is_allowed or not self._may_change(victim, observation.window):
+        if len(seen) < self._bounds.windows or not self._may_change(victim, observation.window):
             return []
         culprit = _culprit(victim, owing)
-        if culprit is None or (self._is_dry and stack):
+        if culprit is None or (self._is_dry and stack) or not self._has_room(observation.users(culprit)):
             return []
         for kind in self._bounds.kinds:
             if any(action.kind == kind for action in stack) or (victim, culprit, kind) in self._vain:
@@ -280,19 +283,30 @@ class Guard:
                 return [action.entry("acted", reason)]
         return []
 
+    def _has_room(self, users: frozenset[str]) -> bool:
+        """Whether an action and its end are within the bound of an hour, and of each of the culprit's users.
+
+        The jobs of one user cause at most half of the changes, so that nobody uses up what protects from others.
+        """
+        charged = [of for _, of in self._changes] + [action.users for action in self._all()]
+        user_max = max(self._bounds.changes_per_hour // 2, 2)
+        own = max((sum(user in of for of in charged) for user in users), default=0)
+        return len(charged) + 2 <= self._bounds.changes_per_hour and own + 2 <= user_max
+
     def _begin(self, kind: Kind, pair: tuple[str, str], value: float | str, owing: Owing) -> _Action:
         victim, culprit = pair
         window, seen = owing.observation.window, self._slowed[victim]
         pressure = max(_PRESSURE * _pressure(owing.observation, culprit), _PRESSURE_MIN)
         after: deque[float] = deque(maxlen=self._bounds.dwell)
-        action = _Action(kind, victim, culprit, window, value, pressure, sum(seen) / len(seen), after)
+        users, before = owing.observation.users(culprit), sum(seen) / len(seen)
+        action = _Action(kind, victim, culprit, users, window, value, pressure, before, after)
         if victim not in self._actions and pair in self._holds:
             self._holds[pair] = min(2 * self._holds[pair], _HOLD_MAX)
         self._holds.setdefault(pair, 1)
         self._actions.setdefault(victim, []).append(action)
         self._newest.append(action)
         self._quiet[victim] = 0
-        self._count(victim, window)
+        self._count(action, window)
         del self._slowed[victim]
         return action
 
@@ -358,15 +372,15 @@ class Guard:
         if not stack:
             del self._actions[action.victim]
             self._quiet.pop(action.victim, None)
-        self._count(action.victim, window)
+        self._count(action, window)
 
     def _remember_vain(self, action: _Action) -> None:
         self._vain[(action.victim, action.culprit, action.kind)] = action.since
 
-    def _count(self, victim: str, window: int) -> None:
+    def _count(self, action: _Action, window: int) -> None:
         self._altered = window
-        self._changes.append(window)
-        self._changed[victim] = window
+        self._changes.append((window, action.users))
+        self._changed[action.victim] = window
 
 
 def _pressure(observation: Observation, job: str) -> float:
@@ -376,10 +390,13 @@ def _pressure(observation: Observation, job: str) -> float:
 
 
 def _culprit(victim: str, owing: Owing) -> str | None:
-    """The job that a victim waited for most among those that received more than they are owed."""
+    """The job that a victim waited for most among those of others that received more than they are owed."""
     observation = owing.observation
+    users = observation.users(victim)
     for job in observation.waits(victim):
         devices = observation.shared_devices(victim, job)
+        if len(users) == 1 and users == observation.users(job):
+            continue
         # A job that has more than its own share waits because it asks for still more.
         if job != victim and owing.is_beyond(job, devices) and not owing.is_beyond(victim, devices):
             return job

@@ -71,6 +71,17 @@ class Observation:
         """
         return sum(use.received + use.waited for use in self._of(job))
 
+    def users(self, job: str) -> frozenset[str]:
+        """The users of all jobs of a name.
+
+        Args:
+            job: Name of the job.
+
+        Returns:
+            Their names; none where no server knows the job any more.
+        """
+        return frozenset(each.user for each in self.traits if each.name == job)
+
     def received(self, job: str) -> float:
         """Device time that a job received on all devices.
 

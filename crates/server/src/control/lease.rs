@@ -5,6 +5,11 @@ use super::question::Question;
 use super::{failure, json, Answer, Desk};
 use crate::control::http::Request;
 
+/// `GET` and `PUT /v1/lease`.
+pub(super) const PATH: &str = "/v1/lease";
+/// Longest body of a lease: JSON may escape each byte of the longest names of the most jobs with six characters.
+pub(super) const BODY_BYTES_MAX: usize = 128 << 10;
+
 /// Shows the lease. The names of jobs are nobody else's business, so the caller must know the token.
 pub(super) fn show(request: &Request, desk: &Desk) -> Answer {
     if let Some(refusal) = desk.refusal(request) {

@@ -105,12 +105,16 @@ pub(crate) fn start(
         .map_err(|source| ServerError::Listen { address: address.to_string(), source })
 }
 
-/// Longest body of a request: the holder of the site key alone may tell the predictions of all jobs.
+/// Longest body of a request: the holder of the site key alone may name many jobs.
 fn body_bytes_max(request: &Request, desk: &Desk) -> usize {
-    let tells = request.method == "PUT" && request.path == interference::PATH;
-    match tells && desk.refusal(request).is_none() {
-        true => interference::BODY_BYTES_MAX,
-        false => http::BODY_BYTES_MAX,
+    let bytes_max = match (request.method.as_str(), request.path.as_str()) {
+        ("PUT", interference::PATH) => interference::BODY_BYTES_MAX,
+        ("PUT", lease::PATH) => lease::BODY_BYTES_MAX,
+        _ => return http::BODY_BYTES_MAX,
+    };
+    match desk.refusal(request) {
+        None => bytes_max,
+        Some(_) => http::BODY_BYTES_MAX,
     }
 }
 
@@ -130,8 +134,8 @@ fn respond(request: &Request, desk: &Desk) -> Response {
             json(200, &PolicyBody { policy, scheduler })
         }),
         ("PUT", "/v1/policy") => set_policy(request, desk),
-        ("GET", "/v1/lease") => lease::show(request, desk),
-        ("PUT", "/v1/lease") => lease::set(request, desk),
+        ("GET", lease::PATH) => lease::show(request, desk),
+        ("PUT", lease::PATH) => lease::set(request, desk),
         ("GET", "/v1/allocator") => {
             answer(desk.status(), |status| json(200, &AllocatorBody { allocator: status.allocator.clone() }))
         }

@@ -80,13 +80,21 @@ impl Server {
         }
     }
 
-    /// Shares by the lease, or by the decided sharing where there is no lease that fits it. A renewal without a change
-    /// leaves the schedulers as they are.
+    /// Shares by the lease, or by the decided sharing where there is none. A lease that a later decision contradicts
+    /// ends. A renewal without a change leaves the schedulers as they are.
     pub(super) fn share_by_lease(&mut self) {
         let decided = self.leased.decided();
         let lease = self.leased.lease.as_ref();
-        let changed = lease.and_then(|lease| changed(decided, &lease.wanted).ok());
-        let sharing = changed.unwrap_or_else(|| decided.clone());
+        let sharing = match lease.map(|lease| changed(decided, &lease.wanted)) {
+            Some(Ok(sharing)) => sharing,
+            None => decided.clone(),
+            Some(Err(error)) => {
+                let decided = decided.clone();
+                notice!("the lease of the sharing ended, because the decided one contradicts it: {error}");
+                self.leased.lease = None;
+                decided
+            }
+        };
         if sharing != *self.devices.sharing() {
             self.links.visits().set_policy(sharing.policy());
             self.devices.set_sharing(sharing);

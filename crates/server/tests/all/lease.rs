@@ -1,10 +1,10 @@
 //! A lease changes the sharing of one server for some seconds, and leaves nothing behind.
 
 use serde_json::{json, Value};
-use weir_testing::{get, key, put, server_toml, wait_until, Cluster};
+use weir_testing::{get, get_as, key, put, server_toml, wait_until, Cluster};
 
-/// Longer than the test needs to look at a lease, and shorter than anybody waits.
-const SECONDS: f64 = 2.0;
+/// The longest lease, so that none ends while a busy machine stalls a test.
+const SECONDS: f64 = 60.0;
 
 fn cluster(policy: &str) -> Cluster {
     let server = server_toml(1, "backend = \"ram\"\ncapacity = \"64MiB\"");
@@ -28,23 +28,54 @@ fn in_force(cluster: &Cluster) -> (Value, Value) {
 #[test]
 fn a_lease_is_in_force_until_it_is_not_renewed() {
     let cluster = cluster("fifo");
-    let lease = json!({"policy": "size-fair", "seconds": SECONDS, "jobs": [{"job": "hog", "limit": 0.5}]});
+    let jobs = json!([{"job": "hog", "limit": 0.5}]);
+    let lease = |seconds: f64| json!({"policy": "size-fair", "seconds": seconds, "jobs": jobs});
     for _ in 0..2 {
-        let (status, told) = set(&cluster, &lease);
+        let (status, told) = set(&cluster, &lease(SECONDS));
         assert_eq!(status, 200, "{told}");
         assert_eq!((&told["policy"], &told["scheduler"]), (&json!("size-fair"), &json!("virtual-time")));
-        assert_eq!(told["jobs"], lease["jobs"]);
+        assert_eq!(told["jobs"], jobs);
         let left = told["seconds"].as_f64().expect("a number");
         assert!(left > 0.0 && left <= SECONDS, "{told}");
     }
     assert_eq!(cluster.show(0, "/v1/policy")["policy"], "fifo", "the decided policy stays");
+    let begun = cluster.log(0).matches("a lease of the sharing began").count();
+    assert_eq!(begun, 1, "a renewal is no new lease");
+    assert_eq!(set(&cluster, &lease(1.0)).0, 200);
     wait_until("the lease ends", || cluster.log(0).contains("the lease of the sharing was not renewed"));
     assert_eq!(in_force(&cluster), (json!("fifo"), json!("fifo")));
-    assert_eq!(
-        cluster.log(0).matches("a lease of the sharing began").count(),
-        2,
-        "a renewal is no new lease"
-    );
+}
+
+#[test]
+fn a_lease_that_a_later_decision_contradicts_ends() {
+    let cluster = cluster("size-fair");
+    let lease = json!({"seconds": SECONDS, "jobs": [{"job": "hog", "limit": 0.5}]});
+    let (status, told) = set(&cluster, &lease);
+    assert_eq!((status, &told["is_leased"]), (200, &json!(true)), "{told}");
+    let token = key().control_token();
+    let control = cluster.address(0).control;
+    let answer = put(&control, "/v1/policy", r#"{"policy":"fifo"}"#, Some(&token));
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let shown: Value = serde_json::from_str(&get_as(&control, "/v1/lease", &token).body).expect("JSON");
+    assert_eq!((&shown["policy"], &shown["is_leased"]), (&json!("fifo"), &json!(false)), "{shown}");
+    assert!(cluster.log(0).contains("the decided one contradicts it"), "{}", cluster.log(0));
+    assert_eq!(set(&cluster, &lease).0, 400, "it is no lease of that policy");
+}
+
+#[test]
+fn a_lease_has_room_for_the_longest_names_for_the_holder_of_the_key_alone() {
+    let cluster = cluster("size-fair");
+    let name = |number: usize| format!("{number:0>128}");
+    let escaped = |text: &str| text.bytes().map(|byte| format!("\\u{byte:04x}")).collect::<String>();
+    let jobs: Vec<String> =
+        (0..64).map(|number| format!(r#"{{"job":"{}","weight":2}}"#, escaped(&name(number)))).collect();
+    let lease = format!(r#"{{"seconds":{SECONDS},"jobs":[{}]}}"#, jobs.join(","));
+    let control = cluster.address(0).control;
+    let answer = put(&control, "/v1/lease", &lease, Some(&key().control_token()));
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let told: Value = serde_json::from_str(&answer.body).expect("JSON");
+    assert_eq!(told["jobs"][63]["job"], name(63));
+    assert_eq!(put(&control, "/v1/lease", &"x".repeat(4200), Some("0000")).status, 413);
 }
 
 #[test]
