@@ -252,7 +252,7 @@ def test_a_server_that_dies_leaves_predictions_from_the_others(store: weir.store
 
 
 def test_windows_with_more_and_fewer_servers_are_put_together() -> None:
-    from weir.interference.windows import chained
+    from weir.interference.windows import chained, latest
 
     every = synthetic.made(1, ("writer",), windows=4)
     fewer = every.take(np.array([0]))
@@ -266,3 +266,8 @@ def test_windows_with_more_and_fewer_servers_are_put_together() -> None:
     assert len(both) == 1 + len(every) and both.present.shape[1] == every.present.shape[1]
     assert list(both.present[0]) == [True, True, False, False] and not both.server[0, 2:].any()
     assert np.array_equal(both.client[1:], every.client)
+    # A server that left takes no place once its windows are gone.
+    assert latest(both, 3).present.shape == (3, every.present.shape[1])
+    last = latest(chained([every, fewer]), 1)
+    assert last.present.shape == (1, 2) and np.array_equal(last.server, fewer.server)
+    assert np.array_equal(latest(every, 99).server, every.server)
