@@ -24,7 +24,7 @@ JOBS_MAX = 128
 """Most jobs of a window that are predicted, those with the most device time. A server takes more, but one process must
 predict all of them within a window."""
 KNOWN_MAX = JOBS_MAX
-"""Most jobs of which windows are remembered, 0.1 MB for each target; the one that did nothing for longest goes first."""
+"""Most jobs of which windows are remembered, 0.1 MB for each target; the one that was idle for longest goes first."""
 RESPONSIBLE_MAX = 8
 """Responsible jobs of a job, at most."""
 

@@ -30,7 +30,7 @@ _PREFIX = "weir-observed-"
 _MADE_BY = re.compile(rf"{_PREFIX}(?P<process>\d{{1,10}})-")
 _JOIN_SECONDS_MAX = 60.0
 _KEPT = 30
-"""Windows that the shared memory surely holds: `weir_windows` has 32, of which the open one and the next one take a place."""
+"""Windows that the shared memory surely holds: `weir_windows` has 32, and the open one and the next take two places."""
 
 
 @contextmanager
@@ -127,8 +127,8 @@ class Gatherer:
         try:
             while not self._ended.wait(self.window_seconds / 2):
                 self._look(time.time())
-            # The second look is as of a time when the open window has ended: nobody counts in it any more. The reader leaves
-            # out what is old at that time, so the first look takes all before.
+            # The second look is as of a time when the open window has ended: nobody counts in it any more. The reader
+            # leaves out windows that are old at that time, so the first look takes them.
             now = time.time()
             self._look(now)
             self._look(now + 2 * self.window_seconds + 1, is_end=True)
