@@ -296,10 +296,8 @@ def test_a_program_that_makes_no_file_is_a_run(store: Store, tmp_path: Path) -> 
 
 
 def test_bad_calls(store: Store, tmp_path: Path) -> None:
-    answer = store.weir(
-        "run", "--observe", tmp_path, "--windows", tmp_path / "w", "--window", "0", "--", "true", code=2
-    )
-    assert "--window" in answer.stderr
+    answer = store.weir("run", "--windows", tmp_path / "w", "--trace", tmp_path / "t", "--", "true", code=2)
+    assert "--observe PATH, which is missing" in answer.stderr
     (tmp_path / "file").write_text("")
     answer = store.weir("run", "--observe", tmp_path, "--trace", tmp_path / "file" / "t", "--", "true", code=1)
     assert f"cannot make the directory {tmp_path}/file/t" in answer.stderr

@@ -1,7 +1,9 @@
 """Servers join a store of several hosts and retire while programs use it; what cannot be done leaves all as it was."""
 
 import json
+import os
 import random
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,14 +98,13 @@ sys.stdin.readline()
 
 
 def interrupt(network: Hosts, choices: random.Random, *words: str) -> None:
-    """Kill a command at a random moment, and then now and then a host's server, which is started again."""
-    desk = network["desk"]
-    command = desk.command(network.program, *words)
+    """Kill a command and its calls to other hosts at a random moment; now and then a host's server, too."""
+    command = network["desk"].command(network.program, *words)
     running = subprocess.Popen(command, env=network.variables(), start_new_session=True, stderr=subprocess.DEVNULL)
     try:
         running.wait(choices.uniform(0.4, 6.0))
     except subprocess.TimeoutExpired:
-        desk.run("pkill", "-KILL", "-f", " ".join(words), code=None)
+        os.killpg(running.pid, signal.SIGKILL)
         running.wait()
     if choices.random() < 0.5:
         network[choices.choice(NODES)].run("pkill", "-KILL", "weir-server", code=None)
@@ -119,7 +120,8 @@ def kill_behind_the_seal(network: Hosts, *words: str) -> None:
         "the server is on its way",
         lambda: json.loads(record.read_text()).get("moving") is not None or running.poll() is not None,
     )
-    network["desk"].run("pkill", "-KILL", "-f", " ".join(words), code=None)
+    if running.poll() is None:
+        os.killpg(running.pid, signal.SIGKILL)
     running.wait()
 
 

@@ -2,6 +2,7 @@
 
 use crate::checks::{is_number, is_scale, ModelError};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 
 /// A regression from inputs to classes, some of which the training may not have had.
 #[derive(Clone, Debug, Deserialize)]
@@ -28,7 +29,9 @@ impl Logistic {
             && self.offsets.len() == self.classes.len()
             && !self.classes.is_empty()
             && self.weights.iter().all(|weights| weights.len() == inputs)
-            && self.classes.iter().all(|&class| class < classes);
+            && self.classes.iter().all(|&class| class < classes)
+            // One probability of a repeated class would be lost, and the others' sum would be below 1.
+            && self.classes.iter().collect::<BTreeSet<_>>().len() == self.classes.len();
         let numbers = || {
             self.mean.iter().chain(&self.deviation).chain(&self.offsets).chain(self.weights.iter().flatten())
         };

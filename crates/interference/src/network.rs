@@ -46,7 +46,7 @@ impl Network {
             && self.deviation.iter().all(|each| is_scale(*each));
         for (place, layer) in self.layers.iter().enumerate() {
             if place == KERNEL {
-                inputs *= self.servers;
+                inputs = inputs.saturating_mul(self.servers);
             }
             let outputs = layer.offsets.len();
             is_whole = is_whole

@@ -110,6 +110,7 @@ fn parts_that_do_not_fit_together_are_refused() {
         ("/horizons", json!([])),
         ("/pooled", json!([])),
         ("/horizons/0/calibration/classes", json!([0, 2])),
+        ("/horizons/0/calibration/classes", json!([1, 1])),
         ("/horizons/0/calibration/mean", json!([0.0])),
         ("/horizons/0/above_quiet/deviation", json!([0.0])),
         ("/horizons/0/above_quiet/weights", json!([])),

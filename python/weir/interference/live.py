@@ -4,13 +4,12 @@ A server that joins counts from its first whole window on. One that leaves or do
 the missing ones, and jobs are predicted from the others meanwhile.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from weir.interference.collector import Collector, joined
-from weir.interference.windows import Windows, chained, of_rows
+from weir.interference.windows import Windows, chained, latest, of_rows
 from weir.store.answers import WaitedFor
 from weir.store.predictions import JobPrediction, PredictedDriver, PredictedHorizon, Predictions
 
@@ -21,10 +20,11 @@ if TYPE_CHECKING:
 
 HISTORY = 300
 """Last windows of a job, with which its present one is compared."""
-JOBS_MAX = 1024
-"""Most jobs of a window that are predicted, those with the most device time; as many as a server takes."""
-KNOWN_MAX = 4096
-"""Most jobs of which windows are remembered; the one that did nothing for longest goes first."""
+JOBS_MAX = 128
+"""Most jobs of a window that are predicted, those with the most device time. A server takes more, but one process must
+predict all of them within a window."""
+KNOWN_MAX = JOBS_MAX
+"""Most jobs of which windows are remembered, 0.1 MB for each target; the one that was idle for longest goes first."""
 RESPONSIBLE_MAX = 8
 """Responsible jobs of a job, at most."""
 
@@ -45,7 +45,7 @@ class Live:
     collector: Collector
     model: "SlowdownPredictor"
     tell: Callable[[str], None]
-    _histories: dict[JobKey, deque[Windows]] = field(default_factory=dict)
+    _histories: dict[JobKey, Windows] = field(default_factory=dict)
     _left_out: bool = False
 
     def poll(self) -> list[Predictions]:
@@ -78,11 +78,11 @@ class Live:
         name, uid = key
         window = joined(number, at_servers, name, name, name, uid=uid)
         # A job that goes on moves to the end, so the first one is that which did nothing for longest.
-        history = self._histories.pop(key, None) or deque(maxlen=HISTORY)
+        before, now = self._histories.pop(key, None), of_rows(window.rows)
+        history = now if before is None else latest(chained((before, now)), HISTORY)
         self._histories[key] = history
-        history.append(of_rows(window.rows))
         device_seconds, waited_seconds = window.device_seconds, window.waited_seconds
-        basis, horizons, driven_by = self._horizons(name, chained(history))
+        basis, horizons, driven_by = self._horizons(name, history)
         return JobPrediction(
             job=name,
             user=user,

@@ -29,6 +29,8 @@ _NAMES = {"1.0": "files", "0.metadata": "metadata"}
 _PREFIX = "weir-observed-"
 _MADE_BY = re.compile(rf"{_PREFIX}(?P<process>\d{{1,10}})-")
 _JOIN_SECONDS_MAX = 60.0
+_KEPT = 30
+"""Windows that the shared memory surely holds: `weir_windows` has 32, and the open one and the next take two places."""
 
 
 @contextmanager
@@ -106,6 +108,9 @@ class Gatherer:
 
     def start(self) -> None:
         """Begin to gather."""
+        # Windows go by while a busy machine loads the package that writes them.
+        import pyarrow.parquet  # noqa: F401
+
         # The windows before the run began are not asked for.
         self._last = int(time.time() / self.window_seconds) - 1
         self._thread = threading.Thread(target=self._gather, name="weir-observed", daemon=True)
@@ -122,12 +127,15 @@ class Gatherer:
         try:
             while not self._ended.wait(self.window_seconds / 2):
                 self._look(time.time())
-            # As if the open window had ended: nobody counts in it any more.
-            self._look(time.time() + 2 * self.window_seconds + 1)
+            # The second look is as of a time when the open window has ended: nobody counts in it any more. The reader
+            # leaves out windows that are old at that time, so the first look takes them.
+            now = time.time()
+            self._look(now)
+            self._look(now + 2 * self.window_seconds + 1, is_end=True)
         except (OSError, ValueError, InterferenceError) as error:
             self.tell(f"the windows since {self._last} are lost: {error}")
 
-    def _look(self, now_seconds: float) -> None:
+    def _look(self, now_seconds: float, *, is_end: bool = False) -> None:
         from weir import _core
 
         found = _core.client_windows(
@@ -140,6 +148,9 @@ class Gatherer:
         )
         if found is None:
             return
+        lost = int(now_seconds / self.window_seconds) - _KEPT - self._last - 1
+        if lost > 0 and not is_end:
+            self.tell(f"{lost} windows are lost: nobody looked at them for as long as they are kept")
         lines, self._last, left_out = found
         if left_out > self._left_out:
             self.tell(f"{left_out - self._left_out} operations were not counted: they touched too many targets at once")

@@ -179,6 +179,25 @@ def chained(parts: Iterable[Windows]) -> Windows:
     return Windows(**{name: column(name) for name in Windows.__dataclass_fields__})
 
 
+def latest(windows: Windows, count: int) -> Windows:
+    """Choose the last windows.
+
+    Args:
+        windows: At least one window.
+        count: Most windows to choose, at least 1.
+
+    Returns:
+        The windows, with as many places for servers as the one with the most servers fills.
+    """
+    most = int(windows.present[-count:].sum(axis=1).max())
+
+    def column(name: str) -> NDArray[Any]:
+        values = getattr(windows, name)[-count:]
+        return np.ascontiguousarray(values[:, :most] if values.ndim > 1 else values)
+
+    return Windows(**{name: column(name) for name in Windows.__dataclass_fields__})
+
+
 def _fill(made: Windows, number: int, rows: Sequence[Mapping[str, Any]]) -> None:
     """Fill a window from its rows, one for each server."""
     counts = columns()[len(_KEYS) : -len(_ADDED)]

@@ -10,7 +10,7 @@ use crate::files::{generation, prefix, streams};
 use crate::host::guard::{self, attempt, fail, quietly};
 use crate::host::{kernel, real};
 use crate::store::session::{self, Mode};
-use crate::{placement, recorder};
+use crate::{observation, placement, recorder};
 use libc::{c_char, c_int, c_void, FILE};
 use std::ffi::CStr;
 use std::io::Write;
@@ -134,7 +134,7 @@ unsafe fn write_pending(stream: *mut FILE) -> Result<(), c_int> {
 pub(crate) unsafe fn fclose(stream: *mut FILE) -> c_int {
     // SAFETY: see `fopen`.
     unsafe {
-        let is_followed = session::mode() == Mode::Mount || recorder::is_on();
+        let is_followed = session::mode() == Mode::Mount || recorder::is_on() || observation::is_on();
         if !is_followed || stream.is_null() {
             return real::fclose(stream);
         }
