@@ -22,8 +22,8 @@ from weir.store.client_windows import ClientLine, ClientWindows, look
 
 GATHERED_VERSION = 1
 """Version of the objects that a reader writes."""
-_LINE_BYTES_MAX = 1 << 20
-"""Longest object: the lines of several users, with long names."""
+_LINE_BYTES_MAX = 16 << 20
+"""Longest object: the full tables of about a hundred users, with long names."""
 _WAITING_MAX = 600
 """Objects of a reader that wait to be taken; it is held up beyond them."""
 _COUNT_MAX = float(1 << 53)
