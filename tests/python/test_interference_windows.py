@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +20,15 @@ from weir.interference import agreement, collection, labels, plan, windows
 from weir.interference.collector import Collector, JobWindow, Parts, joined
 from weir.interference.errors import InterferenceError
 from weir.interference.labels import Operation
+from weir.interference.upkeep import collecting
 from weir.store.identity import Identity
 
 SPEED = 'speed = { read = "32MB/s", write = "32MB/s", fixed = "1ms" }'
 TARGET = f'[[server.target]]\nbackend = "ram"\ncapacity = "64MiB"\n{SPEED}\n'
-STORE = f'version = 1\npolicy = "fifo"\nwindow = "200ms"\nwindows_kept = 600\n[[server]]\nmetadata_speed = {{ fixed = "1ms" }}\n{TARGET}'
+STORE = (
+    'version = 1\npolicy = "fifo"\nwindow = "200ms"\nwindows_kept = 600\n'
+    f'[[server]]\nmetadata_speed = {{ fixed = "1ms" }}\n{TARGET}'
+)
 MIB = 1 << 20
 
 
@@ -150,6 +155,38 @@ def test_parts_on_disk_are_bounded_and_none_is_half(tmp_path: Path) -> None:
     assert sum(file.stat().st_size for file in files if file.is_file()) <= 2 * 60_000
     left = windows.read([tmp_path / "data"])
     assert left.numbers[-1] == 59 and set(np.diff(left.numbers)) == {1}
+
+
+def rows_of(run: str, number: int) -> list[dict[str, Any]]:
+    return [{"run": run, "workload": "job", "window": number, "io_seconds": 0.5, "server": "0.0", "client_reads": 1.0}]
+
+
+def test_jobs_of_a_few_windows_go_in_their_turn_with_their_folders(tmp_path: Path) -> None:
+    parts = Parts(tmp_path / "data", 60_000)
+    removed = sum(parts.add_rows(number, rows_of(f"run.{number}", number)) for number in range(100))
+    folders = {path.name for path in (tmp_path / "data").iterdir()}
+    assert 0 < removed == 100 - len(folders)
+    assert "run=run.0" not in folders and {f"run=run.{number}" for number in range(40, 100)} <= folders
+
+
+def test_parts_elsewhere_are_left_alone_and_folders_of_others_refused(tmp_path: Path) -> None:
+    Parts(tmp_path / "elsewhere", 1 << 20).add_rows(0, rows_of("kept", 0))
+    data = tmp_path / "data"
+    parts = Parts(data, 1)
+    (data / "run=link").symlink_to(tmp_path / "elsewhere" / "run=kept")
+    for number in range(30):
+        parts.add_rows(number, rows_of("run", number))
+    assert not list((data).glob("run=run/*")) and len(list((data / "run=link").iterdir())) == 1
+    data.chmod(0o722)
+    with pytest.raises(InterferenceError, match="others may write"):
+        Parts(data, 1)
+    with pytest.raises(InterferenceError, match="others may write"), collecting(data, 1.0, lambda _: None):
+        pass
+    if os.geteuid() == 0:
+        data.chmod(0o700)
+        os.chown(data, 54321, 54321)
+        with pytest.raises(InterferenceError, match="another user"):
+            Parts(data, 1)
 
 
 def operations(*times: float, begin: float = 10.0) -> list[Operation]:
