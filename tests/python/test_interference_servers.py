@@ -227,7 +227,7 @@ def test_the_numbers_of_jobs_are_for_callers_with_the_token_alone(tmp_path: Path
     for number in (1, 2):
         for job in ("one", "other"):
             counted = {"client_reads": 3.0, "server_reads_sum": 10.0, "server_reads_mean": 1.0}
-            board.add(number, job, [{**shared, "window": number, **counted}])
+            board.add(number, (job, 7), [{**shared, "window": number, **counted}])
     token = token_of(tmp_path / "token")
     assert token == token_of(tmp_path / "token") and (tmp_path / "token").stat().st_mode & 0o777 == 0o600
     with served(board, ("127.0.0.1", 0), token) as (host, port, *_):
@@ -241,7 +241,7 @@ def test_the_numbers_of_jobs_are_for_callers_with_the_token_alone(tmp_path: Path
         asked = urllib.request.Request(f"http://{host}:{port}/metrics", headers={"Authorization": f"Bearer {token}"})
         with urllib.request.urlopen(asked, timeout=PATIENCE_SECONDS) as answer:
             text = answer.read().decode()
-    assert 'weir_window_client_reads_total{job_name="one",target="0.0"} 6.0' in text
+    assert 'weir_window_client_reads_total{job_name="one",target="0.0",uid="7"} 6.0' in text
     # Both jobs' rows repeat the counters of the server.
     assert 'weir_window_server_reads_total{target="0.0"} 20.0' in text
     (tmp_path / "token").chmod(0o644)

@@ -468,8 +468,7 @@ impl<'s> Exchange<'s> {
         ended: u64,
     ) {
         let Some(observer) = environment.observer() else { return };
-        let session = environment.session();
-        let span = Span { began: session.unix(self.began), ended: session.unix(ended) };
+        let span = Span::ended_now(ended.saturating_sub(self.began));
         let sent = call.payload.iter().map(|slice| slice.len()).sum();
         observer.count(caller, (call.message, call.server), (reply, sent, received), span);
     }

@@ -3,7 +3,7 @@
 use crate::message::Message;
 use crate::{Caller, Settings};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_placement::{ServerId, TargetId};
 use weir_windows::{Device, Job, Operation, Recorder};
 use weir_wire::{Claims, Reply, Request};
@@ -29,11 +29,21 @@ pub(crate) struct Observed {
     pub(crate) window: Duration,
 }
 
-/// The begin and the end of a request, in nanoseconds since 1970.
+/// The end of a request, in nanoseconds since 1970, and the nanoseconds that it took.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
-    pub(crate) began: u64,
-    pub(crate) ended: u64,
+    ended: u64,
+    took: u64,
+}
+
+impl Span {
+    /// The span of a request that ended just now.
+    ///
+    /// Servers number their windows by the clock of the day, which may be set while a program runs, so it is read each time.
+    pub(crate) fn ended_now(took: u64) -> Span {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Span { ended: now.as_nanos() as u64, took }
+    }
 }
 
 impl Observing {
@@ -82,7 +92,7 @@ impl Observer {
             None => &self.own,
             Some(who) => who.counted.get_or_init(|| self.job_of(&who.job, who.who.uid)),
         };
-        self.recorder.count(job, device, operation, span.ended, span.ended.saturating_sub(span.began));
+        self.recorder.count(job, device, operation, span.ended, span.took);
     }
 
     /// The job of a user for whom a mount acts. Without a job of its own, it has the name that servers give to it.

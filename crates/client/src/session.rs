@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use weir_placement::ServerId;
 use weir_wire::{Capability, ClientId, Cluster, Credential, Role, Sequence, ServerAddress};
 
@@ -45,8 +45,6 @@ pub(crate) struct Session {
     pub(crate) next_request: AtomicU64,
     pub(crate) anchors: Anchors,
     origin: Instant,
-    /// Unix time of the origin, in nanoseconds.
-    origin_unix: u64,
     observed: Observed,
     generation: u32,
 }
@@ -170,7 +168,6 @@ impl Session {
             next_request: AtomicU64::new(1),
             anchors: Anchors::default(),
             origin: Instant::now(),
-            origin_unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64,
             observed: Observed { store, window },
             generation,
         })
@@ -219,11 +216,6 @@ impl Session {
     pub(crate) fn milliseconds_of(nanoseconds: u64) -> u64 {
         // The clock begins at 1, so that 0 means "never".
         nanoseconds / 1_000_000 + 1
-    }
-
-    /// The Unix time, in nanoseconds, so many nanoseconds after the session began.
-    pub(crate) fn unix(&self, nanoseconds: u64) -> u64 {
-        self.origin_unix + nanoseconds
     }
 }
 

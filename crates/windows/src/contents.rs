@@ -1,8 +1,8 @@
 //! The contents of a file of windows: every number in it is checked, because another program may have written it.
 
 use crate::format::{
-    Count, Device, AT_KEYS, AT_LEFT_OUT, AT_LINES, AT_MAGIC, AT_SALT, AT_WINDOW, CELL_WORDS, FILE_BYTES,
-    HEAD_WORDS, LINES, LINE_WORDS, MAGIC, WINDOWS, WINDOW_MAX, WINDOW_MIN,
+    Count, Device, AT_KEYS, AT_LASTS, AT_LEFT_OUT, AT_LINES, AT_MAGIC, AT_SALT, AT_WINDOW, CELL_WORDS,
+    FILE_BYTES, HEAD_WORDS, LINES, LINE_WORDS, MAGIC, WINDOWS, WINDOW_MAX, WINDOW_MIN,
 };
 use crate::job::Job;
 use crate::table::{round_of, value_in};
@@ -108,7 +108,8 @@ impl Contents {
             if of_head != key {
                 continue;
             }
-            for window in windows.clone() {
+            // Later cells are those of a round long ago, whose number comes again.
+            for window in *windows.start()..=(*windows.end()).min(self.words[AT_LASTS + number]) {
                 let at = (window % WINDOWS as u64) as usize * CELL_WORDS;
                 let counts = Counts::of_cell(&cells[at..at + CELL_WORDS], round_of(window));
                 if counts != Counts::default() {

@@ -5,12 +5,21 @@
 
 use crate::error::WindowsError;
 use crate::format::{FILE_BYTES, WINDOW_MAX, WINDOW_MIN};
-use rustix::fs::{fallocate, fstat, openat, FallocateFlags, FileType, Mode, OFlags, RawMode, Stat, CWD};
+use rustix::fs::{
+    fallocate, fstat, fstatfs, openat, FallocateFlags, FileType, Mode, OFlags, RawMode, Stat, CWD,
+};
 use rustix::io::Errno;
 use rustix::process::{getrlimit, Resource};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// File systems whose allocated bytes stay reachable (statfs(2)): tmpfs, ramfs, ext2 to ext4, xfs and overlayfs. The mapped memory
+/// of a file on a remote file system, or on one that a program serves, may bring a signal that ends programs.
+const FILE_SYSTEMS: [u32; 5] = [0x0102_1994, 0x8584_58f6, 0xef53, 0x5846_5342, 0x794c_7630];
+
+/// Attempts to allocate a file between signals: a timer of the program may interrupt one after the other.
+const GROW_ATTEMPTS: usize = 100;
 
 /// A file that was checked.
 pub(crate) struct Opened {
@@ -93,10 +102,22 @@ fn open_folder(folder: &Path, uid: u32) -> Result<OwnedFd, WindowsError> {
     let system = |what, source| WindowsError::System { what, path: folder.to_owned(), source };
     let directory = openat(CWD, folder, flags, Mode::empty()).map_err(|source| system("open", source))?;
     let status = fstat(&directory).map_err(|source| system("look at", source))?;
-    match unfit(&status, uid) {
-        None => Ok(directory),
-        Some(why) => Err(WindowsError::Unfit { path: folder.to_owned(), why }),
-    }
+    let why = match unfit(&status, uid) {
+        None if FILE_SYSTEMS
+            .contains(&file_system_of(&directory).map_err(|source| system("look at", source))?) =>
+        {
+            return Ok(directory);
+        }
+        None => "it is neither in memory nor on a local disk",
+        Some(why) => why,
+    };
+    Err(WindowsError::Unfit { path: folder.to_owned(), why })
+}
+
+/// The number of a file system's kind.
+fn file_system_of(descriptor: &OwnedFd) -> Result<u32, Errno> {
+    // Numbers of kinds have 32 bits, whatever the width and the sign of the field.
+    fstatfs(descriptor).map(|found| found.f_type as u32)
 }
 
 /// The status of a file that this crate may use.
@@ -127,6 +148,11 @@ fn grow(opened: &Opened) -> Result<(), WindowsError> {
     if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < FILE_BYTES as u64) {
         return Err(opened.failed("make", Errno::FBIG));
     }
-    fallocate(&opened.descriptor, FallocateFlags::empty(), 0, FILE_BYTES as u64)
-        .map_err(|source| opened.failed("make", source))
+    for _ in 0..GROW_ATTEMPTS {
+        match fallocate(&opened.descriptor, FallocateFlags::empty(), 0, FILE_BYTES as u64) {
+            Err(Errno::INTR) => {}
+            done => return done.map_err(|source| opened.failed("make", source)),
+        }
+    }
+    Err(opened.failed("make", Errno::INTR))
 }

@@ -58,8 +58,8 @@ impl Recorder {
         let table = Table::new(self.mapping.words());
         let window = ended / self.window_nanoseconds;
         let key = job.key(device);
-        let Some(line) = table.line(key, window) else { return table.leave_out() };
-        if self.introduced[line].load(Relaxed) != key {
+        let Some((line, is_claimed)) = table.line(key, window) else { return table.leave_out() };
+        if is_claimed || self.introduced[line].load(Relaxed) != key {
             self.introduce(table, line, key, job, device);
         }
         table.count(line, window, operation, took);

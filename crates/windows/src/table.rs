@@ -29,12 +29,12 @@ impl<'a> Table<'a> {
     }
 
     /// The line of a key in a window. Where there is none it takes a line that nobody used for a whole ring; absent where
-    /// there is none of these either.
+    /// there is none of these either. The answer tells, too, whether this call gave the line its key: the head may be another's.
     #[inline]
-    pub(crate) fn line(&self, key: u64, window: u64) -> Option<usize> {
+    pub(crate) fn line(&self, key: u64, window: u64) -> Option<(usize, bool)> {
         let first = (key % LINES as u64) as usize;
-        let found = if self.words[AT_KEYS + first].load(Relaxed) == key {
-            first
+        let (found, is_claimed) = if self.words[AT_KEYS + first].load(Relaxed) == key {
+            (first, false)
         } else {
             self.search(key, first, window)?
         };
@@ -42,20 +42,23 @@ impl<'a> Table<'a> {
         if last.load(Relaxed) < window {
             last.fetch_max(window, Relaxed);
         }
-        Some(found)
+        Some((found, is_claimed))
     }
 
     #[cold]
-    fn search(&self, key: u64, first: usize, window: u64) -> Option<usize> {
+    fn search(&self, key: u64, first: usize, window: u64) -> Option<(usize, bool)> {
         let mut idlest: Option<(u64, u64, usize)> = None;
         for number in (0..LINES).map(|step| (first + step) % LINES) {
             let place = &self.words[AT_KEYS + number];
             let mut held = place.load(Relaxed);
             if held == 0 {
-                held = place.compare_exchange(0, key, Relaxed, Relaxed).map_or_else(|other| other, |_| key);
+                match place.compare_exchange(0, key, Relaxed, Relaxed) {
+                    Ok(_) => return Some((number, true)),
+                    Err(other) => held = other,
+                }
             }
             if held == key {
-                return Some(number);
+                return Some((number, false));
             }
             let last = self.words[AT_LASTS + number].load(Relaxed);
             if last.saturating_add(WINDOWS as u64) < window && idlest.is_none_or(|(least, _, _)| last < least)
@@ -64,7 +67,10 @@ impl<'a> Table<'a> {
             }
         }
         let (_, held, number) = idlest?;
-        self.words[AT_KEYS + number].compare_exchange(held, key, Relaxed, Relaxed).ok().map(|_| number)
+        self.words[AT_KEYS + number]
+            .compare_exchange(held, key, Relaxed, Relaxed)
+            .ok()
+            .map(|_| (number, true))
     }
 
     /// Whether a line still has a key.

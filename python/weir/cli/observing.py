@@ -103,8 +103,8 @@ def observing(folder: Path | None, window_seconds: float, paths: Sequence[str], 
     variables = {"WEIR_OBSERVE": observed_paths(paths)}
     workload = Path(command).name
     run = f"{workload}@{run_name({}, folder)}"
-    tell_of_deaths(folder, warn)
     parts = Parts(folder, _BYTES_MAX)
+    tell_of_deaths(folder, warn)
     with collecting(parts.place(run), window_seconds, warn), observed.shared_folder() as shared:
         variables |= observed.variables(shared, window_seconds)
         gatherer = observed.Gatherer(

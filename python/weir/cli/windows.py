@@ -1,6 +1,7 @@
 """`weir interference record`, `gather`, `clients` and `collect`: windows of a running store, and labelled data sets."""
 
 import json
+import os
 import shlex
 import shutil
 import time
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from weir.interference.export import Board
 
 _POLL_SECONDS = 0.5
+_END_SECONDS = 1.0
+"""Time at the end in which clients may tell the windows that servers told at once."""
+_END_POLL_SECONDS = 0.05
 _folder = click.Path(file_okay=False, path_type=Path)
 
 
@@ -116,7 +120,9 @@ def record(
         while True:
             is_end = ended() or (limit is not None and time.monotonic() >= limit)
             collector.poll()
-            recorded.take(collector, is_end=is_end)
+            if is_end and look is not None:
+                _await_clients(collector)
+            recorded.take(collector, is_end=is_end and look is None)
             if is_end:
                 break
             time.sleep(_POLL_SECONDS)
@@ -133,6 +139,14 @@ def record(
     show(output, document, headings, [tuple(document.values())])
 
 
+def _await_clients(collector: "Collector") -> None:
+    """Poll until clients told the last window of the servers, within a bound."""
+    told, limit = collector.told(), time.monotonic() + _END_SECONDS
+    while collector.reached() < told and time.monotonic() < limit:
+        time.sleep(_END_POLL_SECONDS)
+        collector.poll()
+
+
 class _Recorded:
     """The windows that were kept."""
 
@@ -143,25 +157,31 @@ class _Recorded:
         self.windows = 0
         self.removed = 0
         self.uncounted = 0
-        self.jobs: set[str] = set()
+        self.jobs: set[tuple[str, int]] = set()
 
     def take(self, collector: "Collector", *, is_end: bool) -> None:
         """Keep the windows that every side has told."""
-        from weir.interference.collector import jobs_of, joined
+        from weir.interference.collector import joined, owned_jobs_of
 
         for number, at_servers in collector.take(is_end=is_end):
             clients = None if collector.look_at_clients is None else collector.take_clients(number)
-            counted = None if clients is None else {line.job for line in clients}
-            for job in jobs_of(at_servers):
+            counted = None if clients is None else {(line.job, line.uid) for line in clients}
+            for job in owned_jobs_of(at_servers):
                 if counted is not None and job not in counted:
                     self.uncounted += 1
                     continue
-                window = joined(number, at_servers, job, f"{self._name}.{job}", job, clients=clients)
+                name, uid = job
+                window = joined(number, at_servers, name, self._run_of(job), name, uid=uid, clients=clients)
                 self.removed += self._parts.add(window)
                 if self._board is not None:
                     self._board.add(number, job, window.rows)
                 self.jobs.add(job)
                 self.windows += 1
+
+    def _run_of(self, job: tuple[str, int]) -> str:
+        """The name of a job's run. No other user can give a job a name by which it joins a run of this one."""
+        name, uid = job
+        return f"{self._name}.{name}" if uid == os.geteuid() else f"{self._name}.{uid}/{name}"
 
 
 @click.command()

@@ -22,9 +22,9 @@ from weir.store.client_windows import ClientLine, ClientWindows, look
 
 GATHERED_VERSION = 1
 """Version of the objects that a reader writes."""
-_LINE_BYTES_MAX = 1 << 20
-"""Longest object: the lines of several users, with long names."""
-_WAITING_MAX = 600
+_LINE_BYTES_MAX = 16 << 20
+"""Longest object: the full tables of about a hundred users, with long names."""
+_WAITING_MAX = 64
 """Objects of a reader that wait to be taken; it is held up beyond them."""
 _COUNT_MAX = float(1 << 53)
 """Largest count, which a JSON number has exactly."""
@@ -74,6 +74,7 @@ class Clients:
         self._left_out = 0
         self._hosts: list[_Host] = []
         self._own_reached = 0
+        self._began = 0.0
         self._waiting: list[ClientLine] = []
 
     @contextlib.contextmanager
@@ -86,6 +87,7 @@ class Clients:
         Raises:
             InterferenceError: A command cannot be run.
         """
+        self._began = time.time()
         with contextlib.ExitStack() as ends:
             for command in self._commands:
                 host = _Host(command)
@@ -119,10 +121,12 @@ class Clients:
                 self._tell_once(host.problem)
             else:
                 last = min(last, max(host.reached, found.last - _WINDOWS_BEHIND_MAX))
+        # A reader of another host may take a while to begin. Its ring has the windows since the begin here.
+        first = max(found.first, int(self._began / window_seconds)) if self._hosts else found.first
         last = max(after, last)
         lines = tuple(line for line in self._waiting if after < line.window <= last)
         self._waiting = [line for line in self._waiting if line.window > last]
-        return ClientWindows(lines, last, found.left_out, found.problems)
+        return ClientWindows(lines, first, last, found.left_out, found.problems)
 
     def _tell_once(self, words: str) -> None:
         if words not in self._told:

@@ -4,12 +4,16 @@ A server that dies, or that joins, loses the open window at most, and a collecto
 windows that the servers still have; each loss is told.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any
 
 from weir.interference.errors import InterferenceError
+from weir.interference.upkeep import check_own
 
 if TYPE_CHECKING:
     from weir.store.client_windows import ClientLine, ClientWindows
@@ -41,6 +45,8 @@ _REDUCED = (
 _METADATA = ".metadata"
 PART_WINDOWS = 10
 """Windows of one file of a run."""
+_OPEN_WINDOWS = 60
+"""Windows after which a file of a run that did nothing more is whole."""
 _WAITING_MAX = 600
 """Most windows that wait for a server that has not told them yet."""
 
@@ -77,6 +83,7 @@ class Collector:
     _waiting: "dict[int, list[Window]]" = field(default_factory=dict)
     _clients: "dict[int, list[ClientLine]]" = field(default_factory=dict)
     _clients_reached: int = 0
+    _clients_first: int = 0
 
     def poll(self) -> None:
         """Ask all servers for the windows that ended since the last call."""
@@ -107,6 +114,8 @@ class Collector:
         if self.look_at_clients is None or not self.window_seconds:
             return
         found = self.look_at_clients(self._clients_reached, self.window_seconds)
+        if not self._clients_reached:
+            self._clients_first = found.first
         for line in found.lines:
             self._clients.setdefault(line.window, []).append(line)
         self._clients_reached = found.last
@@ -147,6 +156,8 @@ class Collector:
     def take(self, *, is_end: bool = False) -> "list[tuple[int, list[Window]]]":
         """Take the windows that every server that answers has told.
 
+        Servers keep more windows than clients do: those before the first that clients could tell are dropped.
+
         Args:
             is_end: Whether to take the others, too.
 
@@ -154,6 +165,8 @@ class Collector:
             The number of each window, and the window at each server, in the order of time.
         """
         reached = self.reached()
+        for early in [number for number in self._waiting if number < self._clients_first]:
+            del self._waiting[early]
         ready = sorted(number for number in self._waiting if is_end or number <= reached)
         return [(number, self._waiting.pop(number)) for number in ready]
 
@@ -176,10 +189,16 @@ class Collector:
         Returns:
             Its number; 0 before the first.
         """
-        told = [known.last for known in self._known.values() if not known.is_silent]
-        if told and self.look_at_clients is not None:
-            told.append(self._clients_reached)
-        return min(told, default=0)
+        told = self.told()
+        return told if self.look_at_clients is None else min(told, self._clients_reached)
+
+    def told(self) -> int:
+        """The last window that every server that answers has told.
+
+        Returns:
+            Its number; 0 before the first.
+        """
+        return min((known.last for known in self._known.values() if not known.is_silent), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +262,7 @@ def joined(
     }
     counts = {name: _counts_of_servers(lines.get(name, [])) for name in devices}
     if clients is not None:
-        counted = [line for line in clients if line.job == job]
+        counted = [line for line in clients if line.job == job and uid in (None, line.uid)]
         shared |= {"io_seconds": sum(_client_seconds(line) for line in counted), "counted_by": "client"}
         counts = {name: _counts_of_clients([line for line in counted if line.device == name]) for name in devices}
     rows = tuple({**shared, **counts[name], **_row(device)} for name, device in sorted(devices.items()))
@@ -291,7 +310,19 @@ def jobs_of(at_servers: "Iterable[Window]") -> list[str]:
     Returns:
         Their names.
     """
-    return sorted({line.job for window in at_servers for line in window.jobs})
+    return sorted({job for job, _ in owned_jobs_of(at_servers)})
+
+
+def owned_jobs_of(at_servers: "Iterable[Window]") -> list[tuple[str, int]]:
+    """The jobs that did something in a window, apart by user: users may give their jobs the same name.
+
+    Args:
+        at_servers: The window at each server.
+
+    Returns:
+        The name of each, and the number of its user.
+    """
+    return sorted({(line.job, line.uid) for window in at_servers for line in window.jobs})
 
 
 class Parts:
@@ -303,11 +334,15 @@ class Parts:
         Args:
             folder: The folder, which is made.
             bytes_max: Most bytes of all parts.
+
+        Raises:
+            InterferenceError: The folder belongs to another user, or others may write to it.
         """
         self._folder = folder
         self._bytes_max = bytes_max
         self._open: dict[str, tuple[Path, list[dict[str, Any]], set[int]]] = {}
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_own(folder)
 
     def add(self, window: JobWindow) -> int:
         """Keep a window on disk at once.
@@ -345,6 +380,8 @@ class Parts:
         self._open[run] = (path, rows, numbers)
         if len(numbers) >= PART_WINDOWS:
             del self._open[run]
+        for idle in [run for run, (_, _, numbers) in self._open.items() if max(numbers) < number - _OPEN_WINDOWS]:
+            del self._open[idle]
         return self._remove_oldest()
 
     def _part(self, run: str, number: int) -> Path:
@@ -366,7 +403,7 @@ class Parts:
     def _remove_oldest(self) -> int:
         """Remove the oldest parts beyond the limit, except those that still grow."""
         growing = {path for path, _, _ in self._open.values()}
-        parts = sorted(self._folder.glob("run=*/*.parquet"), key=lambda path: path.name)
+        parts = sorted(_parts_below(self._folder), key=lambda path: path.name)
         sizes = {path: _size(path) for path in parts}
         total, removed = sum(sizes.values()), 0
         for path in parts:
@@ -375,9 +412,21 @@ class Parts:
             if path in growing:
                 continue
             path.unlink(missing_ok=True)
+            with suppress(OSError):
+                # Other parts, or the mark of a collector, keep the folder.
+                path.parent.rmdir()
             total -= sizes[path]
             removed += 1
         return removed
+
+
+def _parts_below(folder: Path) -> Iterator[Path]:
+    """The parts in folders of this user. Links lead elsewhere, and are left alone."""
+    for run in folder.glob("run=*"):
+        with suppress(FileNotFoundError):
+            found = run.lstat()
+            if S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+                yield from (path for path in run.glob("*.parquet") if not path.is_symlink())
 
 
 def _size(path: Path) -> int:

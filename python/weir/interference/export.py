@@ -31,7 +31,8 @@ _TOKEN_BYTES = 32
 _TOKEN_FILE_BYTES_MAX = 4096
 _LEVEL = "in_progress"
 
-Key = tuple[str, str]
+Key = tuple[tuple[str, int], str]
+"""A job, by its name and the number of its user, at a target."""
 
 
 class Board:
@@ -46,12 +47,12 @@ class Board:
         self._statistics: dict[str, Mapping[str, float]] = {}
         self._left_out = 0
 
-    def add(self, number: int, job: str | None, rows: Iterable[Mapping[str, Any]]) -> None:
+    def add(self, number: int, job: tuple[str, int] | None, rows: Iterable[Mapping[str, Any]]) -> None:
         """Count a window.
 
         Args:
             number: Number of the window.
-            job: Name of the job; None for windows of servers alone.
+            job: Name of the job, and the number of its user; None for windows of servers alone.
             rows: Rows of a data set, one for each server.
         """
         with self._lock:
@@ -70,7 +71,7 @@ class Board:
                     for place, name in enumerate(SERVER):
                         sums[place] += float(row.get(f"server_{name}_sum") or 0.0)
 
-    def _count(self, job: str, server: str, row: Mapping[str, Any]) -> None:
+    def _count(self, job: tuple[str, int], server: str, row: Mapping[str, Any]) -> None:
         added = [float(row.get(f"client_{name}") or 0.0) for name in CLIENT]
         if not any(added):
             return
@@ -94,10 +95,12 @@ class Board:
             yield CounterMetricFamily("weir_window_series_left_out", "Pairs of job and target left out", self._left_out)
             for place, name in enumerate(CLIENT):
                 counter = CounterMetricFamily(
-                    f"weir_window_client_{name}", f"A job's {_words(name)} at a target", labels=["job_name", "target"]
+                    f"weir_window_client_{name}",
+                    f"A job's {_words(name)} at a target",
+                    labels=["job_name", "uid", "target"],
                 )
-                for pair, counts in self._client.items():
-                    counter.add_metric(pair, counts[place])
+                for ((job, uid), target), counts in self._client.items():
+                    counter.add_metric([job, str(uid), target], counts[place])
                 yield counter
             for place, name in enumerate(SERVER):
                 if name != _LEVEL:

@@ -30,11 +30,12 @@ def collecting(folder: Path, window_seconds: float, tell: Callable[[str], None])
         Nothing; the folder is this collector's within the block.
 
     Raises:
-        InterferenceError: Another collector writes there, or the folder cannot be written.
+        InterferenceError: Another collector writes there, the folder cannot be written, or others may write to it.
     """
     try:
         # The windows of jobs are for the caller alone, who may open the folder to others.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_own(folder)
         mark = os.open(folder / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise InterferenceError(f"cannot write to {folder}: {error.strerror}", hint="choose another --to") from error
@@ -52,6 +53,23 @@ def collecting(folder: Path, window_seconds: float, tell: Callable[[str], None])
         (folder / MARK).unlink(missing_ok=True)
     finally:
         os.close(mark)
+
+
+def check_own(folder: Path) -> None:
+    """Check that no other user can put files or links into a folder, from which old files are removed.
+
+    Args:
+        folder: The folder.
+
+    Raises:
+        InterferenceError: It belongs to another user, or others may write to it.
+    """
+    own = os.geteuid()
+    found = folder.stat()
+    if found.st_uid != own or folder.lstat().st_uid not in (own, 0):
+        raise InterferenceError(f"{folder} belongs to another user", hint="choose a folder of yours")
+    if found.st_mode & 0o022:
+        raise InterferenceError(f"others may write to {folder}", hint=f"chmod go-w {folder}, or choose another folder")
 
 
 def tell_of_deaths(folder: Path, tell: Callable[[str], None]) -> None:

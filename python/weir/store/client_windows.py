@@ -4,6 +4,7 @@ The format of the file in it, and who may use it, is of `crates/windows`.
 """
 
 import os
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,12 @@ WINDOW_SECONDS = 1.0
 _SHARED_MEMORY = Path("/dev/shm")
 _VARIABLE = "WEIR_WINDOWS"
 _PREFIX = "weir-"
+_RING_WINDOWS = 32
+"""Windows of a file, as in `crates/windows`: the next one may take the place of the oldest already."""
+_FOLDERS_MAX = 1024
+"""Most users whose windows are read."""
+_PROBLEMS_MAX = 16
+"""Most problems that are told at a time."""
 _GRACE_SECONDS = 0.11
 """Time after the end of a window until it is told, a little more than that of `crates/windows`."""
 
@@ -63,6 +70,8 @@ class ClientWindows:
 
     lines: tuple[ClientLine, ...]
     """The operations in them."""
+    first: int
+    """Number of the first window that could be told: earlier ones have gone, or were left out."""
     last: int
     """Number of the last window that has ended."""
     left_out: int
@@ -117,7 +126,10 @@ def look(cluster: Mapping[str, object], after: int, *, window_seconds: float = 0
             left_out += found[2]
     # Where no program has counted yet, the clock alone tells which windows have ended, with all of them empty.
     last = min(ended, default=max(after, int((now - _GRACE_SECONDS) / length) - 1))
-    return ClientWindows(tuple(lines), last, left_out, tuple(problems))
+    first = max(after + 1, int(now / length) + 2 - _RING_WINDOWS)
+    if len(problems) > _PROBLEMS_MAX:
+        problems[_PROBLEMS_MAX:] = ["further files of windows are not used either"]
+    return ClientWindows(tuple(lines), first, last, left_out, tuple(problems))
 
 
 def length_of(cluster: Mapping[str, object]) -> float:
@@ -151,9 +163,23 @@ def _folders() -> list[tuple[Path, int]]:
     if own == 0:
         for path in sorted(_SHARED_MEMORY.glob(f"{_PREFIX}*")):
             number = path.name.removeprefix(_PREFIX)
-            if number.isascii() and number.isdecimal() and int(number) < 1 << 32:
+            # Anyone may make folders here: one of another user, or a second name of a number, is none.
+            if len(found) < _FOLDERS_MAX and _is_canonical(number) and _is_folder_of(path, int(number)):
                 found.setdefault(path, int(number))
     return list(found.items())
+
+
+def _is_canonical(number: str) -> bool:
+    """Whether a text is the one by which a user's number is written."""
+    return number.isascii() and number.isdecimal() and len(number) <= 10 and str(int(number)) == number
+
+
+def _is_folder_of(path: Path, uid: int) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == uid
 
 
 def _folder_of(uid: int) -> Path:

@@ -131,6 +131,36 @@ fn more_jobs_than_lines_are_left_out_and_counted() {
 }
 
 #[test]
+fn a_line_that_was_taken_over_and_taken_back_has_its_own_head() {
+    let (_root, folder) = place();
+    let recorders = [(); 2].map(|()| Recorder::open(&folder, WINDOW).expect("a recorder"));
+    let ring = (WINDOWS as u64 + 2) * SECOND;
+    let mut now = 1000 * SECOND;
+    // All lines go from one process to the other and back, each time after a ring in which nobody used them.
+    for turn in 0..4 {
+        let (recorder, name) = (&recorders[turn % 2], ["one", "other"][turn % 2]);
+        for index in 0..LINES as u16 {
+            let job = recorder.job(STORE, own(), name);
+            recorder.count(&job, Device::target(0, index), Operation::Read(1), now, 1);
+        }
+        let (found, reader) = told(&folder, now + 2 * SECOND);
+        assert_eq!((found.len(), reader.left_out()), (LINES, 0));
+        assert!(found.keys().all(|(_, job, _)| job == name));
+        now += ring;
+    }
+}
+
+#[test]
+fn counts_of_a_round_whose_number_comes_again_are_gone() {
+    let (_root, folder) = place();
+    let recorder = Recorder::open(&folder, WINDOW).expect("a recorder");
+    let job = recorder.job(STORE, own(), "job");
+    recorder.count(&job, Device::target(0, 0), Operation::Read(1), 1000 * SECOND, 1);
+    assert_eq!(told(&folder, 1002 * SECOND).0.len(), 1);
+    assert_eq!(told(&folder, (1002 + (WINDOWS as u64) * (1 << 16)) * SECOND).0, Windows::new());
+}
+
+#[test]
 fn a_count_that_comes_late_changes_no_later_window() {
     let (_root, folder) = place();
     let recorder = Recorder::open(&folder, WINDOW).expect("a recorder");
