@@ -64,7 +64,8 @@ def test_less_is_planned_where_a_slowdown_is_predicted() -> None:
 
 @pytest.mark.parametrize("said", [None, 1.0, 0.2, math.nan, math.inf])
 def test_without_a_prediction_nothing_changes(said: float | None) -> None:
-    assert plans(lambda: said) == plans(None)
+    # The bounds of a forecast depend on the fits that have ended by then.
+    assert [plan.wanted_bytes for plan in plans(lambda: said)] == [plan.wanted_bytes for plan in plans(None)]
 
 
 def test_the_slowdown_of_the_past_is_in_the_forecast_already() -> None:
