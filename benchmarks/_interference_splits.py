@@ -10,7 +10,7 @@ from weir.interference.windows import read
 ESTIMATOR = "ratio trees"
 """The estimator that is best on the honest splits."""
 RIVALS = (*BASELINES, "network")
-"""What the estimator has to beat: the two baselines and the paper's network."""
+"""Rivals of the estimator: the two baselines and the paper's network."""
 QUICK = (*BASELINES, "trees", "ratio trees", "above quiet")
 """Estimators that take seconds; the network and the forest take minutes, and are not asked about three classes."""
 LEAST = {"random": 0.97, "other runs": 0.92, "other workloads": 0.80}

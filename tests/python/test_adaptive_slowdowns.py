@@ -24,14 +24,13 @@ from weir.adaptive.slowdowns import (
     Outlook,
     Slowdowns,
     StoreSlowdowns,
-    least_of,
     measured,
-    predicted,
     store_slowdowns,
 )
 from weir.adaptive.tiers import Zone
 from weir.prediction.bandwidth import Forecast
 from weir.store.control import Server
+from weir.store.predictions import PredictedHorizon, least_of, likely_slowdown
 
 MB = 1_000_000
 PIECE_BYTES = 1 << 12
@@ -133,9 +132,9 @@ def test_a_class_has_a_least_slowdown(name: str, least: float | None) -> None:
 
 
 def test_the_largest_likely_slowdown_of_the_next_window_counts() -> None:
-    likely = [(0, "below 2", 0.9), (1, "2 to 5", 0.6), (1, "from 5", 0.4), (3, "from 5", 0.9)]
-    assert predicted(likely) == 2.0
-    assert predicted([(0, "not known", 1.0)]) is None and predicted([]) is None
+    told = [(0, "below 2", 0.9), (1, "2 to 5", 0.6), (1, "from 5", 0.4), (3, "from 5", 0.9)]
+    assert likely_slowdown([PredictedHorizon(*each, ()) for each in told]) == 2.0
+    assert likely_slowdown([PredictedHorizon(0, "not known", 1.0, ())]) is None and likely_slowdown([]) is None
 
 
 @contextmanager
@@ -168,6 +167,7 @@ def answering(answers: dict[str, object]) -> Iterator[Server]:
 def test_the_predictions_of_a_store_are_asked_for() -> None:
     horizons = [{"ahead": 0, "slowdown": "2 to 5", "probability": 0.8, "probabilities": [0.1, 0.8, 0.1]}]
     shared = {"user": "u", "uid": 1, "basis": "trees", "driven_by": [], "responsible": []}
+    shared |= {"device_seconds": 1.0, "waited_seconds": 1.0, "waited_ratio": 1.0}
     jobs = [{**shared, "job": name, "horizons": horizons if name == "mine" else []} for name in ("other", "mine")]
     answer = {"window": 7, "window_seconds": 1.0, "missing": [], "jobs": jobs}
     with answering({"/v1/interference": answer}) as server:

@@ -24,13 +24,14 @@ from weir.guard.errors import GuardError
 from weir.guard.forecast import Forecast
 from weir.guard.observations import Observation, Traits, Use
 from weir.guard.owing import owed_by
-from weir.guard.served import Predictions, slowdowns_of
+from weir.guard.served import slowdowns_of
 from weir.interference import predictor
 from weir.interference.collector import Collector, joined
 from weir.store.answers import WaitedFor
 from weir.store.control import Server
 from weir.store.decoding import decode
 from weir.store.observations import ObservedJob, Window
+from weir.store.predictions import Predictions
 
 MIN_QUIET = 10
 """Windows that a job needs before it is compared with its own."""
@@ -244,8 +245,12 @@ def test_a_model_sees_a_hog_in_the_windows_of_a_job_it_was_not_trained_on(
 
 def test_predictions_that_servers_show_are_read_and_old_or_doubtful_ones_are_not() -> None:
     def job(name: str, *horizons: tuple[int, str, float]) -> dict[str, object]:
-        told = [{"ahead": ahead, "slowdown": slowdown, "probability": part} for ahead, slowdown, part in horizons]
-        return {"job": name, "uid": 7, "horizons": told}
+        told = [
+            {"ahead": ahead, "slowdown": slowdown, "probability": part, "probabilities": []}
+            for ahead, slowdown, part in horizons
+        ]
+        waits = {"device_seconds": 1.0, "waited_seconds": 0.0, "waited_ratio": 0.0, "responsible": []}
+        return {"job": name, "user": "u", "uid": 7, "basis": "trees", "horizons": told, "driven_by": [], **waits}
 
     jobs = [
         job("calm", (0, "below 2", 0.9)),

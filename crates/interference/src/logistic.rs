@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 pub(crate) struct Logistic {
     mean: Vec<f64>,
     deviation: Vec<f64>,
-    /// Of each class; with two classes, of the second one alone.
+    /// The weights of each class; with two classes, those of the second one alone.
     weights: Vec<Vec<f64>>,
     offsets: Vec<f64>,
     classes: Vec<usize>,

@@ -29,7 +29,7 @@ pub(crate) struct Network {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Layer {
-    /// Of each input, to each output.
+    /// The weights of each input, one for each output.
     weights: Vec<Vec<f64>>,
     offsets: Vec<f64>,
 }

@@ -176,7 +176,7 @@ fn described(tell: &mut dyn FnMut(String, Source)) {
 pub(crate) struct Sources(Vec<Source>);
 
 impl Sources {
-    /// Of all features.
+    /// The sources of all features.
     pub(crate) fn new() -> Sources {
         let mut sources = Vec::new();
         described(&mut |_, source| sources.push(source));

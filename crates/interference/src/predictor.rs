@@ -42,7 +42,7 @@ struct Chosen {
 struct Ahead {
     trees: Calibrated,
     above_quiet: Logistic,
-    /// Of a model whose unfamiliar jobs go to them.
+    /// The trees of unfamiliar jobs, where the model sends these to them.
     ratio_trees: Option<Calibrated>,
     network: Option<Network>,
 }

@@ -8,21 +8,20 @@ and none at all changes nothing.
 import contextlib
 import math
 import os
-import re
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from weir.store.errors import StoreError
+from weir.store.predictions import likely_slowdown
 
 if TYPE_CHECKING:
     from weir.prediction.bandwidth import Forecast
-    from weir.store.control import Request, Server
+    from weir.store.control import Server
     from weir.store.observations import Window
 
 Slowdowns = Callable[[], float | None]
@@ -44,11 +43,6 @@ _FRESH_SECONDS = 5.0
 """Age up to which an answer counts; an older one does not describe the present."""
 _IDLE_SECONDS = 120.0
 """Time without a step after which a server is not asked any more."""
-_PROBABILITY_MIN = 0.5
-"""Probability from which a predicted class counts."""
-_AHEAD_MAX = 1
-"""Windows ahead that count: a read lasts for about a window."""
-_CLASS = re.compile(r"(?:from )?(?P<least>\d{1,6}(?:\.\d{1,6})?)(?: to .*)?")
 
 
 class Outlook:
@@ -104,65 +98,6 @@ class Outlook:
             self._with = self._with * _DISCOUNT + abs(slowed - bandwidth) / bandwidth
             self._without = self._without * _DISCOUNT + abs(plain - bandwidth) / bandwidth
             self._weight = self._weight * _DISCOUNT + 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Horizon:
-    ahead: int
-    slowdown: str
-    probability: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    job: str
-    horizons: tuple[_Horizon, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Predictions:
-    """The part of the answer of `/v1/interference` that a reader uses."""
-
-    window: int
-    jobs: tuple[_Job, ...]
-
-
-def _request() -> "Request[_Predictions]":
-    from weir.store.control import Request
-
-    return Request("GET", "/v1/interference", _Predictions, "Shows how much jobs are predicted to be slowed.")
-
-
-def least_of(name: str) -> float | None:
-    """Read the least slowdown of a class.
-
-    Args:
-        name: Name of the class: `below 2`, `2 to 5`, `from 5`, or `not known`.
-
-    Returns:
-        The least slowdown, at least 1; None where it is not known.
-    """
-    if name.startswith("below "):
-        return 1.0
-    found = _CLASS.fullmatch(name)
-    return None if found is None else max(float(found["least"]), 1.0)
-
-
-def predicted(horizons: Sequence[tuple[int, str, float]]) -> float | None:
-    """Reduce the predictions of a job to one slowdown.
-
-    Args:
-        horizons: Windows ahead, class and probability of each prediction.
-
-    Returns:
-        The largest likely slowdown of this window and the next one; None where nothing is known.
-    """
-    known = [
-        least_of(name)
-        for ahead, name, probability in horizons
-        if ahead <= _AHEAD_MAX and probability >= _PROBABILITY_MIN
-    ]
-    return max((each for each in known if each is not None), default=None)
 
 
 def measured(window: "Window", job: str) -> float | None:
@@ -242,10 +177,10 @@ class StoreSlowdowns:
             StoreError: No server answers.
         """
         with contextlib.suppress(StoreError):
-            answer = self._servers[0].ask(_request(), token=self._token)
+            answer = self._servers[0].interference(self._token)
             for job in answer.jobs if answer.window else ():
                 if job.job == self._job:
-                    return predicted([(each.ahead, each.slowdown, each.probability) for each in job.horizons])
+                    return likely_slowdown(job.horizons)
         lasts = [server.windows(0, self._token).windows[-1:] for server in self._servers]
         known = [measured(window, self._job) for last in lasts for window in last]
         return max((each for each in known if each is not None), default=None)

@@ -2,18 +2,18 @@
 
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from weir.cli.ending import end_of_signals
-from weir.cli.errors import CommandError, warn
+from weir.cli.errors import warn
+from weir.cli.interference_packages import needed
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number
 from weir.cli.window_export import exported, listen_option
-from weir.distribution import install_command
+from weir.cli.window_options import max_size_option, seconds_option
 from weir.store import values
 
 if TYPE_CHECKING:
@@ -41,15 +41,8 @@ _folder = click.Path(file_okay=False, path_type=Path)
     show_default=True,
     help="Length of a window in seconds; ten samples are taken in each.",
 )
-@click.option("--seconds", type=Number(0, min_open=True), help="Time after which it ends.  [default: until ^C]")
-@click.option(
-    "--max-size",
-    "bytes_max",
-    default="1GiB",
-    show_default=True,
-    type=Checked("size", values.size),
-    help="Most bytes in the folder: the oldest windows are removed beyond it.",
-)
+@seconds_option
+@max_size_option
 @listen_option
 @click.option(
     "--root",
@@ -76,8 +69,7 @@ def windows(
     A window has the sum, mean and deviation of each counter of /proc/diskstats, or of Lustre's statistics. They tell of
     no job: `weir interference join` puts them beside the windows of jobs.
     """
-    if find_spec("pyarrow") is None:
-        raise CommandError("pyarrow is not installed", hint=install_command("interference"))
+    needed("pyarrow")
     import socket
 
     from weir.cli.output import show
@@ -87,20 +79,13 @@ def windows(
 
     storage = Storage(root, devices, is_lustre, warn)
     storage.check()
-    ended = end_of_signals()
-    limit = None if seconds is None else time.monotonic() + seconds
+    ended = end_of_signals(seconds)
     with collecting(target, window_seconds, warn), exported(listen, None) as board:
         parts = Parts(target, values.size(bytes_max))
         run = name or socket.gethostname()
-        counts = _sample(
-            storage, (parts, run, board), window_seconds, lambda: _is_over(limit) or ended(), _pause(window_seconds)
-        )
+        counts = _sample(storage, (parts, run, board), window_seconds, ended, _pause(window_seconds))
     document = {"windows": counts[0], "devices": counts[1], "removed_parts": counts[2], "folder": str(target)}
     show(output, document, ("WINDOWS", "DEVICES", "REMOVED PARTS", "FOLDER"), [tuple(document.values())])
-
-
-def _is_over(limit: float | None) -> bool:
-    return limit is not None and time.monotonic() >= limit
 
 
 def _pause(window_seconds: float) -> Callable[[], None]:

@@ -1,8 +1,5 @@
 """`weir guard`: protection of jobs that others slow."""
 
-import math
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +9,7 @@ from weir.cli.ending import end_of_signals
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number, each
+from weir.cli.window_options import seconds_option
 from weir.store import values
 from weir.store.home import Home
 
@@ -72,7 +70,7 @@ def _kind(text: str) -> str:
     help="Model that predicts slowdowns.  [default: none, the windows tell them]",
 )
 @click.option("--served", "is_served", is_flag=True, help="Take the predictions that `weir interference serve` tells.")
-@click.option("--seconds", type=Number(0, min_open=True), help="Time after which it ends.  [default: until ^C]")
+@seconds_option
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what it would do.")
 @click.pass_context
 def guard(
@@ -132,7 +130,7 @@ def guard(
     if is_served:
         watch.forecast = Served(watch.answering, token)
     with _alone(home):
-        run(watch, _end(seconds))
+        run(watch, end_of_signals(seconds))
 
 
 @guard.command(name="log")
@@ -207,10 +205,3 @@ def _alone(home: Home) -> Any:
         file.close()
         raise CommandError("this store has a guard already", hint="end it first") from None
     return file
-
-
-def _end(seconds: float | None) -> Callable[[], bool]:
-    """Whether the time is over, or the process was told to end; it undoes everything then."""
-    limit = math.inf if seconds is None else time.monotonic() + seconds
-    ended = end_of_signals()
-    return lambda: ended() or time.monotonic() >= limit

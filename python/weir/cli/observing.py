@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import CommandError, say, warn
+from weir.cli.errors import say, warn
+from weir.cli.interference_packages import needed
 from weir.cli.recorder import observed_paths
-from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from weir.interference.observed import Gatherer
@@ -91,8 +90,7 @@ def observing(folder: Path | None, window_seconds: float, paths: Sequence[str], 
     if folder is None:
         yield Observation({}, None)
         return
-    if find_spec("pyarrow") is None:
-        raise CommandError("pyarrow is not installed", hint=install_command("interference"))
+    needed("pyarrow")
     import os
 
     from weir.cli.recorder import run_name

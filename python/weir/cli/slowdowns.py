@@ -1,13 +1,13 @@
 """`weir interference matrix`: the slowdowns of tasks among each other, under several policies."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from weir.cli.errors import CommandError, say, warn
+from weir.cli.interference_packages import needed
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number
 from weir.distribution import install_command
@@ -86,9 +86,7 @@ def matrix(
     A slowdown is the time of the task's operations over the time of the same ones alone, the mean of the runs. A matrix
     that was ended goes on where it stopped. matrix.json and a heat map are in --to at the end.
     """
-    for name in ("msgspec", "numpy", "pyarrow"):
-        if find_spec(name) is None:
-            raise CommandError(f"{name} is not installed", hint=install_command("interference"))
+    needed("msgspec", "numpy", "pyarrow")
     import msgspec
 
     from weir.interference.plan import STORE

@@ -3,15 +3,14 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import CommandError, say
+from weir.cli.errors import say
+from weir.cli.interference_packages import needed
 from weir.cli.parameters import Checked
-from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from weir.interference.export import Board
@@ -66,8 +65,7 @@ def exported(listen: str | None, token_file: Path | None) -> "Iterator[Board | N
     if listen is None:
         yield None
         return
-    if find_spec("prometheus_client") is None:
-        raise CommandError("prometheus_client is not installed", hint=install_command("interference"))
+    needed("prometheus_client")
     from weir.interference.export import Board, served, token_of
 
     board = Board()

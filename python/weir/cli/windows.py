@@ -14,8 +14,9 @@ import click
 from weir.cli.ending import end_of_signals
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Number
+from weir.cli.parameters import Checked
 from weir.cli.window_export import TOKEN, exported, listen_option
+from weir.cli.window_options import max_size_option, seconds_option
 from weir.store import values
 from weir.store.home import Home
 
@@ -48,15 +49,8 @@ def _read_command(text: str) -> str:
 @click.command()
 @click.option("--to", "target", required=True, type=_folder, help="Folder of the windows, one part of it for each run.")
 @click.option("--name", default="run", show_default=True, type=Checked("name", values.claim), help="Name of the run.")
-@click.option("--seconds", type=Number(0, min_open=True), help="Time after which it ends.  [default: until ^C]")
-@click.option(
-    "--max-size",
-    "bytes_max",
-    default="1GiB",
-    show_default=True,
-    type=Checked("size", values.size),
-    help="Most bytes in the folder: the oldest windows are removed beyond it.",
-)
+@seconds_option
+@max_size_option
 @click.option(
     "--counts",
     type=click.Choice(("server", "client")),
@@ -107,8 +101,7 @@ def record(
     from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
-    ended = end_of_signals()
-    limit = None if seconds is None else time.monotonic() + seconds
+    ended = end_of_signals(seconds)
     with (
         collecting(target, 0.0, warn),
         exported(listen, token_file or target / TOKEN) as board,
@@ -118,7 +111,7 @@ def record(
         look = clients.look if counts == "client" else None
         collector = Collector(lambda: servers_of(cluster), token_of(home), warn, look)
         while True:
-            is_end = ended() or (limit is not None and time.monotonic() >= limit)
+            is_end = ended()
             collector.poll()
             if is_end and look is not None:
                 _await_clients(collector)
@@ -234,7 +227,7 @@ def clients(home: Home, output: str) -> None:
 
 
 @click.command()
-@click.option("--seconds", type=Number(0, min_open=True), help="Time after which it ends.  [default: until ^C]")
+@seconds_option
 @click.pass_obj
 def gather(home: Home, seconds: float | None) -> None:
     """Write what programs on this host ask of the store, a JSON object for each window that ends.
@@ -247,11 +240,10 @@ def gather(home: Home, seconds: float | None) -> None:
 
     document = json.loads(find_cluster(home).read_text())
     length = client_windows.length_of(document)
-    ended = end_of_signals()
-    limit = None if seconds is None else time.monotonic() + seconds
+    ended = end_of_signals(seconds)
     after = 0
     while True:
-        is_end = ended() or (limit is not None and time.monotonic() >= limit)
+        is_end = ended()
         found = client_windows.look(document, after)
         for each in gathered(found, length, after):
             print(json.dumps(each), flush=True)

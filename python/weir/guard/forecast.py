@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weir.interference.collector import jobs_of, joined
+from weir.store.predictions import AHEAD, PROBABLE
 
 if TYPE_CHECKING:
     from weir.store.observations import Window
@@ -15,10 +16,6 @@ WINDOWS_MAX = 30
 _JOBS_MAX = 32
 """Jobs that are predicted, because predictions have to be made within a window. Of further ones the windows tell the
 slowdown."""
-PROBABLE = 0.5
-"""A class with a lower probability is not believed."""
-AHEAD = 1
-"""Windows ahead that count: the guard acts before the next one is over."""
 
 
 class Forecast:

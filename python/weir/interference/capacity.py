@@ -38,9 +38,9 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The device time of requests in milliseconds."""
 
     targets: tuple[float, float, float, float]
-    """Of a read, of a write, of a sector read, and of one written."""
+    """Costs of a read, of a write, of a sector read, and of one written."""
     metadata: float
-    """Of an operation on metadata."""
+    """Cost of an operation on metadata."""
 
 
 def costs(windows: Windows) -> Costs:

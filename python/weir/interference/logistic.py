@@ -20,7 +20,7 @@ class Logistic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mean: list[float]
     deviation: list[float]
     weights: list[list[float]]
-    """Of each class to each input; with two classes, of the second one alone."""
+    """The weights of each class, one for each input; with two classes, those of the second one alone."""
     offsets: list[float]
     classes: list[int]
 

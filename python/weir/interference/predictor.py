@@ -41,7 +41,7 @@ class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A dense layer of a network."""
 
     weights: list[list[float]]
-    """Of each input to each output."""
+    """The weights of each input, one for each output."""
     offsets: list[float]
 
 
@@ -63,7 +63,7 @@ class Horizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """From the logarithms of the trees' probabilities to calibrated ones."""
     above_quiet: Logistic
     ratio_trees: RatioTrees | None = None
-    """Of a model whose unfamiliar jobs go to them."""
+    """The trees of unfamiliar jobs, where the model sends these to them."""
     network: Kernel | None = None
 
 

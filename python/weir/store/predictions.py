@@ -3,9 +3,17 @@
 These are types of `crates/server`, as those of `weir.store.answers` are.
 """
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from weir.store.answers import WaitedFor
+
+PROBABLE = 0.5
+"""Probability from which a predicted class counts."""
+AHEAD = 1
+"""Windows ahead that count: whoever acts on a prediction does so before the next window is over."""
+_CLASS = re.compile(r"(?:from )?(?P<least>\d{1,6}(?:\.\d{1,6})?)(?: to .*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +88,31 @@ class ToldPredictions:
 
     window: int
     """Number of their window."""
+
+
+def least_of(name: str) -> float | None:
+    """Read the least slowdown of a class.
+
+    Args:
+        name: Name of the class: `below 2`, `2 to 5`, `from 5`, or `not known`.
+
+    Returns:
+        The least slowdown, at least 1; None where it is not known.
+    """
+    if name.startswith("below "):
+        return 1.0
+    found = _CLASS.fullmatch(name)
+    return None if found is None else max(float(found["least"]), 1.0)
+
+
+def likely_slowdown(horizons: Iterable[PredictedHorizon]) -> float | None:
+    """Reduce the predictions of a job to one slowdown.
+
+    Args:
+        horizons: The predictions.
+
+    Returns:
+        The largest likely slowdown of the window and the next one; None where nothing is known.
+    """
+    known = [least_of(each.slowdown) for each in horizons if each.ahead <= AHEAD and each.probability >= PROBABLE]
+    return max((each for each in known if each is not None), default=None)
