@@ -25,12 +25,16 @@ WINDOW_SECONDS_MAX = 60.0
 """Limits of a window in shared memory."""
 _SHARED_MEMORY = Path("/dev/shm")
 _STORE = "observed"
+_OPERATIONS = ("reads", "writes", "stats", "opens", "closes", "others")
 _NAMES = {"1.0": "files", "0.metadata": "metadata"}
 _PREFIX = "weir-observed-"
 _MADE_BY = re.compile(rf"{_PREFIX}(?P<process>\d{{1,10}})-")
 _JOIN_SECONDS_MAX = 60.0
 _KEPT = 30
 """Windows that the shared memory surely holds: `weir_windows` has 32, and the open one and the next take two places."""
+_HELD_SECONDS_MAX = 2.0
+_HELD_WINDOWS_MAX = 8
+"""A window is written this long after its end: a busy machine holds programs up between an operation and its count."""
 
 
 @contextmanager
@@ -101,8 +105,12 @@ class Gatherer:
     tell: Callable[[str], None]
     windows: int = 0
     """Windows that were written."""
+    _begun: int = 0
     _last: int = 0
     _left_out: int = 0
+    _written: dict[int, int] = field(default_factory=dict)
+    """Operations by window, of the windows that were written and that the shared memory still holds."""
+    _late: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -112,7 +120,7 @@ class Gatherer:
         import pyarrow.parquet  # noqa: F401
 
         # The windows before the run began are not asked for.
-        self._last = int(time.time() / self.window_seconds) - 1
+        self._begun = self._last = int(time.time() / self.window_seconds) - 1
         self._thread = threading.Thread(target=self._gather, name="weir-observed", daemon=True)
         self._thread.start()
 
@@ -124,18 +132,30 @@ class Gatherer:
             self._thread = None
 
     def _gather(self) -> None:
+        held_seconds = min(_HELD_SECONDS_MAX, _HELD_WINDOWS_MAX * self.window_seconds)
         try:
             while not self._ended.wait(self.window_seconds / 2):
-                self._look(time.time())
+                now = time.time()
+                self._tell_of_lost(now)
+                self._look(now - held_seconds)
             # The second look is as of a time when the open window has ended: nobody counts in it any more. The reader
             # leaves out windows that are old at that time, so the first look takes them.
             now = time.time()
+            self._tell_of_lost(now)
             self._look(now)
-            self._look(now + 2 * self.window_seconds + 1, is_end=True)
+            self._look(now + 2 * self.window_seconds + 1)
         except (OSError, ValueError, InterferenceError) as error:
             self.tell(f"the windows since {self._last} are lost: {error}")
+        if self._late > 0:
+            self.tell(f"{self._late} operations are in no window: they were counted after their window was written")
 
-    def _look(self, now_seconds: float, *, is_end: bool = False) -> None:
+    def _tell_of_lost(self, now_seconds: float) -> None:
+        lost = int(now_seconds / self.window_seconds) - _KEPT - self._last - 1
+        if lost > 0:
+            self.tell(f"{lost} windows are lost: nobody looked at them for as long as they are kept")
+
+    def _look(self, now_seconds: float) -> None:
+        """Write the windows that had ended at a time, and count the operations that are too late for theirs."""
         from weir import _core
 
         found = _core.client_windows(
@@ -143,15 +163,14 @@ class Gatherer:
             window_seconds=self.window_seconds,
             uid=os.geteuid(),
             store=_STORE,
-            after=self._last,
+            after=max(self._begun, self._last - _KEPT),
             now_seconds=now_seconds,
         )
         if found is None:
+            # No program has counted yet, so the windows until then are empty.
+            self._last = max(self._last, int(now_seconds / self.window_seconds) - 2)
             return
-        lost = int(now_seconds / self.window_seconds) - _KEPT - self._last - 1
-        if lost > 0 and not is_end:
-            self.tell(f"{lost} windows are lost: nobody looked at them for as long as they are kept")
-        lines, self._last, left_out = found
+        lines, last, left_out = found
         if left_out > self._left_out:
             self.tell(f"{left_out - self._left_out} operations were not counted: they touched too many targets at once")
         self._left_out = left_out
@@ -159,8 +178,15 @@ class Gatherer:
         for line in lines:
             by_window.setdefault(line["window"], []).append(line)
         for number, of_window in sorted(by_window.items()):
-            self.parts.add_rows(number, self._rows(number, of_window))
-            self.windows += 1
+            operations = sum(int(line[name]) for line in of_window for name in _OPERATIONS)
+            if number <= self._last:
+                self._late += max(0, operations - self._written.get(number, 0))
+            else:
+                self.parts.add_rows(number, self._rows(number, of_window))
+                self.windows += 1
+            self._written[number] = operations
+        self._last = max(self._last, last)
+        self._written = {number: count for number, count in self._written.items() if number > self._last - _KEPT}
 
     def _rows(self, number: int, lines: list[Any]) -> list[dict[str, Any]]:
         seconds = sum(float(line[name]) for line in lines for name in TIMES)

@@ -1,0 +1,61 @@
+"""Run a command while at least 20 processes of the machine are runnable: `python tests/busy.py make test`.
+
+Busy loops fill up what the command's own processes leave, so that each of its processes always shares the processors with 20,
+and the command is not made to wait for more than that.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+RUNNABLE = 20
+PAUSE_SECONDS = 0.2
+
+
+def runnable() -> int:
+    """The threads of the machine that run or wait for a processor."""
+    return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
+
+
+def busy_loop() -> int:
+    """Start a process that loops until it is killed, or until its parent is gone."""
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        while os.getppid() == parent:
+            for _ in range(10_000_000):
+                pass
+        os._exit(0)
+    return child
+
+
+def main() -> int:
+    if len(sys.argv) < 2:
+        print("usage: python tests/busy.py COMMAND...", file=sys.stderr)
+        return 2
+    loops = [busy_loop() for _ in range(RUNNABLE)]
+    active, total, looks = len(loops), 0, 0
+    try:
+        with subprocess.Popen(sys.argv[1:]) as command:
+            while command.poll() is None:
+                time.sleep(PAUSE_SECONDS)
+                others = max(0, runnable() - active - 1)
+                wanted = max(0, min(len(loops), RUNNABLE - others))
+                for loop in loops[wanted:active]:
+                    os.kill(loop, signal.SIGSTOP)
+                for loop in loops[active:wanted]:
+                    os.kill(loop, signal.SIGCONT)
+                active, total, looks = wanted, total + others + active, looks + 1
+    finally:
+        for loop in loops:
+            os.kill(loop, signal.SIGKILL)
+            os.waitpid(loop, 0)
+    print(f"runnable processes, mean of {looks} looks: {total / max(1, looks):.1f}", file=sys.stderr)
+    return command.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
