@@ -29,7 +29,7 @@ def measure(_directory: Path) -> dict[str, float | None]:
     figures: dict[str, float | None] = {}
     for policy in POLICIES:
         runs, folder = data_set(policy)
-        _, quiet = quality(runs, folder)
+        quiet = quality(runs, folder).quiet
         windows = sum(run.windows for run in runs if not run.is_reference)
         seconds = float(_clock(policy).read_text())
         right = quiet_part(quiet) or 0.0

@@ -1,4 +1,4 @@
-"""Agreement of the paper's labels with the truth of the store, on own windows without and with sharing."""
+"""Agreement of labels with the truth of the store and with plain means, on own windows without and with sharing."""
 
 from pathlib import Path
 
@@ -8,16 +8,18 @@ from weir.interference.collection import quality
 
 
 def measure(_directory: Path) -> dict[str, float | None]:
-    """Compare labels with truths."""
+    """Compare labels with truths, and the two kinds of label with each other."""
     figures: dict[str, float | None] = {}
     for policy in POLICIES:
-        found, quiet = quality(*data_set(policy))
+        of_set = quality(*data_set(policy))
+        found, weighting = of_set.truth, of_set.weighting
         print(f"\n{policy}")
-        print("\n".join(described(found, quiet)), flush=True)
+        print("\n".join(described(of_set)), flush=True)
         ending = "" if policy == "fifo" else "_shared"
         figures |= {
             f"label_truth_correlation{ending}": found.correlation if found else None,
             f"label_truth_median_ratio{ending}": found.median_ratio if found else None,
             f"label_truth_same_class{ending}": found.same_class() if found else None,
+            f"label_mean_crossing{ending}": sum(weighting.crossing()) / weighting.windows if weighting else None,
         }
     return figures

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -135,3 +136,23 @@ def test_a_heat_map_has_a_panel_for_each_policy(tmp_path: Path) -> None:
     heat_map.draw(made(), tmp_path / "map.svg")
     text = (tmp_path / "map.svg").read_text()
     assert text.startswith("<?xml") and text.count("<image") >= 2
+
+
+@pytest.mark.parametrize(
+    ("most", "told"), [(1.2, ["1", "1.5", "2"]), (4.13, ["1", "1.5", "2", "3"]), (7.0, ["1", "1.5", "2", "3", "5"])]
+)
+def test_the_scale_of_a_heat_map_has_plain_numbers(tmp_path: Path, most: float, told: list[str]) -> None:
+    """A scale of less than a decade once had 4 times ten to the power of 0 at a minor tick."""
+    whole = made()
+    policies = [
+        msgspec.structs.replace(each, cells=tuple(of(min(cell.slowdown, most), *pair(cell)) for cell in each.cells))
+        for each in whole.policies
+    ]
+    heat_map.draw(msgspec.structs.replace(whole, policies=tuple(policies)), tmp_path / "map.svg")
+    words = re.findall("<!-- (.*?) -->", (tmp_path / "map.svg").read_text())
+    last_title = words.index("size-fair")
+    assert words[last_title + 1 :] == [*told, "slowdown"]
+
+
+def pair(cell: slowdowns.Cell) -> tuple[str, str]:
+    return cell.task, cell.interferer

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from waits import PATIENCE_SECONDS, wait_until
+from weir import _core, native
 from weir.interference import observed, windows
+from weir.interference.collector import Parts
 from weir.interference.upkeep import MARK
 
 MIB = 1 << 20
@@ -161,6 +163,71 @@ def test_a_program_that_touches_nothing_there_is_told(tmp_path: Path, environmen
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
     )
     assert "no operation below the paths of --observe was seen" in done.stderr
+
+
+LATE = """\
+import os, sys, time
+data, shared = sys.argv[1:]
+held = os.open(f"{data}/held", os.O_RDWR | os.O_CREAT)
+os.pwrite(held, bytes(100), 0)
+print("began", flush=True)
+sys.stdin.readline()
+while not os.listdir(os.path.dirname(shared)):
+    os.close(os.open(f"{data}/other", os.O_RDONLY | os.O_CREAT))
+    time.sleep(0.1)
+os.pwrite(held, bytes(4096), 0)
+"""
+
+
+@pytest.mark.slow
+def test_a_program_whose_windows_could_not_be_made_tries_again(tmp_path: Path, environment: dict[str, str]) -> None:
+    shared = tmp_path / "missing" / "shared"
+    length = observed.WINDOW_SECONDS_MAX
+    observing = {
+        **observed.variables(shared, length),
+        "WEIR_OBSERVE": str(tmp_path / "data"),
+        "LD_PRELOAD": str(native.preload_library()),
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", LATE, str(tmp_path / "data"), str(shared)],
+        env=environment | observing,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None and program.stdout.readline() == "began\n"
+        shared.parent.mkdir()
+        program.communicate("go on\n", timeout=PATIENCE_SECONDS)
+    assert program.returncode == 0
+    found = _core.client_windows(
+        shared,
+        window_seconds=length,
+        uid=os.geteuid(),
+        store="observed",
+        after=0,
+        now_seconds=time.time() + 2 * length,
+    )
+    assert found is not None
+    assert sum(line["written_bytes"] for line in found[0]) == 4096, "a file that was open before is observed, too"
+
+
+def test_the_windows_of_a_program_that_ended_before_the_gatherer_began_are_kept(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """A busy machine loaded the package that writes windows for seconds, and a short program's windows had gone by."""
+    shared, data, told = tmp_path / "shared", tmp_path / "data", list[str]()
+    gatherer = observed.Gatherer(shared, 1.0, "run", "program", Parts(tmp_path / "w", MIB), told.append)
+    preloaded = {"WEIR_OBSERVE": str(data), "LD_PRELOAD": str(native.preload_library())}
+    subprocess.run(
+        ["dd", "if=/dev/zero", f"of={data}/file", "bs=1000", "count=7"],
+        env=environment | observed.variables(shared, 1.0) | preloaded,
+        check=True,
+    )
+    time.sleep(3)
+    gatherer.start()
+    gatherer.end()
+    assert gatherer.windows and not told
+    assert rows_of(tmp_path / "w")["files"]["writes"] == 7
 
 
 def test_windows_that_nobody_looked_at_in_time_are_told(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -193,26 +193,30 @@ def operations(*times: float, begin: float = 10.0) -> list[Operation]:
     return [Operation("write", "file@0", begin + number, seconds) for number, seconds in enumerate(times)]
 
 
-def test_a_label_is_the_mean_of_ratios_of_the_same_operations_by_their_times_alone() -> None:
+def test_a_label_is_the_mean_of_ratios_of_the_same_operations_weighted_by_their_times_or_plain() -> None:
     alone = operations(0.1, 0.2, 0.1)
     found = labels.label([alone], operations(0.2, 0.6, 0.1, 0.7), 2.0)
     # Windows 5 and 6 have two operations each; the fourth operation has no match.
     assert [(each.window, each.operations) for each in found.labels] == [(5, 2), (6, 1)]
-    assert [each.slowdown for each in found.labels] == pytest.approx([0.8 / 0.3, 1.0])
+    assert [each.slowdown("time") for each in found.labels] == pytest.approx([0.8 / 0.3, 1.0])
+    assert [each.slowdown("mean") for each in found.labels] == pytest.approx([(2.0 + 3.0) / 2, 1.0])
     assert found.slowdown == pytest.approx(0.9 / 0.4)
     assert (found.unmatched_windows, found.unmatched_operations) == (0, 1)
     other = [Operation("read", "file@0", 20.0, 0.1)]
     assert labels.label([alone], other, 2.0) == labels.Labels((), 1, 1, None)
     short = labels.label([operations(1e-5)], operations(1e-4), 1.0)
     assert not short.labels and short.unmatched_operations == 1
+    (every,) = labels.label([operations(1e-5)], operations(1e-4), 1.0, noise_seconds=0.0).labels
+    assert every.slowdown("mean") == pytest.approx(10.0)
 
 
-def test_one_short_operation_that_a_processor_delayed_does_not_make_a_label() -> None:
+def test_one_short_operation_that_a_processor_delayed_does_not_make_a_label_by_time() -> None:
     # A close of 60 us that took 4 ms once counted as much as each of 20 writes, and labelled a quiet window 4.
     alone = [Operation("write", f"file@{number}", 10.0 + number / 50, 0.012) for number in range(20)]
     closed = [Operation("close", "file@0", 10.5, seconds) for seconds in (6e-5, 4e-3)]
     (label,) = labels.label([[*alone, closed[0]]], [*alone, closed[1]], 1.0).labels
-    assert label.slowdown == pytest.approx(1.0, abs=0.02)
+    assert label.slowdown("time") == pytest.approx(1.0, abs=0.02)
+    assert label.slowdown("mean") == pytest.approx((20 + 4e-3 / 6e-5) / 21)
 
 
 def test_the_time_alone_is_the_median_of_several_runs() -> None:
@@ -226,10 +230,19 @@ def test_labels_are_compared_with_truths_by_class_and_by_ratio() -> None:
     assert found is not None
     assert found.confusion == ((1, 0, 0), (1, 1, 1), (0, 0, 1)) and found.same_class() == 3 / 5
     assert found.median_ratio == pytest.approx(1.1) and 0.9 < (found.correlation or 0) < 1
+    assert found.crossing() == (1, 0)
+    below = agreement.compare([(1.0, 2.0)] * 3 + [(6.0, 3.0)])
+    assert below is not None and below.crossing() == (0, 3)
     same = agreement.compare([(1.0, 1.0)] * 3)
     assert same is not None and same.correlation is None and agreement.compare([]) is None
     assert agreement.quiet_part([0.94, 0.95, 1.0, 1.05, 1.06]) == pytest.approx(3 / 5)
-    assert agreement.described(None, []) == [] and agreement.quiet_part([]) is None
+    assert agreement.described(agreement.Quality(None, None, [])) == [] and agreement.quiet_part([]) is None
+
+
+def labelled_by(file: Path) -> tuple[list[float], list[tuple[float, float]]]:
+    """The labels of a run, and the means weighted by time and plain."""
+    found = list(agreement.read_windows(file))
+    return [each.label for each in found], [each.weightings for each in found if each.weightings is not None]
 
 
 def test_a_record_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -283,9 +296,12 @@ def test_a_plan_becomes_a_labelled_data_set_and_goes_on_where_it_stopped(tmp_pat
         f"{sum(run.windows for run in runs if not run.is_reference)} labelled windows"
         in (folder / "README.md").read_text()
     )
-    found, quiet = collection.quality(runs, folder)
-    assert found is not None and len(quiet) == {run.name: run for run in runs}["writer.quiet.0"].windows
-    assert f"same class in {100 * found.same_class():.1f} % of {found.windows}" in (folder / "README.md").read_text()
+    found, card = collection.quality(runs, folder), (folder / "README.md").read_text()
+    assert found.truth is not None and len(found.quiet) == {run.name: run for run in runs}["writer.quiet.0"].windows
+    assert f"same class in {100 * found.truth.same_class():.1f} % of {found.truth.windows}" in card
+    chosen, weightings = labelled_by(folder / "runs/writer.hog.2.0/labels.csv")
+    assert chosen == [by_time for by_time, _ in weightings] and 'label = "time"' in card
+    assert labelled_by(folder / "runs/copy.hog.2.0/labels.csv")[1] == []
     (folder / "runs/copy.quiet.0/done.json").unlink()
     again = collection.collect(loaded, folder, told.append)
     assert told[len(runs) :] == ["copy.quiet.0: 0 instances of nothing"]
@@ -293,6 +309,24 @@ def test_a_plan_becomes_a_labelled_data_set_and_goes_on_where_it_stopped(tmp_pat
     (tmp_path / "plan.toml").write_text(PLAN.replace("rounds = 4", "rounds = 5"))
     with pytest.raises(InterferenceError, match="another plan"):
         collection.collect(plan.read(tmp_path / "plan.toml"), folder, told.append)
+
+
+def test_a_plan_may_choose_the_papers_label_and_its_readme_says_so(tmp_path: Path) -> None:
+    (tmp_path / "store.toml").write_text(STORE)
+    (command,) = [part for part in PLAN.split("[[target]]") if "copy" in part]
+    chosen = PLAN.replace("version = 1", 'version = 1\nlabel = "mean"\nnoise_seconds = 0').replace(
+        f"[[target]]{command.partition('[[interferer]]')[0]}", ""
+    )
+    (tmp_path / "plan.toml").write_text(chosen)
+    runs = collection.collect(plan.read(tmp_path / "plan.toml"), tmp_path / "data", lambda _: None)
+    card = (tmp_path / "data/README.md").read_text()
+    assert 'label = "mean"' in card and "Every operation counts." in card
+    found, weightings = labelled_by(tmp_path / "data/runs/writer.hog.2.0/labels.csv")
+    assert found == [mean for _, mean in weightings] and any(mean != by_time for by_time, mean in weightings)
+    made = windows.read([tmp_path / "data/windows"])
+    assert set(made.slowdowns[made.runs == "writer.hog.2.0"]) == set(found)
+    of_both = collection.quality(runs, tmp_path / "data").weighting
+    assert of_both is not None and f"in {100 * sum(of_both.crossing()) / of_both.windows:.1f} % of" in card
 
 
 def test_a_collection_that_the_user_ends_ends_at_once_with_all_its_processes(tmp_path: Path) -> None:
@@ -335,6 +369,8 @@ def naming(folder: Path) -> list[str]:
         ('name = "copy"', 'name = "../copy"', "no plan"),
         ('store = "store.toml"', 'store = "none.toml"', "no plan"),
         ("rounds = 4", "turns = 4", "no plan"),
+        ("parallel = 1", 'label = "median"', "no plan"),
+        ("parallel = 1", "noise_seconds = -1", "no plan"),
     ],
 )
 def test_a_plan_with_an_error_is_refused(tmp_path: Path, before: str, after: str, message: str) -> None:

@@ -2,10 +2,12 @@
 
 use crate::message::Message;
 use crate::{Caller, Settings};
+use rustix::time::{clock_gettime, ClockId};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_placement::{ServerId, TargetId};
-use weir_windows::{Device, Job, Operation, Recorder};
+use weir_windows::{Attempts, Device, Job, Operation, Recorder};
 use weir_wire::{Claims, Reply, Request};
 
 /// The process's place in the windows.
@@ -16,9 +18,12 @@ pub(crate) struct Observer {
     own: Job,
 }
 
-/// The observer of a process and its children, once the first session was begun. No thread waits for another one.
+/// The observer of a process and its children, once its file could be opened. No thread waits for another one.
 #[derive(Debug, Default)]
-pub(crate) struct Observing(OnceLock<Option<Observer>>);
+pub(crate) struct Observing {
+    opened: OnceLock<Observer>,
+    attempts: Attempts,
+}
 
 /// The store and the lengths of its windows, as cluster.json tells them.
 #[derive(Clone, Copy, Debug)]
@@ -47,23 +52,38 @@ impl Span {
 }
 
 impl Observing {
-    /// The observer. Without a folder, or where the folder is not fit, nothing is counted, and programs run as well.
+    /// The observer. Without a folder, or while the folder is not fit, nothing is counted, and programs run as well.
     pub(crate) fn observer(
         &self,
         settings: &Settings,
         observed: Observed,
         own: &Claims,
     ) -> Option<&Observer> {
-        if let Some(known) = self.0.get() {
-            return known.as_ref();
+        match self.opened.get() {
+            None => self.open(settings.windows.as_deref()?, observed, own, coarse_seconds()),
+            known => known,
         }
-        let fresh = settings.windows.as_deref().and_then(|folder| {
-            let recorder = Recorder::open(folder, observed.window).ok()?;
-            let own = recorder.job(observed.store, own.uid, &own.job);
-            Some(Observer { recorder, store: observed.store, own })
-        });
-        self.0.get_or_init(|| fresh).as_ref()
     }
+
+    /// Tries to open the file at a second of the monotonic clock, where an attempt is due.
+    #[cold]
+    fn open(&self, folder: &Path, observed: Observed, own: &Claims, now: u64) -> Option<&Observer> {
+        if !self.attempts.is_due(now) {
+            return self.opened.get();
+        }
+        let Ok(recorder) = Recorder::open(folder, observed.window) else {
+            self.attempts.fail(now);
+            return None;
+        };
+        let own = recorder.job(observed.store, own.uid, &own.job);
+        let fresh = Observer { recorder, store: observed.store, own };
+        Some(self.opened.get_or_init(|| fresh))
+    }
+}
+
+/// The seconds of a clock that costs little.
+fn coarse_seconds() -> u64 {
+    clock_gettime(ClockId::MonotonicCoarse).tv_sec as u64
 }
 
 impl Observer {
@@ -128,4 +148,42 @@ fn operation_of(request: &Request, bytes: u64) -> Option<Operation> {
         | Request::XattrRemove { .. } => Operation::Other,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_wire::Role;
+
+    fn claims() -> Claims {
+        Claims {
+            job: "job".into(),
+            user: "user".into(),
+            group: "group".into(),
+            uid: 1000,
+            gid: 1000,
+            groups: Vec::new(),
+            nodes: 1,
+            priority: 1,
+            role: Role::User,
+            issued_seconds: 0,
+            expires_seconds: 1,
+        }
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_opened_is_tried_again_after_a_while() {
+        let root = tempfile::tempdir().expect("a folder");
+        let folder = root.path().join("missing/windows");
+        let (observing, observed) =
+            (Observing::default(), Observed { store: 7, window: Duration::from_secs(1) });
+        let is_open = |now| observing.open(&folder, observed, &claims(), now).is_some();
+        assert!(!is_open(100));
+        std::fs::create_dir(root.path().join("missing")).expect("a folder");
+        assert!(!is_open(105), "each operation would try");
+        assert!(is_open(110));
+        let mut settings = Settings::explicit(root.path(), root.path(), None);
+        settings.windows = Some(folder);
+        assert!(observing.observer(&settings, observed, &claims()).is_some());
+    }
 }

@@ -12,12 +12,12 @@ use crate::recorder;
 use layout::Layout;
 use libc::{c_int, off_t, ssize_t};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 use table::Found;
-use weir_windows::{store_of, Device, Job, Operation, Recorder};
+use weir_windows::{store_of, Attempts, Device, Job, Operation, Recorder};
 
 mod layout;
 mod table;
@@ -28,12 +28,21 @@ const NAME: &str = "observed";
 const METADATA: Device = Device::metadata(0);
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
+static ASKED: OnceLock<Asked> = OnceLock::new();
 static OBSERVER: OnceLock<Observer> = OnceLock::new();
+static ATTEMPTS: Attempts = Attempts::new();
+
+/// The windows and files that the environment asks for.
+struct Asked {
+    folder: PathBuf,
+    window: Duration,
+    paths: Vec<Vec<u8>>,
+}
 
 struct Observer {
     recorder: Recorder,
     job: Job,
-    paths: Vec<Vec<u8>>,
+    paths: &'static [Vec<u8>],
 }
 
 /// The begin of an operation in nanoseconds since 1970; 0 where the operation is not observed.
@@ -44,22 +53,55 @@ pub(crate) struct Begin(u64);
 pub(crate) fn start<'a>(find: impl Fn(&[u8]) -> Option<&'a [u8]>) {
     let (Some(asked), Some(observed)) = (find(b"WEIR_OBSERVATION="), find(b"WEIR_OBSERVE=")) else { return };
     quietly(|| {
-        let Some(observer) = Observer::of(asked, observed) else { return };
-        IS_ON.store(OBSERVER.set(observer).is_ok(), Ordering::Release);
+        let Some(asked) = Asked::of(asked, observed) else { return };
+        open(ASKED.get_or_init(|| asked));
     });
 }
 
-impl Observer {
-    /// The observer of `MILLISECONDS:FOLDER` and paths between colons. Where the folder is not fit, programs run all the same.
-    fn of(asked: &[u8], observed: &[u8]) -> Option<Observer> {
+/// Tries to open the file of windows. Where the folder is not fit, programs run all the same.
+fn open(asked: &'static Asked) {
+    match Observer::of(asked) {
+        Some(observer) => {
+            let _ = OBSERVER.set(observer);
+            IS_ON.store(true, Ordering::Release);
+            ATTEMPTS.succeed();
+        }
+        None => ATTEMPTS.fail(seconds()),
+    }
+}
+
+/// Whether this process is observed, after a further attempt where one is due.
+#[cold]
+fn is_on_at_last() -> bool {
+    if let Some(asked) = ASKED.get().filter(|_| ATTEMPTS.is_due(seconds())) {
+        quietly(|| open(asked));
+    }
+    is_on()
+}
+
+/// The seconds of a clock that costs little.
+fn seconds() -> u64 {
+    recorder::clock(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000_000
+}
+
+impl Asked {
+    /// The question of `MILLISECONDS:FOLDER` and paths between colons.
+    fn of(asked: &[u8], observed: &[u8]) -> Option<Asked> {
         let colon = asked.iter().position(|byte| *byte == b':')?;
         let milliseconds = std::str::from_utf8(&asked[..colon]).ok()?.parse().ok()?;
-        let folder = Path::new(std::ffi::OsStr::from_bytes(&asked[colon + 1..]));
-        let recorder = Recorder::open(folder, Duration::from_millis(milliseconds)).ok()?;
+        let folder = std::ffi::OsStr::from_bytes(&asked[colon + 1..]).into();
+        let paths = observed.split(|byte| *byte == b':').filter(|path| path.first() == Some(&b'/'));
+        let window = Duration::from_millis(milliseconds);
+        Some(Asked { folder, window, paths: paths.map(<[u8]>::to_vec).collect() })
+    }
+}
+
+impl Observer {
+    fn of(asked: &'static Asked) -> Option<Observer> {
+        let recorder = Recorder::open(&asked.folder, asked.window).ok()?;
         // SAFETY: the call has no arguments and cannot fail.
         let job = recorder.job(store_of(NAME), unsafe { libc::geteuid() }, NAME);
-        let paths = observed.split(|byte| *byte == b':').filter(|path| path.first() == Some(&b'/'));
-        Some(Observer { job, recorder, paths: paths.map(<[u8]>::to_vec).collect() })
+        Some(Observer { recorder, job, paths: &asked.paths })
     }
 
     fn count(&self, device: Device, operation: Operation, ended: u64, took: u64) {
@@ -95,10 +137,11 @@ pub(crate) fn begin(descriptor: c_int) -> Begin {
     }
 }
 
-/// The begin of an opening.
+/// The begin of an opening. A process whose file of windows could not be opened tries again here, where that costs little.
 #[inline]
 pub(crate) fn begin_opening() -> Begin {
-    Begin(if is_on() && !guard::is_inside() { now() } else { 0 })
+    let is_asked = is_on() || ATTEMPTS.are_failing();
+    Begin(if is_asked && !guard::is_inside() && (is_on() || is_on_at_last()) { now() } else { 0 })
 }
 
 /// Looks at a descriptor whose opening the library did not see: it may have come over `exec`.

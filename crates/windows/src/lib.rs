@@ -4,6 +4,7 @@
 //! it. Neither makes the other wait. A process that dies leaves no lock and no half of a change, so the most that goes with it
 //! is its operation in progress. Tables, windows and names are bounded, so the file never grows.
 
+mod attempts;
 mod contents;
 mod error;
 mod file;
@@ -14,6 +15,7 @@ mod reader;
 mod recorder;
 mod table;
 
+pub use attempts::Attempts;
 pub use contents::{Contents, Counts, Line};
 pub use error::WindowsError;
 pub use format::{store_of, Device, Operation, JOB_BYTES_MAX, LINES, WINDOWS, WINDOW_MAX, WINDOW_MIN};

@@ -17,6 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from weir.store.errors import StoreError
+from weir.store.observations import measured_slowdown
 from weir.store.predictions import likely_slowdown
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def measured(window: "Window", job: str) -> float | None:
     received = sum(line.device_seconds for line in own)
     waits = [other.seconds for line in own for other in line.waited_for]
     waited = sum(waits) + sum(line.waited_for_others_seconds for line in own)
-    return (received + waited) / received if received > 0 else None
+    return measured_slowdown(received, waited)
 
 
 class StoreSlowdowns:

@@ -39,6 +39,7 @@ def _read_bins(text: str) -> tuple[float, ...]:
 
 
 _BINS_MAX = 8
+"""Bound of `crates/interference`."""
 ESTIMATORS = ("majority", "last window", "network", "forest", "trees", "ratio trees", "above quiet", "gated")
 """Names of `weir.interference.estimators`, which imports much."""
 _data = click.argument("data", metavar="DATA...", nargs=-1, required=True, type=click.Path(path_type=Path))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from weir.cli.errors import FAILED, CommandError
+from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.observing import DEFAULT_FOLDER, Observation, folder_of, observing
 from weir.cli.options import complete_files, option
 from weir.cli.parameters import Checked, Number
@@ -176,7 +176,7 @@ def _placing(database: str) -> dict[str, str]:
 
 def _environment(home: Home, prefix: str | None, no_preload: bool) -> dict[str, str]:
     """The program's environment, without its credential."""
-    from weir.store import launch
+    from weir.store import launch, window_folders
     from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
@@ -189,7 +189,10 @@ def _environment(home: Home, prefix: str | None, no_preload: bool) -> dict[str, 
             )
     else:
         place = Path(prefix)
-    return launch.environment(os.environ, cluster, place, is_mounted=prefix is None, is_preloaded=not no_preload)
+    made = launch.environment(os.environ, cluster, place, is_mounted=prefix is None, is_preloaded=not no_preload)
+    if not no_preload and (words := window_folders.problem(made)) is not None:
+        warn(words, hint="its owner or root can remove it; WEIR_WINDOWS names another folder, or `off`")
+    return made
 
 
 def _granted(home: Home, chosen: str | None, asked: dict[str, str | int]) -> Path | None:

@@ -275,7 +275,7 @@ def collect(plan: Path, target: Path, policy: str | None, output: str) -> None:
 
     loaded = plans.read(plan)
     runs = collection.collect(loaded if policy is None else plans.under(loaded, policy), target, say)
-    for line in described(*collection.quality(runs, target)):
+    for line in described(collection.quality(runs, target)):
         say(line)
 
     def shown(figure: float | None) -> Quantity:

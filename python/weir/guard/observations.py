@@ -3,9 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from weir.store.observations import measured_slowdown
+
 ACTIVE = 0.01
 """A job with less of a window's time on all devices, received and waited for, is not active: its slowdown says
 nothing."""
+SLOWDOWN_MAX = 1000.0
+"""Greatest slowdown that is told: that of a job which received a thousandth of its time, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +113,16 @@ class Observation:
             job: Name of the job.
 
         Returns:
-            The slowdown, 1 for a job that nobody slows; at most that of a job that received a thousandth.
+            The slowdown, 1 for a job that nobody slows; at most `SLOWDOWN_MAX`.
         """
         predicted = self.predicted.get(job)
         if predicted is not None:
             return predicted
-        received = self.received(job)
-        return self.activity(job) / max(received, self.activity(job) / 1000) if self.activity(job) else 1.0
+        waited = sum(use.waited for use in self._of(job))
+        if not waited:
+            return 1.0
+        measured = measured_slowdown(self.received(job), waited)
+        return SLOWDOWN_MAX if measured is None else min(measured, SLOWDOWN_MAX)
 
     def waits(self, job: str) -> dict[str, float]:
         """The waits of a job by the jobs that it waited for.

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weir.interference import labels as labelling
-from weir.interference.agreement import Agreement, compare, described, read_pairs
+from weir.interference.agreement import Quality, compare, described, read_windows
 from weir.interference.collector import Collector, JobWindow, joined
 from weir.interference.errors import InterferenceError
+from weir.interference.labels import Label
 from weir.interference.plan import Case, Loaded, Program, cases, references
+from weir.store.observations import measured_slowdown
 
 if TYPE_CHECKING:
     from weir.store import Store
@@ -93,27 +95,27 @@ def collect(loaded: Loaded, folder: Path, tell: Callable[[str], None]) -> list[R
     return runs
 
 
-def quality(runs: Sequence[Run], folder: Path) -> tuple[Agreement | None, list[float]]:
-    """Compare the labels of a data set with the truth of the store.
+def quality(runs: Sequence[Run], folder: Path) -> Quality:
+    """Compare the labels of a data set with the truth of the store, and the two kinds of label with each other.
 
     Args:
         runs: The runs.
         folder: Folder of the data set.
 
     Returns:
-        The agreement over all windows that have a label by their operations, and the labels of the quiet repeats.
+        The agreements over all windows that have a label by their operations, and the labels of the quiet repeats.
     """
-    pairs: list[tuple[float, float]] = []
-    quiet: list[float] = []
-    for run in runs:
-        if run.is_reference or run.labelled_by != "operations":
-            continue
-        for label, truth in read_pairs(folder / "runs" / run.name / "labels.csv"):
-            if not run.interferer:
-                quiet.append(label)
-            if truth is not None:
-                pairs.append((label, truth))
-    return compare(pairs), quiet
+    windows = [
+        (run, window)
+        for run in runs
+        if not run.is_reference and run.labelled_by == "operations"
+        for window in read_windows(folder / "runs" / run.name / "labels.csv")
+    ]
+    return Quality(
+        truth=compare([(window.label, window.truth) for _, window in windows if window.truth is not None]),
+        weighting=compare([window.weightings for _, window in windows if window.weightings is not None]),
+        quiet=[window.label for run, window in windows if not run.interferer],
+    )
 
 
 def _done(folder: Path, case: Case) -> Path:
@@ -339,10 +341,11 @@ def _labelled(
     truths = {
         window.number: truth
         for window in gathered
-        if (truth := labelling.truth(window.device_seconds, window.waited_seconds)) is not None
+        if (truth := measured_slowdown(window.device_seconds, window.waited_seconds)) is not None
     }
     own = folder / "runs" / case.name
     dropped, slowdown = 0, None
+    of_operations: dict[int, Label] = {}
     if case.target.kernel is None:
         labels, by = dict(truths), "store"
         dropped = len(gathered) - len(labels)
@@ -351,13 +354,15 @@ def _labelled(
         # The first reference is labelled before the others are there; its labels are kept by nobody.
         names = [case.name] if case.is_reference else references(loaded.plan, case.target)
         alone = [labelling.read_operations(folder / "runs" / name / "operations.csv") for name in names]
-        found = labelling.label(alone, labelling.read_operations(own / "operations.csv"), window_seconds)
+        repeated = labelling.read_operations(own / "operations.csv")
+        found = labelling.label(alone, repeated, window_seconds, loaded.plan.noise_seconds)
         slowdown = found.slowdown
         there = {window.number for window in gathered}
-        labels = {each.window: each.slowdown for each in found.labels if each.window in there}
+        of_operations = {each.window: each for each in found.labels if each.window in there}
+        labels = {number: each.slowdown(loaded.plan.label) for number, each in of_operations.items()}
         dropped = len(there - labels.keys())
     kept = [window for window in gathered if window.number in labels]
-    _write(case, kept, labels, truths, folder)
+    _write(case, kept, labels, of_operations, truths, folder)
     both = labels.keys() & truths.keys()
     return Run(
         case.name,
@@ -377,23 +382,30 @@ def _labelled(
 
 
 def _write(
-    case: Case, kept: Sequence[JobWindow], labels: dict[int, float], truths: dict[int, float], folder: Path
+    case: Case,
+    kept: Sequence[JobWindow],
+    labels: dict[int, float],
+    of_operations: dict[int, Label],
+    truths: dict[int, float],
+    folder: Path,
 ) -> None:
     """Write the windows, and the labels and waits beside them."""
     from weir.interference.windows import of_rows, write
 
     # Every operation of the reference takes its own time, so its label says nothing.
-    slowdowns = {} if case.is_reference else labels
+    slowdowns, both = ({}, {}) if case.is_reference else (labels, of_operations)
     rows = [{**row, "slowdown": slowdowns.get(window.number)} for window in kept for row in window.rows]
     if rows:
         write(of_rows(rows), folder / "windows" / f"run={case.name}" / "windows.parquet")
     with (folder / "runs" / case.name / "labels.csv").open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(("window", "label", "truth", "device_seconds", "waited_seconds", "waited_for"))
+        names = ("window", "label", "truth", "device_seconds", "waited_seconds", "waited_for", "by_time", "mean")
+        table.writerow(names)
         for window in kept:
             number = window.number
             waits = (window.device_seconds, window.waited_seconds, json.dumps(window.waited_for))
-            table.writerow((number, slowdowns.get(number, ""), truths.get(number, ""), *waits))
+            weightings = (both[number].by_time, both[number].mean) if number in both else ("", "")
+            table.writerow((number, slowdowns.get(number, ""), truths.get(number, ""), *waits, *weightings))
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -413,9 +425,11 @@ def _card(loaded: Loaded, runs: Sequence[Run], folder: Path) -> str:
         "`windows/` has the windows, as `weir interference train` takes them; those of the runs alone have no label.",
         "`runs/` has the times of each target's operations, and `labels.csv`: the label, the truth of the",
         "store (device time received and waited for others, over that received), and the jobs waited for. A label by",
-        "`store` is that truth, for a command without times of operations.",
+        "`store` is that truth, for a command without times of operations. A label by `operations` is the mean of the",
+        "slowdowns of operations: `by_time` weighted by their times alone, or the interference paper's plain `mean`.",
+        f'The plan chose `label = "{loaded.plan.label}"`. {_noise(loaded)}',
         "",
-        *described(*quality(runs, folder)),
+        *described(quality(runs, folder)),
         "",
         "| run | windows | dropped | label | truth | same class at 2 | label by | losses |",
         f"|{8 * '---|'}",
@@ -428,6 +442,12 @@ def _card(loaded: Loaded, runs: Sequence[Run], folder: Path) -> str:
         )
     under = "" if loaded.policy is None else f", under `{loaded.policy}`"
     return "\n".join([*lines, "", f"The store{under}:", "", "```toml", loaded.store.rstrip(), "```", ""])
+
+
+def _noise(loaded: Loaded) -> str:
+    """The operations that are in a label."""
+    least = loaded.plan.noise_seconds
+    return f"Operations below {1000 * least:g} ms in both runs are in none." if least else "Every operation counts."
 
 
 def _shown(figure: float | None) -> str:

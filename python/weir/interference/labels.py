@@ -1,10 +1,10 @@
 """Labels: how much slower the operations of a window were than the same operations without others.
 
 The paper's label (section III-D) is the mean, over a window's operations, of the time with interference over the time
-alone. Here each operation counts by its time alone, so the label is the window's time over the time of the same
-operations alone: the ratio of a short operation is that of the machine's processors, and would outweigh all others.
-Beside it stands the truth of the store, which no other system has: the device time that the job received and
-waited for others, over the time that it received.
+alone: `mean` here. By `time` each operation counts by its time alone, so the label is the window's time over the time
+of the same operations alone. That is the default: the ratio of a short operation is that of the machine's processors,
+and in the mean it outweighs those of long ones. Beside a label stands the truth of the store, which no other system
+has: the device time that the job received and waited for others, over the time that it received.
 """
 
 import csv
@@ -13,8 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Literal, assert_never
 
 from weir.interference.errors import InterferenceError
+
+Weighting = Literal["time", "mean"]
+"""The weight of an operation's slowdown in a label: its time alone, or the same for each."""
 
 NOISE_SECONDS = 0.5e-3
 """Operations that are shorter than this in both runs have no ratio: it would be that of the machine's processors."""
@@ -42,10 +46,29 @@ class Label:
 
     window: int
     """Number of the window since 1970."""
-    slowdown: float
+    by_time: float
     """Mean of the operations' slowdowns, each weighted by its time alone."""
+    mean: float
+    """Mean of the operations' slowdowns, each of the same weight."""
     operations: int
     """Number of the operations."""
+
+    def slowdown(self, weighting: Weighting) -> float:
+        """The slowdown of the window.
+
+        Args:
+            weighting: Weight of an operation's slowdown.
+
+        Returns:
+            The time with others over the time alone.
+        """
+        match weighting:
+            case "time":
+                return self.by_time
+            case "mean":
+                return self.mean
+            case _:
+                assert_never(weighting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +82,7 @@ class Labels:
     unmatched_operations: int
     """Operations without a match, or too short for one."""
     slowdown: float | None
-    """The same mean over all operations of the run; None where none has a match."""
+    """Mean of all operations' slowdowns, weighted by their times alone; None where no operation has a match."""
 
 
 def read_operations(path: Path) -> list[Operation]:
@@ -124,25 +147,31 @@ def label(
             continue
         of_window.add(before, operation.seconds)
         whole.add(before, operation.seconds)
-    labels = [Label(window, of.slowdown(), of.operations) for window, of in sorted(sums.items()) if of.operations]
-    total = whole.slowdown() if whole.operations else None
+    labels = [
+        Label(window, of.by_time(), of.ratios / of.operations, of.operations)
+        for window, of in sorted(sums.items())
+        if of.operations
+    ]
+    total = whole.by_time() if whole.operations else None
     return Labels(tuple(labels), len(sums) - len(labels), unmatched, total)
 
 
 @dataclass(slots=True)
 class _Sums:
-    """Times of operations among others and alone."""
+    """Times of operations among others and alone, and their ratios."""
 
     operations: int = 0
     alone: float = 0.0
     among: float = 0.0
+    ratios: float = 0.0
 
     def add(self, alone: float, among: float) -> None:
         self.operations += 1
         self.alone += alone
         self.among += among
+        self.ratios += among / alone
 
-    def slowdown(self) -> float:
+    def by_time(self) -> float:
         return self.among / self.alone
 
 
@@ -162,19 +191,6 @@ def _numbered(operations: Iterable[Operation]) -> Iterable[tuple[tuple[str, str,
         like = (operation.kind, operation.place)
         yield (*like, seen[like]), operation
         seen[like] += 1
-
-
-def truth(device_seconds: float, waited_seconds: float) -> float | None:
-    """The slowdown of a window as the store knows it.
-
-    Args:
-        device_seconds: Device time that the job received.
-        waited_seconds: Device time that others received while the job had requests queued.
-
-    Returns:
-        The time with others over the time alone; None where the job received none.
-    """
-    return (device_seconds + waited_seconds) / device_seconds if device_seconds > 0 else None
 
 
 def agreement(labels: Mapping[int, float], truths: Mapping[int, float], bins: Sequence[float] = (2.0,)) -> float | None:

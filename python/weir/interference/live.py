@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from weir.interference.collector import Collector, joined
 from weir.interference.windows import Windows, chained, latest, of_rows
 from weir.store.answers import WaitedFor
+from weir.store.observations import waited_ratio
 from weir.store.predictions import JobPrediction, PredictedDriver, PredictedHorizon, Predictions
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Live:
             driven_by=driven_by,
             device_seconds=device_seconds,
             waited_seconds=waited_seconds,
-            waited_ratio=waited_seconds / device_seconds if device_seconds > 0 else None,
+            waited_ratio=waited_ratio(device_seconds, waited_seconds),
             responsible=_responsible(at_servers, key),
         )
 

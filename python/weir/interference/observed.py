@@ -114,13 +114,15 @@ class Gatherer:
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
+    def __post_init__(self) -> None:
+        """Take the windows from now on: the program may be over before a busy machine begins to gather."""
+        self._begun = self._last = int(time.time() / self.window_seconds) - 1
+
     def start(self) -> None:
         """Begin to gather."""
         # Windows go by while a busy machine loads the package that writes them.
         import pyarrow.parquet  # noqa: F401
 
-        # The windows before the run began are not asked for.
-        self._begun = self._last = int(time.time() / self.window_seconds) - 1
         self._thread = threading.Thread(target=self._gather, name="weir-observed", daemon=True)
         self._thread.start()
 

@@ -9,11 +9,14 @@ import msgspec
 
 from weir.interference.errors import InterferenceError
 from weir.interference.kernels import KERNELS
+from weir.interference.labels import NOISE_SECONDS, Weighting
 
 VERSION = 1
 """Version of plans."""
 CASES_MAX = 10_000
 """Most runs of a plan."""
+PARALLEL_MAX = 64
+"""Most runs at the same time: each has a store, a target and its interferers."""
 STORE = """\
 version = 1
 policy = "fifo"
@@ -69,10 +72,14 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Runs of each target with each number of instances of each interferer."""
     references: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
     """Runs of each target alone with which the others are compared: the median of them is an operation's time alone."""
-    parallel: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    parallel: Annotated[int, msgspec.Meta(ge=1, le=PARALLEL_MAX)] = 1
     """Runs at the same time, each on a store of its own."""
     quiet_repeats: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
     """Further runs of each target alone, whose labels are close to 1."""
+    label: Weighting = "time"
+    """Weight of an operation's slowdown in the label of its window."""
+    noise_seconds: _Seconds = NOISE_SECONDS
+    """Operations that are shorter than this in both runs are in no label."""
     timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 600.0
     """Longest time of a run."""
 

@@ -1,27 +1,20 @@
-"""The windows in which programs count their operations on a store: a folder for each user, in the memory of the host.
+"""The windows in which programs count their operations on a store, as the files in the folders of users tell them.
 
-The format of the file in it, and who may use it, is of `crates/windows`.
+The format of these files, and the check of who may use them, are of `crates/windows`.
 """
 
-import os
-import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from weir import _core
+from weir.store import window_folders
 from weir.store.errors import StoreError
 
 WINDOW_SECONDS = 1.0
 """Length of a window where cluster.toml names none."""
-_SHARED_MEMORY = Path("/dev/shm")
-_VARIABLE = "WEIR_WINDOWS"
-_PREFIX = "weir-"
 _RING_WINDOWS = 32
 """Windows of a file, as in `crates/windows`: the next one may take the place of the oldest already."""
-_FOLDERS_MAX = 1024
-"""Most users whose windows are read."""
 _PROBLEMS_MAX = 16
 """Most problems that are told at a time."""
 _GRACE_SECONDS = 0.11
@@ -80,18 +73,6 @@ class ClientWindows:
     """Files that were not used, each with the reason."""
 
 
-def variables(present: Mapping[str, str]) -> dict[str, str]:
-    """The variables by which a program of this user counts its operations.
-
-    Args:
-        present: Variables by their names. WEIR_WINDOWS in them names another folder, or none.
-
-    Returns:
-        WEIR_WINDOWS, with a folder or `off`.
-    """
-    return {_VARIABLE: present.get(_VARIABLE) or str(_folder_of(os.geteuid()))}
-
-
 def look(cluster: Mapping[str, object], after: int, *, window_seconds: float = 0.0) -> ClientWindows:
     """Read the windows of a store's programs on this host: those of this user, for the superuser those of all users.
 
@@ -112,7 +93,7 @@ def look(cluster: Mapping[str, object], after: int, *, window_seconds: float = 0
     problems: list[str] = []
     now, left_out = time.time(), 0
     ended: list[int] = []
-    for folder, uid in _folders():
+    for folder, uid in window_folders.readable():
         try:
             found = _core.client_windows(
                 folder, window_seconds=length, uid=uid, store=store, after=after, now_seconds=now
@@ -153,34 +134,3 @@ def _first_address(cluster: Mapping[str, object]) -> str:
         return str(min(servers, key=lambda server: int(server["server"]))["tcp"])
     except (AssertionError, KeyError, TypeError, ValueError) as error:
         raise StoreError("cluster.json names no server", hint="is the store up? see `weir status`") from error
-
-
-def _folders() -> list[tuple[Path, int]]:
-    """The folders of windows, each with the user who must own it."""
-    own = os.geteuid()
-    chosen = os.environ.get(_VARIABLE)
-    found = {Path(chosen) if chosen and chosen.startswith("/") else _folder_of(own): own}
-    if own == 0:
-        for path in sorted(_SHARED_MEMORY.glob(f"{_PREFIX}*")):
-            number = path.name.removeprefix(_PREFIX)
-            # Anyone may make folders here: one of another user, or a second name of a number, is none.
-            if len(found) < _FOLDERS_MAX and _is_canonical(number) and _is_folder_of(path, int(number)):
-                found.setdefault(path, int(number))
-    return list(found.items())
-
-
-def _is_canonical(number: str) -> bool:
-    """Whether a text is the one by which a user's number is written."""
-    return number.isascii() and number.isdecimal() and len(number) <= 10 and str(int(number)) == number
-
-
-def _is_folder_of(path: Path, uid: int) -> bool:
-    try:
-        found = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == uid
-
-
-def _folder_of(uid: int) -> Path:
-    return _SHARED_MEMORY / f"{_PREFIX}{uid}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from weir import native
-from weir.store import client_windows, mounts
+from weir.store import mounts, window_folders
 from weir.store.errors import StoreError
 from weir.store.files import write_whole
 from weir.store.home import Home, find_cluster
@@ -135,7 +135,7 @@ def environment(
         NotInstalledError: The library is missing.
     """
     variables = {name: value for name, value in present.items() if name not in ("WEIR_MOUNT", "WEIR_PREFIX")}
-    variables |= client_windows.variables(present)
+    variables |= window_folders.variables(present)
     variables["WEIR_CLUSTER"] = str(cluster)
     variables["WEIR_MOUNT" if is_mounted else "WEIR_PREFIX"] = os.path.normpath(place)
     if is_preloaded:

@@ -120,3 +120,31 @@ class Windows:
     """Samples of a window."""
     windows: tuple[Window, ...]
     """The windows."""
+
+
+def waited_ratio(received: float, waited: float) -> float | None:
+    """The wait of a job beside the work that was done for it.
+
+    Args:
+        received: Device time that the job received.
+        waited: Device time that others received while the job had requests queued, in the same unit.
+
+    Returns:
+        The time waited over the time received; None where the job received none.
+    """
+    return waited / received if received > 0 else None
+
+
+def measured_slowdown(received: float, waited: float) -> float | None:
+    """The slowdown of a job as its store knows it.
+
+    Args:
+        received: Device time that the job received.
+        waited: Device time that others received while the job had requests queued, in the same unit.
+
+    Returns:
+        The time received and waited over the time received, 1 for a job that nobody slows; None where the job received
+        none.
+    """
+    ratio = waited_ratio(received, waited)
+    return None if ratio is None else 1.0 + ratio

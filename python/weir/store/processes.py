@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from weir.store import client_windows
+from weir.store import window_folders
 from weir.store.environment import without_store
 
 TERMINATE_SECONDS = 15.0
@@ -196,7 +196,7 @@ def start(
                 stderr=words,
                 text=True,
                 cwd=folder,
-                env=without_store(os.environ) | client_windows.variables(os.environ),
+                env=without_store(os.environ) | window_folders.variables(os.environ),
                 start_new_session=True,
             )
         with _children_lock:

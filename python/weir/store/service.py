@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from weir import native
-from weir.store import client_windows, cluster, mount_points, mounts
+from weir.store import cluster, mount_points, mounts, window_folders
 from weir.store.configuration import is_shaped, read_toml
 from weir.store.environment import without_store
 from weir.store.errors import StoreError
@@ -45,7 +45,7 @@ def serve(home: Home, number: int) -> NoReturn:
         _record(home.record(number))
     words = [str(program), "--config", str(home.configuration), "--home", str(home.root), "--server", str(number)]
     os.chdir(home.root)
-    os.execve(program, words, without_store(os.environ) | client_windows.variables(os.environ))
+    os.execve(program, words, without_store(os.environ) | window_folders.variables(os.environ))
 
 
 def mount(home: Home, point: Path) -> NoReturn:
@@ -72,7 +72,7 @@ def mount(home: Home, point: Path) -> NoReturn:
             mount_points.protect(folder)
     words = [str(program), "--cluster", str(home.cluster), "--credential", str(credential), str(point)]
     os.chdir("/")
-    os.execve(program, words, without_store(os.environ) | client_windows.variables(os.environ))
+    os.execve(program, words, without_store(os.environ) | window_folders.variables(os.environ))
 
 
 def _servers(home: Home) -> list[dict[str, Any]]:
