@@ -1,7 +1,7 @@
 """Run a command while at least 20 processes of the machine are runnable: `python tests/busy.py make test`.
 
-Busy loops fill up what the command's own processes leave, so that each of these always shares the processors with 20 others,
-and the command waits for no more than that.
+Busy loops fill up what the command's own processes leave, so that each of these always shares the processors with 20
+others, and the command waits for no more than that.
 """
 
 import os
