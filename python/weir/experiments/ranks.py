@@ -60,8 +60,8 @@ class Ranks:
                 on standard error.
         """
         self._ready, ready_there = os.pipe()
-        # With one pipe, a rank that is through a phase early could take the word of a rank that has not begun. All words
-        # of a phase are read before the next phase begins, so two pipes are enough.
+        # With one pipe, a rank that is through a phase early could take the word of a rank that has not begun. All
+        # words of a phase are read before the next phase begins, so two pipes are enough.
         (first_here, self._go), (second_here, self._go_after) = os.pipe(), os.pipe()
         here = (first_here, second_here)
         self._children: list[int] = []
