@@ -1,25 +1,25 @@
 """Configurations of Weir that the planner chooses for reads and for writes, beside the default (LuxIO, figure 8).
 
-Simulated runs of systems of other sizes are all that the planner knows. The gains are those of simulated runs of the
-planned size, and of a real store on this machine, whose targets emulate the rates of PMEM, slower by a factor.
+In simulated runs the planner knows simulated systems of other sizes than the planned one. On a real store of emulated
+SSDs it knows what such stores of other sizes did on this machine. The SSDs are so slow that processors do not decide.
+The default and the chosen configurations take turns in short rounds, and each gain is that within one round.
 """
 
-import contextlib
-import os
-import subprocess
-import sys
-import time
+import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
-import weir
-from _harness import WAIT_SECONDS, announce, run_weir
+import numpy as np
+from _configured_store import BYTES, WAYS, ConfiguredStore, Measured, processes
+from _harness import announce
+from scipy.stats import bootstrap
 from weir.provisioning.behaviour import classes
 from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.objectives.device_classes import DEVICES, DeviceClass
 from weir.provisioning.objectives.simulated_sslos import configurations, simulated_table
 from weir.provisioning.objectives.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
+from weir.provisioning.planning.performance import PerformanceModel
 from weir.provisioning.planning.planner import Planner
 from weir.provisioning.resources.model import Device, Node, Resources
 
@@ -27,24 +27,26 @@ DEVICE = DEVICES["pmem"]
 PLANNED, KNOWN = 16, (8, 32)
 """Servers of the planned systems, and of those that the planner knows."""
 DEFAULT = {"stripe_count": "0", "stripe_size": "1MiB"}
-REAL_SERVERS, REAL_KNOWN, REAL_PROCESSES = 16, (8, 32), 24
-REAL_SLOWER = 200.0
-"""The real store's targets are so much slower than PMEM, so that two cores are no bottleneck."""
-REAL_BYTES = 32 << 20
-"""Bytes of each process: two default stripes on each target, because a smaller file lies on some targets alone."""
-REAL_ROUNDS = 3
-PREFIX = "/weir"
-_WORKER = """
-import os, sys
-way, path, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
-piece = bytearray(4 << 20)
-print("ready", flush=True)
-sys.stdin.read()
-file = os.open(path, os.O_RDWR | os.O_CREAT)
-for place in range(0, size, len(piece)):
-    (os.pwrite if way == "write" else os.preadv)(file, piece if way == "write" else [piece], place)
-os.close(file)
-"""
+REAL_DEVICE = DEVICES["ssd"]
+REAL_SERVERS, REAL_KNOWN = 8, (4, 12)
+REAL_SLOWER = 60.0
+"""The real store's targets are so much slower than SSDs, so that two processors are no bottleneck."""
+REAL_ROUNDS = 20
+SEED = 8
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Percent by which one way is faster with a configuration than by default."""
+
+    median: float
+    """Median of the rounds, by the time of all processes."""
+    low: float
+    high: float
+    """Ends of the median's interval of confidence, by bootstrap."""
+    device: float
+    """The same as the median, by the emulated time that the fullest target worked."""
 
 
 def figure_8(directory: Path) -> dict[str, float]:
@@ -55,31 +57,106 @@ def figure_8(directory: Path) -> dict[str, float]:
 
     Returns:
         Percent by which reads and writes are faster with the configuration for reads, for writes and for both:
-        `figure8_reads_read_percent` is that of reads with the configuration for reads; `_real` in a real store, where
-        `control` is the default configuration once more, whose gain is noise.
+        `figure8_reads_read_percent` is that of reads with the configuration for reads. Those with `_real` are of a real
+        store: `_low` and `_high` are the ends of the interval of confidence, `_device` is by emulated time alone,
+        `_foreseen` is by the model, and `control` is the default configuration once more, whose gain is noise.
     """
     figures: dict[str, float] = {}
-    chosen = _chosen(DEVICE, PLANNED, KNOWN)
-    for name, settings in chosen.items():
-        for way, gain in _simulated_gains(DEVICE, PLANNED, settings).items():
-            figures[f"figure8_{name}_{way}_percent"] = gain
-        _announce(f"simulated, for {name}", settings, figures, f"figure8_{name}", "_percent")
-    slower = _slower(DEVICE, REAL_SLOWER)
-    real = {**_chosen(slower, REAL_SERVERS, REAL_KNOWN), "control": DEFAULT}
-    expected = {name: _simulated_gains(slower, REAL_SERVERS, settings) for name, settings in real.items()}
-    gains = _real_gains(slower, real, directory)
-    for name, settings in real.items():
-        for way in ("read", "write"):
-            figures[f"figure8_real_{name}_{way}_percent"] = gains[name][way]
-            figures[f"figure8_real_{name}_{way}_foreseen_percent"] = expected[name][way]
-        _announce(f"real, for {name}", settings, figures, f"figure8_real_{name}", "_percent")
+    known = simulated_table([DEVICE], KNOWN, configurations(), sensitivities=False).sslos
+    for name, settings in _chosen(DEVICE, PLANNED, known).items():
+        gains = _simulated_gains(DEVICE, PLANNED, settings)
+        figures |= {f"figure8_{name}_{way}_percent": gain for way, gain in gains.items()}
+        words = f"{gains['read']:+.1f} % {gains['write']:+.1f} %"
+        announce(f"simulated, for {name}", words, f"reads, writes by default, {_words(settings)}", _ratio(gains))
+    return figures | _real(_slower(REAL_DEVICE, REAL_SLOWER), directory)
+
+
+def _words(settings: Mapping[str, str]) -> str:
+    return f"-c {settings['stripe_count']} -S {settings['stripe_size']}"
+
+
+def _ratio(gains: Mapping[str, float]) -> float:
+    return 1 + sum(gains.values()) / len(gains) / 100
+
+
+def _real(device: DeviceClass, directory: Path) -> dict[str, float]:
+    """The gains on a real store, by the model of real stores of other sizes."""
+    known = [each for servers in REAL_KNOWN for each in _measured(device, servers, directory / f"known-{servers}")]
+    chosen = {**_chosen(device, REAL_SERVERS, known), "control": DEFAULT}
+    foreseen = _foreseen(PerformanceModel(known), device, chosen)
+    figures: dict[str, float] = {"figure8_real_rounds": float(REAL_ROUNDS)}
+    for name, gains in _real_gains(device, chosen, directory / "planned").items():
+        for way, gain in gains.items():
+            key = f"figure8_real_{name}_{way}"
+            figures |= {f"{key}_percent": gain.median, f"{key}_low_percent": gain.low, f"{key}_high_percent": gain.high}
+            figures |= {f"{key}_device_percent": gain.device, f"{key}_foreseen_percent": foreseen[name][way]}
+            words = f"{gain.median:+.1f} % ({gain.low:+.1f}..{gain.high:+.1f})"
+            beside = f"model {foreseen[name][way]:+.1f} %, {_words(chosen[name])}"
+            announce(f"{way}s, for {name}", words, beside, 1 + gain.median / 100)
     return figures
 
 
-def _announce(what: str, settings: Mapping[str, str], figures: Mapping[str, float], key: str, end: str) -> None:
-    read, write = figures[f"{key}_read{end}"], figures[f"{key}_write{end}"]
-    words = f"-c {settings['stripe_count']} -S {settings['stripe_size']}"
-    announce(what, f"{read:+.1f} % {write:+.1f} %", f"reads and writes by default, {words}", 1 + (read + write) / 200)
+def _measured(device: DeviceClass, servers: int, home: Path) -> list[Sslo]:
+    """Objectives of a real store of so many servers: the rates of each configuration."""
+    found = []
+    with ConfiguredStore(home, device, servers) as store:
+        for settings in configurations():
+            if int(settings["stripe_count"]) > servers:
+                continue
+            times = store.measured(settings)
+            read, write = (processes(servers) * BYTES / times[way].seconds for way in ("read", "write"))
+            found.append(
+                Sslo(
+                    name=f"{servers}-{_words(settings)}",
+                    system=System(device=device.name, servers=servers, settings=settings),
+                    guarantees=Guarantees(read_bytes_per_second=read, write_bytes_per_second=write),
+                    sensitivities=Sensitivities(),
+                )
+            )
+    return found
+
+
+def _foreseen(
+    model: PerformanceModel, device: DeviceClass, chosen: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, float]]:
+    """The gains that the model expects, in percent."""
+
+    def rates(settings: Mapping[str, str]) -> dict[str, float]:
+        found = model.expect(System(device=device.name, servers=REAL_SERVERS, settings=dict(settings)))
+        assert found is not None
+        return {way: getattr(found.guarantees, f"{way}_bytes_per_second") for way in WAYS}
+
+    base = rates(DEFAULT)
+    return {
+        name: {way: 100 * (rate / base[way] - 1) for way, rate in rates(settings).items()}
+        for name, settings in chosen.items()
+    }
+
+
+def _real_gains(device: DeviceClass, chosen: Mapping[str, Mapping[str, str]], home: Path) -> dict[str, dict[str, Gain]]:
+    """Gains on a real store: each round measures every configuration once, in an order of its own."""
+    rounds: list[dict[str, dict[str, Measured]]] = []
+    order = random.Random(SEED)
+    # Configurations that are the same are measured once; the control is the default a second time.
+    alike = {_words(settings): name for name, settings in chosen.items() if name != "control"}
+    distinct = {name: chosen[name] for name in alike.values()} | {"control": DEFAULT, "default": DEFAULT}
+    with ConfiguredStore(home, device, REAL_SERVERS) as store:
+        for _ in range(REAL_ROUNDS):
+            names = order.sample(list(distinct), len(distinct))
+            rounds.append({name: store.measured(distinct[name]) for name in names})
+
+    def gain(name: str, way: str) -> Gain:
+        of = name if name in distinct else alike[_words(chosen[name])]
+        pairs = [(each["default"][way], each[of][way]) for each in rounds]
+        ratios = np.array([default.seconds / own.seconds for default, own in pairs])
+        low, high = bootstrap(
+            (ratios,), np.median, confidence_level=CONFIDENCE, method="percentile", rng=np.random.default_rng(SEED)
+        ).confidence_interval
+        device_ratio = np.median([default.device_seconds / own.device_seconds for default, own in pairs])
+        percents = (100 * (float(each) - 1) for each in (np.median(ratios), low, high, device_ratio))
+        return Gain(*percents)
+
+    return {name: {way: gain(name, way) for way in WAYS} for name in chosen}
 
 
 def _slower(device: DeviceClass, factor: float) -> DeviceClass:
@@ -92,16 +169,15 @@ def _slower(device: DeviceClass, factor: float) -> DeviceClass:
     )
 
 
-def _chosen(device: DeviceClass, servers: int, known: Sequence[int]) -> dict[str, dict[str, str]]:
+def _chosen(device: DeviceClass, servers: int, known: Sequence[Sslo]) -> dict[str, dict[str, str]]:
     """The configurations that a plan gives a reader, a writer, and a job that does both."""
-    table = simulated_table([device], known, configurations(), sensitivities=False)
     objective = Sslo(
         name="fast",
         system=System(device=device.name, servers=servers),
         guarantees=Guarantees(read_bytes_per_second=1e12, write_bytes_per_second=1e12),
         sensitivities=Sensitivities(),
     )
-    planner = Planner(classes.built_in(), SsloTable(source="benchmark", sslos=(objective,)), table.sslos, ())
+    planner = Planner(classes.built_in(), SsloTable(source="benchmark", sslos=(objective,)), known, ())
     node = Node(name="n", devices=(Device(path="/d", kind=device.name, capacity_bytes=10**16),))
     nodes = tuple(Node(name=f"n{number}", devices=node.devices) for number in range(servers))
     jobs = {"reads": (10**14, 0), "writes": (0, 10**14), "both": (10**14, 10**14)}
@@ -131,72 +207,3 @@ def _simulated_gains(device: DeviceClass, servers: int, settings: Mapping[str, s
         way: 100 * (getattr(own.guarantees, name) / getattr(base.guarantees, name) - 1)
         for way, name in (("read", "read_bytes_per_second"), ("write", "write_bytes_per_second"))
     }
-
-
-def _real_gains(
-    device: DeviceClass, chosen: Mapping[str, Mapping[str, str]], directory: Path
-) -> dict[str, dict[str, float]]:
-    """Gains on a real store, by turns: each round runs every configuration once."""
-    spent: dict[str, dict[str, list[float]]] = {name: {"write": [], "read": []} for name in (*chosen, "default")}
-    with contextlib.ExitStack() as ends:
-        store = ends.enter_context(
-            weir.store.up(
-                home=directory / "home",
-                servers=REAL_SERVERS,
-                targets=1,
-                capacity="2GiB",
-                mount=False,
-                read_speed=f"{device.read_bytes_per_second / 1e6:.0f}MB/s",
-                write_speed=f"{device.write_bytes_per_second / 1e6:.0f}MB/s",
-                fixed_time=f"{device.read_fixed_seconds * 1e6:.0f}us",
-            )
-        )
-        variables = {**os.environ, **ends.enter_context(store.job("figure8", prefix=PREFIX))}
-        for name, settings in {**chosen, "default": DEFAULT}.items():
-            place = f"{PREFIX}/{name}"
-            subprocess.run([sys.executable, "-c", f"import os; os.mkdir({place!r})"], env=variables, check=True)
-            layout = ("-c", settings["stripe_count"].replace("0", "-1"), "-S", settings["stripe_size"])
-            run_weir(variables, "layout", "set", *layout, place)
-        for number in range(REAL_ROUNDS):
-            for name in spent:
-                for way in ("write", "read"):
-                    spent[name][way].append(_together(variables, way, f"{PREFIX}/{name}/{number}"))
-                _remove(variables, f"{PREFIX}/{name}/{number}")
-    return {
-        name: {
-            way: 100 * (median(b / o for b, o in zip(spent["default"][way], own[way], strict=True)) - 1)
-            for way in ("read", "write")
-        }
-        for name, own in spent.items()
-        if name != "default"
-    }
-
-
-def _together(variables: Mapping[str, str], way: str, stem: str) -> float:
-    """Seconds of all processes, which begin together."""
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", _WORKER, way, f"{stem}.{number}", str(REAL_BYTES)],
-            env=variables,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for number in range(REAL_PROCESSES)
-    ]
-    for worker in workers:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == b"ready\n"
-    begin = time.perf_counter()
-    for worker in workers:
-        assert worker.stdin is not None
-        worker.stdin.close()
-    for worker in workers:
-        if worker.wait(WAIT_SECONDS) != 0:
-            sys.exit(f"a process that should {way} {stem} failed")
-    return time.perf_counter() - begin
-
-
-def _remove(variables: Mapping[str, str], stem: str) -> None:
-    names = [f"{stem}.{number}" for number in range(REAL_PROCESSES)]
-    program = f"import os; [os.unlink(name) for name in {names!r}]"
-    subprocess.run([sys.executable, "-c", program], env=variables, check=True, timeout=WAIT_SECONDS)

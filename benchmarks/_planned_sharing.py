@@ -1,10 +1,11 @@
 """Four ways of sharing storage, as in figure 10 of LuxIO: turnaround, and the storage that each way holds.
 
-    python _planned_sharing.py [FILES]                         one round; the last line is one JSON object
+    python _planned_sharing.py [FILES]                         one round of so many files of each DNDC, or of as many as
+                                                               `BUDGET_SECONDS` allow; the last line is one JSON object
     python _planned_sharing.py KERNEL FOLDER SECONDS FILES     the processes of a job
 
-One VPIC-IO and two DNDC run on rate-limited targets. VPIC computes and writes in turn; DNDC reads 64,000 small files,
-as in the paper. *Serial*: each job waits for the one before, and has all targets. *Parallel*: all of them run on all
+One VPIC-IO and two DNDC run on rate-limited targets. VPIC computes and writes in turn; DNDC reads small files, 64,000
+in the paper. *Serial*: each job waits for the one before, and has all targets. *Parallel*: all of them run on all
 targets. *Partition*: each has targets of its own. *Sharing*: the policy `interference` places each job by slowdowns
 that are measured here, on as few stores as the threshold allows, and jobs that share start one after the other.
 """
@@ -27,6 +28,7 @@ from weir.provisioning.objectives.sslos import Guarantees, Semantics
 from weir.provisioning.sharing.interference_factors import Factor, FactorTable, Neighbour
 from weir.provisioning.sharing.leases import Existing, Sharer, joined
 from weir.provisioning.sharing.policies import Candidate, Request, choose
+from weir.store.answers import WantedSpeed
 
 TARGETS = 8
 SPEED, FIXED_TIME = "16MB/s", "1ms"
@@ -41,10 +43,25 @@ JOBS = ("vpic", "dndc-1", "dndc-2")
 FILES, FILE_BYTES, FOLDERS = 64_000, 2048, 64
 """The files of DNDC in the paper. With fewer files VPIC has fewer steps, in the same proportion."""
 STEPS, COMPUTE_SECONDS, STEP_BYTES, CALL_BYTES = 12, 1.5, 128 << 20, 1 << 20
-PROCESSES = {"vpic": 4, "dndc": 2}
+PROCESSES = {"vpic": 4, "dndc": 16}
+SITE_SECONDS = 0.01
+"""Computation of DNDC for each file. Many readers that compute load devices as a few that do not, and depend less on
+this machine's processors, for which each call waits a turn where the machine is busy."""
+MAKERS = 8
+"""Processes that make the small files."""
+PROBED_FILES = 8000
+"""More than a probe reads, where a file takes a millisecond."""
 PROBE_SECONDS = 6.0
 """Length of the runs that slowdowns are measured by."""
 WAIT_SECONDS = 900.0
+BUDGET_SECONDS = 400.0
+"""Time of a round that names no number of files: on a busy machine such a round has fewer files than the paper."""
+TRIED_FILES = 6000
+"""Files by which the time of one is found."""
+STORES_SECONDS = 80.0
+"""Time of a round for anything but files and VPIC: stores that come and go, and the probes."""
+MAKINGS, READINGS = 5.0, 6.0
+"""Times that all files are made, and that all of them are read by one job alone on all targets, in place of a round."""
 
 
 # The jobs.
@@ -53,6 +70,11 @@ WAIT_SECONDS = 900.0
 def content(number: int) -> bytes:
     """The bytes of a small file."""
     return random.Random(number).randbytes(32) * (FILE_BYTES // 32)
+
+
+def small_file(number: int) -> str:
+    """The path of a small file."""
+    return f"{PREFIX}/small/{number % FOLDERS}/{number}"
 
 
 def vpic(folder: Path, process: int, until: float | None, files: int) -> int:
@@ -74,32 +96,39 @@ def vpic(folder: Path, process: int, until: float | None, files: int) -> int:
 
 
 def dndc(folder: Path, process: int, until: float | None, files: int) -> int:
-    """Reads small files in random order, and compares the first bytes."""
+    """Reads small files in random order and computes on each; all of a store's jobs have the same files."""
     numbers = list(range(process, files, PROCESSES["dndc"]))
-    random.Random(process).shuffle(numbers)
+    random.Random(f"{folder}-{process}").shuffle(numbers)
     for done, number in enumerate(numbers):
         if until is not None and time.monotonic() >= until:
             return done
-        with (folder / str(number % FOLDERS) / str(number)).open("rb", buffering=0) as file:
-            found = file.read(FILE_BYTES)
+        # A file object would ask for the size and the place of each file, too.
+        file = os.open(small_file(number), os.O_RDONLY)
+        found = os.read(file, FILE_BYTES)
+        os.close(file)
         if len(found) != FILE_BYTES or found[:4] != number.to_bytes(4):
             raise OSError(f"file {number} is not what was written")
+        # The compute nodes are not this machine.
+        time.sleep(SITE_SECONDS)
     return len(numbers)
 
 
 def make_files(folder: Path, process: int, until: float | None, files: int) -> int:
     """Makes the small files, ahead of the measurement."""
-    for number in range(process, files, 8):
-        place = folder / str(number % FOLDERS)
-        place.mkdir(exist_ok=True)
-        (place / str(number)).write_bytes(number.to_bytes(4) + content(number)[4:])
+    for number in range(FOLDERS):
+        Path(small_file(number)).parent.mkdir(parents=True, exist_ok=True)
+    for number in range(process, files, MAKERS):
+        file = os.open(small_file(number), os.O_WRONLY | os.O_CREAT, 0o600)
+        if os.write(file, number.to_bytes(4) + content(number)[4:]) != FILE_BYTES:
+            raise OSError("a write was short")
+        os.close(file)
     return files
 
 
 KERNELS: dict[str, tuple[Callable[[Path, int, float | None, int], int], int]] = {
     "vpic": (vpic, PROCESSES["vpic"]),
     "dndc": (dndc, PROCESSES["dndc"]),
-    "make-files": (make_files, 8),
+    "make-files": (make_files, MAKERS),
 }
 
 
@@ -191,29 +220,30 @@ def store(targets: int) -> Store:
     )
 
 
-def prepare(place: Store, jobs: Sequence[str], files: int) -> None:
-    """Make the small files of the jobs that read some."""
-    for job in jobs:
-        if job.startswith("dndc"):
-            together([Start(job, place, files)], kernel="make-files")
+def prepare(place: Store, jobs: Sequence[str], files: int) -> float:
+    """Make the small files, where one of the jobs reads them, as fast as the machine can; returns the seconds."""
+    reader = next((job for job in jobs if job.startswith("dndc")), None)
+    if reader is None:
+        return 0.0
+    place.emulate(WantedSpeed())
+    made = together([Start(reader, place, files)], kernel="make-files")[reader]["seconds"]
+    place.emulate(WantedSpeed(read=SPEED, write=SPEED, fixed=FIXED_TIME))
+    print(f"made {files} files in {made:.1f} s", file=sys.stderr)
+    return made
 
 
-def serial(files: int) -> tuple[float, float]:
+def serial(place: Store, files: int) -> tuple[float, float]:
     """The times at which the jobs end on average and at last, one after the other on all targets."""
     ends, last = [], 0.0
-    with store(TARGETS) as place:
-        prepare(place, JOBS, files)
-        for job in JOBS:
-            last += together([Start(job, place, files)])[job]["seconds"]
-            ends.append(last)
+    for job in JOBS:
+        last += together([Start(job, place, files)])[job]["seconds"]
+        ends.append(last)
     return sum(ends) / len(ends), last
 
 
-def parallel(files: int) -> tuple[float, float]:
+def parallel(place: Store, files: int) -> tuple[float, float]:
     """The same for all jobs at once on all targets."""
-    with store(TARGETS) as place:
-        prepare(place, JOBS, files)
-        ends = [each["end"] for each in together([Start(job, place, files) for job in JOBS]).values()]
+    ends = [each["end"] for each in together([Start(job, place, files) for job in JOBS]).values()]
     return sum(ends) / len(ends), max(ends)
 
 
@@ -289,16 +319,18 @@ def placed(factors: FactorTable) -> dict[str, str]:
 def sharing(files: int) -> tuple[float, float, float]:
     """The same for jobs that share as the policy says; and the targets that they hold."""
     with store(PROBED_TARGETS) as place:
-        prepare(place, JOBS, files)
-        factors = measured_factors(place, files)
+        probed = min(files, PROBED_FILES)
+        prepare(place, JOBS, probed)
+        factors = measured_factors(place, probed)
     for each in factors.factors:
         print(f"{each.one} beside {each.other}: {each.slowdown:.2f}", file=sys.stderr)
     places = placed(factors)
     with ExitStack() as stack:
         stores = {name: stack.enter_context(store(SHARED_PARTS[name])) for name in sorted(set(places.values()))}
         starts: list[Start] = []
+        for name, place in stores.items():
+            prepare(place, [job for job in places if places[job] == name], files)
         for job, name in places.items():
-            prepare(stores[name], [job], files)
             # A job begins to read while the others of its store compute for the first time.
             earlier = sum(start.store is stores[name] for start in starts)
             starts.append(Start(job, stores[name], files, after_seconds=earlier * COMPUTE_SECONDS))
@@ -306,12 +338,26 @@ def sharing(files: int) -> tuple[float, float, float]:
     return sum(ends) / len(ends), max(ends), float(sum(SHARED_PARTS[name] for name in stores))
 
 
-def measure(_: Path, files: int = FILES) -> dict[str, float]:
-    """One round of the four ways."""
+def files_within_budget() -> int:
+    """The files of a round that takes `BUDGET_SECONDS`, as fast as the machine is now, and at most the paper's."""
+    with store(TARGETS) as place:
+        made = prepare(place, JOBS, TRIED_FILES) / TRIED_FILES
+        read = together([Start("dndc-1", place, TRIED_FILES)])["dndc-1"]["seconds"] / TRIED_FILES
+    computed = 4 * STEPS * (COMPUTE_SECONDS + STEP_BYTES / (TARGETS * 16e6)) / FILES
+    fitting = (BUDGET_SECONDS - STORES_SECONDS) / (MAKINGS * made + READINGS * read + computed)
+    print(f"a file is made in {made * 1e3:.2f} ms and read in {read * 1e3:.2f} ms: {fitting:.0f} fit", file=sys.stderr)
+    return max(TRIED_FILES, min(FILES, int(fitting) // 1000 * 1000))
+
+
+def measure(_: Path, files: int = 0) -> dict[str, float]:
+    """One round of the four ways; 0 files are as many as the budget of time allows."""
+    files = files or files_within_budget()
     figures: dict[str, float] = {"sharing_files": float(files)}
-    for name, way in (("serial", serial), ("parallel", parallel), ("partition", partition)):
-        mean, last = way(files)
-        figures |= _figures(name, mean, last, TARGETS)
+    with store(TARGETS) as place:
+        prepare(place, JOBS, files)
+        figures |= _figures("serial", *serial(place, files), TARGETS)
+        figures |= _figures("parallel", *parallel(place, files), TARGETS)
+    figures |= _figures("partition", *partition(files), TARGETS)
     mean, last, targets = sharing(files)
     figures |= _figures("sharing", mean, last, targets)
     for name in ("parallel", "partition", "sharing"):

@@ -5,6 +5,7 @@ make bench-plan         every figure; the last line is one JSON object
 """
 
 import tempfile
+import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -40,11 +41,16 @@ FUNCTIONS = {
 
 
 def measured(name: str) -> dict[str, float]:
-    """The figures of one part. A module is imported when its part runs, so a part needs the packages of no other."""
+    """The figures of one part, and its duration. A module is imported when its part runs, so a part needs the packages
+    of no other."""
     module, _ = PARTS[name]
     measure: Measure = getattr(import_module(module), FUNCTIONS[name])
+    begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix=f"weir-{name}-") as directory:
-        return measure(Path(directory))
+        found = measure(Path(directory))
+    seconds = time.monotonic() - begin
+    print(f"{name} took {seconds:.0f} s", flush=True)
+    return {**found, f"{name}_part_seconds": seconds}
 
 
 if __name__ == "__main__":

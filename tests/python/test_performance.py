@@ -91,6 +91,23 @@ def test_a_pair_of_settings_may_do_what_neither_does() -> None:
     assert write_rate(model, 4, {"one": "on", "two": "off"}) == pytest.approx(1e9, rel=0.02)
 
 
+def test_values_that_were_never_measured_together_are_not_chosen() -> None:
+    """Files on one target were measured with one stripe size, and were slow; another size promised the mean of both."""
+    rows = [measured(4, {"count": "2", "size": size}, 1e9) for size in ("1", "2", "3")]
+    rows += [measured(4, {"count": "4", "size": size}, 1e9) for size in ("1", "2", "3")]
+    rows.append(measured(4, {"count": "1", "size": "1"}, 5e8))
+    model = PerformanceModel(rows)
+    found = model.configurations("orangefs", "nvme", 4)
+    assert sorted(map(sorted, (each.items() for each in found))) == sorted(
+        sorted(each.system.settings.items()) for each in rows
+    )
+    # Three values that were measured in pairs make a configuration.
+    pairs = [{"a": "1", "b": "1", "c": "2"}, {"a": "1", "b": "2", "c": "1"}, {"a": "2", "b": "1", "c": "1"}]
+    model = PerformanceModel([measured(4, each, 1e9) for each in pairs])
+    assert {"a": "1", "b": "1", "c": "1"} in model.configurations("orangefs", "nvme", 4)
+    assert {"a": "2", "b": "2", "c": "1"} not in model.configurations("orangefs", "nvme", 4)
+
+
 def test_devices_and_networks_bound_a_system() -> None:
     model = PerformanceModel([measured(count, {}, 4e9 * count) for count in (1, 2, 4)])
     system = System(kind="orangefs", device="nvme", servers=4, network_bytes_per_second=1e9)

@@ -18,6 +18,7 @@ from weir.planner import protocol
 from weir.planner.client import Client
 from weir.planner.errors import PlannerError
 from weir.planner.protocol import Listed, Planned, PoolList, Summary, Variables
+from weir.provisioning.deployments import capacity_bytes
 
 _NUMBERS = count()
 
@@ -229,6 +230,33 @@ def test_a_shared_store_outlives_its_owner_for_its_sharers(running: Planner) -> 
     running.until("owner", "ended")
 
 
+def test_a_job_joins_a_store_while_its_owner_runs(running: Planner) -> None:
+    write_site(running.folder, ("n1",))
+    owner = running.plan("owner", " policy=interference slowdown=9 size=1GiB").deployment
+    # The half of the room that the owner's job leaves on the device is for jobs that join.
+    assert capacity_bytes(owner) == GIB + GIB // 2 and owner.size_bytes == GIB
+    running.ask(protocol.Setup(name="owner", wait_seconds=600), Summary)
+    guest = running.plan("guest", " policy=utilization slowdown=9 size=256MiB").deployment
+    other = running.plan("other", " policy=interference slowdown=9 size=256MiB").deployment
+    assert (guest.joins, other.joins) == ("owner", "owner")
+    shown = running.ask(protocol.Show(name="owner"), protocol.Shown)
+    assert running.summary("owner").state == "started" and shown.sharers == ("guest", "other")
+    # The store has no room beside its three jobs, so the next job has a store of its own.
+    late = running.plan("late", " policy=interference slowdown=9 size=256MiB").deployment
+    assert not late.joins and late.servers
+    # A store has room for no job that comes later where the room of its device is used up.
+    assert capacity_bytes(late) < 2 * late.size_bytes
+
+
+def test_an_administrator_sets_the_room_for_jobs_that_join(folder: Path) -> None:
+    with planner(folder, "--steps", "planner_steps", "--sharers-room", "0") as made:
+        made.start()
+        owner = made.plan("owner", " policy=interference slowdown=9 size=1GiB").deployment
+        assert capacity_bytes(owner) == owner.size_bytes == GIB
+        made.ask(protocol.Setup(name="owner", wait_seconds=600), Summary)
+        assert not made.plan("guest", " policy=interference slowdown=9 size=256MiB").deployment.joins
+
+
 def test_a_job_with_a_window_waits_for_storage(running: Planner) -> None:
     write_site(running.folder, ("n1",))
     running.plan("owner", " policy=interference lease=1h size=2GiB")
@@ -288,6 +316,10 @@ def test_a_user_holds_a_share_of_the_site(folder: Path) -> None:
         assert refused.code == "infeasible" and "of class ssd" in refused.message and refused.hint
         made.ask(protocol.End(name="one", wait_seconds=600), Summary)
         assert made.ask(request, Planned).state == "planned"
+        made.ask(protocol.End(name="two", wait_seconds=600), Summary)
+        # Room for jobs that join would be beyond the user's share, and the job itself is not.
+        shared = made.plan("shared", " policy=interference size=1GiB").deployment
+        assert shared.shareable and capacity_bytes(shared) == GIB
 
 
 def test_plans_are_made_again_so_often_and_no_more(folder: Path) -> None:

@@ -16,6 +16,7 @@ from weir.provisioning import schemas
 from weir.provisioning.behaviour import classes
 from weir.provisioning.behaviour.classes import BehaviourClass
 from weir.provisioning.behaviour.identity import Identity
+from weir.provisioning.deployments import TARGET_BYTES, Deployment, capacity_bytes, with_targets
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.jobs.job import Job
 from weir.provisioning.jobs.wishes import Wishes, of_hints, of_options
@@ -26,6 +27,7 @@ from weir.provisioning.planning.explanation import explanation
 from weir.provisioning.planning.mapping import SATISFACTION_MIN, Coverages, class_needs, coverage, default_sslo
 from weir.provisioning.planning.needs import IO_SECONDS_MIN, PROCESS_RATE, RATE_MIN, effective, io_seconds, left, needs
 from weir.provisioning.planning.planner import Planner, plan
+from weir.provisioning.planning.selection import by_policy
 from weir.provisioning.resources.local import UNKNOWN, device_class, local_resources
 from weir.provisioning.resources.model import Device, Node, Resources, read_resources
 
@@ -321,7 +323,7 @@ def test_a_shareable_deployment_is_joined_within_its_slowdown(tmp_path: Path) ->
     full = Resources(
         nodes=found.nodes,
         deployments=tuple(
-            msgspec.structs.replace(each, deployment=msgspec.structs.replace(each.deployment, size_bytes=10**6))
+            msgspec.structs.replace(each, deployment=with_targets(each.deployment, TARGET_BYTES))
             for each in found.deployments
         ),
     )
@@ -329,6 +331,26 @@ def test_a_shareable_deployment_is_joined_within_its_slowdown(tmp_path: Path) ->
     assert (made.deployment.joins, made.deployment.shareable, made.selected.policy) == ("", True, "performance")
     assert "shared has room for" in made.selected.passed_over[0]
     assert any("The policy interference found nothing" in line for line in explanation(made))
+
+
+def test_a_store_that_may_be_shared_has_room_for_another_job_like_its_own() -> None:
+    found, job = planned.cluster(8), planned.writer(written_bytes=10**11)
+
+    def made(policy: str, part: float) -> Deployment:
+        select = by_policy(sharers_room=part)
+        return planned.planner().plan(job, None, found, wishes=hints(policy=policy), select=select).deployment
+
+    exact = made("interference", 0.0)
+    for part in (0.25, 1.0):
+        roomy = made("interference", part)
+        assert capacity_bytes(roomy) == pytest.approx(roomy.size_bytes * (1 + part), rel=1e-3)
+        assert roomy.expected.capacity_bytes == capacity_bytes(roomy)
+        # Nothing else of the plan differs.
+        assert with_targets(roomy, exact.servers[0].target_bytes) == exact
+    assert capacity_bytes(made("performance", 1.0)) == capacity_bytes(exact)
+    own = exact.servers[0].target_bytes
+    (most,) = {each.target_bytes for each in made("interference", 1e6).servers}
+    assert own + (10**12 - own) // 2 - TARGET_BYTES < most <= own + (10**12 - own) // 2
 
 
 def test_waiting_is_offered_where_it_brings_more() -> None:

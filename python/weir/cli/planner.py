@@ -116,6 +116,14 @@ def _database(text: str) -> None:
     help="Most of the site's storage of each class of device that one user may hold.",
 )
 @click.option(
+    "--sharers-room",
+    metavar="PERCENT",
+    type=click.IntRange(0, 10_000),
+    default=100,
+    show_default=True,
+    help="Room of a shareable store for jobs that join it, over the size of its own job, as far as there is room.",
+)
+@click.option(
     "--reach",
     type=click.Choice(["auto", "local", "ssh"]),
     default="auto",
@@ -143,6 +151,7 @@ def planner(
     hold: str,
     orphan: str,
     share_max: int,
+    sharers_room: int,
     reach: Literal["auto", "local", "ssh"],
     steps: str,
 ) -> None:
@@ -174,5 +183,6 @@ def planner(
             hold_seconds=values.duration(hold),
             orphan_seconds=values.duration(orphan),
             share_max=share_max / 100,
+            sharers_room=sharers_room / 100,
         )
     )

@@ -19,14 +19,14 @@ _DONE, _FAILED = b"d", b"f"
 class Phases:
     """The phases of one rank."""
 
-    def __init__(self, here: int, there: int) -> None:
+    def __init__(self, here: tuple[int, int], there: int) -> None:
         """Take the ends of the pipes.
 
         Args:
-            here: The pipe from the first process.
+            here: The pipes from the first process, which phases take in turn.
             there: The pipe to it.
         """
-        self._here = here
+        self._here, self._after = here
         self._there = there
 
     def next(self) -> str | None:
@@ -36,6 +36,7 @@ class Phases:
             The word of the first process; None where there is no further phase, also because that process is gone.
         """
         message = os.read(self._here, _MESSAGE_BYTES)
+        self._here, self._after = self._after, self._here
         return message.decode().strip() if message else None
 
     def done(self) -> None:
@@ -59,18 +60,23 @@ class Ranks:
                 on standard error.
         """
         self._ready, ready_there = os.pipe()
-        go_here, self._go = os.pipe()
+        # With one pipe, a rank that is through a phase early could take the word of a rank that has not begun. All
+        # words of a phase are read before the next phase begins, so two pipes are enough.
+        (first_here, self._go), (second_here, self._go_after) = os.pipe(), os.pipe()
+        here = (first_here, second_here)
         self._children: list[int] = []
         for number in range(count):
             child = os.fork()
             if child == 0:
                 os.close(self._ready)
-                # The end of the pipe is the end of the phases, so no rank may hold it open.
+                # The end of a pipe is the end of the phases, so no rank may hold it open.
                 os.close(self._go)
-                os._exit(_serve(number, work, Phases(go_here, ready_there)))
+                os.close(self._go_after)
+                os._exit(_serve(number, work, Phases(here, ready_there)))
             self._children.append(child)
         os.close(ready_there)
-        os.close(go_here)
+        for each in here:
+            os.close(each)
 
     def begin(self, word: str = "g") -> None:
         """Let all ranks begin a phase, which all are waiting for.
@@ -81,6 +87,7 @@ class Ranks:
         message = word.encode().ljust(_MESSAGE_BYTES)
         try:
             os.write(self._go, message * len(self._children))
+            self._go, self._go_after = self._go_after, self._go
         except BrokenPipeError:
             # All ranks are gone, as `all_done` finds.
             return
@@ -116,6 +123,7 @@ class Ranks:
             The number of ranks that failed.
         """
         os.close(self._go)
+        os.close(self._go_after)
         if is_killed:
             for child in self._children:
                 os.kill(child, signal.SIGKILL)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import weir
 from weir.errors import WeirError
+from weir.store.answers import WantedSpeed
 from weir.store.control import Server, servers_of
 
 if TYPE_CHECKING:
@@ -145,11 +146,24 @@ class Store:
             ExperimentError: The store is not up.
             StoreError: A claim is outside of its limits.
         """
-        if self._running is None:
-            raise ExperimentError("the experiment's store is not up", hint="use it in a `with` block")
         claims: dict[str, Any] = {"job": name, "user": user, "group": group, "nodes": nodes, "priority": priority}
-        with self._running.job(prefix=PREFIX, **claims) as variables:
+        with self._up().job(prefix=PREFIX, **claims) as variables:
             yield variables
+
+    def emulate(self, speed: WantedSpeed) -> None:
+        """Emulate a speed on all targets from now on.
+
+        Args:
+            speed: The speed; one without any part ends the emulation.
+
+        Raises:
+            ExperimentError: The store is not up.
+            StoreError: A server does not answer, or refuses.
+        """
+        token = self._up().token()
+        for server in self._servers:
+            for target in server.status().targets:
+                server.set_speed(target.target, speed, token)
 
     def device_rates(self) -> list[float]:
         """Ask for the emulated speeds.
@@ -163,3 +177,8 @@ class Store:
         speeds = [target.speed for server in self._servers for target in server.status().targets if target.speed]
         pairs = [(speed.read_bytes_per_second, speed.write_bytes_per_second) for speed in speeds]
         return [float(min(rate for rate in pair if rate)) for pair in pairs if any(pair)]
+
+    def _up(self) -> "Running":
+        if self._running is None:
+            raise ExperimentError("the experiment's store is not up", hint="use it in a `with` block")
+        return self._running

@@ -50,7 +50,7 @@ def run(settings: Settings) -> None:
 
 async def _run(settings: Settings) -> None:
     _check_steps(settings.steps)
-    tables = read_tables(settings.prices, settings.factors)
+    tables = read_tables(settings.prices, settings.factors, sharers_room=settings.sharers_room)
     folders = _prepare(settings.state)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()

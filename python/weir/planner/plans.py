@@ -153,7 +153,8 @@ class Plans:
             if is_at_hand or not may_wait:
                 self._ledger.remember(asked.user.uid, asked.key, made)
         if name:
-            deployment = msgspec.structs.replace(deployment, name=name)
+            named = msgspec.structs.replace(deployment, name=name)
+            deployment = self._site.within_share((asked.user.uid, name), named)
         times = Times(
             parse_ms=parse_seconds * 1e3, plan_ms=plan_seconds * 1e3, total_ms=(time.perf_counter() - begin) * 1e3
         )
@@ -195,8 +196,9 @@ class Plans:
         if policy is not None:
             directives = msgspec.structs.replace(directives, policy=policy)
         deployment, is_at_hand = await self._plan(record.asked, directives, record.identity, snapshot)
+        deployment = self._site.within_share(record.key, msgspec.structs.replace(deployment, name=record.name))
         self._site.check_share(record.key, deployment)
-        return msgspec.structs.replace(deployment, name=record.name), is_at_hand
+        return deployment, is_at_hand
 
     async def _identity(self, asked: Asked, known: KnownJob | None) -> tuple[Identity, float]:
         if asked.identity is not None:

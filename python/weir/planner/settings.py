@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from weir.provisioning.sharing.leases import SHARERS_ROOM
+
 CLIENTS_MAX = 512
 """Connections at once: each may hold a request in memory."""
 CLIENTS_PER_USER_MAX = 64
@@ -59,3 +61,5 @@ class Settings:
     """Time that Slurm has to end the storage of a job that is over."""
     share_max: float = 1.0
     """Most of the site's storage of each class of device that the deployments of one user may hold."""
+    sharers_room: float = SHARERS_ROOM
+    """Room of a new store for jobs that join later, over the size of its own job."""

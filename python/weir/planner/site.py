@@ -1,7 +1,7 @@
 """The storage of the site as one user may use it now: the resource model, less the devices that deployments hold."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +11,19 @@ from weir.planner.errors import PlannerError
 from weir.planner.ledger import Key, Ledger, now
 from weir.planner.protocol import Pool, PoolList
 from weir.planner.records import ADMINISTRATOR, Fault, Record
-from weir.provisioning.deployments import Deployment
+from weir.provisioning.deployments import (
+    TARGET_BYTES,
+    Deployment,
+    capacity_bytes,
+    target_bytes,
+    targets,
+    with_targets,
+)
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.resources.model import Device, Node, Resources, Running, read_resources
 from weir.provisioning.sharing.interference_factors import Neighbour
 from weir.provisioning.sharing.leases import Sharer
 
-GRANULARITY_BYTES = 1 << 20
-"""Sizes of targets are multiples."""
 USERS_FOR_ALL = 2
 """A node that failed deployments of so many users is left out for everybody. One user alone could blame any node."""
 SLOWDOWN_MAX = 1.5
@@ -127,6 +132,29 @@ class Site:
         Raises:
             PlannerError: The user's deployments would hold too much of the site.
         """
+        for kind, found, most in self._over_share(key, deployment):
+            raise PlannerError(
+                f"user {key[0]} would hold {found} bytes of class {kind}, of at most {most}",
+                hint="end other deployments, or ask for less",
+                code="infeasible",
+            )
+
+    def within_share(self, key: Key, deployment: Deployment) -> Deployment:
+        """Take the room for later jobs from a deployment with which its user would hold too much of the site.
+
+        Args:
+            key: User and name of the deployment.
+            deployment: Its plan.
+
+        Returns:
+            The plan, with targets for its own job alone where the room for others is beyond the user's share.
+        """
+        if not deployment.shareable or deployment.joins or not any(self._over_share(key, deployment)):
+            return deployment
+        return with_targets(deployment, target_bytes(deployment.size_bytes, targets(deployment)))
+
+    def _over_share(self, key: Key, deployment: Deployment) -> Iterator[tuple[str, int, int]]:
+        """Classes of devices of which a user would hold too much: their name, the bytes held and the bytes allowed."""
         if self._share_max >= 1:
             return
         kinds: dict[tuple[str, str], str] = {}
@@ -141,11 +169,7 @@ class Site:
             found = sum(size for part in (wanted, held) for place, size in part.items() if kinds.get(place) == kind)
             most = int(total[kind] * self._share_max)
             if found > most:
-                raise PlannerError(
-                    f"user {key[0]} would hold {found} bytes of class {kind}, of at most {most}",
-                    hint="end other deployments, or ask for less",
-                    code="infeasible",
-                )
+                yield kind, found, most
 
     def pools(self) -> PoolList:
         """Tell the storage by class of device.
@@ -163,7 +187,7 @@ class Site:
             for device in node.devices if node.usable else ():
                 free[device.kind] = free.get(device.kind, 0) + device.room
         found = tuple(
-            Pool(name=kind, total_bytes=total[kind], free_bytes=free.get(kind, 0), granularity_bytes=GRANULARITY_BYTES)
+            Pool(name=kind, total_bytes=total[kind], free_bytes=free.get(kind, 0), granularity_bytes=TARGET_BYTES)
             for kind in sorted(total)
         )
         return PoolList(pools=found, quarantined=self._left_out(ADMINISTRATOR))
@@ -207,9 +231,8 @@ class Site:
     def _running(self, record: Record) -> Running:
         """A store as later jobs see it. The clock of leases is the planner's, so nothing of it stands here."""
         using = [*([] if record.kept else [record]), *self._ledger.sharers(record)]
-        capacity = max(record.deployment.size_bytes, sum(taken(record.deployment).values()))
         return Running(
-            deployment=msgspec.structs.replace(record.deployment, size_bytes=capacity),
+            deployment=record.deployment,
             sharers=tuple(_sharer(each) for each in sorted(using, key=lambda each: each.name)),
         )
 
@@ -220,7 +243,7 @@ def _room(resources: Resources) -> int:
     for node in resources.nodes:
         for device in node.devices if node.usable else ():
             by_kind[device.kind] = by_kind.get(device.kind, 0) + device.room
-    return max([0, *by_kind.values(), *(each.deployment.size_bytes for each in resources.deployments)])
+    return max([0, *by_kind.values(), *(capacity_bytes(each.deployment) for each in resources.deployments)])
 
 
 def _sharer(record: Record) -> Sharer:

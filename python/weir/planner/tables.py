@@ -1,4 +1,4 @@
-"""Prices and interference factors of the site, which every plan of the planner weighs."""
+"""Prices, interference factors and room for sharers of the site, which every plan of the planner weighs."""
 
 import hashlib
 from functools import cached_property
@@ -8,6 +8,7 @@ import msgspec
 
 from weir.provisioning.sharing import interference_factors, prices
 from weir.provisioning.sharing.interference_factors import FactorTable
+from weir.provisioning.sharing.leases import SHARERS_ROOM
 from weir.provisioning.sharing.prices import PriceList
 
 
@@ -16,6 +17,8 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     prices: PriceList | None = None
     factors: FactorTable | None = None
+    sharers_room: float = SHARERS_ROOM
+    """Room of a new store for jobs that join later, over the size of its own job."""
 
     @cached_property
     def digest(self) -> str:
@@ -23,12 +26,13 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return hashlib.blake2b(msgspec.json.encode(self), digest_size=16).hexdigest()
 
 
-def read_tables(prices_file: Path | None, factors_file: Path | None) -> Tables:
+def read_tables(prices_file: Path | None, factors_file: Path | None, *, sharers_room: float = SHARERS_ROOM) -> Tables:
     """Read the tables.
 
     Args:
         prices_file: A list of prices; None for none.
         factors_file: A table of interference factors; None for none.
+        sharers_room: Room of a new store for jobs that join later, over the size of its own job.
 
     Returns:
         The tables.
@@ -39,4 +43,5 @@ def read_tables(prices_file: Path | None, factors_file: Path | None) -> Tables:
     return Tables(
         prices=None if prices_file is None else prices.of_file(prices_file),
         factors=None if factors_file is None else interference_factors.of_file(factors_file),
+        sharers_room=sharers_room,
     )

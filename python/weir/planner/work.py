@@ -185,7 +185,7 @@ class Worker:
             self._planner = Planner(classes.built_in(), sslo_tables.built_in(), measured)
         if self._tables != tables:
             self._tables = tables
-            self._select = by_policy(tables.prices, tables.factors)
+            self._select = by_policy(tables.prices, tables.factors, sharers_room=tables.sharers_room)
 
 
 def main() -> None:

@@ -8,6 +8,8 @@ from weir.provisioning.objectives.sslos import Guarantees, Semantics, System
 
 Policy = Literal["performance", "interference", "utilization"]
 """Paces of sharing: never later, with slowdown bounded by the user, or as dense as possible."""
+TARGET_BYTES = 1 << 20
+"""Capacities of targets are multiples."""
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,3 +64,57 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Node-hours after discounts."""
     stage_in: tuple[Transfer, ...] = ()
     stage_out: tuple[Transfer, ...] = ()
+
+
+def target_bytes(size: int, targets: int) -> int:
+    """The capacity of each target of a store.
+
+    Args:
+        size: Size of the store in bytes.
+        targets: Number of targets.
+
+    Returns:
+        Bytes, a multiple of `TARGET_BYTES`.
+    """
+    return -(-size // (targets * TARGET_BYTES)) * TARGET_BYTES
+
+
+def targets(deployment: Deployment) -> int:
+    """Count the targets of a deployment.
+
+    Args:
+        deployment: The deployment.
+
+    Returns:
+        Targets of its own servers; 0 where it joins another deployment.
+    """
+    return sum(len(each.devices) or deployment.system.targets_per_server for each in deployment.servers)
+
+
+def capacity_bytes(deployment: Deployment) -> int:
+    """Count the room of a deployment.
+
+    Args:
+        deployment: The deployment.
+
+    Returns:
+        Bytes that the targets of its own servers hold; 0 where it joins another deployment.
+    """
+    whole = deployment.system.targets_per_server
+    return sum(each.target_bytes * (len(each.devices) or whole) for each in deployment.servers)
+
+
+def with_targets(deployment: Deployment, bytes_each: int) -> Deployment:
+    """Change the capacity of all targets of a deployment.
+
+    Args:
+        deployment: A deployment with servers of its own.
+        bytes_each: Capacity of each target.
+
+    Returns:
+        The deployment with such targets. Its size, which is that of its own job, stays.
+    """
+    servers = tuple(msgspec.structs.replace(each, target_bytes=bytes_each) for each in deployment.servers)
+    made = msgspec.structs.replace(deployment, servers=servers)
+    expected = msgspec.structs.replace(deployment.expected, capacity_bytes=capacity_bytes(made))
+    return msgspec.structs.replace(made, expected=expected)

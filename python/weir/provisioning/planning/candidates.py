@@ -12,15 +12,13 @@ from itertools import islice
 import msgspec
 
 from weir.provisioning.behaviour.identity import Identity
-from weir.provisioning.deployments import Deployment, Server
+from weir.provisioning.deployments import TARGET_BYTES, Deployment, Server, target_bytes
 from weir.provisioning.jobs.wishes import Wishes
 from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, System
 from weir.provisioning.planning.needs import IoWork, Kind, Needs, effective, filled, rate, reached
 from weir.provisioning.planning.performance import Basis, Expectation, PerformanceModel, devices_of
 from weir.provisioning.resources.model import Device, Node, Resources
 
-TARGET_BYTES = 1 << 20
-"""Capacities of targets are multiples."""
 ENOUGH = 1.01
 """Where no number of servers reaches the needed rates, the fewest servers are taken whose I/O time is at most this
 multiple of the least one."""
@@ -361,16 +359,3 @@ def _candidate(task: Task, pool: Pool, trial: _Trial, chosen: Sequence[Place]) -
         reached=trial.reached,
         basis=expected.basis,
     )
-
-
-def target_bytes(size: int, targets: int) -> int:
-    """The capacity of each target of a store.
-
-    Args:
-        size: Size of the store in bytes.
-        targets: Number of targets.
-
-    Returns:
-        Bytes, a multiple of `TARGET_BYTES`.
-    """
-    return -(-size // (targets * TARGET_BYTES)) * TARGET_BYTES

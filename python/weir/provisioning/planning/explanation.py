@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from weir.provisioning.deployments import capacity_bytes
 from weir.provisioning.planning.needs import KINDS, Kind, amount, rate, weights
 from weir.provisioning.planning.performance import Basis
 from weir.provisioning.planning.planner import Plan
@@ -81,7 +82,12 @@ def _deployment(plan: Plan) -> Iterator[str]:
         yield f"The job joins {deployment.joins}, with a slowdown of {deployment.slowdown:.2f}."
     else:
         targets = f" with {system.targets_per_server} devices each" if system.targets_per_server > 1 else ""
-        shared = "later jobs may share it" if deployment.shareable else "no later job shares it"
+        room = capacity_bytes(deployment) - deployment.size_bytes
+        shared = (
+            f"later jobs may share it, and find {amount(room)} beside this job"
+            if deployment.shareable
+            else "no later job shares it"
+        )
         yield (
             f"The policy {selected.policy} chose {system.servers} {_servers(system.servers)} of {system.kind} on "
             f"{system.device}{targets}, for {amount(deployment.size_bytes)}; {shared}."

@@ -156,7 +156,8 @@ class PerformanceModel:
             devices: Number of devices: files never have more stripes.
 
         Returns:
-            All combinations of the values of its settings; one empty configuration where nothing is known.
+            All combinations of the values of its settings of which each two were measured together; one empty
+            configuration where nothing is known.
         """
         group = self._measured.get((kind, device)) or self._simulated.get((kind, device))
         return group.fitting(devices) if group is not None else ({},)
@@ -312,9 +313,14 @@ def _least(one: float | None, other: float | None) -> float | None:
 
 
 def _configurations(settings: Mapping[str, Sequence[str]], sslos: Sequence[Sslo]) -> Sequence[Mapping[str, str]]:
-    if math.prod(map(len, settings.values())) <= CONFIGURATIONS_MAX:
-        return tuple(dict(zip(settings, values, strict=True)) for values in product(*settings.values()))
+    """The configurations to compare; nothing is known of values of two settings that were never measured together."""
     seen = {tuple(sorted(each.system.settings.items())) for each in sslos}
+    measured = {pair for each in seen for pair in combinations(each, 2)}
+    if math.prod(map(len, settings.values())) <= CONFIGURATIONS_MAX:
+        every = (tuple(zip(settings, values, strict=True)) for values in product(*settings.values()))
+        found = tuple(dict(each) for each in every if measured.issuperset(combinations(each, 2)))
+        if found:
+            return found
     return tuple(dict(each) for each in sorted(seen)[:CONFIGURATIONS_MAX])
 
 

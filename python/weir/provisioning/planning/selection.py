@@ -10,9 +10,11 @@ from weir.provisioning.objectives.sslos import Guarantees
 from weir.provisioning.planning.candidates import ENOUGH, Candidate, Task, needs_beside
 from weir.provisioning.planning.needs import effective, io_seconds, reached
 from weir.provisioning.planning.performance import PerformanceModel, devices_of
+from weir.provisioning.planning.sharers_room import with_sharers_room
 from weir.provisioning.resources.model import Resources, Running
 from weir.provisioning.sharing import interference_factors, leases, policies, prices
 from weir.provisioning.sharing.interference_factors import FactorTable, Neighbour
+from weir.provisioning.sharing.leases import SHARERS_ROOM
 from weir.provisioning.sharing.prices import PriceList, Tier
 
 COSTS: Mapping[str, float] = {"disk": 0.02, "hdd": 0.02, "ssd": 0.05, "nvme": 0.1, "pmem": 0.4, "memory": 0.4}
@@ -38,12 +40,15 @@ Select = Callable[[Task, Sequence[Candidate], Resources, PerformanceModel], Sele
 `ProvisioningError` where it permits nothing."""
 
 
-def by_policy(price_list: PriceList | None = None, factors: FactorTable | None = None) -> Select:
+def by_policy(
+    price_list: PriceList | None = None, factors: FactorTable | None = None, *, sharers_room: float = SHARERS_ROOM
+) -> Select:
     """Choose by the policy of the job.
 
     Args:
         price_list: Prices of the administrator; None for `COSTS`. Counts of devices are taken from the resources.
         factors: Interference factors; None for those that come with Weir. Without any, no job joins another's storage.
+        sharers_room: Room of new storage for jobs that join later, over the size of its own job.
 
     Returns:
         The way to choose.
@@ -66,7 +71,14 @@ def by_policy(price_list: PriceList | None = None, factors: FactorTable | None =
         return found[1]
 
     def select(task: Task, found: Sequence[Candidate], resources: Resources, model: PerformanceModel) -> Selected:
-        return _select(task, found, resources, model, counted(resources), known)
+        selected = _select(task, found, resources, model, counted(resources), known)
+        deployment = selected.candidate.deployment
+        if not deployment.shareable or deployment.joins:
+            return selected
+        roomy = with_sharers_room(deployment, resources, sharers_room)
+        return msgspec.structs.replace(
+            selected, candidate=msgspec.structs.replace(selected.candidate, deployment=roomy)
+        )
 
     return select
 

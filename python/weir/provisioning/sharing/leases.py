@@ -7,13 +7,15 @@ import math
 
 import msgspec
 
-from weir.provisioning.deployments import Deployment
+from weir.provisioning.deployments import Deployment, capacity_bytes
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.objectives.sslos import Guarantees, Semantics
 from weir.provisioning.sharing.interference_factors import Neighbour
 
 SHARERS_MAX = 1024
 """Most jobs of one deployment: a store counts no more jobs on its targets at a time."""
+SHARERS_ROOM = 1.0
+"""Room of a new store for later jobs over the size of its own job, where a site sets none: one more such job."""
 
 
 class Sharer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,7 +82,8 @@ def existing(deployment: Deployment, *, price_per_hour: float = 0.0, ready_at: f
         shareable=deployment.shareable,
         semantics=deployment.semantics,
         guarantees=deployment.expected,
-        size_bytes=deployment.size_bytes,
+        # Targets are whole and may have room for later jobs; a schema without servers tells its size alone.
+        size_bytes=capacity_bytes(deployment) or deployment.size_bytes,
         lease_seconds=deployment.lease_seconds,
         ready_at=ready_at,
         price_per_hour=price_per_hour,

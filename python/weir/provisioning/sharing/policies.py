@@ -200,7 +200,10 @@ def obstacle(request: Request, deployment: Existing, *, now: float, factors: Fac
     if missing := unmet(request.semantics, deployment.semantics):
         return f"lacks {', '.join(missing)}"
     if request.size_bytes > deployment.free_bytes:
-        return f"has room for {deployment.free_bytes} bytes of {request.size_bytes}"
+        return (
+            f"has room for {deployment.free_bytes} bytes beside its jobs, of {deployment.size_bytes} in all, and"
+            f" {request.name} asks for {request.size_bytes}"
+        )
     if len(deployment.sharers) >= SHARERS_MAX:
         return f"has {SHARERS_MAX} jobs"
     if deployment.until is not None and max(now, deployment.ready_at) + request.seconds > deployment.until:
