@@ -265,8 +265,12 @@ impl JobTable {
 
     /// Brings the job's next requests near, after its entry.
     pub(crate) fn fetch_requests(&mut self, slot: usize) {
-        let requests = self.entries[slot].queue.iter_mut().take(2);
-        requests.for_each(|request| request.is_fetched = true);
+        let queue = &mut self.entries[slot].queue;
+        for place in 0..2 {
+            if let Some(request) = queue.get_mut(place) {
+                request.is_fetched = true;
+            }
+        }
     }
 
     /// Ends a request in service. The difference is charged with the job's next request, so a

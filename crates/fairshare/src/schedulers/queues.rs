@@ -71,6 +71,7 @@ impl<D: Discipline> Queues<D> {
     }
 
     /// Ends everything that is over at `now`; returns the latest moment seen.
+    #[inline]
     fn advance(&mut self, now: Nanos) -> Nanos {
         let now = self.jobs.advance(now);
         while let Some(slot) = self.jobs.end_grace(now) {

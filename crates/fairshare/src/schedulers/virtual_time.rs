@@ -12,7 +12,7 @@ mod wheel;
 
 use self::bounds::Bounds;
 use self::lookahead::Lookahead;
-use self::turns::Turns;
+use self::turns::{Turn, Turns};
 use crate::job::JobAttributes;
 use crate::schedulers::jobs::{JobTable, Request};
 use crate::schedulers::paths::Paths;
@@ -50,27 +50,29 @@ impl VirtualTime {
     }
 
     /// Brings near the data of a job that is likely to be served soon; see [`lookahead`].
-    fn look_ahead(&mut self, jobs: &mut JobTable, upcoming: Option<usize>) {
-        if let Some(slot) = upcoming {
-            jobs.fetch(slot);
-            self.turns.fetch(slot);
+    #[inline]
+    fn look_ahead(&mut self, jobs: &mut JobTable, upcoming: Option<Turn>) {
+        if let Some(turn) = upcoming {
+            jobs.fetch(turn.slot());
+            self.turns.fetch(turn);
         }
-        if let Some(slot) = self.lookahead.note(upcoming) {
-            jobs.fetch_requests(slot);
-            self.turns.fetch_siblings(slot);
+        if let Some(turn) = self.lookahead.note(upcoming) {
+            jobs.fetch_requests(turn.slot());
+            self.turns.fetch_siblings(turn);
         }
     }
 
     /// Serves a job out of its turn where a holder is behind its reservation, else the one whose turn it is.
     fn dispatch_bounded(&mut self, jobs: &mut JobTable, now: Nanos) -> Option<Dispatch> {
         let behind = self.bounds.first_behind(now);
-        let slot = behind.map(|(_, slot)| slot).or_else(|| self.turns.first())?;
+        let turn = behind.map(|(_, turn)| turn).or_else(|| self.turns.first())?;
+        let slot = turn.slot();
         let started = jobs.start(slot, now);
         let beyond = self.bounds.charge(slot, started.charge, now);
         let next = next_cost(jobs, slot);
         match behind {
-            Some((holder, _)) => self.bounds.serve(holder, slot, started.charge, next),
-            None => _ = self.turns.serve(slot, started.charge, next),
+            Some((holder, _)) => self.bounds.serve(holder, turn, started.charge, next),
+            None => _ = self.turns.serve(turn, started.charge, next),
         }
         self.offer_first(jobs, slot);
         for slot in beyond {
@@ -171,9 +173,9 @@ impl Discipline for VirtualTime {
         if !self.bounds.is_empty() {
             return self.dispatch_bounded(jobs, now);
         }
-        let slot = self.turns.first()?;
-        let started = jobs.start(slot, now);
-        let upcoming = self.turns.serve(slot, started.charge, next_cost(jobs, slot));
+        let turn = self.turns.first()?;
+        let started = jobs.start(turn.slot(), now);
+        let upcoming = self.turns.serve(turn, started.charge, next_cost(jobs, turn.slot()));
         self.look_ahead(jobs, upcoming);
         Some(started.dispatch)
     }

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::turns::Turns;
+use super::turns::{Turn, Turns};
 use crate::entitlement::{Entitlement, Holder};
 use crate::job::{GroupId, JobId, UserId};
 use crate::time::Nanos;
@@ -133,19 +133,20 @@ impl Bounds {
 
     /// The job to serve because its holder is behind its reservation, and that holder; of several
     /// holders the one that is furthest behind.
-    pub(crate) fn first_behind(&self, now: Nanos) -> Option<(usize, usize)> {
+    pub(crate) fn first_behind(&self, now: Nanos) -> Option<(usize, Turn)> {
         let behind = |(index, bound): (usize, &Bound)| {
             (bound.reservation.is_some() && bound.reserved_until <= now)
-                .then(|| bound.turns.first().map(|slot| (bound.reserved_until, index, slot)))
+                .then(|| bound.turns.first().map(|turn| (bound.reserved_until, index, turn)))
                 .flatten()
         };
-        let first = self.bounds.iter().enumerate().filter_map(behind).min();
-        first.map(|(_, index, slot)| (index, slot))
+        let behind = self.bounds.iter().enumerate().filter_map(behind);
+        let first = behind.min_by_key(|&(until, index, _)| (until, index));
+        first.map(|(_, index, turn)| (index, turn))
     }
 
     /// Charges the order within `holder`, which served the job.
-    pub(crate) fn serve(&mut self, holder: usize, slot: usize, charge: i64, next: Option<Nanos>) {
-        self.bounds[holder].turns.serve(slot, charge, next);
+    pub(crate) fn serve(&mut self, holder: usize, turn: Turn, charge: i64, next: Option<Nanos>) {
+        self.bounds[holder].turns.serve(turn, charge, next);
     }
 
     /// Counts a charge of the job, in nanoseconds, against its holders' reservations and limits. Returns

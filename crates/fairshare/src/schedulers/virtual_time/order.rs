@@ -8,14 +8,12 @@ use std::hint::{black_box, select_unpredictable};
 use super::tree::{First, Node};
 use super::wheel::{Link, Wheel};
 
-/// Children up to which looking at all of them is the faster way: their keys fill sixteen cache lines.
+/// Children up to which looking at all of them is the faster way: they fill 32 cache lines.
 const FEW_MAX: usize = 64;
-/// Bytes of a cache line, on most machines.
-const LINE_BYTES: usize = 64;
-/// Children that are looked at beside each other.
-const LANES: usize = 4;
-/// The place of no child.
-const NOWHERE: usize = usize::MAX;
+/// Children in a cache line, which are looked at beside each other.
+const LANES: usize = 2;
+/// The line of no child.
+const NOWHERE: usize = usize::MAX / LANES;
 /// First bucket width, of a request of about 1 ms; wheels choose their own once they are used.
 const FIRST_SHIFT: u32 = super::tree::FRACTION_BITS + 10;
 
@@ -41,23 +39,19 @@ pub(crate) enum Order {
 
 /// Children in no order, by place.
 #[derive(Debug, Default)]
-pub(crate) struct Few {
-    keys: Vec<Key>,
-    children: Vec<Child>,
-}
+pub(crate) struct Few(Vec<Child>);
 
+/// A child, its turn and the request that comes next at or below it.
 #[derive(Clone, Copy, Debug)]
-struct Key {
+#[repr(align(32))]
+struct Child {
     start: i64,
     finish: i64,
-}
-
-/// A child and the request that comes next at or below it.
-#[derive(Clone, Copy, Debug)]
-struct Child {
     first: First,
     item: u32,
 }
+
+const _: () = assert!(size_of::<Child>() == 64 / LANES, "two children are one cache line");
 
 #[derive(Debug)]
 pub(crate) struct Many {
@@ -75,7 +69,7 @@ impl Order {
         match self {
             Order::Few(few) => {
                 if !few.put(&mut nodes[item as usize], item) {
-                    let siblings = std::mem::take(&mut few.children);
+                    let siblings = std::mem::take(&mut few.0);
                     *self = Order::Many(Box::new(Many::new(virtual_time)));
                     for Child { item: sibling, .. } in siblings {
                         nodes[sibling as usize].standing = Standing::Empty;
@@ -88,19 +82,14 @@ impl Order {
         }
     }
 
-    /// [Puts](Order::put) a child and [selects](Order::select).
-    pub(crate) fn put_and_select(
-        &mut self,
-        nodes: &mut [Node],
-        links: &mut [Link],
-        item: u32,
-        virtual_time: i64,
-    ) -> Option<First> {
-        if let (Order::Few(few), Standing::At(place)) = (&mut *self, nodes[item as usize].standing) {
-            return few.replace(&nodes[item as usize], place as usize, virtual_time);
+    /// Moves one of a few children to its start and finish, and [selects](Order::select). Answers None, and does nothing,
+    /// where the child is not one of a few or has no request.
+    #[inline]
+    pub(crate) fn replace(&mut self, node: &Node, virtual_time: i64) -> Option<First> {
+        match (self, node.standing) {
+            (Order::Few(few), Standing::At(place)) => few.replace(node, place as usize, virtual_time),
+            _ => None,
         }
-        self.put(nodes, links, item, virtual_time);
-        self.select(nodes, links, virtual_time)
     }
 
     /// Takes out a child, wherever it stands.
@@ -137,36 +126,33 @@ impl Order {
 
 impl Few {
     /// Reads a word of each cache line.
+    #[inline]
     fn fetch(&self) {
-        let keys = self.keys.iter().step_by(LINE_BYTES / size_of::<Key>());
-        let children = self.children.iter().step_by(LINE_BYTES / size_of::<Child>());
-        let keys = keys.fold(0, |sum, key| sum ^ key.start);
-        black_box(children.fold(keys, |sum, child| sum ^ i64::from(child.item)));
+        let mut read = 0;
+        for line in self.0.chunks(LANES) {
+            read ^= line[0].item;
+        }
+        black_box(read);
     }
 
     /// False where there is no room for one more.
     fn put(&mut self, node: &mut Node, item: u32) -> bool {
         let Some(first) = node.first else { return true };
-        let key = Key { start: node.start, finish: node.finish };
+        let child = Child { start: node.start, finish: node.finish, first, item };
         match node.standing {
-            Standing::At(place) => {
-                self.keys[place as usize] = key;
-                self.children[place as usize].first = first;
-            }
-            _ if self.keys.len() == FEW_MAX => return false,
+            Standing::At(place) => self.0[place as usize] = child,
+            _ if self.0.len() == FEW_MAX => return false,
             _ => {
-                node.standing = Standing::At(self.keys.len() as u32);
-                self.keys.push(key);
-                self.children.push(Child { first, item });
+                node.standing = Standing::At(self.0.len() as u32);
+                self.0.push(child);
             }
         }
         true
     }
 
     fn take(&mut self, nodes: &mut [Node], place: usize) {
-        self.keys.swap_remove(place);
-        self.children.swap_remove(place);
-        if let Some(moved) = self.children.get(place) {
+        self.0.swap_remove(place);
+        if let Some(moved) = self.0.get(place) {
             nodes[moved.item as usize].standing = Standing::At(place as u32);
         }
     }
@@ -174,58 +160,63 @@ impl Few {
     /// Moves the child at `place` to the start and finish of its `node`, and selects.
     ///
     /// The others are looked at first: their order is known while the request of this child is still looked for below.
+    #[inline(always)]
     fn replace(&mut self, node: &Node, place: usize, virtual_time: i64) -> Option<First> {
-        let own = node.first?;
-        let key = Key { start: node.start, finish: node.finish };
-        self.keys[place].start = i64::MAX;
+        let first = node.first?;
+        self.0[place].start = i64::MAX;
         let (earliest, other) = self.earliest(virtual_time);
-        self.keys[place] = key;
-        self.children[place].first = own;
-        let is_eligible = key.start <= virtual_time;
-        match self.children.get(other) {
+        let own = &mut self.0[place];
+        (own.start, own.finish, own.first) = (node.start, node.finish, first);
+        let is_eligible = node.start <= virtual_time;
+        match self.0.get(other) {
             Some(other_child) => {
-                let is_own = is_eligible & ((key.finish, place) < (earliest, other));
-                Some(First::either(is_own, own, other_child.first))
+                let is_own = is_eligible & ((node.finish, place) < (earliest, other));
+                Some(First::either(is_own, first, other_child.first))
             }
-            None if is_eligible => Some(own),
+            None if is_eligible => Some(first),
             None => self.select(virtual_time),
         }
     }
 
+    #[inline(never)]
     fn select(&self, virtual_time: i64) -> Option<First> {
-        let (_, mut place) = self.earliest(virtual_time);
-        if place == NOWHERE {
-            (_, place) = self.earliest(self.keys.iter().map(|key| key.start).min()?);
+        let (_, place) = self.earliest(virtual_time);
+        if let Some(child) = self.0.get(place) {
+            return Some(child.first);
         }
-        Some(self.children[place].first)
+        let (_, place) = self.earliest(self.0.iter().map(|child| child.start).min()?);
+        Some(self.0[place].first)
     }
 
     /// The earliest finish of a child that is eligible at `virtual_time`, and the first place of such a child.
     ///
     /// No branch depends on a key, because none could be foretold. Lanes keep their own earliest child, so that a
     /// comparison need not wait for the one before.
+    #[inline(always)]
     fn earliest(&self, virtual_time: i64) -> (i64, usize) {
         let mut lanes = [(i64::MAX, NOWHERE); LANES];
-        let mut look = |lane: usize, place: usize, key: &Key| {
-            let finish = select_unpredictable(key.start <= virtual_time, key.finish, i64::MAX);
-            let (earliest, its_place) = lanes[lane];
+        let mut look = |lane: usize, line: usize, child: &Child| {
+            let finish = select_unpredictable(child.start <= virtual_time, child.finish, i64::MAX);
+            let (earliest, its_line) = lanes[lane];
             let is_earlier = finish < earliest;
             lanes[lane] = (
                 select_unpredictable(is_earlier, finish, earliest),
-                select_unpredictable(is_earlier, place, its_place),
+                select_unpredictable(is_earlier, line, its_line),
             );
         };
-        let (whole, rest) = self.keys.as_chunks::<LANES>();
-        for (number, keys) in whole.iter().enumerate() {
-            for (lane, key) in keys.iter().enumerate() {
-                look(lane, LANES * number + lane, key);
-            }
+        let (lines, rest) = self.0.as_chunks::<LANES>();
+        for (number, [one, two]) in lines.iter().enumerate() {
+            look(0, number, one);
+            look(1, number, two);
         }
-        for (lane, key) in rest.iter().enumerate() {
-            look(lane, LANES * whole.len() + lane, key);
+        if let [last] = rest {
+            look(0, lines.len(), last);
         }
-        let [one, two, three, four] = lanes;
-        one.min(two).min(three.min(four))
+        let [(one, one_line), (two, two_line)] = lanes;
+        // Of equal finishes the one of the earlier place.
+        let is_two = (two < one) | ((two == one) & (two_line < one_line));
+        let line = select_unpredictable(is_two, two_line, one_line);
+        (select_unpredictable(is_two, two, one), LANES * line + usize::from(is_two))
     }
 }
 

@@ -104,9 +104,9 @@ pub(crate) struct First {
 #[derive(Clone, Copy, Debug)]
 struct Cost([u32; 2]);
 
-/// The division of an inner node's time: two cache lines.
+/// The division of an inner node's time: one cache line.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(align(64))]
 struct Arbiter {
     virtual_time: i64,
     /// Its value before the last request was dispatched, which may be in service still.
@@ -119,6 +119,8 @@ struct Arbiter {
     ahead: i64,
     order: Order,
 }
+
+const _: () = assert!(size_of::<Arbiter>() == 64, "an arbiter is one cache line");
 
 /// Nodes of any depth over leaves; one leaf stands for one job.
 #[derive(Debug)]
@@ -382,8 +384,10 @@ impl ShareTree {
     fn settle(&mut self, node: NodeId, charge: i64, is_withheld: bool) -> NodeId {
         let mut child = node;
         let mut branch = node;
-        while let Some((parent, index)) = self.above(child) {
+        loop {
             let node = &mut self.nodes[child.index()];
+            let (Some(parent), Some(above)) = (node.parent, node.above) else { return branch };
+            let index = to_index(above.0);
             let arbiter = &mut self.arbiters[index];
             if charge != 0 {
                 // Served before it was eligible, because nobody else was: that time is nobody's due.
@@ -398,9 +402,9 @@ impl ShareTree {
                         node.catch_up(arbiter, self.credit_max.max(cost.nanoseconds()));
                     }
                     node.finish = node.start + virtual_time(cost.nanoseconds(), node.inverse);
-                    let item = child.item();
-                    let virtual_time = arbiter.virtual_time;
-                    arbiter.order.put_and_select(&mut self.nodes, &mut self.links, item, virtual_time)
+                    let selected = arbiter.order.replace(node, arbiter.virtual_time);
+                    selected
+                        .or_else(|| arbiter.put_and_select(&mut self.nodes, &mut self.links, child.item()))
                 }
                 None => {
                     if is_withheld && !node.is_withheld {
@@ -420,7 +424,6 @@ impl ShareTree {
             }
             (branch, child) = (child, parent);
         }
-        branch
     }
 
     /// Sets the clock of an inner node back to zero, and its children with it.
@@ -508,6 +511,14 @@ impl Arbiter {
         self.ahead = moved.min(0);
     }
 
+    /// Puts a child in its place and selects the request that comes next. A call of its own keeps the way of a few children
+    /// short.
+    #[inline(never)]
+    fn put_and_select(&mut self, nodes: &mut [Node], links: &mut [Link], item: u32) -> Option<First> {
+        self.order.put(nodes, links, item, self.virtual_time);
+        self.order.select(nodes, links, self.virtual_time)
+    }
+
     fn reweigh(&mut self, weight: u64) {
         self.weight = weight;
         self.inverse = inverse(weight);
@@ -535,8 +546,9 @@ fn inverse(weight: u64) -> u64 {
 
 /// Nanoseconds of device time (at most twice REQUEST_COST_MAX either way) over a weight.
 fn virtual_time(nanoseconds: i64, inverse: u64) -> i64 {
-    let product = u128::from(nanoseconds.unsigned_abs()) * u128::from(inverse);
-    let moved = (product >> (INVERSE_BITS - FRACTION_BITS)) as i64;
+    // The upper half of a product is at hand, and any other part of it is several instructions away.
+    let fractions = nanoseconds.unsigned_abs() << FRACTION_BITS;
+    let moved = ((u128::from(fractions) * u128::from(inverse)) >> INVERSE_BITS) as i64;
     if nanoseconds < 0 {
         -moved
     } else {

@@ -14,6 +14,20 @@ pub(crate) struct Turns {
     slots: Vec<u32>,
 }
 
+/// The job at a leaf of the tree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    slot: u32,
+    leaf: NodeId,
+}
+
+impl Turn {
+    /// The slot of the job.
+    pub(crate) fn slot(self) -> usize {
+        self.slot as usize
+    }
+}
+
 impl Turns {
     /// No jobs; see [`ShareTree::new`] for the credit.
     pub(crate) fn new(credit_max: Nanos) -> Turns {
@@ -69,16 +83,17 @@ impl Turns {
         }
     }
 
-    /// The job to serve next.
-    pub(crate) fn first(&self) -> Option<usize> {
-        self.tree.first().map(|leaf| self.slots[leaf.index()] as usize)
+    /// The turn of the job to serve next.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<Turn> {
+        self.tree.first().map(|leaf| self.turn(leaf))
     }
 
-    /// Charges a job `charge` nanoseconds; `next` is the cost of its next request. Answers the job that comes next in the
-    /// same branch of the tree.
-    pub(crate) fn serve(&mut self, slot: usize, charge: i64, next: Option<Nanos>) -> Option<usize> {
-        let upcoming = self.tree.serve(self.leaf(slot)?, charge, next)?;
-        Some(self.slots[upcoming.index()] as usize)
+    /// Charges a job, at its turn, `charge` nanoseconds; `next` is the cost of its next request. Answers the turn that comes
+    /// next in the same branch of the tree.
+    #[inline]
+    pub(crate) fn serve(&mut self, turn: Turn, charge: i64, next: Option<Nanos>) -> Option<Turn> {
+        self.tree.serve(turn.leaf, charge, next).map(|leaf| self.turn(leaf))
     }
 
     /// The fraction of the time owed to each job while exactly those of `active` are active, by slot.
@@ -87,18 +102,20 @@ impl Turns {
         self.leaves.iter().map(|leaf| leaf.map_or(0.0, |leaf| by_node[leaf.index()])).collect()
     }
 
-    /// Brings the job's leaf near.
-    pub(crate) fn fetch(&mut self, slot: usize) {
-        if let Some(leaf) = self.leaf(slot) {
-            self.tree.fetch(leaf);
-        }
+    /// Brings the leaf of the job near.
+    #[inline]
+    pub(crate) fn fetch(&mut self, turn: Turn) {
+        self.tree.fetch(turn.leaf);
     }
 
     /// Brings near what a choice among the siblings of the job's leaf needs, after the leaf.
-    pub(crate) fn fetch_siblings(&self, slot: usize) {
-        if let Some(leaf) = self.leaf(slot) {
-            self.tree.fetch_siblings(leaf);
-        }
+    #[inline]
+    pub(crate) fn fetch_siblings(&self, turn: Turn) {
+        self.tree.fetch_siblings(turn.leaf);
+    }
+
+    fn turn(&self, leaf: NodeId) -> Turn {
+        Turn { slot: self.slots[leaf.index()], leaf }
     }
 
     fn leaf(&self, slot: usize) -> Option<NodeId> {

@@ -179,6 +179,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..400)
 }
 
+/// The start of a child and its finish.
+fn key() -> impl Strategy<Value = (i64, i64)> {
+    (0..40_i64, 1..20_i64).prop_map(|(start, length)| (start, start + length))
+}
+
 proptest! {
     /// Random trees, arrivals and departures: each leaf served is one the model would serve. A
     /// failure prints the seed that repeats it.
@@ -227,6 +232,38 @@ proptest! {
                 }
             }
             model.update();
+        }
+    }
+
+    /// A few children, with many equal keys: the choice is the first child that looking at one after the other finds.
+    #[test]
+    fn the_choice_among_a_few_is_that_of_looking_at_each(
+        mut keys in prop::collection::vec(key(), 1..=64),
+        moves in prop::collection::vec((any::<usize>(), key(), 0..50_i64), 1..100),
+    ) {
+        let mut tree = ShareTree::new(CREDIT_MAX);
+        let mut order = Order::new();
+        let cost = Cost::of(Nanos(1)).unwrap();
+        let mut leaves = Vec::new();
+        for (number, &(start, finish)) in keys.iter().enumerate() {
+            let leaf = tree.add_node(Some((NodeId::ROOT, Entity::Numbered(number as u32))), 1);
+            let node = &mut tree.nodes[leaf.index()];
+            (node.start, node.finish, node.first) = (start, finish, Some(First { cost, leaf }));
+            order.put(&mut tree.nodes, &mut tree.links, leaf.item(), 0);
+            leaves.push(leaf);
+        }
+        for (pick, moved, virtual_time) in moves {
+            let place = pick % keys.len();
+            keys[place] = moved;
+            let node = &mut tree.nodes[leaves[place].index()];
+            (node.start, node.finish) = moved;
+            let until = virtual_time.max(keys.iter().map(|&(start, _)| start).min().unwrap());
+            let eligible = (0..keys.len()).filter(|&place| keys[place].0 <= until);
+            let expected = leaves[eligible.min_by_key(|&place| keys[place].1).unwrap()];
+            let chosen = order.replace(node, virtual_time).unwrap();
+            prop_assert_eq!(chosen.leaf, expected);
+            let selected = order.select(&mut tree.nodes, &mut tree.links, virtual_time).unwrap();
+            prop_assert_eq!(selected.leaf, expected);
         }
     }
 
