@@ -7,6 +7,7 @@ tests, the whole campaign where `collect` has collected it, and the windows that
 import time
 from pathlib import Path
 
+import numpy as np
 from _harness import ROOT, announce
 from _interference_authors import WINDOWS
 from _interference_collect import KEPT, PLAN
@@ -40,7 +41,9 @@ def measure(directory: Path) -> dict[str, float | None]:
         f"{len(labelled)} simulated windows in {seconds:.0f} s, {100 * (labelled.slowdowns >= 2).mean():.1f} % slowed"
     )
     figures: dict[str, float | None] = {"simulated_windows": len(labelled), "simulated_seconds": seconds}
-    for name, windows in _real().items():
+    real = _real()
+    figures |= _likeness(real["kept"].labelled(), labelled)
+    for name, windows in real.items():
         found = evaluate(windows, (2.0,), ESTIMATORS, simulated)
         _print(name, found)
         figures |= _figures(name, found)
@@ -56,6 +59,22 @@ def _real() -> dict[str, Windows]:
     if files:
         found["authors"] = quanterference.read_windows(files)
     return found
+
+
+def _likeness(real: Windows, simulated: Windows) -> dict[str, float | None]:
+    """The mean labels of simulated runs over those of the same real runs: the median, and the two farthest from 1."""
+    ratios = {
+        run: float(simulated.slowdowns[simulated.runs == run].mean() / real.slowdowns[real.runs == run].mean())
+        for run in np.unique(real.runs).tolist()
+    }
+    for run, ratio in sorted(ratios.items(), key=lambda each: each[1]):
+        print(f"{run:40} mean label, simulated over real: {ratio:.2f}")
+    values = list(ratios.values())
+    return {
+        "simulated_label_ratio_median": float(np.median(values)),
+        "simulated_label_ratio_least": min(values),
+        "simulated_label_ratio_most": max(values),
+    }
 
 
 def _by_split(scores: tuple[Score, ...], estimator: str) -> dict[str, Score]:

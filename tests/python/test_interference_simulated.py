@@ -131,6 +131,9 @@ def test_a_plan_that_cannot_be_simulated_is_refused(tmp_path: Path) -> None:
     error = refusal(path, "--simulated", tmp_path / "b")
     assert isinstance(error, InterferenceError) and "the target has no speed" in error.message
     assert "--from-store" not in error.hint and "a speed" in error.hint
+    (tmp_path / "store.toml").write_text((CAMPAIGN / "store.toml").read_text().replace("512MiB", "4MiB"))
+    error = refusal(path, "--simulated", tmp_path / "d")
+    assert isinstance(error, InterferenceError) and "amrex.alone" in error.message and "larger targets" in error.hint
     answer = CliRunner().invoke(
         cli.weir, ["interference", "collect", str(path), "--seed", "1", "--to", str(tmp_path / "c")]
     )

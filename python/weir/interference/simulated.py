@@ -96,16 +96,20 @@ def carry_out(loaded: Loaded, case: Case, own: Path) -> SimulatedRun:
     begin = START_SECONDS + dice.uniform(0, store.window_seconds)
     begins = [begin, *(dice.uniform(0, START_SECONDS) for _ in range(case.instances))]
     homes = dice.integers(store.topology.servers, size=len(begins)).tolist()
-    span = case.target.seconds or 2 * _least_seconds(store, case.target)
+    longest = loaded.plan.timeout_seconds
+    span = case.target.seconds or min(2 * _least_seconds(store, case.target), longest)
     while True:
         until = _end_of_window(begin + span, store.window_seconds)
         operations = list(_until(store, _rounds(case.target), until))
         observed, is_complete = _observed(loaded, store, case, operations, begins, homes, until)
         if case.target.seconds or is_complete:
             break
-        if span >= loaded.plan.timeout_seconds:
-            raise InterferenceError(f"{case.name} takes longer than {loaded.plan.timeout_seconds} s")
-        span = min(2 * span, loaded.plan.timeout_seconds)
+        if span >= longest:
+            raise InterferenceError(
+                f"{case.name} takes longer than {longest} s",
+                hint="give the target fewer rounds, or the plan more timeout_seconds",
+            )
+        span = min(2 * span, longest)
     _write_operations(operations, observed, own / "operations.csv")
     windows = _windows(case, operations, observed, homes[0], store.window_seconds)
     return SimulatedRun(windows, store.window_seconds)
@@ -193,6 +197,7 @@ def _observed(
     until: float,
 ) -> tuple["Observed", bool]:
     """Simulate the target beside its interferers; also tell whether the target ended."""
+    from weir.simulation.errors import ScenarioError
     from weir.simulation.runs import observe
     from weir.simulation.scenario import Scenario
     from weir.simulation.workload import Job, Workload
@@ -211,7 +216,13 @@ def _observed(
         until_seconds=until,
         **store.settings,
     )
-    outcome = observe(scenario, 0, store.window_seconds)
+    try:
+        outcome = observe(scenario, 0, store.window_seconds)
+    except ScenarioError as error:
+        raise InterferenceError(
+            f"{case.name} cannot be simulated: {error.message}",
+            hint="give the plan's targets fewer rounds or seconds, or its store larger targets or longer windows",
+        ) from error
     target = outcome.jobs[0]
     if target.refused_files or target.refused_bytes:
         raise InterferenceError(
