@@ -38,6 +38,7 @@ PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "labels": ("_interference_labels", ()),
     "matrix": ("_interference_matrix", ()),
     "authors": ("_interference_authors", ()),
+    "simulated": ("_interference_simulated", ("simulated_windows", "f1_kept_random_with_simulated")),
     "predict": ("_interference_predict", ("predict_ms",)),
     "overhead": ("_interference_overhead", ("collection_overhead_percent",)),
     "guard": ("_interference_guard", ("guard_slowdown_ratio",)),

@@ -76,7 +76,7 @@ PACKAGES = {
     "planner": {"provisioning", "deployment", "store", "tracing", "distribution", "errors"},
     "provisioning": {"simulation", "experiments", "placement", "tracing", "deployment", "staging", "store", "errors"},
     "guard": {"interference", "store", "errors"},
-    "interference": {"provisioning", "lustre", "tracing", "store", "errors"},
+    "interference": {"provisioning", "simulation", "lustre", "tracing", "store", "errors"},
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "errors"},
     "deployment": {"store", "distribution", "errors"},
     "experiments": {"store", "errors"},

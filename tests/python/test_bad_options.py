@@ -71,6 +71,7 @@ ANY_TEXT = {
         *("weir interference join DATA", "weir interference join --servers", "weir interference join --to"),
         *("weir plan similar --job", "weir target add --path", "weir interference import FILES"),
         *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),
+        "weir interference evaluate --additional",
         *("weir interference record --to", "weir interference collect PLAN", "weir interference collect --to"),
         "weir guard --model",
         *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),

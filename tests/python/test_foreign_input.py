@@ -528,6 +528,7 @@ COMMANDS = {
     "interference import files": "windows",
     "interference import target": OWN,
     "interference evaluate data": "windows",
+    "interference evaluate additional": "windows",
     "interference train data": "windows",
     "interference train target": OWN,
     "interference collect plan": "windows",

@@ -1,7 +1,8 @@
 //! The check of a scenario: each fault of it is one error that names the thing.
 
 use crate::identity;
-use crate::scenario::{FaultKind, Scenario};
+use crate::observed::{Observe, LINES_MAX};
+use crate::scenario::{FaultKind, Mode, Scenario};
 use crate::topology::{Hop, Target, Transfer, TARGETS_OF_SERVER_MAX};
 use crate::workload::{Placement, StepKind};
 use std::collections::BTreeMap;
@@ -123,6 +124,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<Settings, ScenarioError> {
     check_numbers(scenario)?;
     check_references(scenario)?;
     check_faults(scenario)?;
+    check_observation(scenario)?;
     let (specifications, specification_of_file) = layouts(scenario)?;
     check_room(scenario)?;
     Ok(Settings {
@@ -316,6 +318,29 @@ fn check_faults(scenario: &Scenario) -> Result<(), ScenarioError> {
             }
             FaultKind::Dies | FaultKind::Returns | FaultKind::Parted | FaultKind::Joined => {}
         }
+    }
+    Ok(())
+}
+
+fn check_observation(scenario: &Scenario) -> Result<(), ScenarioError> {
+    let Some(Observe { job, window_seconds }) = scenario.observe else { return Ok(()) };
+    missing(|| "observe".into(), ("job", job.into(), scenario.workload.jobs.len()))?;
+    if scenario.mode != Mode::Request {
+        return Err(value("mode", "flow", "`request` for windows: flows have no requests to count"));
+    }
+    // A sample is a tenth, and the clock counts nanoseconds.
+    if !(1e-6..=SECONDS_MAX).contains(&window_seconds) {
+        return Err(value("observe.window_seconds", window_seconds, "from a microsecond to a century"));
+    }
+    let devices: usize = scenario.topology.servers.iter().map(|server| server.targets.len() + 1).sum();
+    let until = scenario.until_seconds.unwrap_or(f64::INFINITY);
+    let lines = until / window_seconds * devices as f64;
+    if lines > LINES_MAX {
+        return Err(value(
+            "the number of windows, for all devices",
+            lines,
+            "at most 1000000: set until_seconds",
+        ));
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ mod core;
 mod description;
 mod flow;
 mod identity;
+mod observed;
 mod outcome;
 mod request;
 mod scenario;
@@ -22,6 +23,9 @@ use std::ops::ControlFlow;
 
 pub use check::ScenarioError;
 pub use description::{key_lines, parse_topology, DescriptionError, Part};
+pub use observed::{
+    Counter, Counters, DeviceWindow, JobWork, Observe, Observed, StepTime, WaitedFor, Window,
+};
 pub use outcome::{JobOutcome, Outcome, Progress, ServerOutcome, TargetOutcome};
 pub use scenario::{Fault, FaultKind, Mode, Scenario};
 pub use topology::{Clients, Fullness, Hop, RouterStage, Server, Side, Target, Topology, Transfer};

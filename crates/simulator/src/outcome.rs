@@ -1,5 +1,6 @@
 //! The answer of a run: what each job, target and server did.
 
+use crate::observed::Observed;
 use serde::{Deserialize, Serialize};
 
 /// A simulated run.
@@ -22,6 +23,9 @@ pub struct Outcome {
     /// Greatest use of a target's capacity by the workload, divided by the mean use: Tarazu's equation 4; 1 where nothing was
     /// written.
     pub target_cost: f64,
+    /// The job that the scenario observes; absent where it observes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
 }
 
 impl Outcome {

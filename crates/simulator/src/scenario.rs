@@ -1,5 +1,6 @@
 //! One simulated run: the machines, the work, the settings of the store, and faults.
 
+use crate::observed::Observe;
 use crate::topology::Topology;
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,9 @@ pub struct Scenario {
     /// Interval of the series in the outcome; 0 keeps none.
     #[serde(default)]
     pub sample_seconds: f64,
+    /// The job of which windows and steps are kept; absent: none is. It needs the request model and an end of the run.
+    #[serde(default)]
+    pub observe: Option<Observe>,
     /// End of the run, if work is left then; absent: when all work is done.
     #[serde(default)]
     pub until_seconds: Option<f64>,
@@ -69,6 +73,7 @@ impl Scenario {
             exchange_loss: 0.0,
             exchange_delay_seconds: 0.0,
             sample_seconds: 0.0,
+            observe: None,
             until_seconds: None,
             topology,
             workload,

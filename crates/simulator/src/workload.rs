@@ -118,13 +118,13 @@ pub enum StepKind {
     Compute,
     /// Waits for all streams of the job to come to their barrier of the same turn.
     Barrier,
-    /// Makes the file: it is placed, and one metadata operation is paid.
+    /// Makes the file: it is placed, and one metadata operation is paid. A file that is there is opened.
     Create,
     /// Reads.
     Read,
     /// Writes; a file that was not made is made first.
     Write,
-    /// Metadata operations on the home server of the file.
+    /// Metadata operations on the home server of the file that look and change nothing.
     Metadata,
     /// Removes the file, which frees its bytes.
     Remove,

@@ -59,27 +59,44 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--estimator", "names", type=click.Choice(ESTIMATORS), multiple=True, help="Only this one; repeat for several."
 )
+@click.option(
+    "--additional",
+    metavar="DATA",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Windows for a second training of each estimator, such as simulated ones; repeat for several.",
+)
 @output_option
-def evaluate(data: tuple[Path, ...], bins: str, names: tuple[str, ...], output: str) -> None:
+def evaluate(
+    data: tuple[Path, ...], bins: str, names: tuple[str, ...], additional: tuple[Path, ...], output: str
+) -> None:
     """Compare estimators by four splits of the windows.
 
     A random split overstates a model, because windows of a run are close copies of each other. The others keep aside
     what comes later in each run, whole runs, or whole workloads. F1 is that of slowed windows, or with more than one of
     --bins the mean over classes. It is the mean over the parts of the split; LEAST is the part with the least, and
     OVERALL has the windows of all parts together.
+
+    With --additional each estimator is trained once more, with those windows beside the others; no test has any of
+    them. F1 WITH and OVERALL WITH tell whether they help. A workload that is kept aside is left out of them, too,
+    except in the last split.
     """
     windows = _windows(data)
+    more = _windows(additional) if additional else None
     import msgspec
 
     from weir.cli.output import Quantity, show
-    from weir.interference.evaluation import evaluate as compare
+    from weir.interference import evaluation
 
-    found = compare(windows, _read_bins(bins), names)
-    rows = [
-        (score.split, score.estimator, *(Quantity(f"{each:.3f}") for each in (score.f1, score.least, score.overall)))
-        for score in found.scores
-    ]
-    show(output, msgspec.to_builtins(found), ("KEPT ASIDE", "ESTIMATOR", "F1", "LEAST", "OVERALL"), rows)
+    found = evaluation.evaluate(windows, _read_bins(bins), names, more)
+    figures = {(score.split, score.estimator): [score.f1, score.least, score.overall] for score in found.scores}
+    for score in found.with_additional:
+        split = evaluation.STRANGERS if score.split == evaluation.OWN_ADDITIONAL else score.split
+        beside = figures[split, score.estimator][:3]
+        figures[score.split, score.estimator] = [*beside, score.f1, score.overall]
+    rows = [(*of, *(Quantity(f"{each:.3f}") for each in own)) for of, own in figures.items()]
+    headings = ("KEPT ASIDE", "ESTIMATOR", "F1", "LEAST", "OVERALL", "F1 WITH", "OVERALL WITH")
+    show(output, msgspec.to_builtins(found), headings if additional else headings[:5], rows)
 
 
 @interference.command()

@@ -259,13 +259,18 @@ def gather(home: Home, seconds: float | None) -> None:
 @click.option(
     "--policy", type=Checked("policy", values.policy), help="Policy of the store.  [default: that of the plan's store]"
 )
+@click.option("--simulated", "is_simulated", is_flag=True, help="Simulate the runs in place of stores and programs.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Start of all dice of --simulated.  [default: 0]")
 @output_option
-def collect(plan: Path, target: Path, policy: str | None, output: str) -> None:
+def collect(plan: Path, target: Path, policy: str | None, is_simulated: bool, seed: int | None, output: str) -> None:
     """Collect a labelled data set by the runs of a plan.
 
     Each target runs alone, and then among its interferers, on a store of its own. A collection that was ended goes on
-    where it stopped.
+    where it stopped. With --simulated no program runs: the simulator does the operations of the plan's kernels on the
+    plan's store. One seed has one data set.
     """
+    if seed is not None and not is_simulated:
+        raise click.UsageError("--seed needs --simulated")
     import msgspec
 
     from weir.cli.output import Quantity, show
@@ -274,7 +279,11 @@ def collect(plan: Path, target: Path, policy: str | None, output: str) -> None:
     from weir.interference.agreement import described
 
     loaded = plans.read(plan)
-    runs = collection.collect(loaded if policy is None else plans.under(loaded, policy), target, say)
+    if policy is not None:
+        loaded = plans.under(loaded, policy)
+    if is_simulated:
+        loaded = plans.simulated(loaded, seed or 0)
+    runs = collection.collect(loaded, target, say)
     for line in described(collection.quality(runs, target)):
         say(line)
 

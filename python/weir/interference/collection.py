@@ -1,4 +1,4 @@
-"""Collection of a labelled data set: the runs of a plan on stores of their own, one after the other.
+"""Collection of a labelled data set: the runs of a plan on stores of their own, real or simulated.
 
 A run that is complete has a file `done.json`, so a collection that was ended goes on where it stopped.
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weir.interference import labels as labelling
+from weir.interference import simulated
 from weir.interference.agreement import Quality, compare, described, read_windows
 from weir.interference.collector import Collector, JobWindow, joined
 from weir.interference.errors import InterferenceError
@@ -137,7 +138,8 @@ def _carry_out_all(loaded: Loaded, chosen: Sequence[Case], folder: Path, tell: C
         done = _done(folder, case)
         if done.exists():
             return
-        tell(f"{case.name}: {case.instances} instances of {case.interferer.name if case.interferer else 'nothing'}")
+        beside = f"{case.instances} instances of {case.interferer.name if case.interferer else 'nothing'}"
+        tell(f"{case.name}: {beside}{'' if loaded.seed is None else ', simulated'}")
         run = _carry_out(loaded, case, folder, is_ended)
         unfinished = done.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(asdict(run)))
@@ -178,6 +180,9 @@ def _carry_out(loaded: Loaded, case: Case, folder: Path, is_ended: threading.Eve
     for part in (own, data):
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
+    if loaded.seed is not None:
+        found = simulated.carry_out(loaded, case, own)
+        return _labelled(loaded, case, found.windows, found.window_seconds, folder, ())
     notices: list[str] = []
     with weir.store.up(folder / "cluster.toml", mount=False, policy=loaded.policy) as store:
         collector = Collector(lambda: store.servers, store.token(), notices.append)
@@ -362,7 +367,7 @@ def _labelled(
         labels = {number: each.slowdown(loaded.plan.label) for number, each in of_operations.items()}
         dropped = len(there - labels.keys())
     kept = [window for window in gathered if window.number in labels]
-    _write(case, kept, labels, of_operations, truths, folder)
+    _write(loaded, case, kept, labels, of_operations, truths, folder)
     both = labels.keys() & truths.keys()
     return Run(
         case.name,
@@ -382,6 +387,7 @@ def _labelled(
 
 
 def _write(
+    loaded: Loaded,
     case: Case,
     kept: Sequence[JobWindow],
     labels: dict[int, float],
@@ -396,7 +402,8 @@ def _write(
     slowdowns, both = ({}, {}) if case.is_reference else (labels, of_operations)
     rows = [{**row, "slowdown": slowdowns.get(window.number)} for window in kept for row in window.rows]
     if rows:
-        write(of_rows(rows), folder / "windows" / f"run={case.name}" / "windows.parquet")
+        parquet = folder / "windows" / f"run={case.name}" / "windows.parquet"
+        write(of_rows(rows), parquet, is_simulated=loaded.seed is not None)
     with (folder / "runs" / case.name / "labels.csv").open("w", newline="") as file:
         table = csv.writer(file)
         names = ("window", "label", "truth", "device_seconds", "waited_seconds", "waited_for", "by_time", "mean")
@@ -416,10 +423,13 @@ def _card(loaded: Loaded, runs: Sequence[Run], folder: Path) -> str:
     """The description of a data set."""
     labelled = [run for run in runs if not run.is_reference]
     windows, dropped = sum(run.windows for run in labelled), sum(run.dropped for run in labelled)
+    kind, options = "", ""
+    if loaded.seed is not None:
+        kind, options = "simulated ", f" --simulated --seed {loaded.seed}"
     lines = [
         "# A data set of interference",
         "",
-        f"{windows} labelled windows of {len(labelled)} runs, by `weir interference collect`.",
+        f"{windows} labelled windows of {len(labelled)} {kind}runs, by `weir interference collect{options}`.",
         f"{dropped} windows without a match were dropped.",
         "",
         "`windows/` has the windows, as `weir interference train` takes them; those of the runs alone have no label.",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weir.interference import capacity, features
 from weir.interference.network import KernelNetwork
-from weir.interference.windows import Floats, Windows
+from weir.interference.windows import Floats, Windows, chained
 
 Classes = NDArray[np.int64]
 
@@ -35,6 +35,18 @@ class Prepared:
             The chosen windows with their features.
         """
         return Prepared(self.windows.take(chosen), self.pooled[chosen], self.relative[chosen], self.ratios[chosen])
+
+    def with_more(self, more: "Prepared") -> "Prepared":
+        """Put other windows behind these.
+
+        Args:
+            more: Windows with features of their own: no workload here is compared with one there.
+
+        Returns:
+            The windows of both.
+        """
+        pairs = ((self.pooled, more.pooled), (self.relative, more.relative), (self.ratios, more.ratios))
+        return Prepared(chained([self.windows, more.windows]), *(np.concatenate(pair) for pair in pairs))
 
 
 def prepare(windows: Windows) -> Prepared:

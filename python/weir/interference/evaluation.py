@@ -1,19 +1,24 @@
 """Evaluation of all estimators by all splits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 import numpy as np
 
 from weir.interference.errors import InterferenceError
-from weir.interference.estimators import Classes, estimators, prepare
-from weir.interference.splits import SPLITS
+from weir.interference.estimators import Classes, Prepared, estimators, prepare
+from weir.interference.splits import SPLITS, Split
 from weir.interference.windows import Windows
 
 Part = tuple[Classes, Classes]
 """Classes of the windows of a part, as they are and as they were guessed."""
 BASELINES = ("majority", "last window")
+STRANGERS = "other workloads"
+"""The split whose tests have workloads that no window of the training has."""
+OWN_ADDITIONAL = "other workloads, own additional"
+"""The same split, where additional windows of the workload that is kept aside are in the training."""
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,6 +47,24 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     shares: tuple[float, ...]
     """Part of the windows in each class."""
     scores: tuple[Score, ...]
+    additional_windows: int = 0
+    """Windows with labels that were additional training data."""
+    with_additional: tuple[Score, ...] = ()
+    """The scores of the same tests after a training with the additional windows, and those of `OWN_ADDITIONAL`."""
+
+
+@dataclass(frozen=True)
+class _Classed:
+    """Windows with their features and classes."""
+
+    data: Prepared
+    classes: Classes
+
+    def take(self, chosen: Classes) -> "_Classed":
+        return _Classed(self.data.take(chosen), self.classes[chosen])
+
+    def with_more(self, more: "_Classed") -> "_Classed":
+        return _Classed(self.data.with_more(more.data), np.concatenate([self.classes, more.classes]))
 
 
 def classes_of(windows: Windows, bins: Sequence[float]) -> Classes:
@@ -68,13 +91,17 @@ def classes_of(windows: Windows, bins: Sequence[float]) -> Classes:
     return classes
 
 
-def evaluate(windows: Windows, bins: Sequence[float] = (2.0,), names: Sequence[str] = ()) -> Evaluation:
+def evaluate(
+    windows: Windows, bins: Sequence[float] = (2.0,), names: Sequence[str] = (), additional: Windows | None = None
+) -> Evaluation:
     """Train and test every estimator by every split.
 
     Args:
         windows: The windows; those without a label are left out.
         bins: Slowdowns at which a class begins.
         names: Estimators to evaluate; none for all.
+        additional: Windows for a second training of each estimator, beside those of the first; no test has any. A
+            workload that a split keeps aside is left out of them, too.
 
     Returns:
         The scores.
@@ -83,24 +110,63 @@ def evaluate(windows: Windows, bins: Sequence[float] = (2.0,), names: Sequence[s
         InterferenceError: As for `classes_of`, or there is no split because all windows are of one run.
     """
     labelled = windows.labelled()
-    classes = classes_of(labelled, bins)
+    own = _Classed(prepare(labelled), classes_of(labelled, bins))
+    more = None
+    if additional is not None:
+        further = additional.labelled()
+        more = _Classed(prepare(further), classes_of(further, bins))
     count = len(bins) + 1
-    data = prepare(labelled)
-    makers = estimators(tuple(bins))
-    scores = []
+    scores: list[Score] = []
+    with_additional: list[Score] = []
     for split, parts in SPLITS.items():
-        found: dict[str, list[Part]] = {}
-        for training, test in parts(labelled):
-            if len(np.unique(classes[training])) < 2:
-                continue
-            for name in names or makers:
-                estimator = makers[name]()
-                estimator.fit(data.take(training), classes[training], count)
-                guessed = estimator.probabilities(data.take(test)).argmax(1)
-                found.setdefault(name, []).append((classes[test], guessed))
-        scores += [_score(split, name, each, count) for name, each in found.items()]
-    shares = np.bincount(classes, minlength=count) / len(classes)
-    return Evaluation(windows=len(labelled), bins=tuple(bins), shares=tuple(shares.tolist()), scores=tuple(scores))
+        alone: dict[str, list[Part]] = {}
+        helped: dict[str, dict[str, list[Part]]] = {}
+        for training, test in _usable(parts(labelled), own.classes):
+            learned, tested = own.take(training), own.take(test)
+            _try_all(alone, (learned, tested), bins, names)
+            for name, wider in _wider(split, learned, tested, more).items():
+                _try_all(helped.setdefault(name, {}), (wider, tested), bins, names)
+        scores += [_score(split, name, each, count) for name, each in alone.items()]
+        with_additional += [_score(of, name, each, count) for of in helped for name, each in helped[of].items()]
+    shares = np.bincount(own.classes, minlength=count) / len(labelled)
+    return Evaluation(
+        windows=len(labelled),
+        bins=tuple(bins),
+        shares=tuple(shares.tolist()),
+        scores=tuple(scores),
+        additional_windows=0 if more is None else len(more.classes),
+        with_additional=tuple(with_additional),
+    )
+
+
+def _usable(parts: Iterator[Split], classes: Classes) -> Iterator[Split]:
+    """The parts of a split in whose training there are at least two classes."""
+    return ((training, test) for training, test in parts if len(np.unique(classes[training])) > 1)
+
+
+def _try_all(
+    found: dict[str, list[Part]], split: tuple[_Classed, _Classed], bins: Sequence[float], names: Sequence[str]
+) -> None:
+    """Train the estimators with the first windows, test them with the second, and keep the guesses by estimator."""
+    learned, tested = split
+    makers = estimators(tuple(bins))
+    for name in names or makers:
+        estimator = makers[name]()
+        estimator.fit(learned.data, learned.classes, len(bins) + 1)
+        guessed = estimator.probabilities(tested.data).argmax(1)
+        found.setdefault(name, []).append((tested.classes, guessed))
+
+
+def _wider(split: str, learned: _Classed, tested: _Classed, more: _Classed | None) -> Mapping[str, _Classed]:
+    """The trainings with additional windows, by the names of their scores."""
+    if more is None:
+        return {}
+    kept_aside = np.setdiff1d(tested.data.windows.workloads, learned.data.windows.workloads)
+    is_strange = np.isin(more.data.windows.workloads, kept_aside)
+    made = {split: learned.with_more(more.take(np.flatnonzero(~is_strange)))}
+    if split == STRANGERS:
+        made[OWN_ADDITIONAL] = learned.with_more(more)
+    return made
 
 
 def _score(split: str, name: str, parts: Sequence[Part], count: int) -> Score:

@@ -104,6 +104,8 @@ class Loaded(msgspec.Struct, frozen=True):
     """Digest of the plan and the store."""
     policy: str | None = None
     """Policy in place of the store's."""
+    seed: int | None = None
+    """Seed of simulated runs; None for runs on real stores."""
 
 
 def read(path: Path) -> Loaded:
@@ -158,6 +160,29 @@ def under(loaded: Loaded, policy: str) -> Loaded:
     """
     digest = hashlib.sha256(f"{loaded.digest}\0{policy}".encode()).hexdigest()
     return msgspec.structs.replace(loaded, policy=policy, digest=digest)
+
+
+def simulated(loaded: Loaded, seed: int) -> Loaded:
+    """The same plan for simulated stores.
+
+    Args:
+        loaded: A plan.
+        seed: Seed of all dice.
+
+    Returns:
+        The plan.
+
+    Raises:
+        InterferenceError: A program of the plan is a command.
+    """
+    for program in (*loaded.plan.target, *loaded.plan.interferer):
+        if program.kernel is None:
+            raise InterferenceError(
+                f"{program.name} is a command, and its operations are not known before it runs",
+                hint="give a kernel in its place, or collect on real stores",
+            )
+    digest = hashlib.sha256(f"{loaded.digest}\0simulated {seed}".encode()).hexdigest()
+    return msgspec.structs.replace(loaded, seed=seed, digest=digest)
 
 
 def references(plan: Plan, target: Program) -> list[str]:

@@ -44,6 +44,8 @@ _KEYS = ("run", "workload", "window", "io_seconds", "slowdown", "server", "is_me
 _ADDED = ("counted_by", *(f"client_{name}" for name in TIMES))
 """The columns that version 1 has not."""
 _METADATA_KEY = b"weir.windows"
+_SIMULATED = "simulated"
+"""Mark of a file whose windows a simulator made."""
 
 Floats = NDArray[np.float64]
 
@@ -237,12 +239,13 @@ def _checked(windows: Windows) -> Windows:
     return windows
 
 
-def write(windows: Windows, path: Path) -> None:
+def write(windows: Windows, path: Path, *, is_simulated: bool = False) -> None:
     """Write a data set.
 
     Args:
         windows: The windows.
         path: A Parquet file, which is replaced.
+        is_simulated: Whether a simulator made the windows, which the file says.
     """
     import pyarrow as arrow
     import pyarrow.parquet as parquet
@@ -263,7 +266,8 @@ def write(windows: Windows, path: Path) -> None:
         *(arrow.array(times, from_pandas=True) for times in windows.times[number, place].T),
     ]
     table = arrow.table(dict(zip(columns(), values, strict=True)))
-    table = table.replace_schema_metadata({_METADATA_KEY: json.dumps({"version": VERSION})})
+    mark = {"version": VERSION, _SIMULATED: True} if is_simulated else {"version": VERSION}
+    table = table.replace_schema_metadata({_METADATA_KEY: json.dumps(mark)})
     parquet.write_table(table, path, compression="zstd")
 
 
@@ -303,9 +307,47 @@ def read(paths: Sequence[Path]) -> Windows:
         The windows of all.
 
     Raises:
-        InterferenceError: A file is no data set of this version, or there is none.
+        InterferenceError: A file is no data set of this version, or there is none, or some windows are simulated and
+            others are not.
     """
-    return of_rows(read_rows(paths))
+    files = _files(paths)
+    if len({is_simulated(file) for file in files}) > 1:
+        raise InterferenceError(
+            "some of the windows are simulated and others are not, and a workload is compared with all windows of it",
+            hint="give those of one kind; `weir interference evaluate` takes simulated ones by --additional",
+        )
+    return of_rows([row for file in files for row in _rows(file)])
+
+
+def is_simulated(file: Path) -> bool:
+    """Decide whether a simulator made the windows of a data set.
+
+    Args:
+        file: A Parquet file.
+
+    Returns:
+        Whether the file says so.
+
+    Raises:
+        InterferenceError: The file is no data set.
+    """
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    try:
+        return _mark(parquet.read_schema(file)).get(_SIMULATED) is True
+    except (arrow.ArrowInvalid, OSError, ValueError, AttributeError) as error:
+        raise _no_data_set(file, error) from error
+
+
+def _mark(schema: Any) -> dict[str, Any]:
+    """The mark that a data set has in its schema; empty in other files."""
+    mark: dict[str, Any] = json.loads((schema.metadata or {}).get(_METADATA_KEY, b"{}"))
+    return mark
+
+
+def _no_data_set(file: Path, error: Exception) -> InterferenceError:
+    return InterferenceError(f"{file} is no data set of windows: {error}")
 
 
 def read_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
@@ -320,8 +362,11 @@ def read_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
     Raises:
         InterferenceError: A file is no data set of this version.
     """
-    files = [file for path in paths for file in (sorted(path.rglob("*.parquet")) if path.is_dir() else [path])]
-    return [row for file in files for row in _rows(file)]
+    return [row for file in _files(paths) for row in _rows(file)]
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    return [file for path in paths for file in (sorted(path.rglob("*.parquet")) if path.is_dir() else [path])]
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
@@ -330,12 +375,12 @@ def _rows(file: Path) -> list[dict[str, Any]]:
 
     try:
         table = parquet.read_table(file)
-        version = json.loads((table.schema.metadata or {}).get(_METADATA_KEY, b"{}")).get("version")
+        version = _mark(table.schema).get("version")
         added = set(_ADDED) if version == 1 else set()
         missing = set(columns()) - added - set(table.column_names)
         rows: list[dict[str, Any]] = [] if missing else table.to_pylist()
     except (arrow.ArrowInvalid, OSError, ValueError, AttributeError) as error:
-        raise InterferenceError(f"{file} is no data set of windows: {error}") from error
+        raise _no_data_set(file, error) from error
     if version not in _READABLE:
         was = "has no version" if version is None else f"is of version {version}"
         raise InterferenceError(

@@ -135,6 +135,76 @@ class Outcome:
     """The targets, server by server."""
     servers: tuple[ServerOutcome, ...]
     """The servers, by their numbers."""
+    observed: "Observed | None" = None
+    """The windows of the store and the steps of one job, where a run keeps them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A counter of a device, reduced over the samples of a window."""
+
+    sum: float
+    """Sum over the samples."""
+    mean: float
+    """Mean over the samples."""
+    deviation: float
+    """Standard deviation of the samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitedFor:
+    """The wait of the observed job for another one."""
+
+    job: int
+    """Place of the other job in the workload."""
+    seconds: float
+    """Device time that it received while the observed job had requests queued."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceWindow:
+    """A device in a window, and the work of the observed job there."""
+
+    device: str
+    """`SERVER.INDEX` for a target, `SERVER.metadata` for a metadata service, as stores name them."""
+    counters: dict[str, Counter]
+    """The counters by their names in `weir.store.observations.ObservedDevice`."""
+    reads: int
+    """Reads of the job that were completed."""
+    writes: int
+    """Writes of the job that were completed."""
+    read_bytes: int
+    """Bytes of these reads."""
+    written_bytes: int
+    """Bytes of these writes."""
+    request_seconds: float
+    """Time between the arrivals of the job's completed requests and their ends, metadata operations among them."""
+    device_seconds: float
+    """Device time that the job received."""
+    waited_for: tuple[WaitedFor, ...]
+    """Jobs that the job waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """The time of a step of the observed job."""
+
+    step: int
+    """Place of the step in the workload."""
+    begin_seconds: float
+    """Its begin."""
+    seconds: float
+    """Its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The windows of a run and the steps of one job."""
+
+    windows: tuple[tuple[DeviceWindow, ...], ...]
+    """The devices in each window; the first window begins with the run."""
+    steps: tuple[StepTime, ...]
+    """Steps of the job that ended, in the order of their ends."""
 
 
 def decode(text: str) -> Outcome:
@@ -155,6 +225,7 @@ def decode(text: str) -> Outcome:
             "jobs": tuple(part_of(JobOutcome, each) for each in document["jobs"]),
             "targets": tuple(part_of(TargetOutcome, each) for each in document["targets"]),
             "servers": tuple(part_of(ServerOutcome, each) for each in document["servers"]),
+            "observed": _observed(document["observed"]) if "observed" in document else None,
         }
         return part_of(Outcome, {**document, **parts})
     except (ValueError, KeyError, TypeError) as error:
@@ -162,6 +233,21 @@ def decode(text: str) -> Outcome:
             f"the answer of the simulator cannot be read: {error!r}",
             hint="the extension module is of another version than the package: install both again",
         ) from error
+
+
+def _observed(document: dict[str, Any]) -> Observed:
+    windows = (tuple(_device_window(each) for each in window["devices"]) for window in document["windows"])
+    return Observed(tuple(windows), tuple(part_of(StepTime, each) for each in document["steps"]))
+
+
+def _device_window(document: dict[str, Any]) -> DeviceWindow:
+    place = "metadata" if document["index"] is None else int(number(document["index"], "index"))
+    parts = {
+        "device": f"{int(number(document['server'], 'server'))}.{place}",
+        "counters": {name: part_of(Counter, each) for name, each in document["counters"].items()},
+        "waited_for": tuple(part_of(WaitedFor, each) for each in document["job"]["waited_for"]),
+    }
+    return part_of(DeviceWindow, {**document["job"], **parts})
 
 
 def part_of(kind: type[Kind], document: dict[str, Any]) -> Kind:

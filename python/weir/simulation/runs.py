@@ -47,6 +47,25 @@ def run(scenario: "Scenario", *, progress: Callable[[Progress], object] | None =
     return simulate(prepare(scenario), progress=progress)
 
 
+def observe(scenario: "Scenario", job: int, window_seconds: float) -> Outcome:
+    """Run a scenario in virtual time, and keep the store's windows and the steps of one job.
+
+    Args:
+        scenario: A scenario of the mode `request` with an end.
+        job: Place of the job in the workload.
+        window_seconds: Length of a window.
+
+    Returns:
+        The outcome, whose `observed` is there.
+
+    Raises:
+        ScenarioError: The scenario has a fault, which the error names.
+    """
+    prepared = prepare(scenario)
+    watched = {"observe": {"job": job, "window_seconds": window_seconds}}
+    return simulate(dataclasses.replace(prepared, document={**prepared.document, **watched}))
+
+
 def record(
     name: str,
     scenario: "Scenario",

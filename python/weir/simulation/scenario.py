@@ -198,19 +198,12 @@ def scenario_of(document: Document, *, like: Scenario | None = None) -> Scenario
     topology = like.topology if like and table.has("topology") else _topology(table)
     has_work = any([table.has("jobs"), table.has("accounting")])
     seed = table.whole("seed", 0)
-    policy, scheduler = _sharing(table)
-    layout = _layout(table.table("layout"), topology)
     scenario = Scenario(
         topology=topology,
         workload=like.workload if like and has_work else workload_of(table, topology, seed),
         seed=seed,
         mode=cast(Mode, table.choice("mode", "flow", MODES)),
-        policy=policy,
-        scheduler=scheduler,
-        entitlements=tuple(_entitlement(share) for share in table.tables("share")),
-        allocator=table.choice("allocator", ALLOCATOR, _core.allocator_names()),
-        **layout,
-        lambda_seconds=_lambda(table),
+        **store_settings(table, topology),
         exchange_loss=table.fraction("exchange_loss", 0.0),
         exchange_delay_seconds=table.seconds("exchange_delay", 0.0),
         sample_seconds=table.seconds("sample", 0.0),
@@ -220,6 +213,31 @@ def scenario_of(document: Document, *, like: Scenario | None = None) -> Scenario
     table.close()
     check_room(scenario.topology, scenario.workload, document.origin)
     return scenario
+
+
+def store_settings(table: Table, topology: Topology) -> dict[str, Any]:
+    """Read the settings of the store from a table.
+
+    Args:
+        table: A table with the keys `policy`, `scheduler`, `share`, `allocator`, `layout` and `lambda`, each of which
+            may be absent.
+        topology: The machines.
+
+    Returns:
+        Values of the fields of `Scenario`.
+
+    Raises:
+        ScenarioError: A value is not allowed; the error names the key.
+    """
+    policy, scheduler = _sharing(table)
+    return {
+        "policy": policy,
+        "scheduler": scheduler,
+        "entitlements": tuple(_entitlement(share) for share in table.tables("share")),
+        "allocator": table.choice("allocator", ALLOCATOR, _core.allocator_names()),
+        **_layout(table.table("layout"), topology),
+        "lambda_seconds": _lambda(table),
+    }
 
 
 def check_room(topology: Topology, workload: Workload, origin: str) -> None:

@@ -221,6 +221,7 @@ impl Accounts {
             targets: self.targets,
             servers: self.servers.into_iter().map(|server| server.close(intervals, sample_seconds)).collect(),
             target_cost: if mean > 0.0 { greatest / mean } else { 1.0 },
+            observed: None,
         }
     }
 }

@@ -6,6 +6,7 @@ mod extents;
 pub(crate) mod files;
 mod homes;
 pub(crate) mod machines;
+mod step_times;
 mod streams;
 pub(crate) mod time;
 pub(crate) mod world;

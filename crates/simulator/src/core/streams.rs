@@ -91,9 +91,13 @@ impl<'a> Streams<'a> {
 
     /// The step that the stream is at, or comes to.
     pub(crate) fn step(&self, stream: u32) -> Option<&'a Step> {
+        self.number(stream).map(|number| &self.workload.steps[number as usize])
+    }
+
+    /// The place of that step in the workload.
+    pub(crate) fn number(&self, stream: u32) -> Option<u32> {
         let state = &self.states[stream as usize];
-        let number = (state.next < state.end).then(|| self.order[state.next as usize])?;
-        Some(&self.workload.steps[number as usize])
+        (state.next < state.end).then(|| self.order[state.next as usize])
     }
 
     /// The moment at which the stream may begin its step.

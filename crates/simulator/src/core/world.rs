@@ -7,9 +7,11 @@ use super::accounts::Accounts;
 use super::events::Events;
 use super::files::{parts, Files, Part};
 use super::machines::Machines;
+use super::step_times::StepTimes;
 use super::streams::Streams;
 use super::time::{nanos, seconds};
 use crate::check::Settings;
+use crate::observed::{Observed, Window};
 use crate::outcome::{Outcome, Progress};
 use crate::scenario::{Fault, Scenario};
 use crate::workload::{Step, StepKind};
@@ -53,6 +55,8 @@ pub(crate) struct Operations {
     pub(crate) node: u32,
     pub(crate) server: u32,
     pub(crate) count: u64,
+    /// A write changes something, and a read looks.
+    pub(crate) direction: Direction,
     /// 0: all at once.
     pub(crate) depth: u32,
 }
@@ -81,6 +85,9 @@ pub(crate) struct World<'a> {
     pub(crate) accounts: Accounts,
     /// Events that were taken; the model adds its own.
     pub(crate) events_taken: u64,
+    /// Windows of the observed job, which the model tells at its close.
+    pub(crate) windows: Vec<Window>,
+    step_times: StepTimes,
     events: Events<Event>,
     /// Streams whose operations or transfers ended at this moment.
     finished: VecDeque<u32>,
@@ -102,6 +109,7 @@ impl<'a> World<'a> {
         let accounts = Accounts::new(scenario, &machines);
         let files = Files::new(scenario, settings, &mut machines);
         let streams = Streams::new(&scenario.workload);
+        let step_times = StepTimes::new(scenario.observe, streams.count());
         let mut events = Events::new();
         for (fault, number) in scenario.faults.iter().zip(0..) {
             events.push(nanos(fault.at_seconds), Event::Fault(number));
@@ -116,6 +124,8 @@ impl<'a> World<'a> {
             streams,
             accounts,
             events_taken: 0,
+            windows: Vec::new(),
+            step_times,
             events,
             finished: VecDeque::new(),
         };
@@ -162,14 +172,18 @@ impl<'a> World<'a> {
 
     /// The stream's step ended: accounts, and the next step.
     fn end_step(&mut self, stream: u32, kind: StepKind) {
-        self.accounts.ends(self.streams.job(stream), kind, self.now);
+        let job = self.streams.job(stream);
+        self.accounts.ends(job, kind, self.now);
+        self.step_times.end((job, stream), self.streams.number(stream), self.now);
         self.streams.end(stream, self.now);
         self.await_step(stream);
     }
 
     fn begin_step(&mut self, stream: u32, model: &mut impl Model) {
         let Some(step) = self.streams.step(stream) else { return };
-        self.accounts.begins(self.streams.job(stream), step.kind, self.now);
+        let job = self.streams.job(stream);
+        self.accounts.begins(job, step.kind, self.now);
+        self.step_times.begin((job, stream), self.now);
         match step.kind {
             StepKind::Compute => self.end_step(stream, step.kind),
             StepKind::Barrier => {
@@ -189,12 +203,17 @@ impl<'a> World<'a> {
     }
 
     fn operate(&mut self, stream: u32, step: &Step, (count, depth): (u64, u32), model: &mut impl Model) {
+        let direction = match step.kind {
+            StepKind::Metadata => Direction::Read,
+            _ => Direction::Write,
+        };
         let operations = Operations {
             stream,
             job: self.streams.job(stream),
             node: self.streams.node(stream),
             server: self.files.home(step.file),
             count,
+            direction,
             depth: depth.max(1),
         };
         model.operate(operations, self);
@@ -325,6 +344,7 @@ pub(crate) fn run<M: Model>(
         }
     }
     model.close(&mut world);
-    let World { now, events_taken, machines, accounts, .. } = world;
-    accounts.close(now, events_taken, &machines)
+    let World { scenario, now, events_taken, machines, accounts, windows, step_times, .. } = world;
+    let observed = scenario.observe.map(|_| Observed { windows, steps: step_times.into_ended() });
+    Outcome { observed, ..accounts.close(now, events_taken, &machines) }
 }

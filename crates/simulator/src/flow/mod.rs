@@ -450,7 +450,7 @@ impl Flows {
 
 impl Model for Flows {
     fn operate(&mut self, operations: Operations, world: &mut World<'_>) {
-        let Operations { stream, job, node, server, count, depth } = operations;
+        let Operations { stream, job, node, server, count, depth, .. } = operations;
         let round_trip = self.routes.round_trip_seconds(server);
         let depth = if depth == 0 { count } else { u64::from(depth).min(count) };
         let Some((resource, device_seconds)) = self.routes.metadata(server) else {

@@ -17,6 +17,7 @@ mod divisions;
 mod knowledge;
 mod model;
 mod network;
+mod observation;
 mod owed;
 mod reports;
 mod server;

@@ -3,6 +3,7 @@
 
 use super::divisions::Divisions;
 use super::network::{Ends, Network, Span};
+use super::observation::Observation;
 use super::owed::Owed;
 use super::reports::Report;
 use super::server::{Server, Site};
@@ -42,6 +43,8 @@ enum Event {
     Mail(u32),
     /// The debts of the policy are accounted.
     Owe,
+    /// A sample of a window ends.
+    Sample,
 }
 
 /// A device of a server, at one of the server's starts.
@@ -73,6 +76,7 @@ struct Progress {
     node: u32,
     /// The server of operations; none for bytes.
     operations_at: Option<u16>,
+    /// Bytes are written, or operations change something.
     is_write: bool,
     /// Whether first bytes of the file may be awaited.
     is_first: bool,
@@ -98,6 +102,7 @@ pub(super) struct Requesting<'a> {
     mail_free: Vec<u32>,
     random: SplitMix64,
     owed: Owed,
+    observation: Option<Observation>,
     end: Nanos,
     /// Requests that devices began to serve.
     scheduled: u64,
@@ -118,6 +123,10 @@ impl<'a> Requesting<'a> {
         }
         let owed = Owed::new(&site, &servers);
         events.push(owed.interval(), Event::Owe);
+        let observation = Observation::new(&site, &servers);
+        if let Some(observation) = &observation {
+            events.push(observation.next_sample(), Event::Sample);
+        }
         world.files.tell_by_model(&world.machines);
         Requesting {
             divisions: Divisions::new(&site.settings.sharing, &site.settings.jobs),
@@ -136,6 +145,7 @@ impl<'a> Requesting<'a> {
             random,
             events,
             owed,
+            observation,
             site,
         }
     }
@@ -176,7 +186,7 @@ impl<'a> Requesting<'a> {
             stage: Stage::Travelling,
             hop: 0,
             is_operation: true,
-            direction: Direction::Write,
+            direction: if progress.is_write { Direction::Write } else { Direction::Read },
             bytes: 0,
             span: Span::default(),
             arrived: Nanos::ZERO,
@@ -201,9 +211,6 @@ impl<'a> Requesting<'a> {
         request.device = target.index;
         request.is_operation = false;
         request.bytes = bytes.min(piece.length);
-        if !progress.is_write {
-            request.direction = Direction::Read;
-        }
         progress.next += request.bytes;
         Some(request)
     }
@@ -254,7 +261,12 @@ impl<'a> Requesting<'a> {
         (request.stage, request.arrived) = (Stage::Device, world.now);
         let asked = self.requests.asked(place);
         let attributes = self.site.settings.jobs[job as usize];
-        self.servers[server].stations[usize::from(device)].enqueue(attributes, place.into(), asked);
+        let station = &mut self.servers[server].stations[usize::from(device)];
+        if let Some(observation) = &mut self.observation {
+            let in_progress = station.device.in_progress();
+            observation.arrives((ends.server, device), job, in_progress, world.now);
+        }
+        station.enqueue(attributes, place.into(), asked);
         self.serve(ends.server, device, world);
     }
 
@@ -272,8 +284,11 @@ impl<'a> Requesting<'a> {
         let next =
             owner.stations[usize::from(device)].serve(world.now, pace, |token| requests.asked(token as u32));
         match next {
-            Some(Next::Finish(finish)) => {
+            Some(Next::Finish { token, at: finish }) => {
                 self.scheduled += 1;
+                if let Some(observation) = &mut self.observation {
+                    observation.begins((server, device), self.requests[token as u32].job);
+                }
                 self.work(finish, Event::Finish(at));
             }
             Some(Next::Release(release)) => self.work(release, Event::Release(at)),
@@ -289,11 +304,16 @@ impl<'a> Requesting<'a> {
         if owner.boot() as u16 != boot {
             return;
         }
-        let Some((token, charge)) = owner.stations[usize::from(device)].finish(world.now) else { return };
+        let station = &mut owner.stations[usize::from(device)];
+        let in_progress = station.device.in_progress();
+        let Some((token, charge)) = station.finish(world.now) else { return };
         let place = token as u32;
         let Request { job, direction, bytes, is_operation, .. } = self.requests[place];
         let request = &mut self.requests[place];
         request.stage = Stage::Travelling;
+        if let Some(observation) = &mut self.observation {
+            observation.ends((server, device), (request, charge), in_progress, world.now);
+        }
         if !is_operation {
             let target = world.machines.at(server.into(), device.into());
             let period = Period { from: Nanos(world.now.0 - charge.0), to: world.now };
@@ -384,6 +404,9 @@ impl<'a> Requesting<'a> {
             return;
         }
         self.servers[usize::from(server)].end();
+        if let Some(observation) = &mut self.observation {
+            observation.forget(server);
+        }
         let stuck = self.requests.stick(server);
         self.stuck[usize::from(server)].extend(stuck);
     }
@@ -407,7 +430,7 @@ impl<'a> Requesting<'a> {
     #[inline]
     fn take(&mut self, event: Event, world: &mut World<'_>) {
         world.events_taken += 1;
-        if !matches!(event, Event::Exchange(_) | Event::Mail(_) | Event::Owe) {
+        if !matches!(event, Event::Exchange(_) | Event::Mail(_) | Event::Owe | Event::Sample) {
             self.pending -= 1;
         }
         match event {
@@ -428,6 +451,11 @@ impl<'a> Requesting<'a> {
                 self.owed.account(&self.site, &self.servers, world);
                 self.events.push(world.now + self.owed.interval(), Event::Owe);
             }
+            Event::Sample => {
+                let Some(observation) = &mut self.observation else { return };
+                observation.sample(&self.servers);
+                self.events.push(observation.next_sample(), Event::Sample);
+            }
         }
     }
 
@@ -439,13 +467,14 @@ impl<'a> Requesting<'a> {
 
 impl Model for Requesting<'_> {
     fn operate(&mut self, operations: Operations, world: &mut World<'_>) {
-        let Operations { stream, job, node, server, count, depth } = operations;
+        let Operations { stream, job, node, server, count, direction, depth } = operations;
         let progress = Progress {
             end: count,
             depth: depth_of(depth),
             job,
             node,
             operations_at: Some(server as u16),
+            is_write: direction == Direction::Write,
             ..Progress::default()
         };
         self.begin(stream, progress, world);
@@ -505,6 +534,9 @@ impl Model for Requesting<'_> {
 
     fn close(&mut self, world: &mut World<'_>) {
         self.owed.account(&self.site, &self.servers, world);
+        if let Some(observation) = self.observation.take() {
+            world.windows = observation.close(&self.servers, world.now);
+        }
     }
 }
 

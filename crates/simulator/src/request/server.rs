@@ -94,6 +94,11 @@ impl Server {
         self.boot
     }
 
+    /// Its number.
+    pub(super) fn number(&self) -> u16 {
+        self.number
+    }
+
     /// The number of its metadata service among its stations.
     pub(super) fn metadata(&self) -> usize {
         self.stations.len() - 1

@@ -25,7 +25,12 @@ pub(super) struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// It ends the request that it just began.
-    Finish(Nanos),
+    Finish {
+        /// The request.
+        token: u64,
+        /// The moment.
+        at: Nanos,
+    },
     /// A withheld request may be served.
     Release(Nanos),
 }
@@ -107,8 +112,9 @@ impl Station {
         };
         let asked = asked(dispatch.token.0);
         let finish = self.device.emulate(&dispatch, asked.work, asked.arrived).unwrap_or(now);
+        let token = dispatch.token.0;
         self.serving = Some(Serving { dispatch, asked, finish });
-        Some(Next::Finish(finish))
+        Some(Next::Finish { token, at: finish })
     }
 
     /// Ends the request in service, and answers its token and its charge.
@@ -193,7 +199,7 @@ mod tests {
         let mut now = Nanos::ZERO;
         let serve = |_: &u32| {
             let next = station.serve(now, pace, |token| asked(streams[token as usize]));
-            let Some(Next::Finish(finish)) = next else { panic!("it serves: {next:?}") };
+            let Some(Next::Finish { at: finish, .. }) = next else { panic!("it serves: {next:?}") };
             assert_eq!(station.serve(now, pace, |_| unreachable!()), None, "one request at a time");
             let (_, charge) = station.finish(finish).expect("an end");
             assert_eq!(charge, finish.saturating_since(now));

@@ -7,6 +7,7 @@ mod differences;
 mod faults;
 mod flow;
 mod loops;
+mod observation;
 mod request_faults;
 mod scenarios;
 mod sharing;
