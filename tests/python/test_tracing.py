@@ -72,7 +72,23 @@ def ended(at: float, missed: int = 0) -> bytes:
     return b"\6" + varint(int(at * SECOND)) + varint(missed)
 
 
-def trace(*blocks: bytes, version: int = 1) -> bytes:
+def job(name: str = "job", *, store: int = 7, uid: int = 1000, window_seconds: float = 1.0) -> bytes:
+    return b"\7" + varint(store) + varint(uid) + text(name) + varint(int(window_seconds * SECOND))
+
+
+def window(number: int, target: tuple[int, int | None] = (0, 0), *, writes: int = 0, size: int = 0) -> bytes:
+    """A window of writes of a size, each of which took a millisecond."""
+    server, index = target
+    device = varint(server) + (b"\0" if index is None else b"\1" + varint(index))
+    counts = [0, 0, 0, writes, writes * size, writes * SECOND // 1000, *[0] * 5]
+    return b"\x08" + varint(number) + device + b"".join(map(varint, counts)) + varint(SECOND)
+
+
+def uncounted(windows: int, operations: int) -> bytes:
+    return b"\x09" + varint(windows) + varint(operations) + varint(SECOND)
+
+
+def trace(*blocks: bytes, version: int = 2) -> bytes:
     content = MAGIC + struct.pack("<I", version)
     for payload in blocks:
         head = struct.pack("<II", len(payload), zlib.crc32(payload))

@@ -1,16 +1,23 @@
-//! Counts of the requests that this process made, in the windows that all processes of its user share.
+//! Counts of the requests that this process made, in the windows that all processes of its user share, and in those of its trace.
 
 use crate::message::Message;
 use crate::{Caller, Settings};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_placement::{ServerId, TargetId};
-use weir_windows::{Device, Job, Operation, Recorder};
+use weir_windows::{Device, Job, Operation, Recorder, Tally};
 use weir_wire::{Claims, Reply, Request};
 
-/// The process's place in the windows.
+/// The process's place in the windows: in those of its user, in those of its trace, or in both.
 #[derive(Debug)]
 pub(crate) struct Observer {
+    shared: Option<Shared>,
+    traced: Option<&'static Tally>,
+}
+
+/// The windows that all processes of a user share.
+#[derive(Debug)]
+struct Shared {
     recorder: Recorder,
     store: u64,
     own: Job,
@@ -47,7 +54,8 @@ impl Span {
 }
 
 impl Observing {
-    /// The observer. Without a folder, or where the folder is not fit, nothing is counted, and programs run as well.
+    /// The observer. Nothing is counted without a folder and a trace, or where the system gives no memory, and programs run as
+    /// well.
     pub(crate) fn observer(
         &self,
         settings: &Settings,
@@ -57,11 +65,15 @@ impl Observing {
         if let Some(known) = self.0.get() {
             return known.as_ref();
         }
-        let fresh = settings.windows.as_deref().and_then(|folder| {
+        let shared = settings.windows.as_deref().and_then(|folder| {
             let recorder = Recorder::open(folder, observed.window).ok()?;
             let own = recorder.job(observed.store, own.uid, &own.job);
-            Some(Observer { recorder, store: observed.store, own })
+            Some(Shared { recorder, store: observed.store, own })
         });
+        let traced = settings
+            .tally
+            .filter(|tally| tally.begin(observed.window, observed.store, own.uid, &own.job).is_ok());
+        let fresh = (shared.is_some() || traced.is_some()).then_some(Observer { shared, traced });
         self.0.get_or_init(|| fresh).as_ref()
     }
 }
@@ -88,13 +100,21 @@ impl Observer {
                 None => return,
             },
         };
-        let job = match &caller.registered {
-            None => &self.own,
-            Some(who) => who.counted.get_or_init(|| self.job_of(&who.job, who.who.uid)),
-        };
-        self.recorder.count(job, device, operation, span.ended, span.took);
+        if let Some(shared) = &self.shared {
+            let job = match &caller.registered {
+                None => &shared.own,
+                Some(who) => who.counted.get_or_init(|| shared.job_of(&who.job, who.who.uid)),
+            };
+            shared.recorder.count(job, device, operation, span.ended, span.took);
+        }
+        // A mount, which acts for others, has no trace.
+        if let Some(tally) = self.traced {
+            tally.count(device, operation, span.ended, span.took);
+        }
     }
+}
 
+impl Shared {
     /// The job of a user for whom a mount acts. Without a job of its own, it has the name that servers give to it.
     fn job_of(&self, job: &Option<weir_wire::Credential>, uid: u32) -> Job {
         match job {

@@ -110,6 +110,19 @@ impl Device {
         Device { server, index: METADATA }
     }
 
+    /// The number of the device's server.
+    pub const fn server(self) -> u16 {
+        self.server
+    }
+
+    /// The number of a target on its server; absent for a metadata service.
+    pub const fn number_of_target(self) -> Option<u16> {
+        match self.index {
+            METADATA => None,
+            index => Some(index),
+        }
+    }
+
     /// A number of 32 bits.
     pub(crate) const fn number(self) -> u64 {
         (self.server as u64) << 16 | self.index as u64
