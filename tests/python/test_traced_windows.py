@@ -132,12 +132,13 @@ def test_the_windows_of_a_run_are_those_that_its_programs_share(up: Store, folde
     run(up, folder, sys.executable, "-c", PROGRAM, "/weir")
     found = traced(folder)
     assert found == shared(up)
-    assert len({number for number, _ in found}) >= 3 and {device for _, device in found} > {"0.0", "0.metadata"}
+    assert len({number for number, _ in found}) >= 3
+    assert {device.endswith("metadata") for _, device in found} == {True, False}
     total = {name: sum(line[name] for line in found.values()) for name in COUNTS}
     assert total["written_bytes"] % 3000 == 700 + 10 + 10 + 5 and total["others"] >= 2
 
     (document,) = up.json("trace", "windows", folder)
-    assert document["program"] == "sh"
+    assert document["program"] == Path("/bin/sh").resolve().name
     assert {(line["window"], line["device"]): line_of(line) for line in document["lines"]} == found
     each = up.json("trace", "windows", folder, "--processes")
     assert len(each) >= 4 and len({one["process"] for one in each}) >= 4
