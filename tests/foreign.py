@@ -115,6 +115,8 @@ def _trace(folder: Path) -> None:
     command("trace", "show", folder)
     command("trace", "export", folder, "--to", folder.parent / "export.csv")
     command("layout", "advise", folder, "--targets", "8")
+    command("trace", "windows", folder, "--processes")
+    command("interference", "import", folder, "--to", folder.parent / "imported.parquet")
 
 
 TOTALS = TotalsReader()

@@ -43,6 +43,7 @@ __all__ = [
     "step_kinds",
     "stripe_shares",
     "toml_lines",
+    "trace_windows",
     "window_features",
 ]
 
@@ -156,6 +157,17 @@ class ClientLine(TypedDict):
     write_seconds: float
     metadata_seconds: float
 
+@type_check_only
+class TraceWindows(TypedDict):
+    store: int
+    job: str
+    uid: int
+    window_seconds: float
+    lines: list[ClientLine]
+    missed_windows: int
+    missed_operations: int
+
+def trace_windows(bytes: bytes) -> TraceWindows | None: ...  # noqa: A002
 def client_windows(
     folder: str | PathLike[str], *, window_seconds: float, uid: int, store: str, after: int, now_seconds: float
 ) -> tuple[list[ClientLine], int, int] | None: ...

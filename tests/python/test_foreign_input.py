@@ -129,7 +129,11 @@ def trace(folder: Path) -> None:
         records.append(b"\2" + bytes([number]) + b"\x80\x80\x40" + b"\x80\x80\x40" + b"\0\1" + b"\x80\2")
         records.append(b"\3" + bytes([number]) + text("-c 2 -S 1M"))
     records.append(b"\4" + text("/mnt/out.1") + text("/mnt/b\x9b31m") + b"\x80\3")
-    content = b"\xb7WEIRTRC" + struct.pack("<I", 1)
+    windows = b"\7\7" + varint(1000) + text("job\x1b[2J") + varint(10**9)
+    for number in range(3):
+        windows += b"\x08" + varint(1_800_000_000 + number) + b"\1\1\0" + b"\3\x80\1\x80\2" * 2 + b"\1\1\1\1\5\x80\2"
+    records.append(windows + b"\x09\2\3\x80\2")
+    content = b"\xb7WEIRTRC" + struct.pack("<I", 2)
     for payload in records:
         head = struct.pack("<II", len(payload), zlib.crc32(payload))
         content += head + struct.pack("<I", zlib.crc32(head)) + payload
@@ -485,6 +489,7 @@ COMMANDS = {
     "trace export paths": "traces",
     "trace export target": OWN,
     "trace show paths": "traces",
+    "trace windows paths": "traces",
     "place past": "traces",
     "plan identity logs": "darshan",
     "plan identity job_file": "job",

@@ -1,83 +1,17 @@
 """Traces put together to runs, and runs exported; the files are written here byte by byte."""
 
 import csv
-import struct
-import zlib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trace_files import STARTED, ended, opened, placed, process, renamed, trace, written
 from weir import _core
 from weir.cli.recorder import run_name
 from weir.tracing.export import COLUMNS, write_csv, write_parquet
 from weir.tracing.files import TraceError, read_runs
 from weir.tracing.records import SHARED, Run
-
-MAGIC = b"\xb7WEIRTRC"
-STARTED = 1_800_000_000
-LAUNCHERS = {"pmi": 0, "openmpi": 1, "mvapich": 2, "pmix": 3, "slurm": 4}
-OPENINGS = {"created": 0, "truncated": 1, "existing": 2, "inherited": 3}
-SECOND = 10**9
-
-
-def varint(number: int) -> bytes:
-    """The number as the format has it: seven bits a byte, the lowest first."""
-    parts = []
-    while number >= 128:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
-
-
-def text(value: str | bytes) -> bytes:
-    content = value.encode() if isinstance(value, str) else value
-    return varint(len(content)) + content
-
-
-def process(
-    run: str = "run",
-    program: str = "/usr/bin/model",
-    *,
-    number: int = 1,
-    first: bool = False,
-    rank: tuple[int, int, str] | None = None,
-    started: float = STARTED,
-) -> bytes:
-    place = b"\0" if rank is None else b"\1" + varint(rank[0]) + varint(rank[1]) + varint(LAUNCHERS[rank[2]])
-    arguments = f"{Path(program).name}\0input\0"
-    return (
-        b"\0" + text(run) + text("node") + varint(number) + varint(1) + bytes([first])
-        + text(program) + text(arguments) + text("/work") + text("") + place + varint(int(started * SECOND))
-    )  # fmt: skip
-
-
-def opened(file: int, path: str | bytes, opening: str = "created", *, at: float = 0, true: str = "") -> bytes:
-    return b"\1" + varint(file) + text(path) + text(true) + varint(OPENINGS[opening]) + varint(int(at * SECOND))
-
-
-def written(file: int, end: int, count: int, *, estimate: bool = False, at: float = 1) -> bytes:
-    return b"\2" + varint(file) + varint(end) + varint(count) + bytes([estimate, True]) + varint(int(at * SECOND))
-
-
-def placed(file: int, layout: str) -> bytes:
-    return b"\3" + varint(file) + text(layout)
-
-
-def renamed(before: str, after: str, *, at: float = 2) -> bytes:
-    return b"\4" + text(before) + text(after) + varint(int(at * SECOND))
-
-
-def ended(at: float, missed: int = 0) -> bytes:
-    return b"\6" + varint(int(at * SECOND)) + varint(missed)
-
-
-def trace(*blocks: bytes, version: int = 1) -> bytes:
-    content = MAGIC + struct.pack("<I", version)
-    for payload in blocks:
-        head = struct.pack("<II", len(payload), zlib.crc32(payload))
-        content += head + struct.pack("<I", zlib.crc32(head)) + payload
-    return content
 
 
 def runs_of(folder: Path, *traces: bytes, notes: list[str] | None = None) -> list[Run]:
@@ -247,7 +181,7 @@ def test_missed_files_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (trace(process(), version=2), "version 2"),
+        (trace(process(), version=3), "version 3"),
         (b"path,rank,order\n", "not a trace"),
         (trace(process()[:-4] + b"\xff\xff\xff\xff"), "damaged"),
         (trace(opened(0, "/a")), "damaged"),

@@ -1,4 +1,4 @@
-//! Counts of the requests that this process made, in the windows that all processes of its user share.
+//! Counts of the requests that this process made, in the windows that all processes of its user share, and in those of its trace.
 
 use crate::message::Message;
 use crate::{Caller, Settings};
@@ -7,22 +7,31 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_placement::{ServerId, TargetId};
-use weir_windows::{Attempts, Device, Job, Operation, Recorder};
+use weir_windows::{Attempts, Device, Job, Operation, Recorder, Tally};
 use weir_wire::{Claims, Reply, Request};
 
-/// The process's place in the windows.
+/// The process's place in the windows: in those of its user, in those of its trace, or in both.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observer<'o> {
+    shared: Option<&'o Shared>,
+    traced: Option<&'static Tally>,
+}
+
+/// The windows that all processes of a user share.
 #[derive(Debug)]
-pub(crate) struct Observer {
+struct Shared {
     recorder: Recorder,
     store: u64,
     own: Job,
 }
 
-/// The observer of a process and its children, once its file could be opened. No thread waits for another one.
+/// The windows of a process and its children: those of its user, once their file could be opened, and those of its trace. No
+/// thread waits for another one.
 #[derive(Debug, Default)]
 pub(crate) struct Observing {
-    opened: OnceLock<Observer>,
+    shared: OnceLock<Shared>,
     attempts: Attempts,
+    traced: OnceLock<Option<&'static Tally>>,
 }
 
 /// The store and the lengths of its windows, as cluster.json tells them.
@@ -52,32 +61,39 @@ impl Span {
 }
 
 impl Observing {
-    /// The observer. Without a folder, or while the folder is not fit, nothing is counted, and programs run as well.
+    /// The observer. Nothing is counted without a folder and a trace, while the folder is not fit, or where the system gives no
+    /// memory, and programs run as well.
     pub(crate) fn observer(
         &self,
         settings: &Settings,
         observed: Observed,
         own: &Claims,
-    ) -> Option<&Observer> {
-        match self.opened.get() {
-            None => self.open(settings.windows.as_deref()?, observed, own, coarse_seconds()),
-            known => known,
-        }
+    ) -> Option<Observer<'_>> {
+        let shared = self.shared.get().or_else(|| {
+            let folder = settings.windows.as_deref()?;
+            self.open(folder, observed, own, coarse_seconds())
+        });
+        let traced = *self.traced.get_or_init(|| {
+            settings
+                .tally
+                .filter(|tally| tally.begin(observed.window, observed.store, own.uid, &own.job).is_ok())
+        });
+        (shared.is_some() || traced.is_some()).then_some(Observer { shared, traced })
     }
 
     /// Tries to open the file at a second of the monotonic clock, where an attempt is due.
     #[cold]
-    fn open(&self, folder: &Path, observed: Observed, own: &Claims, now: u64) -> Option<&Observer> {
+    fn open(&self, folder: &Path, observed: Observed, own: &Claims, now: u64) -> Option<&Shared> {
         if !self.attempts.is_due(now) {
-            return self.opened.get();
+            return self.shared.get();
         }
         let Ok(recorder) = Recorder::open(folder, observed.window) else {
             self.attempts.fail(now);
             return None;
         };
         let own = recorder.job(observed.store, own.uid, &own.job);
-        let fresh = Observer { recorder, store: observed.store, own };
-        Some(self.opened.get_or_init(|| fresh))
+        let fresh = Shared { recorder, store: observed.store, own };
+        Some(self.shared.get_or_init(|| fresh))
     }
 }
 
@@ -86,7 +102,7 @@ fn coarse_seconds() -> u64 {
     clock_gettime(ClockId::MonotonicCoarse).tv_sec as u64
 }
 
-impl Observer {
+impl Observer<'_> {
     /// Counts a request that was answered. `payload` are the bytes that it carried, and `received` those of the reply.
     pub(crate) fn count(
         &self,
@@ -108,13 +124,21 @@ impl Observer {
                 None => return,
             },
         };
-        let job = match &caller.registered {
-            None => &self.own,
-            Some(who) => who.counted.get_or_init(|| self.job_of(&who.job, who.who.uid)),
-        };
-        self.recorder.count(job, device, operation, span.ended, span.took);
+        if let Some(shared) = self.shared {
+            let job = match &caller.registered {
+                None => &shared.own,
+                Some(who) => who.counted.get_or_init(|| shared.job_of(&who.job, who.who.uid)),
+            };
+            shared.recorder.count(job, device, operation, span.ended, span.took);
+        }
+        // A mount, which acts for others, has no trace.
+        if let Some(tally) = self.traced {
+            tally.count(device, operation, span.ended, span.took);
+        }
     }
+}
 
+impl Shared {
     /// The job of a user for whom a mount acts. Without a job of its own, it has the name that servers give to it.
     fn job_of(&self, job: &Option<weir_wire::Credential>, uid: u32) -> Job {
         match job {

@@ -87,7 +87,7 @@ pub(crate) struct Environment<'s> {
     generations: &'s Generations,
     settings: &'s Settings,
     counters: &'s Counters,
-    observer: Option<&'s Observer>,
+    observer: Option<Observer<'s>>,
     transport: &'s dyn Transport,
     turn: Option<&'s HeldTurn>,
 }
@@ -339,7 +339,7 @@ impl<'s> Environment<'s> {
     }
 
     /// The process's place in the windows, where requests are counted.
-    pub(crate) fn observer(&self) -> Option<&'s Observer> {
+    pub(crate) fn observer(&self) -> Option<Observer<'s>> {
         self.observer
     }
 

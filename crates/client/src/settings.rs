@@ -3,6 +3,7 @@
 use crate::Result;
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_windows::Tally;
 
 /// The way to the servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Settings {
     pub has_mount: bool,
     /// Folder of the windows in which this user's processes count their operations. Without one they are not counted.
     pub windows: Option<PathBuf>,
+    /// Windows of this process alone, in which it counts its operations, too, for its trace.
+    pub tally: Option<&'static Tally>,
 }
 
 impl Settings {
@@ -54,6 +57,7 @@ impl Settings {
             root,
             has_mount: false,
             windows: None,
+            tally: None,
         }
     }
 

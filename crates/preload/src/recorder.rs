@@ -3,7 +3,7 @@
 //! Where `WEIR_TRACE` names a directory, the recorder notes files of the store, and files below the paths of `WEIR_OBSERVE`,
 //! whose calls pass to the kernel. A write costs a look at [`pool`] and an addition. Costlier events append a block to the
 //! trace ([`log`]), so that the block outlives the process: a file's opening and closing, and once a second a report of the
-//! open files. libc may close a number without a call that the library sees: the inode tells the next file from the last.
+//! open files. The client's operations are counted in windows, which are written as they end ([`windows`]). libc may close a number without a call that the library sees: the inode tells the next file from the last.
 
 use crate::files::{paths, promotion, state};
 use crate::host::guard::{self, quietly, returned};
@@ -21,6 +21,7 @@ mod open_file;
 mod pool;
 mod report;
 mod settings;
+mod windows;
 
 pub(crate) use clock::clock;
 pub(crate) use names::is_below;
@@ -42,6 +43,7 @@ pub(crate) fn start<'a>(find: impl Fn(&[u8]) -> Option<&'a [u8]>) {
     forks::register();
     log::start();
     pool::switch_on();
+    windows::start();
     if settings::is_expected() {
         quietly(log::begin);
     }
@@ -357,6 +359,7 @@ pub(crate) fn before_fork() {
 pub(crate) fn in_child() {
     if is_on() {
         log::start_in_child();
+        windows::start_in_child();
     }
 }
 
@@ -372,7 +375,15 @@ pub(crate) fn end(streams_follow: bool) {
     quietly(report::everything);
 }
 
+/// Writes all windows, because the process ends, or its image is about to go. Requests that end it have been made.
+pub(crate) fn end_windows() {
+    if is_on() && !guard::is_inside() {
+        quietly(windows::finish);
+    }
+}
+
 /// Goes on to record, because `exec` failed.
 pub(crate) fn resume() {
     report::resume();
+    windows::resume();
 }

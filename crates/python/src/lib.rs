@@ -47,7 +47,7 @@ mod _core {
     #[pymodule_export]
     use super::statistics::speeds_and_loads;
     #[pymodule_export]
-    use super::trace::decode_trace;
+    use super::trace::{decode_trace, trace_windows};
     #[pymodule_export]
     use super::windows::client_windows;
     #[pymodule_export]

@@ -1,11 +1,13 @@
-//! Traces: the bytes of one become Python's tuples.
+//! Traces: the bytes of one become Python's tuples, and its windows Python's dictionaries.
 
+use crate::windows::dictionary_of;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use weir_trace::{decode, Launcher, Opening, Process, Record};
+use weir_trace::{decode, Launcher, Opening, Process, Record, Trace, Window, Windows};
+use weir_windows::{Counts, Device, Line};
 
 const NANOSECONDS: f64 = 1e9;
 
@@ -14,19 +16,76 @@ const NANOSECONDS: f64 = 1e9;
 /// Times are seconds since the process started. Raises ValueError with the wrong part of the bytes.
 #[pyfunction]
 pub(crate) fn decode_trace<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyDict>> {
-    let trace = decode(bytes).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let trace = decoded(bytes)?;
     let answer = PyDict::new(py);
     let records = PyList::empty(py);
     answer.set_item("process", py.None())?;
     for record in &trace.records {
         match record {
             Record::Process(process) => answer.set_item("process", process_of(py, process)?)?,
-            other => records.append(tuple_of(py, other)?)?,
+            other => {
+                if let Some(tuple) = tuple_of(py, other)? {
+                    records.append(tuple)?;
+                }
+            }
         }
     }
     answer.set_item("records", records)?;
     answer.set_item("torn", trace.torn.map(|torn| (torn.offset, torn.bytes)))?;
     Ok(answer)
+}
+
+/// Read the windows of a trace: the job, the lines of its windows, and the numbers of those that are missing. None where the
+/// process counted no operations.
+///
+/// Raises ValueError with the wrong part of the bytes.
+#[pyfunction]
+pub(crate) fn trace_windows<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let trace = decoded(bytes)?;
+    let Some(windows) = trace.windows() else { return Ok(None) };
+    let answer = PyDict::new(py);
+    answer.set_item("store", windows.job.store)?;
+    answer.set_item("job", windows.job.name)?;
+    answer.set_item("uid", windows.job.uid)?;
+    answer.set_item("window_seconds", seconds(windows.job.window_nanoseconds))?;
+    let lines = PyList::empty(py);
+    for window in &windows.lines {
+        lines.append(dictionary_of(py, &line_of(&windows, window))?)?;
+    }
+    answer.set_item("lines", lines)?;
+    answer.set_item("missed_windows", windows.uncounted.map_or(0, |missed| missed.windows))?;
+    answer.set_item("missed_operations", windows.uncounted.map_or(0, |missed| missed.operations))?;
+    Ok(Some(answer))
+}
+
+fn decoded(bytes: &[u8]) -> PyResult<Trace<'_>> {
+    decode(bytes).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn line_of(windows: &Windows<'_>, window: &Window) -> Line {
+    Line {
+        window: window.number,
+        store: windows.job.store,
+        uid: windows.job.uid,
+        job: windows.job.name.to_owned(),
+        device: match window.target {
+            Some(target) => Device::target(window.server, target),
+            None => Device::metadata(window.server),
+        },
+        counts: Counts {
+            reads: window.reads,
+            read_bytes: window.read_bytes,
+            read_nanoseconds: window.read_nanoseconds,
+            writes: window.writes,
+            written_bytes: window.written_bytes,
+            write_nanoseconds: window.write_nanoseconds,
+            stats: window.stats,
+            opens: window.opens,
+            closes: window.closes,
+            others: window.others,
+            metadata_nanoseconds: window.metadata_nanoseconds,
+        },
+    }
 }
 
 fn text(bytes: &[u8]) -> &OsStr {
@@ -60,9 +119,10 @@ fn process_of<'py>(py: Python<'py>, process: &Process<'_>) -> PyResult<Bound<'py
     Ok(answer)
 }
 
-fn tuple_of<'py>(py: Python<'py>, record: &Record<'_>) -> PyResult<Bound<'py, PyAny>> {
+/// The tuple of a record about a file. Absent for the process, and for windows.
+fn tuple_of<'py>(py: Python<'py>, record: &Record<'_>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let tuple = match record {
-        Record::Process(process) => return Ok(process_of(py, process)?.into_any()),
+        Record::Process(_) | Record::Job(_) | Record::Window(_) | Record::Uncounted(_) => return Ok(None),
         Record::Opened(opened) => {
             let opening = opening_name(opened.opening);
             let (path, true_path) = (text(opened.path), text(opened.true_path));
@@ -87,7 +147,7 @@ fn tuple_of<'py>(py: Python<'py>, record: &Record<'_>) -> PyResult<Bound<'py, Py
             ("ended", seconds(ended.after_nanoseconds), ended.missed_files).into_pyobject(py)?
         }
     };
-    Ok(tuple.into_any())
+    Ok(Some(tuple.into_any()))
 }
 
 fn opening_name(opening: Opening) -> &'static str {

@@ -41,7 +41,8 @@ pub(crate) fn client_windows<'py>(
     Ok(Some((found, last, reader.left_out())))
 }
 
-fn dictionary_of<'py>(py: Python<'py>, line: &Line) -> PyResult<Bound<'py, PyDict>> {
+/// The dictionary of a line.
+pub(crate) fn dictionary_of<'py>(py: Python<'py>, line: &Line) -> PyResult<Bound<'py, PyDict>> {
     let seconds = |nanoseconds: u64| nanoseconds as f64 / NANOSECONDS;
     let counts = &line.counts;
     let answer = PyDict::new(py);

@@ -1,6 +1,6 @@
 //! Bytes to records. A process that is killed, or a full file system, leaves a torn end; anything else is damage.
 
-use crate::encode::{BLOCK_HEADER_BYTES, HEADER_BYTES, MAGIC, PAYLOAD_BYTES, VERSION};
+use crate::encode::{BLOCK_HEADER_BYTES, HEADER_BYTES, MAGIC, OLDEST_VERSION, PAYLOAD_BYTES, VERSION};
 use crate::Record;
 use thiserror::Error;
 
@@ -33,7 +33,7 @@ pub enum DecodeError {
         found: String,
     },
     /// Another version of the format.
-    #[error("it is of version {found} of the format, and this program reads version {VERSION}")]
+    #[error("it is of version {found} of the format, and this program reads versions {OLDEST_VERSION} to {VERSION}")]
     OtherVersion {
         /// The trace's version.
         found: u32,
@@ -66,7 +66,7 @@ pub fn decode(bytes: &[u8]) -> Result<Trace<'_>, DecodeError> {
     let Some(version) = version(bytes)? else {
         return Ok(Trace { records: Vec::new(), torn: torn_at(0) });
     };
-    if version != VERSION {
+    if !(OLDEST_VERSION..=VERSION).contains(&version) {
         return Err(DecodeError::OtherVersion { found: version });
     }
     let mut records = Vec::new();
@@ -75,7 +75,7 @@ pub fn decode(bytes: &[u8]) -> Result<Trace<'_>, DecodeError> {
         let damaged = |what| DecodeError::Damaged { offset, bytes: bytes.len(), what };
         match next(&bytes[offset..]) {
             Next::Payload(payload) => {
-                take(payload, &mut records).map_err(damaged)?;
+                take(payload, version, &mut records).map_err(damaged)?;
                 offset += BLOCK_HEADER_BYTES + payload.len();
             }
             Next::Torn => return Ok(Trace { records, torn: torn_at(offset) }),
@@ -123,12 +123,15 @@ fn next(bytes: &[u8]) -> Next<'_> {
     }
 }
 
-fn take<'a>(mut payload: &'a [u8], records: &mut Vec<Record<'a>>) -> Result<(), &'static str> {
+fn take<'a>(mut payload: &'a [u8], version: u32, records: &mut Vec<Record<'a>>) -> Result<(), &'static str> {
     while !payload.is_empty() {
         let (record, rest) =
             postcard::take_from_bytes::<Record<'a>>(payload).map_err(|_| "a record cannot be read")?;
         if matches!(record, Record::Process(_)) != records.is_empty() {
             return Err("a trace has one process, at its start");
+        }
+        if record.since() > version {
+            return Err("a record is of a later version");
         }
         records.push(record);
         payload = rest;

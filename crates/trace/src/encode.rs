@@ -5,8 +5,10 @@ use thiserror::Error;
 
 /// First bytes of a trace. The first byte is no ASCII, so that no text counts as a trace.
 pub const MAGIC: [u8; 8] = *b"\xb7WEIRTRC";
-/// Version of the format; a reader knows one.
-pub const VERSION: u32 = 1;
+/// Version of the format that is written.
+pub const VERSION: u32 = 2;
+/// The oldest version that is read.
+pub const OLDEST_VERSION: u32 = 1;
 /// Bytes of the file's header: magic and version.
 pub const HEADER_BYTES: usize = MAGIC.len() + 4;
 /// Bytes of a block's header: length of the payload, its CRC-32, and the CRC-32 of these two.

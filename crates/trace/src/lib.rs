@@ -1,4 +1,4 @@
-//! The records of a program's files, and the format of the trace file that holds them.
+//! The records of a program's files and of its operations in windows, and the format of the trace file that holds them.
 //!
 //! A trace is one file per process image. Its writer appends [`block`]s of [`Record`]s, each with its checksums, so that
 //! the records of a killed process can be read: [`decode`] tells a torn end from damage. Times and bytes come in as
@@ -8,11 +8,15 @@
 mod decode;
 mod encode;
 mod record;
+mod windows;
 
 pub use decode::{decode, DecodeError, Torn, Trace};
 pub use encode::{
-    block, header, EncodeError, BLOCK_HEADER_BYTES, HEADER_BYTES, MAGIC, PAYLOAD_BYTES, VERSION,
+    block, header, EncodeError, BLOCK_HEADER_BYTES, HEADER_BYTES, MAGIC, OLDEST_VERSION, PAYLOAD_BYTES,
+    VERSION,
 };
 pub use record::{
-    Ended, Launcher, Opened, Opening, Placed, Process, Rank, Record, Renamed, Unlinked, Written,
+    Ended, Job, Launcher, Opened, Opening, Placed, Process, Rank, Record, Renamed, Uncounted, Unlinked,
+    Window, Written,
 };
+pub use windows::Windows;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// One action of a process.
 ///
 /// A version of the format never changes the order or the fields of these variants: a change raises
-/// [`VERSION`](crate::VERSION).
+/// [`VERSION`](crate::VERSION). Version 2 added the variants from [`Record::Job`] on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record<'a> {
     /// The recording process: the first record of a trace, and only the first.
@@ -27,6 +27,23 @@ pub enum Record<'a> {
     Unlinked(Unlinked<'a>),
     /// The process image ended by itself: it exited, or became another program.
     Ended(Ended),
+    /// The job for which the process counts its operations on a store. It stands before the first window.
+    #[serde(borrow)]
+    Job(Job<'a>),
+    /// The operations on a device in a window.
+    Window(Window),
+    /// Operations are missing in the windows.
+    Uncounted(Uncounted),
+}
+
+impl Record<'_> {
+    /// The first version of the format that has the record.
+    pub(crate) fn since(&self) -> u32 {
+        match self {
+            Record::Job(_) | Record::Window(_) | Record::Uncounted(_) => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// A process image.
@@ -175,4 +192,66 @@ pub struct Ended {
     pub after_nanoseconds: u64,
     /// Files opened for writing that were not recorded, because too many were open at once.
     pub missed_files: u64,
+}
+
+/// The job for which a process counts its operations on a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job<'a> {
+    /// The number of the store.
+    pub store: u64,
+    /// Number of the job's user.
+    pub uid: u32,
+    /// Name of the job.
+    #[serde(borrow)]
+    pub name: &'a str,
+    /// Length of a window.
+    pub window_nanoseconds: u64,
+}
+
+/// The operations on a device that ended in a window, their bytes, and the sums of their times.
+///
+/// The counts of a window only grow. Where a trace has several records of a device's window, the greatest of each count holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Number of the window since 1970.
+    pub number: u64,
+    /// The device's server.
+    pub server: u16,
+    /// The device's number on its server; absent for the metadata service.
+    pub target: Option<u16>,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Time of the reads.
+    pub read_nanoseconds: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Time of the writes.
+    pub write_nanoseconds: u64,
+    /// Metadata operations that change nothing.
+    pub stats: u64,
+    /// Opens.
+    pub opens: u64,
+    /// Closes.
+    pub closes: u64,
+    /// Other metadata operations.
+    pub others: u64,
+    /// Time of the metadata operations.
+    pub metadata_nanoseconds: u64,
+    /// Nanoseconds since the process started.
+    pub after_nanoseconds: u64,
+}
+
+/// The operations that are missing in the windows so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uncounted {
+    /// Records of windows that were not written, because the trace has no more room for them.
+    pub windows: u64,
+    /// Operations that were not counted, because the process used too many devices at once.
+    pub operations: u64,
+    /// Nanoseconds since the process started.
+    pub after_nanoseconds: u64,
 }

@@ -3,11 +3,12 @@
 
 use proptest::prelude::*;
 use weir_trace::{
-    block, decode, header, DecodeError, Ended, Launcher, Opened, Opening, Placed, Process, Rank, Record,
-    Renamed, Unlinked, Written, HEADER_BYTES, PAYLOAD_BYTES,
+    block, decode, header, DecodeError, Ended, Job, Launcher, Opened, Opening, Placed, Process, Rank, Record,
+    Renamed, Uncounted, Unlinked, Window, Written, HEADER_BYTES, PAYLOAD_BYTES,
 };
 
 const ROOM: usize = PAYLOAD_BYTES + 64;
+const JOB: Job<'static> = Job { store: 7, uid: 1000, name: "solver", window_nanoseconds: 1_000_000_000 };
 
 fn process() -> Record<'static> {
     Record::Process(Process {
@@ -78,7 +79,67 @@ fn record() -> impl Strategy<Value = Record<'static>> {
         any::<(u64, u64)>().prop_map(|(after_nanoseconds, missed_files)| {
             Record::Ended(Ended { after_nanoseconds, missed_files })
         }),
+        job().prop_map(Record::Job),
+        window().prop_map(Record::Window),
+        any::<(u64, u64, u64)>().prop_map(|(windows, operations, after_nanoseconds)| {
+            Record::Uncounted(Uncounted { windows, operations, after_nanoseconds })
+        }),
     ]
+}
+
+fn job() -> impl Strategy<Value = Job<'static>> {
+    let name = prop_oneof![Just("solver"), ".{0,128}".prop_map(|name| &*name.leak())];
+    (any::<u64>(), any::<u32>(), name, any::<u64>()).prop_map(|(store, uid, name, window_nanoseconds)| Job {
+        store,
+        uid,
+        name,
+        window_nanoseconds,
+    })
+}
+
+fn window() -> impl Strategy<Value = Window> {
+    (any::<(u64, u16, Option<u16>)>(), any::<[u64; 12]>()).prop_map(|((number, server, target), counts)| {
+        let [reads, read_bytes, read_nanoseconds, writes, written_bytes, write_nanoseconds, ..] = counts;
+        let [.., stats, opens, closes, others, metadata_nanoseconds, after_nanoseconds] = counts;
+        Window {
+            number,
+            server,
+            target,
+            reads,
+            read_bytes,
+            read_nanoseconds,
+            writes,
+            written_bytes,
+            write_nanoseconds,
+            stats,
+            opens,
+            closes,
+            others,
+            metadata_nanoseconds,
+            after_nanoseconds,
+        }
+    })
+}
+
+/// A window whose counts are all `count`.
+fn alike(number: u64, server: u16, target: Option<u16>, count: u64) -> Window {
+    Window {
+        number,
+        server,
+        target,
+        reads: count,
+        read_bytes: count,
+        read_nanoseconds: count,
+        writes: count,
+        written_bytes: count,
+        write_nanoseconds: count,
+        stats: count,
+        opens: count,
+        closes: count,
+        others: count,
+        metadata_nanoseconds: count,
+        after_nanoseconds: count,
+    }
 }
 
 fn blocks() -> impl Strategy<Value = Vec<Vec<Record<'static>>>> {
@@ -146,7 +207,33 @@ proptest! {
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000), is_trace in any::<bool>()) {
         let mut all = if is_trace { header().to_vec() } else { Vec::new() };
         all.extend_from_slice(&bytes);
-        let _ = decode(&all);
+        if let Ok(trace) = decode(&all) {
+            let _ = trace.windows();
+        }
+    }
+
+    /// The order of a window's records does not matter, because threads write them.
+    #[test]
+    fn the_greatest_counts_of_a_window_hold(
+        counts in proptest::collection::vec((0u64..3, 0u16..2, any::<bool>(), 0u64..50), 0..40),
+    ) {
+        let mut greatest = std::collections::BTreeMap::new();
+        let mut records = vec![process()];
+        for (number, server, is_target, count) in counts {
+            let target = is_target.then_some(4);
+            let known = greatest.entry((number, server, target)).or_insert(count);
+            *known = count.max(*known);
+            records.push(Record::Window(alike(number, server, target, count)));
+        }
+        records.push(Record::Job(JOB));
+        let expected: Vec<Window> = greatest
+            .into_iter()
+            .map(|((number, server, target), count)| alike(number, server, target, count))
+            .collect();
+        let (bytes, _) = written(&[records]);
+        let trace = decode(&bytes).expect("it is whole");
+        let windows = trace.windows().expect("the job is there");
+        prop_assert_eq!((windows.job, windows.lines, windows.uncounted), (JOB, expected, None));
     }
 
     /// Whatever stands in a block whose checksums are right.
@@ -160,7 +247,9 @@ proptest! {
         head.extend_from_slice(&check.to_le_bytes());
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(&payload);
-        let _ = decode(&bytes);
+        if let Ok(trace) = decode(&bytes) {
+            let _ = trace.windows();
+        }
     }
 }
 
@@ -169,8 +258,35 @@ fn another_version_and_another_file_are_told_apart() {
     let (mut bytes, _) = written(&[vec![process()]]);
     bytes[8] = 9;
     assert_eq!(decode(&bytes), Err(DecodeError::OtherVersion { found: 9 }));
+    bytes[8] = 0;
+    assert_eq!(decode(&bytes), Err(DecodeError::OtherVersion { found: 0 }));
     let error = decode(b"#!/bin/sh\n").expect_err("a script is no trace");
     assert_eq!(error.to_string(), "it is not a trace of Weir: it begins with #!/bin/s");
+}
+
+#[test]
+fn a_trace_of_version_1_is_read_and_has_no_windows() {
+    let ended = Record::Ended(Ended { after_nanoseconds: 1, missed_files: 0 });
+    let (mut bytes, _) = written(&[vec![process()], vec![ended]]);
+    bytes[8] = 1;
+    let trace = decode(&bytes).expect("it is whole");
+    assert_eq!((trace.records.len(), trace.windows()), (2, None));
+    for record in [Record::Job(JOB), Record::Window(alike(1, 0, None, 1))] {
+        let (mut bytes, ends) = written(&[vec![process()], vec![record], vec![ended]]);
+        assert!(decode(&bytes).is_ok());
+        bytes[8] = 1;
+        let what = "a record is of a later version";
+        assert_eq!(decode(&bytes), Err(DecodeError::Damaged { offset: ends[0], bytes: bytes.len(), what }));
+    }
+}
+
+#[test]
+fn the_last_record_of_missing_operations_holds() {
+    let missing = |windows| Uncounted { windows, operations: 3, after_nanoseconds: 1 };
+    let records = [Record::Job(JOB), Record::Uncounted(missing(1)), Record::Uncounted(missing(2))];
+    let (bytes, _) = written(&[vec![process()], records.to_vec()]);
+    let windows = decode(&bytes).expect("it is whole").windows().expect("the job is there");
+    assert_eq!(windows.uncounted, Some(missing(2)));
 }
 
 #[test]
@@ -197,4 +313,17 @@ fn a_record_of_a_file_is_small() {
         Opened { file: 3, path, true_path: b"", opening: Opening::Created, after_nanoseconds: 5_000_000_000 };
     let length = block(&[Record::Opened(opened)], &mut buffer).expect("it fits");
     assert!(length <= 12 + path.len() + 10, "{length} bytes");
+}
+
+#[test]
+fn a_window_of_writes_is_small_and_no_window_is_large() {
+    let mut buffer = [0; 256];
+    let none = alike(1_800_000_000, 3, Some(1), 0);
+    let written_bytes = 512 << 20;
+    let busy = Window { writes: 512, written_bytes, write_nanoseconds: 900_000_000, ..none };
+    let length = block(&[Record::Window(busy)], &mut buffer).expect("it fits") - 12;
+    assert!(length <= 32, "{length} bytes");
+    let largest = alike(u64::MAX, u16::MAX, Some(u16::MAX), u64::MAX);
+    let length = block(&[Record::Window(largest)], &mut buffer).expect("it fits") - 12;
+    assert!(length <= 140, "{length} bytes");
 }

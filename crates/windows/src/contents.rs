@@ -4,7 +4,7 @@ use crate::format::{
     Count, Device, AT_KEYS, AT_LASTS, AT_LEFT_OUT, AT_LINES, AT_MAGIC, AT_SALT, AT_WINDOW, CELL_WORDS,
     FILE_BYTES, HEAD_WORDS, LINES, LINE_WORDS, MAGIC, WINDOWS, WINDOW_MAX, WINDOW_MIN,
 };
-use crate::job::Job;
+use crate::job::Head;
 use crate::table::{round_of, value_in};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -100,20 +100,15 @@ impl Contents {
             let key = self.words[AT_KEYS + number];
             let start = AT_LINES + number * LINE_WORDS;
             let (head, cells) = self.words[start..start + LINE_WORDS].split_at(HEAD_WORDS);
-            let Some(head) = head.first_chunk::<HEAD_WORDS>().filter(|_| key != 0) else { continue };
-            // A head that is half written has another key.
-            let Some((store, uid, job, device, of_head)) = Job::of_head(self.words[AT_SALT], head) else {
-                continue;
-            };
-            if of_head != key {
-                continue;
-            }
+            let head =
+                head.first_chunk::<HEAD_WORDS>().and_then(|head| Head::of(self.words[AT_SALT], key, head));
+            let Some(head) = head else { continue };
             // Later cells are those of a round long ago, whose number comes again.
             for window in *windows.start()..=(*windows.end()).min(self.words[AT_LASTS + number]) {
                 let at = (window % WINDOWS as u64) as usize * CELL_WORDS;
                 let counts = Counts::of_cell(&cells[at..at + CELL_WORDS], round_of(window));
                 if counts != Counts::default() {
-                    found.push(Line { window, store, uid, job: job.clone(), device, counts });
+                    found.push(head.line(window, counts));
                 }
             }
         }
@@ -121,8 +116,16 @@ impl Contents {
     }
 }
 
+impl Head {
+    /// The line of the job on the device in a window.
+    pub(crate) fn line(&self, window: u64, counts: Counts) -> Line {
+        Line { window, store: self.store, uid: self.uid, job: self.job.clone(), device: self.device, counts }
+    }
+}
+
 impl Counts {
-    fn of_cell(cell: &[u64], round: u64) -> Counts {
+    /// The counts of a cell in a round.
+    pub(crate) fn of_cell(cell: &[u64], round: u64) -> Counts {
         let value = |count: Count| value_in(cell[count as usize], round);
         Counts {
             reads: value(Count::Reads),

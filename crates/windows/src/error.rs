@@ -25,6 +25,9 @@ pub enum WindowsError {
         /// The reason.
         why: &'static str,
     },
+    /// The system gave no memory that a child of `fork` finds empty.
+    #[error("cannot map memory for windows of this process: {0}")]
+    Memory(Errno),
     /// The length of a window is outside of its limits.
     #[error("windows have 100 ms to 1 min")]
     Length,

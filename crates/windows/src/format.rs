@@ -18,6 +18,8 @@ pub const WINDOW_MIN: Duration = Duration::from_millis(100);
 /// Longest window, as at the servers.
 pub const WINDOW_MAX: Duration = Duration::from_secs(60);
 
+/// Time after the end of a window until it is told: an operation is counted some microseconds after its end.
+pub(crate) const GRACE: Duration = Duration::from_millis(100);
 /// The first word of a file, which has the version of the format at its end.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"weirwin1");
 /// Words of the header.
@@ -106,6 +108,19 @@ impl Device {
     /// The metadata service of a server.
     pub const fn metadata(server: u16) -> Device {
         Device { server, index: METADATA }
+    }
+
+    /// The number of the device's server.
+    pub const fn server(self) -> u16 {
+        self.server
+    }
+
+    /// The number of a target on its server; absent for a metadata service.
+    pub const fn number_of_target(self) -> Option<u16> {
+        match self.index {
+            METADATA => None,
+            index => Some(index),
+        }
     }
 
     /// A number of 32 bits.

@@ -35,15 +35,27 @@ impl Job {
         head[1] |= device.number();
         head
     }
+}
 
-    /// The job and the device of a head, the name of the job, and the key that the line must have.
-    pub(crate) fn of_head(salt: u64, head: &[u64; HEAD_WORDS]) -> Option<(u64, u32, String, Device, u64)> {
+/// A job and a device, as the head of a line names them.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    pub(crate) store: u64,
+    pub(crate) uid: u32,
+    pub(crate) job: String,
+    pub(crate) device: Device,
+}
+
+impl Head {
+    /// The job and the device of a line with a key. Absent for an unused line, and for a head that is half written, which has
+    /// another key.
+    pub(crate) fn of(salt: u64, key: u64, head: &[u64; HEAD_WORDS]) -> Option<Head> {
         let (store, uid, device) =
             (head[0], (head[1] >> 32) as u32, Device::of_number(head[1] & 0xffff_ffff));
         let length = usize::try_from(head[2]).ok().filter(|length| (1..=JOB_BYTES_MAX).contains(length))?;
         let bytes: Vec<u8> = head[3..3 + NAME_WORDS].iter().flat_map(|word| word.to_le_bytes()).collect();
-        let name = std::str::from_utf8(&bytes[..length]).ok()?;
-        let key = key_of(Job::new(salt, store, uid, name).hash, device);
-        Some((store, uid, name.to_owned(), device, key))
+        let job = std::str::from_utf8(&bytes[..length]).ok()?;
+        let is_whole = key != 0 && Job::new(salt, store, uid, job).key(device) == key;
+        is_whole.then(|| Head { store, uid, job: job.to_owned(), device })
     }
 }

@@ -5,13 +5,10 @@
 use crate::contents::{Contents, Line};
 use crate::error::WindowsError;
 use crate::file;
-use crate::format::FILE_BYTES;
+use crate::format::{FILE_BYTES, GRACE};
 use rustix::io::{pread, Errno};
 use std::path::Path;
 use std::time::Duration;
-
-/// Time after the end of a window until it is told: an operation is counted some microseconds after its end.
-const GRACE: Duration = Duration::from_millis(100);
 
 /// A file of windows of a user, as one look found it.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use crate::error::WindowsError;
 use crate::file;
-use crate::format::{Device, Operation, AT_MAGIC, AT_SALT, AT_WINDOW, LINES, MAGIC};
+use crate::format::{Device, Operation, AT_MAGIC, AT_SALT, AT_WINDOW, LINES, MAGIC, WORDS};
 use crate::job::Job;
 use crate::mapping::Mapping;
 use crate::table::Table;
@@ -28,7 +28,7 @@ impl Recorder {
     pub fn open(folder: &Path, window: Duration) -> Result<Recorder, WindowsError> {
         let window_nanoseconds = file::checked(window)?;
         let opened = file::open(folder, window)?;
-        let mapping = Mapping::new(&opened.descriptor).map_err(|source| opened.failed("map", source))?;
+        let mapping = Mapping::of_file(&opened.descriptor).map_err(|source| opened.failed("map", source))?;
         let words = mapping.words();
         // Processes that come at once write the same words, or keep the words of the first.
         let settle = |at: usize, wanted: u64| {
@@ -41,8 +41,23 @@ impl Recorder {
         if settle(AT_MAGIC, MAGIC) != MAGIC {
             return Err(opened.unfit("it is of another version"));
         }
+        Ok(Recorder::over(mapping, window_nanoseconds, salt))
+    }
+
+    /// A recorder whose windows are of this process alone. A child of `fork` finds them empty.
+    ///
+    /// # Errors
+    /// A length of windows outside of its limits, and failures of the system.
+    pub(crate) fn of_process(window: Duration) -> Result<Recorder, WindowsError> {
+        let window_nanoseconds = file::checked(window)?;
+        let mapping = Mapping::of_process(WORDS).map_err(WindowsError::Memory)?;
+        // No other program names a job here, so keys need no secret.
+        Ok(Recorder::over(mapping, window_nanoseconds, 0))
+    }
+
+    fn over(mapping: Mapping, window_nanoseconds: u64, salt: u64) -> Recorder {
         let introduced = (0..LINES).map(|_| AtomicU64::new(0)).collect();
-        Ok(Recorder { mapping, introduced, window_nanoseconds, salt })
+        Recorder { mapping, introduced, window_nanoseconds, salt }
     }
 
     /// A job of a user on a store. A name that is too long is cut.
@@ -55,7 +70,7 @@ impl Recorder {
     /// It makes no system call and takes no lock.
     #[inline]
     pub fn count(&self, job: &Job, device: Device, operation: Operation, ended: u64, took: u64) {
-        let table = Table::new(self.mapping.words());
+        let table = self.table();
         let window = ended / self.window_nanoseconds;
         let key = job.key(device);
         let Some((line, is_claimed)) = table.line(key, window) else { return table.leave_out() };
@@ -63,6 +78,21 @@ impl Recorder {
             self.introduce(table, line, key, job, device);
         }
         table.count(line, window, operation, took);
+    }
+
+    /// Length of a window, in nanoseconds.
+    pub(crate) fn window_nanoseconds(&self) -> u64 {
+        self.window_nanoseconds
+    }
+
+    /// The number from which keys are made.
+    pub(crate) fn salt(&self) -> u64 {
+        self.salt
+    }
+
+    /// The table.
+    pub(crate) fn table(&self) -> Table<'_> {
+        Table::new(self.mapping.words())
     }
 
     #[cold]

@@ -89,8 +89,7 @@ impl<'a> Table<'a> {
     /// Counts an operation in a window of a line.
     #[inline]
     pub(crate) fn count(&self, number: usize, window: u64, operation: Operation, nanoseconds: u64) {
-        let start =
-            AT_LINES + number * LINE_WORDS + HEAD_WORDS + (window % WINDOWS as u64) as usize * CELL_WORDS;
+        let start = cell_of(number, window);
         let cell = &self.words[start..start + CELL_WORDS];
         let round = round_of(window);
         let add = |count: Count, amount: u64| add(&cell[count as usize], round, amount);
@@ -115,11 +114,38 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// The key of a line in use, its head, and the number of the window in which it was used last.
+    pub(crate) fn head(&self, number: usize) -> Option<(u64, [u64; HEAD_WORDS], u64)> {
+        let key = self.words[AT_KEYS + number].load(Relaxed);
+        if key == 0 {
+            return None;
+        }
+        let start = AT_LINES + number * LINE_WORDS;
+        let head = std::array::from_fn(|place| self.words[start + place].load(Relaxed));
+        Some((key, head, self.words[AT_LASTS + number].load(Relaxed)))
+    }
+
+    /// The words of a line's cell for a window.
+    pub(crate) fn cell(&self, number: usize, window: u64) -> [u64; CELL_WORDS] {
+        let start = cell_of(number, window);
+        std::array::from_fn(|place| self.words[start + place].load(Relaxed))
+    }
+
+    /// Operations that found no line.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.words[AT_LEFT_OUT].load(Relaxed)
+    }
+
     /// Counts an operation that found no line.
     #[cold]
     pub(crate) fn leave_out(&self) {
         self.words[AT_LEFT_OUT].fetch_add(1, Relaxed);
     }
+}
+
+/// The place of a line's cell for a window.
+fn cell_of(number: usize, window: u64) -> usize {
+    AT_LINES + number * LINE_WORDS + HEAD_WORDS + (window % WINDOWS as u64) as usize * CELL_WORDS
 }
 
 /// The round of the ring in which a window falls, as the upper bits of a word tell it.

@@ -1,6 +1,6 @@
 """`weir trace`: the records of `weir run --trace`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,9 @@ from weir.cli.output import output_option
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
+    from weir.tracing.files import TracedProcess
     from weir.tracing.records import Creation, Run
+    from weir.tracing.windows import TracedWindows
 
 _FORMATS = {".csv": "CSV", ".parquet": "Parquet"}
 _LOG = ".darshan"
@@ -20,7 +22,7 @@ _LOG = ".darshan"
 
 @click.group()
 def trace() -> None:
-    """Show or export the files that recorded runs made.
+    """Show or export the files that recorded runs made, and show what they asked of the store.
 
     PATH is a directory that `weir run --trace` filled, a single trace, or a Darshan log.
     """
@@ -72,6 +74,63 @@ def export_traces(paths: tuple[Path, ...], target: Path) -> None:
         raise CommandError(
             "pyarrow is not installed", hint=f"{install_command('placement')}, or export as CSV"
         ) from error
+
+
+@trace.command(name="windows")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--processes", "is_each", is_flag=True, help="Show each process by itself.")
+@output_option
+def show_windows(paths: tuple[Path, ...], is_each: bool, output: str) -> None:
+    """Show what recorded runs asked of the store, by device and stretch of time.
+
+    PATH is a directory that `weir run --trace` filled, or a single trace. The windows are those of `weir interference
+    clients`, and have the same numbers as those of the servers. IOPS counts reads, writes and metadata operations
+    together.
+    """
+    from weir.cli import client_lines
+    from weir.cli.output import name, show
+    from weir.tracing.files import combined, read_processes
+
+    documents: list[dict[str, object]] = []
+    rows: list[Sequence[object]] = []
+    runs = [(combined(processes), processes) for processes in read_processes(paths, note=warn)]
+    for number, (run, processes) in enumerate(sorted(runs, key=lambda pair: pair[0].started)):
+        for traced, windows in _windows_of(processes, is_each):
+            place = {} if traced is None else _place(traced)
+            documents.append(
+                {"run": number, "program": run.program, "started": run.started} | place | _counted(windows)
+            )
+            of_row = [number, name(run.program), *("-" if each is None else each for each in place.values())]
+            rows += [(*of_row, *client_lines.cells(line, windows.window_seconds)) for line in windows.lines]
+    headings = ("RUN", "PROGRAM", *(("NODE", "PROCESS", "RANK") if is_each else ()), *client_lines.HEADINGS)
+    show(output, documents, headings, rows)
+
+
+def _windows_of(
+    processes: "Sequence[TracedProcess]", is_each: bool
+) -> "Iterator[tuple[TracedProcess | None, TracedWindows]]":
+    """The windows of a run: of each process with the process, or of all together without one."""
+    from weir.tracing.windows import summed, windows_of
+
+    each = ((traced, windows_of(traced, note=warn)) for traced in processes)
+    counted = ((traced, windows) for traced, windows in each if windows is not None)
+    if is_each:
+        yield from sorted(counted, key=lambda pair: pair[0].process["started"])
+    else:
+        yield from ((None, windows) for windows in summed(windows for _, windows in counted))
+
+
+def _place(traced: "TracedProcess") -> dict[str, object]:
+    return {"node": traced.process["node"], "process": traced.process["process"], "rank": traced.process["rank"]}
+
+
+def _counted(windows: "TracedWindows") -> dict[str, object]:
+    from dataclasses import asdict
+
+    document = asdict(windows)
+    # The number of a store only keeps stores apart.
+    del document["store"]
+    return document
 
 
 def _runs(paths: Sequence[Path]) -> "list[Run]":

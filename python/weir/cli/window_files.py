@@ -1,4 +1,4 @@
-"""`weir interference import` and `weir interference join`: data sets of windows from files of others, and of parts."""
+"""`weir interference import` and `weir interference join`: data sets of windows from other files, and of parts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,27 +32,29 @@ def _read_name(text: str) -> tuple[str, str]:
     type=Number(0.001, 3600),
     default=1.0,
     show_default=True,
-    help="Length of the windows of Darshan logs, in seconds.",
+    help="Length of the windows of Darshan logs, in seconds; traces have that of their store.",
 )
 @output_option
 def import_windows(files: tuple[Path, ...], target: Path, window_seconds: float, output: str) -> None:
-    """Import windows from Darshan logs, or those that the interference paper's authors published.
+    """Import windows from Darshan logs, from traces, or from files that the interference paper's authors published.
 
-    FILE is a log (.darshan) with traced accesses (DXT), whose windows have no counters of servers and no labels; or one
-    of the authors' JSON files, also compressed by gzip, whose folder is the workload's name.
+    FILE is a log (.darshan) with traced accesses (DXT), or a trace or folder of `weir run --trace`. Their windows have
+    no counters of servers and no labels. Or FILE is one of the authors' JSON files, also compressed by gzip, whose
+    folder is the workload's name.
     """
     needed("numpy", "pyarrow")
-    from weir.interference import dxt, quanterference
+    from weir.interference import dxt, quanterference, traces
     from weir.interference.windows import of_rows, write, write_rows
 
     logs = [file for file in files if dxt.is_log(file)]
-    if not logs:
+    traced = [file for file in files if traces.is_trace(file)]
+    if not logs and not traced:
         windows = quanterference.read_windows(files)
         write(windows, target)
-    elif len(logs) < len(files):
-        raise click.UsageError("Darshan logs and other files go into different data sets")
+    elif len(files) not in (len(logs), len(traced)):
+        raise click.UsageError("Darshan logs, traces and other files go into different data sets")
     else:
-        rows = dxt.read_rows(logs, window_seconds)
+        rows = dxt.read_rows(logs, window_seconds) if logs else traces.read_rows(traced, note=warn)
         windows = of_rows(rows)
         write_rows(rows, target)
     counts = {"windows": len(windows), "runs": len(set(windows.runs)), "workloads": len(set(windows.workloads))}
@@ -67,7 +69,7 @@ def import_windows(files: tuple[Path, ...], target: Path, window_seconds: float,
     required=True,
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Windows of servers, as of `weir stats windows`; repeat for more.",
+    help="Windows of servers, as of `weir stats windows` or `weir interference record`; repeat for more.",
 )
 @click.option(
     "--server",
@@ -82,7 +84,8 @@ def import_windows(files: tuple[Path, ...], target: Path, window_seconds: float,
 def join(data: tuple[Path, ...], servers: tuple[Path, ...], names: tuple[str, ...], target: Path, output: str) -> None:
     """Join windows of jobs with those of servers, by the number of the window and the server's name.
 
-    JOBS are data sets of `weir run --observe` or of Darshan logs. OST0003 stands for the server whose name ends so.
+    JOBS are data sets of `weir run --observe`, of Darshan logs or of traces. OST0003 stands for the server whose name
+    ends so.
     """
     needed("numpy", "pyarrow")
     from weir.interference import joining

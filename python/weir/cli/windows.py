@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -188,7 +187,8 @@ def clients(home: Home, output: str) -> None:
     """
     from dataclasses import asdict
 
-    from weir.cli.output import Quantity, show, size
+    from weir.cli import client_lines
+    from weir.cli.output import show
     from weir.store import client_windows
     from weir.store.home import find_cluster
 
@@ -197,33 +197,15 @@ def clients(home: Home, output: str) -> None:
     found = client_windows.look(document, 0)
     for problem in found.problems:
         warn(problem)
-    rows: list[Sequence[object]] = []
-    for line in sorted(found.lines, key=lambda line: (line.window, line.job, line.device)):
-        metadata = line.stats + line.opens + line.closes + line.others
-        operations = line.reads + line.writes + metadata
-        seconds = line.read_seconds + line.write_seconds + line.metadata_seconds
-        rows.append(
-            (
-                line.window,
-                line.job,
-                line.device,
-                line.reads,
-                line.writes,
-                metadata,
-                size(line.read_bytes),
-                size(line.written_bytes),
-                Quantity(f"{seconds:.4f} s"),
-                Quantity(f"{operations / length:.0f}"),
-            )
-        )
-    headings = ("WINDOW", "JOB", "DEVICE", "READS", "WRITES", "METADATA", "READ", "WRITTEN", "TIME", "IOPS")
+    lines = [asdict(line) for line in found.lines]
+    in_order = sorted(lines, key=lambda line: (line["window"], line["job"], line["device"]))
     shown = {
         "window_seconds": length,
         "last": found.last,
         "left_out": found.left_out,
-        "lines": [asdict(line) for line in found.lines],
+        "lines": lines,
     }
-    show(output, shown, headings, rows)
+    show(output, shown, client_lines.HEADINGS, [client_lines.cells(line, length) for line in in_order])
 
 
 @click.command()

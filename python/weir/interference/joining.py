@@ -24,7 +24,8 @@ def join(jobs: Sequence[Mapping[str, Any]], servers: Sequence[Mapping[str, Any]]
 
     Args:
         jobs: Rows of jobs.
-        servers: Rows of servers, of windows of the same length.
+        servers: Rows of servers, of windows of the same length. Those of a store have the counters of each server once
+            for every job.
         renamed: Names of servers by the names that jobs have for them. A name such as `OST0003` stands for the one
             server whose name ends with it.
 
@@ -32,17 +33,17 @@ def join(jobs: Sequence[Mapping[str, Any]], servers: Sequence[Mapping[str, Any]]
         The rows, with the counts of jobs and the counters of servers.
 
     Raises:
-        InterferenceError: No row has a server, or two rows tell of one server in one window.
+        InterferenceError: No row has a server, or two rows have different counters of one server in one window.
     """
     counters: dict[int, dict[str, Mapping[str, Any]]] = {}
     for row in servers:
         of_window = counters.setdefault(int(row["window"]), {})
-        if str(row["server"]) in of_window:
+        known = of_window.setdefault(str(row["server"]), row)
+        if _counters(known) != _counters(row):
             raise InterferenceError(
-                f"window {row['window']} has two rows of server {row['server']}",
+                f"window {row['window']} has two rows of server {row['server']} with different counters",
                 hint="join the windows of one collector at a time, or of hosts with different devices",
             )
-        of_window[str(row["server"])] = row
     windows: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
     for row in jobs:
         windows.setdefault((str(row["run"]), str(row["workload"]), int(row["window"])), []).append(row)
@@ -73,5 +74,9 @@ def _named(name: str, there: Mapping[str, Any], renamed: Mapping[str, str]) -> s
 def _row(any_own: Mapping[str, Any], own: Mapping[str, Any] | None, server: Mapping[str, Any]) -> dict[str, Any]:
     keys = ("run", "workload", "window", "io_seconds", "slowdown", "counted_by")
     counts = {} if own is None else {name: value for name, value in own.items() if name.startswith("client_")}
-    counters = {name: value for name, value in server.items() if name.startswith("server")}
-    return {name: any_own.get(name) for name in keys} | {"is_metadata": server["is_metadata"]} | counters | counts
+    return {name: any_own.get(name) for name in keys} | _counters(server) | counts
+
+
+def _counters(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a row about the server."""
+    return {name: value for name, value in row.items() if name.startswith("server") or name == "is_metadata"}

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from weir.interference.client_rows import rows_of
 from weir.interference.collector import Parts
 from weir.interference.errors import InterferenceError
-from weir.interference.windows import CLIENT, TIMES
 
 WINDOW_SECONDS_MIN = 0.1
 WINDOW_SECONDS_MAX = 60.0
@@ -184,23 +184,11 @@ class Gatherer:
             if number <= self._last:
                 self._late += max(0, operations - self._written.get(number, 0))
             else:
-                self.parts.add_rows(number, self._rows(number, of_window))
+                self.parts.add_rows(number, rows_of(self.run, self.workload, number, of_window, server_of))
                 self.windows += 1
             self._written[number] = operations
         self._last = max(self._last, last)
         self._written = {number: count for number, count in self._written.items() if number > self._last - _KEPT}
-
-    def _rows(self, number: int, lines: list[Any]) -> list[dict[str, Any]]:
-        seconds = sum(float(line[name]) for line in lines for name in TIMES)
-        shared = {"run": self.run, "workload": self.workload, "window": number, "io_seconds": seconds, "slowdown": None}
-        shared["counted_by"] = "client"
-        merged: dict[str, dict[str, Any]] = {}
-        for line in lines:
-            server = server_of(line["device"])
-            row = merged.setdefault(server, {**shared, "server": server, "is_metadata": server == "metadata"})
-            for name in (*CLIENT, *TIMES):
-                row[f"client_{name}"] = row.get(f"client_{name}", 0.0) + float(line[name])
-        return [merged[server] for server in sorted(merged)]
 
 
 def server_of(device: str) -> str:

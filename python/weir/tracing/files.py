@@ -1,9 +1,9 @@
 """Traces of `weir run --trace`: one file for each process, combined into runs."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from weir.errors import WeirError
 from weir.tracing.gathering import gather
@@ -12,6 +12,7 @@ from weir.tracing.records import Run
 if TYPE_CHECKING:
     from weir._core import Trace, TraceProcess
 
+_Decoded = TypeVar("_Decoded")
 SUFFIX = ".weirtrace"
 """Ending of the names of trace files."""
 
@@ -44,7 +45,7 @@ def read_runs(paths: Iterable[Path], *, note: Callable[[str], None]) -> list[Run
         OSError: A file cannot be opened.
     """
     runs = read_processes(paths, note=note)
-    return sorted((_run(processes) for processes in runs), key=lambda run: run.started)
+    return sorted((combined(processes) for processes in runs), key=lambda run: run.started)
 
 
 def read_processes(paths: Iterable[Path], *, note: Callable[[str], None]) -> list[list[TracedProcess]]:
@@ -85,11 +86,7 @@ def _files(path: Path) -> list[Path]:
 def _read(path: Path, note: Callable[[str], None]) -> TracedProcess | None:
     from weir._core import decode_trace
 
-    content = path.read_bytes()
-    try:
-        trace: Trace = decode_trace(content)
-    except ValueError as error:
-        raise TraceError(f"cannot read the trace {path}: {error}", hint=_remedy(str(error))) from error
+    trace: Trace = decoded(path, decode_trace)
     if trace["torn"] is not None:
         offset, count = trace["torn"]
         note(f"{path}: the last {count} bytes, from byte {offset}, were not written whole; those before are used")
@@ -103,16 +100,44 @@ def _read(path: Path, note: Callable[[str], None]) -> TracedProcess | None:
     return TracedProcess(path, process, records)
 
 
+def decoded(path: Path, decode: Callable[[bytes], _Decoded]) -> _Decoded:
+    """Read a trace by one of the native decoders.
+
+    Args:
+        path: The trace.
+        decode: The decoder, which raises ValueError.
+
+    Returns:
+        The answer of the decoder.
+
+    Raises:
+        TraceError: The file is no trace, has another version, or is damaged.
+        OSError: The file cannot be opened.
+    """
+    content = path.read_bytes()
+    try:
+        return decode(content)
+    except ValueError as error:
+        raise TraceError(f"cannot read the trace {path}: {error}", hint=_remedy(str(error))) from error
+
+
 def _remedy(error: str) -> str:
-    if "version" in error:
-        return "read it with the Weir that recorded it, or record the run again"
     if "damaged" in error:
         return "remove it (the other processes of its run stay readable), or record the run again"
+    if "version" in error:
+        return "read it with the Weir that recorded it, or record the run again"
     return f"traces are what `weir run --trace DIR` makes; their names end with {SUFFIX}"
 
 
-def _run(processes: list[TracedProcess]) -> Run:
-    """Combine the processes of one run."""
+def combined(processes: Sequence[TracedProcess]) -> Run:
+    """Combine the processes of one run.
+
+    Args:
+        processes: At least one process.
+
+    Returns:
+        The run.
+    """
     processes = sorted(processes, key=lambda traced: traced.process["started"])
     gathered = gather(processes)
     ranked = [traced for traced in processes if traced.process["rank"] is not None]

@@ -42,6 +42,7 @@ unsafe fn replacing(environment: Strings, call: impl FnOnce(Strings) -> c_int) -
         sharing::settle_everything();
         counters::write_file(&placement::counts());
     });
+    recorder::end_windows();
     // SAFETY: as the caller promises.
     let result = unsafe { with_environment(environment, call) };
     counters::rearm();

@@ -248,6 +248,7 @@ fn end(streams_follow: bool) {
             counters::write_file(&placement::counts());
         });
     }
+    recorder::end_windows();
 }
 
 /// Ends a process that returns from `main` or calls `exit`, before libc writes the content of streams.

@@ -20,7 +20,7 @@ const IMAGES: u32 = 10_000;
 /// Recorded bytes of the arguments. Further arguments are cut.
 const ARGUMENT_BYTES: usize = 16 << 10;
 /// A bound on the bytes of a record beside its texts.
-const RECORD_BYTES: usize = 96;
+const RECORD_BYTES: usize = 144;
 /// Turns for which a thread waits while another thread makes the file.
 const TURNS: u32 = 10_000;
 
@@ -67,27 +67,27 @@ pub(super) fn is_made() -> bool {
     STATE.load(Ordering::Acquire) == MADE
 }
 
-/// Appends one block. A trace that cannot be written stays as it is from then on.
-pub(super) fn append(records: &[Record<'_>]) {
+/// Appends one block, and answers its bytes. A trace that cannot be written stays as it is from then on.
+pub(super) fn append(records: &[Record<'_>]) -> usize {
     if PROCESS.load(Ordering::Relaxed) != kernel::process_id() {
         // No fork handler ran in this child.
         start_in_child();
     }
     if !is_ready() {
-        return;
+        return 0;
     }
     let room = BLOCK_HEADER_BYTES + records.iter().map(bytes_of).sum::<usize>();
     let mut buffer = vec![0; room];
-    if let Ok(length) = block(records, &mut buffer) {
-        // SAFETY: STATE is MADE.
-        let path = unsafe { (*PATH.0.get()).as_ptr() };
-        // SAFETY: the path ends with a zero byte.
-        if !unsafe { write_to(path, libc::O_WRONLY | libc::O_APPEND, &buffer[..length]) }
-            .is_ok_and(|whole| whole)
-        {
-            STATE.store(BROKEN, Ordering::Release);
-        }
+    let Ok(length) = block(records, &mut buffer) else { return 0 };
+    // SAFETY: STATE is MADE.
+    let path = unsafe { (*PATH.0.get()).as_ptr() };
+    // SAFETY: the path ends with a zero byte.
+    let is_whole = unsafe { write_to(path, libc::O_WRONLY | libc::O_APPEND, &buffer[..length]) };
+    if is_whole == Ok(true) {
+        return length;
     }
+    STATE.store(BROKEN, Ordering::Release);
+    0
 }
 
 fn bytes_of(record: &Record<'_>) -> usize {
@@ -100,7 +100,8 @@ fn bytes_of(record: &Record<'_>) -> usize {
         Record::Placed(placed) => placed.layout.len(),
         Record::Renamed(renamed) => renamed.from.len() + renamed.to.len(),
         Record::Unlinked(unlinked) => unlinked.path.len(),
-        Record::Written(_) | Record::Ended(_) => 0,
+        Record::Job(job) => job.name.len(),
+        Record::Written(_) | Record::Ended(_) | Record::Window(_) | Record::Uncounted(_) => 0,
     };
     RECORD_BYTES + texts
 }

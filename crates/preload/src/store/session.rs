@@ -7,6 +7,7 @@ use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 use weir_client::{wire, Caller, ClientError, Settings, Store};
+use weir_windows::Tally;
 
 /// The way to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,7 @@ static ROOT_LENGTH: AtomicUsize = AtomicUsize::new(0);
 static DEVICE: AtomicU64 = AtomicU64::new(0);
 static BLOCK_BYTES: AtomicU64 = AtomicU64::new(0);
 static STORE: AtomicPtr<Store> = AtomicPtr::new(std::ptr::null_mut());
+static TALLY: AtomicPtr<Tally> = AtomicPtr::new(std::ptr::null_mut());
 
 struct RootBuffer(UnsafeCell<[u8; ROOT_BYTES]>);
 // SAFETY: the constructor writes the buffer once, before ROOT_LENGTH and MODE let anyone read it.
@@ -57,6 +59,11 @@ pub(crate) fn learn(mount: Option<&[u8]>, prefix: Option<&[u8]>) {
     unsafe { (&mut *ROOT.0.get())[..trimmed].copy_from_slice(&root[..trimmed]) };
     ROOT_LENGTH.store(trimmed, Ordering::Relaxed);
     MODE.store(mode as u8, Ordering::Release);
+}
+
+/// Has the client count its operations in `tally`, too. The library's start calls this function, before the client is made.
+pub(crate) fn count_in(tally: &'static Tally) {
+    TALLY.store(std::ptr::from_ref(tally).cast_mut(), Ordering::Release);
 }
 
 /// The way to the store.
@@ -145,6 +152,8 @@ pub(crate) fn store() -> Option<&'static Store> {
     }
     let mut settings = Settings::from_environment().ok()?;
     settings.has_mount = mode() == Mode::Mount;
+    // SAFETY: the pointer is null or comes from a static value.
+    settings.tally = unsafe { TALLY.load(Ordering::Acquire).as_ref() };
     if mode() == Mode::Mount && !bears_own_credential(&settings) {
         leave();
         return None;

@@ -3,6 +3,7 @@
 mod files;
 mod model;
 mod processes;
+mod tally;
 
 use std::time::Duration;
 

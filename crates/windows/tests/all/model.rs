@@ -12,7 +12,7 @@ const STORE: u64 = 7;
 /// Jobs that count at a time: they fit into the lines.
 const AT_ONCE: usize = 24;
 
-fn add(counts: &mut Counts, operation: Operation, took: u64) {
+pub(crate) fn add(counts: &mut Counts, operation: Operation, took: u64) {
     match operation {
         Operation::Read(bytes) => {
             counts.reads += 1;
@@ -34,7 +34,7 @@ fn add(counts: &mut Counts, operation: Operation, took: u64) {
     }
 }
 
-fn any_operation(choices: &mut Choices) -> Operation {
+pub(crate) fn any_operation(choices: &mut Choices) -> Operation {
     let bytes = choices.below(1 << 20);
     *choices.one_of(&[
         Operation::Read(bytes),
