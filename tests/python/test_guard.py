@@ -281,7 +281,14 @@ def test_only_the_holder_of_the_key_guards_a_store(store: weir.store.Store, tmp_
 
 def entry(number: int) -> Entry:
     """Some entry."""
-    jobs = {"victim": "v", "victim_user": "u", "victim_uid": 7, "culprit": "c", "culprit_user": "w", "culprit_uid": 8}
+    jobs: dict[str, Any] = {
+        "victim": "v",
+        "victim_user": "u",
+        "victim_uid": 7,
+        "culprit": "c",
+        "culprit_user": "w",
+        "culprit_uid": 8,
+    }
     return Entry(did="acted", kind="limit", **jobs, reason=str(number), value=0.5, slowdown_before=3.0)
 
 
