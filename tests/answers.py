@@ -75,7 +75,10 @@ JOB: dict[str, Any] = {
     "queue_wait_seconds_p99": 0.2,
     "queue_wait_seconds_max": 0.3,
     "queue_wait_seconds_total": 2.0,
-    "waited_for": [{"job": "b", "user": "v", "seconds": 3.0}, {"job": "c", "user": "v", "seconds": 1.0}],
+    "waited_for": [
+        {"job": "b", "user": "v", "uid": 1, "seconds": 3.0},
+        {"job": "c", "user": "v", "uid": 1, "seconds": 1.0},
+    ],
     "waited_for_others_seconds": 0.5,
     "devices": [{"device": "0.0", "share_owed": 0.8, "share_owed_for_seconds": 2.0, "device_seconds": 1.0}],
     "contended_seconds": 10.0,

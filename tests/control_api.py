@@ -111,7 +111,7 @@ def page() -> str:
         words, hints = words_of(kind), types_of(kind)
         for field in dataclasses.fields(kind):
             absent = " or left out" if _is_optional(field) else ""
-            spelled = _spelled(optional(hints[field.name]) if absent else hints[field.name])
+            spelled = _spelled(_present(hints[field.name]) if absent else hints[field.name])
             lines.append(f"| `{key_of(field)}` | {spelled}{absent} | {words[field.name]} |")
         if kind is answers.Job:
             lines.append(_JOBS.rstrip())
@@ -164,6 +164,11 @@ def _is_optional(field: "dataclasses.Field[Any]") -> bool:
     return field.default is not dataclasses.MISSING
 
 
+def _present(hint: Any) -> Any:
+    """The type of an optional field that is there."""
+    return optional(hint) or hint
+
+
 def _link(kind: type) -> str:
     return f"[{kind.__name__}](#{kind.__name__.lower()})"
 
@@ -191,7 +196,7 @@ def _schema(kind: type) -> dict[str, Any]:
         "description": inspect.getdoc(kind),
         "properties": {
             key_of(field): {
-                **_type(optional(hints[field.name]) if _is_optional(field) else hints[field.name]),
+                **_type(_present(hints[field.name]) if _is_optional(field) else hints[field.name]),
                 "description": words[field.name],
             }
             for field in fields

@@ -15,6 +15,7 @@ from weir import _core
 from weir.guard.decisions import Entry, Guard, Wanted
 from weir.guard.observations import Observation, Share, Traits, Use
 from weir.simulation.outcome import JobOutcome, decode
+from weir.store.observations import JobKey
 
 WINDOW_SECONDS = 0.25
 _RATE = {"bytes_per_second": 200e6, "fixed_seconds": 0.001}
@@ -70,24 +71,27 @@ class Measured:
 
 
 @functools.cache
-def run_window(policy: str, shares: tuple[tuple[str, Share], ...], loads: tuple[Load, ...]) -> dict[str, Measured]:
+def run_window(
+    policy: str, shares: tuple[tuple[JobKey, Share], ...], loads: tuple[Load, ...]
+) -> dict[JobKey, Measured]:
     """Run a device for a window.
 
     Args:
         policy: The policy in force.
         shares: Shares under a lease.
-        loads: The demand.
+        loads: The demand; a job may have several loads.
 
     Returns:
-        The jobs by name.
+        What each job came to.
     """
+    traits = list(dict.fromkeys(load.job for load in loads))
     kinds = _core.step_kinds()
     streams: list[dict[str, int]] = []
     steps: list[tuple[Any, ...]] = []
-    for number, load in enumerate(loads):
+    for load in loads:
         for _ in range(load.streams):
             stream = len(streams)
-            streams.append({"job": number, "node": 0})
+            streams.append({"job": traits.index(load.job), "node": 0})
             steps.append((stream, kinds.index("create"), 0.0, 0.0, stream, 0, 0, 0, 0))
             service = _RATE["fixed_seconds"] + load.bytes / _RATE["bytes_per_second"]
             writes = int(WINDOW_SECONDS / (service + load.think_seconds)) + 2
@@ -99,14 +103,14 @@ def run_window(policy: str, shares: tuple[tuple[str, Share], ...], loads: tuple[
         name: np.array([step[place] for step in steps], kind) for place, (name, kind) in enumerate(_core.step_columns())
     }
     jobs = [
-        {"name": job.name, "user": job.user, "group": job.group, "nodes": job.nodes, "priority": job.priority}
-        for job in (load.job for load in loads)
+        {"name": str(job.key), "user": job.user, "group": job.group, "nodes": job.nodes, "priority": job.priority}
+        for job in traits
     ]
     files = [{"job": stream["job"], "bytes": 0, "placement": "usual"} for stream in streams]
     scenario = {
         "mode": "request",
         "policy": policy,
-        "entitlements": [{"job": name, "weight": share.weight, "limit": share.limit} for name, share in shares],
+        "entitlements": [{"job": str(job), "weight": share.weight, "limit": share.limit} for job, share in shares],
         "allocator": "balanced",
         "stripe_bytes": 1 << 20,
         "stripe_count": 1,
@@ -116,7 +120,7 @@ def run_window(policy: str, shares: tuple[tuple[str, Share], ...], loads: tuple[
         "workload": {"jobs": jobs, "streams": streams, "files": files, "steps": []},
     }
     outcome = decode(_core.simulate(json.dumps(scenario), columns, lambda *_: None))
-    return {load.job.name: _measured(job) for load, job in zip(loads, outcome.jobs, strict=True)}
+    return {job.key: _measured(found) for job, found in zip(traits, outcome.jobs, strict=True)}
 
 
 def _measured(job: JobOutcome) -> Measured:
@@ -124,7 +128,7 @@ def _measured(job: JobOutcome) -> Measured:
     return Measured(*(part / WINDOW_SECONDS for part in parts))
 
 
-def uses_of(measured: Mapping[str, Measured], noise: random.Random) -> dict[str, Use]:
+def uses_of(measured: Mapping[JobKey, Measured], noise: random.Random) -> dict[JobKey, Use]:
     """The use of a device as a server's window tells it, within a few percent.
 
     Args:
@@ -132,7 +136,7 @@ def uses_of(measured: Mapping[str, Measured], noise: random.Random) -> dict[str,
         noise: Its choices.
 
     Returns:
-        Uses by the name of the job.
+        Uses by job.
     """
     uses = {}
     for name, job in measured.items():
@@ -153,7 +157,7 @@ class Turn:
     phase: int
     loads: Mapping[str, tuple[Load, ...]]
     wanted: Wanted
-    measured: Mapping[str, Mapping[str, Measured]]
+    measured: Mapping[str, Mapping[JobKey, Measured]]
     entries: list[Entry]
 
 
@@ -174,22 +178,37 @@ def guarded_run(
     turns: list[Turn] = []
     wanted = Wanted()
     known = {load.job for _, devices in phases for loads in devices.values() for load in loads}
+    targets = sorted({device for _, devices in phases for device in devices})
     for phase, (windows, devices) in enumerate(phases):
         for _ in range(windows):
             window = len(turns) + 1
             in_force = wanted.policy or policy
             shares = tuple(sorted(wanted.shares.items(), key=lambda each: each[0]))
+            placed = _placed(devices, wanted, targets)
             measured = {
-                device: run_window(in_force, tuple(each for each in shares if each[0] in _names(loads)), loads)
-                for device, loads in devices.items()
+                device: run_window(in_force, tuple(each for each in shares if each[0] in _jobs(loads)), loads)
+                for device, loads in placed.items()
             }
             uses = {device: uses_of(each, noise) for device, each in measured.items()}
-            observation = Observation(window, WINDOW_SECONDS, policy, sorted(known, key=str), uses)
+            known_jobs = sorted(known, key=str)
+            observation = Observation(window, WINDOW_SECONDS, policy, known_jobs, uses, targets=frozenset(targets))
             entries = guard.decide(observation)
-            turns.append(Turn(window, phase, devices, wanted, measured, entries))
+            turns.append(Turn(window, phase, placed, wanted, measured, entries))
             wanted = guard.wanted(policy)
     return turns
 
 
-def _names(loads: tuple[Load, ...]) -> set[str]:
-    return {load.job.name for load in loads}
+def _placed(devices: Mapping[str, tuple[Load, ...]], wanted: Wanted, targets: list[str]) -> dict[str, tuple[Load, ...]]:
+    """The demand at each device where all loads are on files of this window. Those that avoid a device go to others."""
+    placed: dict[str, tuple[Load, ...]] = dict.fromkeys(targets, ())
+    for device, loads in devices.items():
+        for number, load in enumerate(loads):
+            avoided = wanted.shares.get(load.job.key, Share()).avoid
+            others = [target for target in targets if target not in avoided]
+            place = others[number % len(others)] if device in avoided else device
+            placed[place] = (*placed[place], load)
+    return {device: loads for device, loads in placed.items() if loads}
+
+
+def _jobs(loads: tuple[Load, ...]) -> set[JobKey]:
+    return {load.job.key for load in loads}

@@ -11,7 +11,7 @@ ENTRY = job()
 
 
 def waited(**seconds: float) -> tuple[WaitedFor, ...]:
-    return tuple(WaitedFor(name, "v", time) for name, time in seconds.items())
+    return tuple(WaitedFor(name, "v", 1, time) for name, time in seconds.items())
 
 
 def test_jobs_of_several_servers_are_merged() -> None:

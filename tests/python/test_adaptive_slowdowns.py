@@ -33,7 +33,7 @@ from weir.guard.observations import SLOWDOWN_MAX, Observation, Use
 from weir.prediction.bandwidth import Forecast
 from weir.store.answers import WaitedFor
 from weir.store.control import Server
-from weir.store.observations import ObservedJob, Window, measured_slowdown, waited_ratio
+from weir.store.observations import JobKey, ObservedJob, Window, measured_slowdown, waited_ratio
 from weir.store.predictions import PredictedHorizon, least_of, likely_slowdown
 
 MB = 1_000_000
@@ -222,14 +222,15 @@ def test_the_store_the_guard_and_a_reader_tell_the_same_slowdown_of_the_same_wai
     assert waited_ratio(2.0, 1.0) == 0.5 and waited_ratio(0.0, 1.0) is measured_slowdown(0.0, 1.0) is None
     lines = (line_of("job", 2.0, waits=(0.75,), others=0.25), line_of("other", 1.0))
     assert measured(Window(1, (), lines, 0), "job") == 1.5
-    seen = {"0.0": {"job": Use(0.2, {"other": 0.1}), "idle": Use(0.0), "starved": Use(0.0, {"other": 0.5})}}
+    job, other, idle, starved = (JobKey(name, 1) for name in ("job", "other", "idle", "starved"))
+    seen = {"0.0": {job: Use(0.2, {other: 0.1}), idle: Use(0.0), starved: Use(0.0, {other: 0.5})}}
     observation = Observation(1, 1.0, "fifo", (), seen)
-    assert observation.slowdown("job") == pytest.approx(1.5) and observation.slowdown("idle") == 1.0
-    assert observation.slowdown("starved") == SLOWDOWN_MAX
+    assert observation.slowdown(job) == pytest.approx(1.5) and observation.slowdown(idle) == 1.0
+    assert observation.slowdown(starved) == SLOWDOWN_MAX
 
 
 def line_of(job: str, device_seconds: float, waits: tuple[float, ...] = (), others: float = 0.0) -> ObservedJob:
     counts: dict[str, Any] = {each.name: 0 for each in fields(ObservedJob)}
     known: dict[str, Any] = {"job": job, "user": "user", "device": "0.0", "device_seconds": device_seconds}
-    waited = tuple(WaitedFor("other", "user", seconds) for seconds in waits)
+    waited = tuple(WaitedFor("other", "user", 1, seconds) for seconds in waits)
     return ObservedJob(**{**counts, **known, "waited_for": waited, "waited_for_others_seconds": others})

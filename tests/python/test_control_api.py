@@ -84,7 +84,7 @@ PREDICTIONS = Predictions(
             device_seconds=0.5,
             waited_seconds=1.25,
             waited_ratio=2.5,
-            responsible=(WaitedFor("other", "someone", 1.25),),
+            responsible=(WaitedFor("other", "someone", 8, 1.25),),
         ),
     ),
 )
@@ -111,7 +111,9 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
     changed = {"Sharing", "Allocator", "Changed", "AddedServer", "QuotaLimits", "ToldPredictions"}
     token = store.token()
     store.servers[0].set_target_state("0.0", "retiring", token)
-    store.servers[0].set_lease("job-fair", (LeasedJob("one", weight=2.0, limit=0.9),), 60, token)
+    store.servers[0].set_lease(
+        "job-fair", (LeasedJob("one", 0, weight=2.0, avoid=("0.0",)), LeasedJob("other", 0, limit=0.9)), 60, token
+    )
     limit = time.monotonic() + PATIENCE_SECONDS
     while not {kind for kind in wanted if kind.__name__ not in changed} <= seen:
         assert time.monotonic() < limit, f"no server answered {wanted - seen}"
@@ -231,7 +233,7 @@ def test_a_field_that_nobody_knows_is_refused_by_the_tests_alone() -> None:
         ({"device_seconds": "1"}, "device_seconds is str and no float"),
         ({"job": None}, "job is null and no str"),
         ({"devices": {}}, "devices is dict and no list"),
-        ({"waited_for": [{}]}, r"waited_for\[0\] has no job, user, seconds"),
+        ({"waited_for": [{}]}, r"waited_for\[0\] has no job, user, uid, seconds"),
         ({"share_owed": []}, "share_owed is list and no float"),
     ],
 )

@@ -22,15 +22,15 @@ from weir.guard.bounds import Bounds
 from weir.guard.decisions import Entry, Guard
 from weir.guard.errors import GuardError
 from weir.guard.forecast import Forecast
-from weir.guard.observations import Observation, Traits, Use
+from weir.guard.observations import Observation, Predicted, Traits, Use
 from weir.guard.owing import owed_by
-from weir.guard.served import slowdowns_of
+from weir.guard.served import predicted_of
 from weir.interference import predictor
 from weir.interference.collector import Collector, joined
 from weir.store.answers import WaitedFor
 from weir.store.control import Server
 from weir.store.decoding import decode
-from weir.store.observations import ObservedJob, Window
+from weir.store.observations import JobKey, ObservedJob, Window
 from weir.store.predictions import Predictions
 
 MIN_QUIET = 10
@@ -179,10 +179,11 @@ def test_an_action_that_a_lease_has_no_room_for_is_refused(store: weir.store.Sto
     bounds = Bounds(windows=2, calm=1000, dwell=1000, changes_per_hour=3600, kinds=("limit",))
     guard = guard_of(lambda: list(store.servers), store, bounds)
     names = [str(number) for number in range(65)]
-    traits = [Traits(name, name, "group", 1, 1) for number in names for name in (f"v{number}", f"h{number}")]
+    pairs = {number: (JobKey(f"v{number}", 7), JobKey(f"h{number}", 7)) for number in names}
+    traits = [Traits(key, key.job, "group", 1, 1) for pair in pairs.values() for key in pair]
     uses = {
-        number: {f"v{number}": Use(0.05, {f"h{number}": 0.9}), f"h{number}": Use(0.95, {f"v{number}": 0.05})}
-        for number in names
+        number: {victim: Use(0.05, {hog: 0.9}), hog: Use(0.95, {victim: 0.05})}
+        for number, (victim, hog) in pairs.items()
     }
     guard.begin()
     first = int(time.time() / WINDOW_SECONDS) - 1000
@@ -206,7 +207,7 @@ def test_a_dry_run_does_nothing_and_says_so(store: weir.store.Store) -> None:
         assert not is_leased(store)
         guard.send_signal(signal.SIGTERM)
         assert guard.wait() == 0
-    assert "would have acted: share size-fair for victim against hog" in said(store).read_text()
+    assert "would have acted: share size-fair for victim (ada) against hog (bob)" in said(store).read_text()
     assert all(line["is_dry_run"] for line in log(store))
 
 
@@ -239,7 +240,8 @@ def test_a_model_sees_a_hog_in_the_windows_of_a_job_it_was_not_trained_on(
             wait_until("windows in which the hog slows the job", lambda: len(slowed()) >= 3)
     forecast, hit = Forecast(model), slowed()
     predicted = {number: forecast.predict(number, [window]) for number, window in sorted(seen.items())}
-    assert max(predicted[number].get("victim", 1.0) for number in hit) == 2.0
+    victim = JobKey("victim", os.getuid())
+    assert max(predicted[number].get(victim, Predicted(1.0)).slowdown for number in hit) == 2.0
     assert not forecast.predict(max(seen) + 1, []), "no job, no prediction"
 
 
@@ -250,7 +252,8 @@ def test_predictions_that_servers_show_are_read_and_old_or_doubtful_ones_are_not
             for ahead, slowdown, part in horizons
         ]
         waits = {"device_seconds": 1.0, "waited_seconds": 0.0, "waited_ratio": 0.0, "responsible": []}
-        return {"job": name, "user": "u", "uid": 7, "basis": "trees", "horizons": told, "driven_by": [], **waits}
+        driven_by = [{"feature": "io_seconds", "server": "0.1"}, {"feature": "rank_rate", "server": None}]
+        return {"job": name, "user": "u", "uid": 7, "basis": "trees", "horizons": told, "driven_by": driven_by, **waits}
 
     jobs = [
         job("calm", (0, "below 2", 0.9)),
@@ -260,9 +263,10 @@ def test_predictions_that_servers_show_are_read_and_old_or_doubtful_ones_are_not
         job("new", (0, "not known", 1.0)),
     ]
     predictions = decode(Predictions, {"window": 70, "window_seconds": 1.0, "missing": [], "jobs": jobs})
-    expected = {"calm": 1.0, "soon": 2.0, "slow": 5.0}
-    assert slowdowns_of(predictions, 70) == slowdowns_of(predictions, 72) == expected
-    assert slowdowns_of(predictions, 73) == {}
+    slowdowns = {"calm": 1.0, "soon": 2.0, "slow": 5.0}
+    expected = {JobKey(name, 7): Predicted(slowdown, ("0.1",)) for name, slowdown in slowdowns.items()}
+    assert predicted_of(predictions, 70) == predicted_of(predictions, 72) == expected
+    assert predicted_of(predictions, 73) == {}
 
 
 def test_only_the_holder_of_the_key_guards_a_store(store: weir.store.Store, tmp_path: Path) -> None:
@@ -277,7 +281,15 @@ def test_only_the_holder_of_the_key_guards_a_store(store: weir.store.Store, tmp_
 
 def entry(number: int) -> Entry:
     """Some entry."""
-    return Entry(did="acted", kind="limit", victim="v", culprit="c", reason=str(number), value=0.5, slowdown_before=3.0)
+    jobs: dict[str, Any] = {
+        "victim": "v",
+        "victim_user": "u",
+        "victim_uid": 7,
+        "culprit": "c",
+        "culprit_user": "w",
+        "culprit_uid": 8,
+    }
+    return Entry(did="acted", kind="limit", **jobs, reason=str(number), value=0.5, slowdown_before=3.0)
 
 
 def test_the_journal_is_bounded_and_a_line_that_was_cut_is_left_out(
@@ -295,23 +307,23 @@ def test_the_journal_is_bounded_and_a_line_that_was_cut_is_left_out(
     assert len(files) == 2
     assert all(file.stat().st_size < 3000 for file in files)
     with files[1].open("a") as file:
-        file.write('{"time": 3, "did"')
-    assert kept.lines() == lines
+        file.write('{"time": 3, "did": "acted", "victim": "v"}\n{"time": 3, "did"')
+    assert kept.lines() == lines, "a line of another form is left out, too"
     files[1].write_bytes(b"\xff")
     with pytest.raises(GuardError, match="cannot read"):
         kept.lines()
 
 
-def test_uses_are_parts_of_a_window_and_jobs_of_one_name_have_one_share() -> None:
+def test_uses_are_parts_of_a_window_and_jobs_of_one_name_are_apart_by_user() -> None:
     counts = {"reads": 0, "writes": 0, "read_bytes": 0, "written_bytes": 0, "stats": 0, "opens": 0, "closes": 0}
     counts |= {"lists": 0, "makes": 0, "removes": 0, "renames": 0, "changes": 0}
 
-    def line(job: str, user: str, received: float, waited: dict[str, float]) -> ObservedJob:
-        waits = tuple(WaitedFor(other, "ada", seconds) for other, seconds in waited.items())
+    def line(job: JobKey, received: float, waited: dict[JobKey, float]) -> ObservedJob:
+        waits = tuple(WaitedFor(other.job, "somebody", other.uid, seconds) for other, seconds in waited.items())
         return ObservedJob(
-            job=job,
-            user=user,
-            uid=7,
+            job=job.job,
+            user="somebody",
+            uid=job.uid,
             device="0.0",
             request_seconds=0.0,
             device_seconds=received,
@@ -320,9 +332,9 @@ def test_uses_are_parts_of_a_window_and_jobs_of_one_name_have_one_share() -> Non
             **counts,
         )
 
-    jobs = (line("a", "ada", 0.5, {"a": 0.2, "b": 0.4}), line("a", "bob", 0.3, {"b": 0.2}))
-    uses = watch.uses_of([Window(7, (), jobs, 0)], 2.0)
-    (use,) = uses["0.0"].values()
-    assert (use.received, use.waited_for_others) == pytest.approx((0.4, 0.1))
-    assert use.waited_for == pytest.approx({"b": 0.3})
-    assert use.waited == pytest.approx(0.4)
+    one, same_name, other = JobKey("a", 7), JobKey("a", 8), JobKey("b", 7)
+    jobs = (line(one, 0.5, {same_name: 0.2, other: 0.4}), line(same_name, 0.3, {other: 0.2}))
+    uses = watch.uses_of([Window(7, (), jobs, 0)], 2.0)["0.0"]
+    assert {job: use.received for job, use in uses.items()} == pytest.approx({one: 0.25, same_name: 0.15})
+    assert uses[one].waited_for == pytest.approx({same_name: 0.1, other: 0.2})
+    assert (uses[one].waited_for_others, uses[one].waited) == pytest.approx((0.05, 0.35))

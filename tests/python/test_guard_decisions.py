@@ -11,12 +11,14 @@ from guarded import WINDOW_SECONDS, Load, Turn, guarded_run, run_window
 from weir.guard.bounds import Bounds
 from weir.guard.decisions import Guard
 from weir.guard.errors import GuardError
-from weir.guard.observations import Observation, Owed, Share, Traits, Use
+from weir.guard.observations import Observation, Owed, Predicted, Share, Traits, Use
 from weir.guard.owing import Owing, owed_by
+from weir.store.observations import JobKey
 
 SCENARIOS = 1000
 SEED = 7
 """The usual stores: another seed may hold one at the edge of a tolerance. WEIR_SEED takes others."""
+DEVICES = {"0.0", "0.1"}
 TOLERANCE = 0.05
 """Part of a window by which a share may miss: the longest request is a fiftieth of a window, and some are under way."""
 SETTLED = 2
@@ -34,16 +36,21 @@ def owed(tmp_path_factory: pytest.TempPathFactory) -> Owed:
     return owed_by(file)
 
 
-def traits(name: str, nodes: int = 1) -> Traits:
-    """A job of a user of its own."""
-    return Traits(name, f"user-{name}", "group", nodes, 1)
+UID = 7
+"""Number of the usual user."""
+VICTIM, HOG = JobKey("victim", UID), JobKey("hog", UID)
+
+
+def traits(name: str, nodes: int = 1, uid: int = UID) -> Traits:
+    """A job that is accounted to a user of its own."""
+    return Traits(JobKey(name, uid), f"user-{name}", "group", nodes, 1)
 
 
 def scenario(dice: random.Random) -> tuple[str, list[tuple[int, dict[str, tuple[Load, ...]]]]]:
     """A policy, and phases of demand: two to four jobs at one or two devices, and at last no cause."""
     policy = dice.choice(("fifo", "fifo", "fifo", "size-fair", "job-fair", "user-then-size-fair"))
     jobs = [traits(name, dice.choice((1, 1, 2))) for name in "abcd"[: dice.randint(2, 4)]]
-    devices = ["0.0", "0.1"][: dice.randint(1, 2)]
+    devices = sorted(DEVICES)[: dice.randint(1, 2)]
     phases: list[tuple[int, dict[str, tuple[Load, ...]]]] = []
     for _ in range(dice.randint(2, 3)):
         demand: dict[str, tuple[Load, ...]] = {}
@@ -64,6 +71,7 @@ def check_bounds(turns: list[Turn], bounds: Bounds) -> None:
         for share in turn.wanted.shares.values():
             assert 1 <= share.weight <= bounds.weight_max
             assert share.limit is None or bounds.limit_min <= share.limit <= 1
+            assert not set(share.avoid) >= DEVICES
         for entry in turn.entries:
             if entry.did == "relaxed":
                 continue
@@ -94,7 +102,9 @@ def check_owed(turns: list[Turn], policy: str, bounds: Bounds) -> int:
     reference = bounds.policy if policy == "fifo" else policy
     looked = 0
     for before, turn in zip(turns, turns[SETTLED:], strict=False):
-        if before.phase != turn.phase or turn.wanted.is_nothing:
+        # Where nothing but new files moves, `fifo` goes on to owe nobody anything.
+        is_fifo = policy == "fifo" and turn.wanted.policy is None
+        if before.phase != turn.phase or turn.wanted.is_nothing or is_fifo:
             continue
         looked += 1
         for device, loads in turn.loads.items():
@@ -127,12 +137,20 @@ def test_a_thousand_stores_are_guarded_within_bounds_and_left_as_they_were(owed:
     print(dict(done), looked)
     assert done["acted share"] > SCENARIOS / 20
     assert done["acted limit"] > SCENARIOS / 20
+    assert done["acted avoid"] > SCENARIOS / 100
     assert looked > SCENARIOS
 
 
 def window(number: int, received: dict[str, float], waits: dict[str, dict[str, float]], policy: str) -> Observation:
     """A window of one device."""
-    uses = {name: Use(part, waits.get(name, {})) for name, part in received.items()}
+
+    def key(name: str) -> JobKey:
+        return JobKey(name, UID)
+
+    uses = {
+        key(name): Use(part, {key(other): time for other, time in waits.get(name, {}).items()})
+        for name, part in received.items()
+    }
     return Observation(number, 1.0, policy, [traits(name) for name in received], {"0.0": uses})
 
 
@@ -147,13 +165,15 @@ def test_a_slowed_job_is_protected_after_some_windows_and_released_after_some_wi
     assert not guard.decide(hogged(2))
     (entry,) = guard.decide(hogged(3))
     assert (entry.did, entry.kind, entry.victim, entry.culprit) == ("acted", "share", "victim", "hog")
-    assert "waited for hog 90%" in entry.reason
+    assert (entry.victim_uid, entry.culprit_user, entry.culprit_uid) == (UID, "user-hog", UID)
+    assert "victim (user-victim) was slowed 19.0 times for 3 windows" in entry.reason
+    assert "waited for hog (user-hog) 90%" in entry.reason
     assert guard.wanted("fifo").policy == "size-fair"
     assert guard.wanted("user-fair").is_nothing, "the site has chosen a policy that owes shares meanwhile"
     alone = {"victim": 0.05, "hog": 0.0}
     done = {number: guard.decide(window(number, alone, {}, "fifo")) for number in range(4, 10)}
     assert [number for number, entries in done.items() if entries] == [3 + BOUNDS.calm]
-    assert done[3 + BOUNDS.calm][0].reason == "hog asks for less"
+    assert done[3 + BOUNDS.calm][0].reason == "hog (user-hog) asks for less"
     assert done[3 + BOUNDS.calm][0].slowdown_after == 1
     assert guard.wanted("fifo").is_nothing
 
@@ -217,12 +237,100 @@ def test_culprits_of_one_user_leave_half_of_the_changes_to_others(owed: Owed) ->
     guard = Guard(replace(BOUNDS, kinds=("limit",), calm=1000), owed)
     jobs = [traits(f"v{number}") for number in range(8)]
     jobs += [replace(traits(f"h{number}"), user="bob" if number < 6 else "eve") for number in range(8)]
-    uses = {str(device): {f"v{device}": Use(0.05, {f"h{device}": 0.9}), f"h{device}": Use(0.95)} for device in range(8)}
+    pairs = [(JobKey(f"v{number}", UID), JobKey(f"h{number}", UID)) for number in range(8)]
+    uses = {f"0.{number}": {v: Use(0.05, {h: 0.9}), h: Use(0.95)} for number, (v, h) in enumerate(pairs)}
+    predicted = {victim: Predicted(9.0) for victim, _ in pairs}
     culprits: list[str] = []
     for number in range(1, 60):
-        observation = Observation(number, 1.0, "size-fair", jobs, uses, {f"v{each}": 9.0 for each in range(8)})
+        observation = Observation(number, 1.0, "size-fair", jobs, uses, predicted)
         culprits += [entry.culprit for entry in guard.decide(observation) if entry.did == "acted"]
     assert culprits[:5] == ["h0", "h1", "h2", "h6", "h7"]
+
+
+def test_a_hog_that_takes_the_name_of_a_job_is_limited_and_the_job_of_that_name_is_not(owed: Owed) -> None:
+    guard = Guard(replace(BOUNDS, kinds=("limit",)), owed)
+    victim, innocent, hog = JobKey("victim", 1), JobKey("run", 1), JobKey("run", 2)
+    jobs = [Traits(key, f"user-{key.uid}", "group", 1, 1) for key in (victim, innocent, hog)]
+    uses = {victim: Use(0.05, {hog: 0.85, innocent: 0.05}), innocent: Use(0.05), hog: Use(0.9, {victim: 0.05})}
+    entries = [
+        entry
+        for number in range(1, 5)
+        for entry in guard.decide(Observation(number, 1.0, "size-fair", jobs, {"0.0": uses}))
+    ]
+    assert [(entry.did, entry.culprit, entry.culprit_uid) for entry in entries] == [("acted", "run", 2)]
+    assert "waited for run (user-2) 85%" in entries[0].reason
+    assert guard.wanted("size-fair").shares.keys() == {hog}
+
+
+def test_of_two_jobs_of_one_name_the_slowed_one_is_helped(owed: Owed) -> None:
+    guard = Guard(replace(BOUNDS, kinds=("avoid",)), owed)
+    slowed, calm, hog = JobKey("run", 1), JobKey("run", 2), JobKey("hog", 3)
+    jobs = [Traits(key, f"user-{key.uid}", "group", 1, 1) for key in (slowed, calm, hog)]
+    uses = {slowed: Use(0.1, {hog: 0.6}), calm: Use(0.1), hog: Use(0.8, {slowed: 0.1})}
+    predicted = {slowed: Predicted(5.0), calm: Predicted(1.0)}
+    targets = frozenset({"0.0", "0.1"})
+    for number in range(1, 5):
+        guard.decide(Observation(number, 1.0, "size-fair", jobs, {"0.0": uses}, predicted, targets))
+    assert guard.wanted("size-fair").shares == {slowed: Share(avoid=("0.0",))}
+
+
+def spread(number: int, demand: float = 0.95, *, is_slowed: bool = True) -> Observation:
+    """A window of a store of four targets with a hog on two of them, and a victim on one of these and another one."""
+    hog, victim = Use(demand, {VICTIM: 0.02}), Use(0.05, {HOG: 0.9 if is_slowed else 0.0})
+    uses = {
+        "0.0": {HOG: hog, VICTIM: victim},
+        "1.0": {HOG: hog},
+        "1.1": {VICTIM: Use(0.02), HOG: Use(0.02)},
+        "0.metadata": {HOG: Use(0.01), VICTIM: Use(0.01)},
+    }
+    targets = frozenset({"0.0", "0.1", "1.0", "1.1"})
+    return Observation(number, 1.0, "fifo", [traits("victim"), traits("hog")], uses, targets=targets)
+
+
+AVOIDING = replace(BOUNDS, kinds=("avoid",))
+
+
+def test_new_files_avoid_the_targets_of_a_hog_until_it_has_left_these(owed: Owed) -> None:
+    guard = Guard(AVOIDING, owed)
+    (entry,) = [entry for number in range(1, 4) for entry in guard.decide(spread(number))]
+    assert (entry.did, entry.kind, entry.value) == ("acted", "avoid", "0.0,1.0")
+    assert entry.reason.endswith("received more than its owed share, and its demand is on 0.0, 1.0")
+    wanted = guard.wanted("fifo")
+    assert wanted.policy is None and wanted.shares[VICTIM].avoid == ("0.0", "1.0")
+    # The hog is still there while the victim is slowed no more.
+    assert not any(guard.decide(spread(number, is_slowed=False)) for number in range(4, 30))
+    done = {number: guard.decide(spread(number, 0.3, is_slowed=False)) for number in range(30, 40)}
+    assert [number for number, entries in done.items() if entries] == [29 + BOUNDS.calm]
+    (entry,) = done[29 + BOUNDS.calm]
+    assert (entry.did, entry.value, entry.reason) == ("undone", "0.0,1.0", "hog (user-hog) asks for less")
+    assert entry.slowdown_after is not None and entry.slowdown_after < entry.slowdown_before
+    assert guard.wanted("fifo").is_nothing
+
+
+def test_a_hog_on_all_targets_or_at_the_metadata_alone_leaves_new_files_where_they_are(owed: Owed) -> None:
+    everywhere = replace(spread(1), targets=frozenset({"0.0", "1.0"}))
+    uses = {"0.metadata": {HOG: Use(0.95), VICTIM: Use(0.05, {HOG: 0.9})}, "0.0": {HOG: Use(0.1)}}
+    for observation in (everywhere, replace(spread(1), uses=uses)):
+        guard = Guard(AVOIDING, owed)
+        assert not any(guard.decide(replace(observation, window=number)) for number in range(1, 10))
+
+
+def test_a_target_that_drives_a_prediction_and_has_the_hog_is_avoided_too(owed: Owed) -> None:
+    for driven_by, expected in ((("1.1", "0.1", "0.metadata"), "0.0,1.0,1.1"), ((), "0.0,1.0")):
+        guard = Guard(AVOIDING, owed)
+        predicted = {VICTIM: Predicted(5.0, driven_by)}
+        found = [guard.decide(replace(spread(number), predicted=predicted)) for number in range(1, 4)]
+        assert [entry.value for entries in found for entry in entries] == [expected]
+
+
+def test_new_files_that_do_not_help_are_placed_as_before_and_a_dry_run_says_what_they_would_avoid(owed: Owed) -> None:
+    guard = Guard(AVOIDING, owed)
+    entries = [entry for number in range(1, 60) for entry in guard.decide(spread(number))]
+    assert [(entry.did, entry.kind) for entry in entries] == [("acted", "avoid"), ("undone", "avoid")]
+    assert entries[1].reason == "it did not help"
+    dry = Guard(AVOIDING, owed, is_dry=True)
+    entries = [entry for number in range(1, 60) for entry in dry.decide(spread(number))]
+    assert [(entry.did, entry.value) for entry in entries] == [("acted", "0.0,1.0")]
 
 
 def test_bounds_that_make_no_sense_are_refused() -> None:
@@ -240,10 +348,10 @@ def test_shares_of_the_site_count_and_a_job_with_pauses_leaves_its_share_to_othe
     file.write_text('version = 1\n[[share]]\njob = "hog"\nweight = 3\n')
     divide = owed_by(file)
     jobs = [traits("victim"), traits("hog")]
-    assert divide("size-fair", jobs, {}) == {"victim": 0.25, "hog": 0.75}
-    assert divide("size-fair", jobs, {"victim": Share(weight=3)}) == {"victim": 0.5, "hog": 0.5}
+    assert divide("size-fair", jobs, {}) == {VICTIM: 0.25, HOG: 0.75}
+    assert divide("size-fair", jobs, {VICTIM: 3.0}) == {VICTIM: 0.5, HOG: 0.5}
     owing = Owing("size-fair", hogged(1), divide)
-    assert owing.of("hog") == pytest.approx(1 - 0.95 * 0.25)
-    assert not owing.is_kept({"victim": Share(weight=2)}), "the hog is owed all that the victim does not ask for"
+    assert owing.of(HOG) == pytest.approx(1 - 0.95 * 0.25)
+    assert not owing.is_kept({VICTIM: 2.0}), "the hog is owed all that the victim does not ask for"
     with pytest.raises(GuardError, match="cannot read"):
         owed_by(tmp_path / "absent")

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::job::{GroupId, JobAttributes, JobName, UserId};
+use crate::job::{GroupId, JobAttributes, JobId, JobName, UserId};
 
 /// The least and greatest weight factor: a million to one is beyond any use, and within 32 bits.
 const WEIGHTS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
@@ -34,6 +34,21 @@ pub enum Holder {
     User(UserId),
     /// Each job of a name.
     Job(JobName),
+    /// One job of one user. Its entitlement counts in place of that of its name.
+    Single(JobId),
+}
+
+/// A further weight and limit of one job of one user.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JobGrant {
+    /// The job.
+    pub job: JobId,
+    /// Its name, which the site may have given an entitlement.
+    pub name: JobName,
+    /// Factor of the weight that the policy and the site give.
+    pub weight: Option<f64>,
+    /// Greatest fraction of each device's time.
+    pub limit: Option<f64>,
 }
 
 /// An entitlement as a site writes it, a `[[share]]` of cluster.toml or of a scenario: its holder has a name.
@@ -119,6 +134,26 @@ impl Default for Entitlement {
     }
 }
 
+impl Entitlement {
+    fn check(&self) -> Result<(), EntitlementError> {
+        let Entitlement { weight, reservation, limit } = *self;
+        if !WEIGHTS.contains(&weight) {
+            return Err(EntitlementError::Weight { weight });
+        }
+        for (what, fraction) in [("reservation", reservation), ("limit", limit)] {
+            if let Some(fraction) = fraction.filter(|fraction| !(FRACTION_MIN..=1.0).contains(fraction)) {
+                return Err(EntitlementError::Fraction { what, fraction });
+            }
+        }
+        match (reservation, limit) {
+            (Some(reservation), Some(limit)) if limit < reservation => {
+                Err(EntitlementError::LimitBelowReservation { limit, reservation })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Grant {
     /// The names of its holder: of a group, a user and a job, one is there.
     pub fn names(&self) -> impl Iterator<Item = &str> {
@@ -176,20 +211,7 @@ impl Entitlements {
     ///
     /// [`EntitlementError`]; nothing was added.
     pub fn grant(&mut self, holder: Holder, entitlement: Entitlement) -> Result<(), EntitlementError> {
-        let Entitlement { weight, reservation, limit } = entitlement;
-        if !WEIGHTS.contains(&weight) {
-            return Err(EntitlementError::Weight { weight });
-        }
-        for (what, fraction) in [("reservation", reservation), ("limit", limit)] {
-            if let Some(fraction) = fraction.filter(|fraction| !(FRACTION_MIN..=1.0).contains(fraction)) {
-                return Err(EntitlementError::Fraction { what, fraction });
-            }
-        }
-        if let (Some(reservation), Some(limit)) = (reservation, limit) {
-            if limit < reservation {
-                return Err(EntitlementError::LimitBelowReservation { limit, reservation });
-            }
-        }
+        entitlement.check()?;
         if self.by_holder.contains_key(&holder) {
             return Err(EntitlementError::Repeated);
         }
@@ -197,7 +219,7 @@ impl Entitlements {
             |(other, _): &(&Holder, _)| std::mem::discriminant(*other) == std::mem::discriminant(&holder);
         let others = self.by_holder.iter().filter(of_kind);
         let reserved: f64 = others.filter_map(|(_, other)| other.reservation).sum();
-        let total = reserved + reservation.unwrap_or(0.0);
+        let total = reserved + entitlement.reservation.unwrap_or(0.0);
         // A sum of fractions such as 0.1 misses the whole by a rounding error.
         if total > 1.0 + 1e-9 {
             return Err(EntitlementError::AboveWhole { holders: holder.kind(), total });
@@ -206,22 +228,34 @@ impl Entitlements {
         Ok(())
     }
 
-    /// These entitlements together with further ones: weights multiply, and of two limits the lower one counts.
+    /// These entitlements together with further ones of single jobs: weights multiply, and of two limits the lower one
+    /// counts.
     ///
     /// # Errors
-    /// The first fault, as [`Entitlements::granted`] tells it.
-    pub fn with(&self, grants: &[Grant], number: impl Fn(&str) -> u64) -> Result<Entitlements, String> {
-        let mut further = Entitlements::granted(grants, number)?;
-        for (holder, own) in &self.by_holder {
-            let mut both = *own;
-            if let Some(other) = further.by_holder.remove(holder) {
-                both.weight = (own.weight * other.weight).clamp(*WEIGHTS.start(), *WEIGHTS.end());
-                both.reservation = own.reservation.or(other.reservation);
-                both.limit = own.limit.into_iter().chain(other.limit).reduce(f64::min);
+    /// The first fault, with the place of its grant.
+    pub fn with(&self, grants: &[JobGrant]) -> Result<Entitlements, (usize, EntitlementError)> {
+        let mut all = self.clone();
+        for (place, grant) in grants.iter().enumerate() {
+            let both = self.further(grant).map_err(|error| (place, error))?;
+            if all.by_holder.insert(Holder::Single(grant.job), both).is_some() {
+                return Err((place, EntitlementError::Repeated));
             }
-            further.grant(*holder, both).map_err(|error| error.to_string())?;
         }
-        Ok(further)
+        Ok(all)
+    }
+
+    /// The entitlement of a single job under a further grant. The reservation is that of its name, of which no more is
+    /// reserved so.
+    fn further(&self, grant: &JobGrant) -> Result<Entitlement, EntitlementError> {
+        let own = self.by_holder.get(&Holder::Job(grant.name)).copied().unwrap_or_default();
+        let weight = grant.weight.unwrap_or(1.0);
+        Entitlement { weight, reservation: None, limit: grant.limit }.check()?;
+        let both = Entitlement {
+            weight: (own.weight * weight).clamp(*WEIGHTS.start(), *WEIGHTS.end()),
+            reservation: own.reservation,
+            limit: own.limit.into_iter().chain(grant.limit).reduce(f64::min),
+        };
+        both.check().map(|()| both)
     }
 
     /// Whether any holder has a reservation or a limit.
@@ -234,9 +268,19 @@ impl Entitlements {
         self.by_holder.get(&holder).map_or(1.0, |granted| granted.weight)
     }
 
+    /// The holder of the entitlement of a job by itself.
+    pub(crate) fn holder_of(&self, job: &JobAttributes) -> Holder {
+        let single = Holder::Single(job.job);
+        if self.by_holder.contains_key(&single) {
+            single
+        } else {
+            Holder::Job(job.name)
+        }
+    }
+
     /// The holders among a job, its user and its group that have a reservation or a limit.
     pub(crate) fn bounds(&self, job: &JobAttributes) -> impl Iterator<Item = (Holder, Entitlement)> + '_ {
-        let holders = [Holder::Group(job.group), Holder::User(job.user), Holder::Job(job.name)];
+        let holders = [Holder::Group(job.group), Holder::User(job.user), self.holder_of(job)];
         holders.into_iter().filter_map(|holder| {
             let granted = *self.by_holder.get(&holder)?;
             (granted.reservation.is_some() || granted.limit.is_some()).then_some((holder, granted))
@@ -251,6 +295,7 @@ impl Holder {
             Holder::Group(group) => group == job.group,
             Holder::User(user) => user == job.user,
             Holder::Job(name) => name == job.name,
+            Holder::Single(number) => number == job.job,
         }
     }
 
@@ -258,7 +303,7 @@ impl Holder {
         match self {
             Holder::Group(_) => "groups",
             Holder::User(_) => "users",
-            Holder::Job(_) => "jobs",
+            Holder::Job(_) | Holder::Single(_) => "jobs",
         }
     }
 }
@@ -318,21 +363,27 @@ mod tests {
     }
 
     #[test]
-    fn further_grants_multiply_weights_and_keep_the_lower_limit() {
+    fn a_further_grant_is_for_one_job_of_a_name_and_multiplies_weights_and_keeps_the_lower_limit() {
         let mut own = Entitlements::default();
-        own.grant(Holder::Job(JobName(1)), granted(2.0, Some(0.2), Some(0.8))).unwrap();
+        own.grant(Holder::Job(JobName(1)), granted(2.0, Some(0.6), Some(0.8))).unwrap();
         own.grant(Holder::User(UserId(9)), granted(3.0, None, None)).unwrap();
-        let grant = |limit| Grant {
-            job: Some("x".to_owned()),
+        let grant = |job, limit| JobGrant {
+            job: JobId(job),
+            name: JobName(1),
             weight: Some(4.0),
             limit: Some(limit),
-            ..Grant::default()
         };
-        let both = own.with(&[grant(0.5)], |_| 1).unwrap();
-        assert_eq!(both.by_holder[&Holder::Job(JobName(1))], granted(8.0, Some(0.2), Some(0.5)));
+        let named = |job| JobAttributes { name: JobName(1), ..JobAttributes::numbered(job, 9, 1, 1, 1) };
+        let both = own.with(&[grant(5, 0.7), grant(6, 0.6)]).unwrap();
+        let of = |job| both.by_holder[&both.holder_of(&named(job))];
+        assert_eq!(of(5), granted(8.0, Some(0.6), Some(0.7)));
+        assert_eq!(of(6), granted(8.0, Some(0.6), Some(0.6)));
+        assert_eq!(of(7), granted(2.0, Some(0.6), Some(0.8)), "another job of the name keeps the site's");
         assert_eq!(both.weight(Holder::User(UserId(9))), 3.0);
-        let error = own.with(&[grant(0.1)], |_| 1).unwrap_err();
-        assert!(error.contains("limit 0.1 is below reservation 0.2"), "{error}");
+        let error = own.with(&[grant(5, 0.7), grant(6, 0.1)]).unwrap_err();
+        assert_eq!(error, (1, EntitlementError::LimitBelowReservation { limit: 0.1, reservation: 0.6 }));
+        assert_eq!(own.with(&[grant(5, 0.7), grant(5, 0.6)]), Err((1, EntitlementError::Repeated)));
+        assert!(matches!(own.with(&[grant(5, 2.0)]), Err((0, EntitlementError::Fraction { .. }))));
     }
 
     #[test]

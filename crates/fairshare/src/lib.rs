@@ -21,7 +21,7 @@ mod time;
 
 pub use cost::{CostModel, DeviceSpeed, Direction, TransferSpeed};
 pub use division::{divide, shares, Division, Presence, Use};
-pub use entitlement::{parse_fraction, Entitlement, EntitlementError, Entitlements, Grant, Holder};
+pub use entitlement::{parse_fraction, Entitlement, EntitlementError, Entitlements, Grant, Holder, JobGrant};
 pub use job::{GroupId, JobAttributes, JobId, JobName, Priority, Token, UserId};
 pub use policy::{Level, Policy, PolicyError};
 pub use schedulers::{

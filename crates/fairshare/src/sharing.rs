@@ -162,7 +162,7 @@ impl Sharing {
                 add(class, f64::from(level.weight(job)) * factor);
             }
         }
-        let mut leaf_factor = self.entitlements.weight(Holder::Job(job.name));
+        let mut leaf_factor = self.entitlements.weight(self.entitlements.holder_of(job));
         for (level, holder) in
             [(Level::Group, Holder::Group(job.group)), (Level::User, Holder::User(job.user))]
         {

@@ -91,6 +91,14 @@ impl LayoutSpecification {
         }))
     }
 
+    /// Whether it names one of these targets.
+    pub fn names_any(&self, targets: &[TargetId]) -> bool {
+        self.components.iter().any(|component| match &component.stripes {
+            Stripes::Targets(named) => named.iter().any(|target| targets.contains(&target.device())),
+            Stripes::Default | Stripes::All | Stripes::Count(_) => false,
+        })
+    }
+
     /// Whether it is a layout, and within the [`limits`] of a store.
     pub fn is_within_limits(&self) -> bool {
         let is_paged = |bytes: u64| bytes.is_multiple_of(limits::STRIPE_BYTES_MIN);

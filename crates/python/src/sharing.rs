@@ -4,33 +4,31 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
 use weir_fairshare::{
-    Entitlements, Grant, GroupId, JobAttributes, JobId, JobName, Policy, Priority, Sharing, UserId,
+    Entitlements, Grant, GroupId, JobAttributes, JobGrant, JobId, JobName, Policy, Priority, Sharing, UserId,
 };
 use weir_wire::name_number;
 
 /// The part of a device's time that each job is owed while exactly these jobs want more than theirs.
 ///
-/// A job is (name, user, group, nodes, priority), and no two are of one name and user. `grants` are entitlements as JSON, in
-/// the form of the `[[share]]` tables, and `further` are those of a lease beside them. Raises ValueError where the policy owes nobody anything, or where policy and grants
-/// do not go together.
+/// A job is (name, user, group, nodes, priority). `grants` are entitlements as JSON, in the form of the `[[share]]` tables, and
+/// `weights` are factors of a lease beside them, one for each job. Raises ValueError where the policy owes nobody anything, where
+/// policy and grants do not go together, and where there are not as many weights as jobs.
 #[pyfunction]
 pub(crate) fn owed_shares(
     policy: &str,
     jobs: Vec<(String, String, String, u32, u32)>,
     grants: &str,
-    further: &str,
+    weights: Vec<f64>,
 ) -> PyResult<Vec<f64>> {
     let wrong = |error: String| PyValueError::new_err(error);
     let policy = policy.parse::<Policy>().map_err(|error| wrong(error.to_string()))?;
     if policy == Policy::Fifo {
         return Err(wrong("fifo owes nobody anything".to_owned()));
     }
-    let read =
-        |text: &str| serde_json::from_str::<Vec<Grant>>(text).map_err(|error| wrong(error.to_string()));
-    let entitlements = Entitlements::granted(&read(grants)?, name_number).map_err(wrong)?;
-    let entitlements = entitlements.with(&read(further)?, name_number).map_err(wrong)?;
-    let sharing =
-        Sharing::new(policy, None, Arc::new(entitlements)).map_err(|error| wrong(error.to_string()))?;
+    if weights.len() != jobs.len() {
+        return Err(wrong(format!("{} weights for {} jobs", weights.len(), jobs.len())));
+    }
+    let grants = serde_json::from_str::<Vec<Grant>>(grants).map_err(|error| wrong(error.to_string()))?;
     let attributes = |(number, job): (u64, &(String, String, String, u32, u32))| JobAttributes {
         job: JobId(number),
         name: JobName(name_number(&job.0)),
@@ -40,6 +38,19 @@ pub(crate) fn owed_shares(
         priority: Priority(job.4),
     };
     let attributes: Vec<JobAttributes> = (0..).zip(&jobs).map(attributes).collect();
+    let further = attributes.iter().zip(&weights).filter(|(_, &weight)| weight != 1.0);
+    let further = further.map(|(job, &weight)| JobGrant {
+        job: job.job,
+        name: job.name,
+        weight: Some(weight),
+        limit: None,
+    });
+    let entitlements = Entitlements::granted(&grants, name_number).map_err(wrong)?;
+    let entitlements = entitlements
+        .with(&further.collect::<Vec<JobGrant>>())
+        .map_err(|(place, error)| wrong(format!("weight {place}: {error}")))?;
+    let sharing =
+        Sharing::new(policy, None, Arc::new(entitlements)).map_err(|error| wrong(error.to_string()))?;
     let whole: Vec<(&JobAttributes, &[f64])> = attributes.iter().map(|job| (job, &[][..])).collect();
     Ok(sharing.owed(&whole))
 }

@@ -124,10 +124,7 @@ struct CredentialFile {
 impl Claims {
     /// The job's number: the same for each credential of one user's job of one name.
     pub fn job_id(&self) -> JobId {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&self.uid.to_le_bytes());
-        hasher.update(self.job.as_bytes());
-        JobId(first_word(&hasher.finalize()))
+        job_number(self.uid, &self.job)
     }
 
     /// Whether every field is within its limit; a server checks this before it looks at the tag.
@@ -324,6 +321,14 @@ fn parse_hex(text: &str) -> Result<[u8; 32], WireError> {
     blake3::Hash::from_hex(text)
         .map(|hash| *hash.as_bytes())
         .map_err(|error| WireError::Credential(format!("expected 64 hexadecimal digits: {error}")))
+}
+
+/// The number of a user's job of this name.
+pub fn job_number(uid: u32, name: &str) -> JobId {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&uid.to_le_bytes());
+    hasher.update(name.as_bytes());
+    JobId(first_word(&hasher.finalize()))
 }
 
 /// The number that stands for a job's, user's or group's name where names are compared.

@@ -22,7 +22,7 @@ mod reply;
 
 pub use agreement::{ServerRecord, SharingNames, StoreSettings, TargetRecord, TargetState};
 pub use credential::{
-    name_number, Capability, Claims, Credential, Description, Nonce, Proof, Rights, Role, SiteKey,
+    job_number, name_number, Capability, Claims, Credential, Description, Nonce, Proof, Rights, Role, SiteKey,
 };
 pub use decision::{Decided, Stamp};
 pub use error::WireError;

@@ -24,6 +24,7 @@ _REASONS = {
     "full": "full",
     "dead": "of servers that did not report",
     "slow": "slow",
+    "avoided": "that a lease has new files of the job avoid",
 }
 
 
@@ -79,6 +80,11 @@ def _words(file: Path, record: dict[str, Any] | None, names: list[str]) -> list[
         if left_out["count"]:
             more = "" if left_out["count"] <= len(left_out["targets"]) else " and others"
             lines.append(f"left out {left_out['count']} {words}: {', '.join(left_out['targets'])}{more}")
+    if record["taken"]:
+        lines.append(
+            f"{record['taken']} stripes lie on targets that a lease has new files of the job avoid: "
+            "no other target was left, or the layout asked for these"
+        )
     moved = [chosen["target"] for chosen in record["chosen"] if chosen["target"] not in names]
     if moved:
         lines.append(f"moved away since: {', '.join(moved)}")

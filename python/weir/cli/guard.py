@@ -15,7 +15,7 @@ from weir.store.home import Home
 
 _FOLDER = "guard"
 """Folder of the journal in the store's home."""
-_KINDS = ("share", "weight", "limit")
+_KINDS = ("share", "weight", "avoid", "limit")
 """As `weir.guard.bounds`, which the command line imports when it needs it."""
 _COUNT = click.IntRange(1, 100_000)
 
@@ -86,7 +86,8 @@ def guard(
 
     A job is a victim where it waits for others so long that its slowdown is beyond --slowdown. Its culprit is the job
     that it waited for most, of those that received more than they are owed. The action `share` puts --policy in place
-    of fifo, `weight` raises the victim's weight, and `limit` limits the culprit. No job gets less than its owed share.
+    of fifo, `weight` raises the victim's weight, `avoid` keeps new files of the victim off the culprit's targets, and
+    `limit` limits the culprit. No job gets less than its owed share.
 
     An action ends when its cause is gone, and at the latest some seconds after the guard ends or dies. The guard needs
     the site's key. `weir guard log` shows what it did.
@@ -140,7 +141,7 @@ def guard(
 def log(home: Home, last: int | None, output: str) -> None:
     """Show what the guard did, why, and what came of it.
 
-    BEFORE and AFTER are the victim's slowdowns, as means over windows.
+    A job has the name of its user behind its own. BEFORE and AFTER are the victim's slowdowns, as means over windows.
     """
     from datetime import datetime
 
@@ -158,8 +159,8 @@ def log(home: Home, last: int | None, output: str) -> None:
             datetime.fromtimestamp(line["time"]).strftime("%Y-%m-%d %H:%M:%S"),
             ("would have " if line["is_dry_run"] else "") + line["did"],
             f"{line['kind']} {_value(line['value'])}",
-            line["victim"],
-            line["culprit"],
+            f"{line['victim']} ({line['victim_user']})",
+            f"{line['culprit']} ({line['culprit_user']})",
             shown(line["slowdown_before"]),
             shown(line["slowdown_after"]),
             line["reason"],
@@ -176,10 +177,8 @@ def _value(value: float | str) -> str:
 def _sentence(line: dict[str, Any]) -> str:
     after = "" if line["slowdown_after"] is None else f"; its slowdown is {line['slowdown_after']:.1f} since"
     would = "would have " if line["is_dry_run"] else ""
-    return (
-        f"{would}{line['did']}: {line['kind']} {_value(line['value'])} for {line['victim']} against {line['culprit']}: "
-        f"{line['reason']}{after}"
-    )
+    jobs = f"{line['victim']} ({line['victim_user']}) against {line['culprit']} ({line['culprit_user']})"
+    return f"{would}{line['did']}: {line['kind']} {_value(line['value'])} for {jobs}: {line['reason']}{after}"
 
 
 def _forecast(model: Path) -> Any:

@@ -148,7 +148,8 @@ def _row(predictions: "Predictions", job: "JobPrediction") -> str:
     by = f"{job.responsible[0].job} ({job.responsible[0].user})" if job.responsible else ""
     driven = ", ".join(f"{driver.feature} ({driver.server or 'no server'})" for driver in job.driven_by)
     following = ", ".join(horizon.slowdown for horizon in later)
-    row = (predictions.window, job.job, now.slowdown, f"{now.probability:.2f}", ratio, following, by, driven)
+    name = f"{job.job} ({job.user})"
+    row = (predictions.window, name, now.slowdown, f"{now.probability:.2f}", ratio, following, by, driven)
     return _COLUMNS.format(*row)
 
 

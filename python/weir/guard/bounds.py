@@ -5,8 +5,9 @@ from typing import Literal, get_args
 
 from weir.guard.errors import GuardError
 
-Kind = Literal["share", "weight", "limit"]
-"""Kinds of action: a policy that owes shares in place of `fifo`, a weight of the victim, a limit of the culprit."""
+Kind = Literal["share", "weight", "avoid", "limit"]
+"""Kinds of action: a policy that owes shares in place of `fifo`, a weight of the victim, targets that new files of the
+victim avoid, and a limit of the culprit."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 

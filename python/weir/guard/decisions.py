@@ -8,12 +8,14 @@ that undoes it, so the bound on changes in an hour never leaves an action in for
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from weir.guard.bounds import Bounds, Kind
+from weir.guard.crowding import crowded
 from weir.guard.observations import ACTIVE, Observation, Owed, Share
 from weir.guard.owing import Owing
+from weir.store.observations import JobKey
 
 _PRESSURE = 0.5
 """A culprit with less than this part of its earlier demand is no cause any more."""
@@ -36,6 +38,8 @@ _PAIRS_MAX = 4096
 """Pairs of jobs that are remembered; the oldest is forgotten first."""
 _HOUR_SECONDS = 3600.0
 
+_Value = float | str | tuple[str, ...]
+"""A weight or limit, a policy, or targets."""
 Did = Literal["acted", "relaxed", "undone", "refused"]
 
 
@@ -46,11 +50,19 @@ class Entry:
     did: Did
     kind: Kind
     victim: str
+    victim_user: str
+    """User whom the victim is accounted to."""
+    victim_uid: int
+    """Number of this user."""
     culprit: str
+    culprit_user: str
+    """User whom the culprit is accounted to."""
+    culprit_uid: int
+    """Number of this user."""
     reason: str
     """The reason, in words."""
     value: float | str
-    """The policy, the weight or the limit."""
+    """The policy, the weight, the limit, or the targets that new files avoid, separated by commas."""
     slowdown_before: float
     slowdown_after: float | None = None
     """Mean slowdown since the action; None where nothing was seen yet."""
@@ -62,7 +74,12 @@ class Wanted:
 
     policy: str | None = None
     """Policy in place of the site's."""
-    shares: dict[str, Share] = field(default_factory=dict)
+    shares: dict[JobKey, Share] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> dict[JobKey, float]:
+        """The factors of weights."""
+        return {job: share.weight for job, share in self.shares.items()}
 
     @property
     def is_nothing(self) -> bool:
@@ -75,12 +92,14 @@ class _Action:
     """An action in force."""
 
     kind: Kind
-    victim: str
-    culprit: str
-    users: frozenset[str]
-    """Users of the culprit."""
+    victim: JobKey
+    victim_user: str
+    culprit: JobKey
+    culprit_user: str
     since: int
     value: float | str
+    targets: tuple[str, ...]
+    """Targets that the action is about; empty for one about all devices."""
     pressure: float
     """Demand of the culprit that is a cause."""
     before: float
@@ -95,8 +114,12 @@ class _Action:
         return Entry(
             did=did,
             kind=self.kind,
-            victim=self.victim,
-            culprit=self.culprit,
+            victim=self.victim.job,
+            victim_user=self.victim_user,
+            victim_uid=self.victim.uid,
+            culprit=self.culprit.job,
+            culprit_user=self.culprit_user,
+            culprit_uid=self.culprit.uid,
             reason=reason,
             value=self.value,
             slowdown_before=self.before,
@@ -118,13 +141,13 @@ class Guard:
         self._bounds = bounds
         self._owed = owed
         self._is_dry = is_dry
-        self._actions: dict[str, list[_Action]] = {}
-        self._slowed: dict[str, deque[float]] = {}
-        self._quiet: dict[str, int] = {}
-        self._changed: dict[str, int] = {}
-        self._changes: deque[tuple[int, frozenset[str]]] = deque()
-        self._holds: dict[tuple[str, str], int] = {}
-        self._vain: dict[tuple[str, str, Kind], int] = {}
+        self._actions: dict[JobKey, list[_Action]] = {}
+        self._slowed: dict[JobKey, deque[float]] = {}
+        self._quiet: dict[JobKey, int] = {}
+        self._changed: dict[JobKey, int] = {}
+        self._changes: deque[tuple[int, str]] = deque()
+        self._holds: dict[tuple[JobKey, JobKey], int] = {}
+        self._vain: dict[tuple[JobKey, JobKey, Kind], int] = {}
         self._newest: list[_Action] = []
         self._altered = 0
         self._policy: str | None = None
@@ -159,14 +182,17 @@ class Guard:
         Returns:
             The sharing.
         """
-        shares: dict[str, Share] = {}
+        shares: dict[JobKey, Share] = {}
         for action in self._all():
+            job = action.culprit if action.kind == "limit" else action.victim
+            before = shares.get(job, Share())
             if action.kind == "weight":
-                weight = float(action.value)
-                shares[action.victim] = Share(weight, shares.get(action.victim, Share()).limit)
+                shares[job] = replace(before, weight=float(action.value))
             elif action.kind == "limit":
-                shares[action.culprit] = Share(shares.get(action.culprit, Share()).weight, float(action.value))
-        is_needed = policy == "fifo" and bool(self._actions)
+                shares[job] = replace(before, limit=float(action.value))
+            elif action.kind == "avoid":
+                shares[job] = replace(before, avoid=action.targets)
+        is_needed = policy == "fifo" and any(action.kind != "avoid" for action in self._all())
         return Wanted(self._bounds.policy if is_needed else None, shares)
 
     def refuse(self, reason: str) -> list[Entry]:
@@ -227,7 +253,7 @@ class Guard:
         while len(self._vain) > _PAIRS_MAX:
             del self._vain[next(iter(self._vain))]
 
-    def _review(self, victim: str, owing: Owing) -> list[Entry]:
+    def _review(self, victim: JobKey, owing: Owing) -> list[Entry]:
         """Undo the actions for a victim if their cause is gone, and the last one if it did not help."""
         observation, stack = owing.observation, self._actions[victim]
         last = stack[-1]
@@ -240,7 +266,8 @@ class Guard:
             return []
         hold = max(self._holds.get((victim, action.culprit), 1) for action in stack)
         if self._quiet[victim] >= self._bounds.calm * hold:
-            reason = f"{last.culprit} asks for less" if is_active else f"{victim} does nothing"
+            culprit = observation.words(last.culprit)
+            reason = f"{culprit} asks for less" if is_active else f"{observation.words(victim)} does nothing"
             return [self._undo(action, observation.window, reason) for action in reversed(stack)]
         is_judged = not self._is_dry and is_cause and len(last.after) == last.after.maxlen
         if is_judged and (last.mean or 0.0) > _HELPED * last.before:
@@ -250,24 +277,24 @@ class Guard:
 
     def _presses(self, action: _Action, observation: Observation) -> bool:
         """Whether the culprit still asks for so much that it would slow the victim."""
-        if _pressure(observation, action.culprit) >= action.pressure:
+        if _pressure(observation, action.culprit, action.targets) >= action.pressure:
             return True
         uses = [uses[action.culprit] for uses in observation.uses.values() if action.culprit in uses]
         received = max((use.received for use in uses), default=0.0)
         return action.kind == "limit" and received >= _AT_LIMIT * float(action.value)
 
-    def _may_change(self, victim: str, window: int) -> bool:
+    def _may_change(self, victim: JobKey, window: int) -> bool:
         changed = self._changed.get(victim)
         return changed is None or window - changed >= self._bounds.dwell
 
-    def _act(self, victim: str, owing: Owing) -> list[Entry]:
+    def _act(self, victim: JobKey, owing: Owing) -> list[Entry]:
         """Take the first kind of action that can help a victim."""
         observation, seen = owing.observation, self._slowed[victim]
         stack = self._actions.get(victim, [])
         if len(seen) < self._bounds.windows or not self._may_change(victim, observation.window):
             return []
         culprit = _culprit(victim, owing)
-        if culprit is None or (self._is_dry and stack) or not self._has_room(observation.users(culprit)):
+        if culprit is None or (self._is_dry and stack) or not self._has_room(observation.user(culprit)):
             return []
         for kind in self._bounds.kinds:
             if any(action.kind == kind for action in stack) or (victim, culprit, kind) in self._vain:
@@ -275,31 +302,35 @@ class Guard:
             value = self._value(kind, victim, culprit, owing)
             if value is not None:
                 action = self._begin(kind, (victim, culprit), value, owing)
-                waits = observation.waits(victim).get(culprit, 0.0)
-                reason = (
-                    f"{victim} was slowed {action.before:.1f} times for {len(seen)} windows, and waited for {culprit} "
-                    f"{waits:.0%} of the last one; {culprit} received more than its owed share"
-                )
-                return [action.entry("acted", reason)]
+                return [action.entry("acted", _reason(action, len(seen), observation))]
         return []
 
-    def _has_room(self, users: frozenset[str]) -> bool:
-        """Whether an action and its end are within the bound of an hour, and of each of the culprit's users.
+    def _has_room(self, user: str) -> bool:
+        """Whether an action and its end are within the bound of an hour, and of the culprit's user.
 
         The jobs of one user cause at most half of the changes, so that nobody uses up what protects from others.
         """
-        charged = [of for _, of in self._changes] + [action.users for action in self._all()]
+        charged = [of for _, of in self._changes] + [action.culprit_user for action in self._all()]
         user_max = max(self._bounds.changes_per_hour // 2, 2)
-        own = max((sum(user in of for of in charged) for user in users), default=0)
-        return len(charged) + 2 <= self._bounds.changes_per_hour and own + 2 <= user_max
+        return len(charged) + 2 <= self._bounds.changes_per_hour and charged.count(user) + 2 <= user_max
 
-    def _begin(self, kind: Kind, pair: tuple[str, str], value: float | str, owing: Owing) -> _Action:
+    def _begin(self, kind: Kind, pair: tuple[JobKey, JobKey], value: _Value, owing: Owing) -> _Action:
         victim, culprit = pair
         window, seen = owing.observation.window, self._slowed[victim]
-        pressure = max(_PRESSURE * _pressure(owing.observation, culprit), _PRESSURE_MIN)
-        after: deque[float] = deque(maxlen=self._bounds.dwell)
-        users, before = owing.observation.users(culprit), sum(seen) / len(seen)
-        action = _Action(kind, victim, culprit, users, window, value, pressure, before, after)
+        targets = value if isinstance(value, tuple) else ()
+        action = _Action(
+            kind=kind,
+            victim=victim,
+            victim_user=owing.observation.user(victim),
+            culprit=culprit,
+            culprit_user=owing.observation.user(culprit),
+            since=window,
+            value=",".join(value) if isinstance(value, tuple) else value,
+            targets=targets,
+            pressure=max(_PRESSURE * _pressure(owing.observation, culprit, targets), _PRESSURE_MIN),
+            before=sum(seen) / len(seen),
+            after=deque(maxlen=self._bounds.dwell),
+        )
         if victim not in self._actions and pair in self._holds:
             self._holds[pair] = min(2 * self._holds[pair], _HOLD_MAX)
         self._holds.setdefault(pair, 1)
@@ -310,8 +341,12 @@ class Guard:
         del self._slowed[victim]
         return action
 
-    def _value(self, kind: Kind, victim: str, culprit: str, owing: Owing) -> float | str | None:
-        """The policy, weight or limit of an action; None where the action cannot help."""
+    def _value(self, kind: Kind, victim: JobKey, culprit: JobKey, owing: Owing) -> _Value | None:
+        """The policy, weight, limit or targets of an action; None where the action cannot help."""
+        if kind == "avoid":
+            # Shares of targets follow from the jobs there: a job that moves changes the floors of limits and weights.
+            is_bound = any(action.kind in ("limit", "weight") for action in self._all())
+            return None if is_bound else crowded(victim, culprit, owing.observation) or None
         policy = owing.observation.policy
         wanted = self.wanted(policy)
         owes = policy != "fifo" or wanted.policy is not None
@@ -325,12 +360,11 @@ class Guard:
         is_felt = any(uses[culprit].received > limit for uses in owing.observation.uses.values() if culprit in uses)
         return limit if is_felt and limit < 1 else None
 
-    def _weight(self, victim: str, wanted: Wanted, owing: Owing) -> float | None:
+    def _weight(self, victim: JobKey, wanted: Wanted, owing: Owing) -> float | None:
         """The greatest weight of a victim with which all jobs keep what they are owed."""
         for grain in range(_GRAINS, 0, -1):
             weight: float = self._bounds.weight_max ** (grain / _GRAINS)
-            share = Share(weight, wanted.shares.get(victim, Share()).limit)
-            if owing.is_kept({**wanted.shares, victim: share}):
+            if owing.is_kept({**wanted.weights, victim: weight}):
                 return weight
         return None
 
@@ -342,9 +376,10 @@ class Guard:
             floor = owing.of(action.culprit)
             if action.kind == "limit" and float(action.value) < floor:
                 action.value = min(floor + _MARGIN, 1.0)
-                entries.append(self._relaxed(action, window, is_gone=action.value >= 1, to=action.culprit))
+                culprit = owing.observation.words(action.culprit)
+                entries.append(self._relaxed(action, window, is_gone=action.value >= 1, to=culprit))
         for action in reversed(list(self._all())):
-            if action.kind == "weight" and not owing.is_kept(self.wanted(owing.observation.policy).shares):
+            if action.kind == "weight" and not owing.is_kept(self.wanted(owing.observation.policy).weights):
                 weight = self._weight_below(action, owing)
                 action.value = weight
                 if weight <= 1:
@@ -379,23 +414,34 @@ class Guard:
 
     def _count(self, action: _Action, window: int) -> None:
         self._altered = window
-        self._changes.append((window, action.users))
+        self._changes.append((window, action.culprit_user))
         self._changed[action.victim] = window
 
 
-def _pressure(observation: Observation, job: str) -> float:
-    """The demand of a job on the device on which it is greatest: time received and waited for."""
-    uses = [uses[job] for uses in observation.uses.values() if job in uses]
-    return max((use.received + use.waited for use in uses), default=0.0)
+def _pressure(observation: Observation, job: JobKey, targets: tuple[str, ...]) -> float:
+    """The demand of a job on the device on which it is greatest, among some targets or, without any, all devices."""
+    demands = observation.demands(job)
+    return max((demand for device, demand in demands.items() if not targets or device in targets), default=0.0)
 
 
-def _culprit(victim: str, owing: Owing) -> str | None:
+def _reason(action: _Action, windows: int, observation: Observation) -> str:
+    """The reason of an action after so many slowed windows, in words."""
+    victim, culprit = observation.words(action.victim), observation.words(action.culprit)
+    waits = observation.waits(action.victim).get(action.culprit, 0.0)
+    where = f", and its demand is on {', '.join(action.targets)}" if action.targets else ""
+    return (
+        f"{victim} was slowed {action.before:.1f} times for {windows} windows, and waited for {culprit} {waits:.0%} of "
+        f"the last one; {culprit} received more than its owed share{where}"
+    )
+
+
+def _culprit(victim: JobKey, owing: Owing) -> JobKey | None:
     """The job that a victim waited for most among those of others that received more than they are owed."""
     observation = owing.observation
-    users = observation.users(victim)
+    user = observation.user(victim)
     for job in observation.waits(victim):
         devices = observation.shared_devices(victim, job)
-        if len(users) == 1 and users == observation.users(job):
+        if observation.user(job) == user:
             continue
         # A job that has more than its own share waits because it asks for still more.
         if job != victim and owing.is_beyond(job, devices) and not owing.is_beyond(victim, devices):

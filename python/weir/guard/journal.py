@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from weir.guard.errors import GuardError
 
 BYTES_MAX = 1 << 20
 """Length at which the file becomes the predecessor: some 3,000 lines."""
+_KEYS = {"time", "window", "is_dry_run"} | {field.name for field in fields(Entry)}
+"""Keys of a line."""
 _FILE, _PREDECESSOR = "journal.jsonl", "journal.1.jsonl"
 
 
@@ -82,4 +84,4 @@ def _parsed(text: str) -> dict[str, Any] | None:
         line = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return line if isinstance(line, dict) and {"time", "did", "victim"} <= line.keys() else None
+    return line if isinstance(line, dict) and line.keys() >= _KEYS else None

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weir.store.observations import measured_slowdown
+from weir.store.observations import JobKey, measured_slowdown
 
+METADATA = ".metadata"
+"""End of the name of a device that is no target."""
 ACTIVE = 0.01
 """A job with less of a window's time on all devices, received and waited for, is not active: its slowdown says
 nothing."""
@@ -16,8 +18,9 @@ SLOWDOWN_MAX = 1000.0
 class Traits:
     """Attributes of a job that a policy may know."""
 
-    name: str
+    key: JobKey
     user: str
+    """User whom the job is accounted to."""
     group: str
     nodes: int
     priority: int
@@ -29,7 +32,7 @@ class Use:
 
     received: float
     """Part of the window in which the device worked for the job."""
-    waited_for: Mapping[str, float] = field(default_factory=dict)
+    waited_for: Mapping[JobKey, float] = field(default_factory=dict)
     """Part of the window in which the device worked for each other job while this job had requests queued."""
     waited_for_others: float = 0.0
     """The same for further jobs."""
@@ -41,11 +44,23 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
+class Predicted:
+    """A prediction of a model for a job."""
+
+    slowdown: float
+    """Slowdown in this window or the next one."""
+    driven_by: tuple[str, ...] = ()
+    """Devices that have most of the features that speak for the prediction."""
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
-    """The weight and the limit of a job under a lease."""
+    """A job under a lease."""
 
     weight: float = 1.0
     limit: float | None = None
+    avoid: tuple[str, ...] = ()
+    """Targets that new files of the job avoid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,102 +73,126 @@ class Observation:
     policy: str
     """Policy that the site has decided."""
     traits: Sequence[Traits]
-    """Jobs that the servers know; some may have one name."""
-    uses: Mapping[str, Mapping[str, Use]]
-    """Use by device, and by the name of the job."""
-    predicted: Mapping[str, float] = field(default_factory=dict)
-    """Slowdown of jobs as a model predicts it for this window or the next one; of the others the windows tell it."""
+    """Jobs that the servers know."""
+    uses: Mapping[str, Mapping[JobKey, Use]]
+    """Use by device, and by job."""
+    predicted: Mapping[JobKey, Predicted] = field(default_factory=dict)
+    """Jobs that a model predicts; of the others the windows tell the slowdown."""
+    targets: frozenset[str] = frozenset()
+    """Targets of the store, used ones and others."""
 
-    def activity(self, job: str) -> float:
+    def activity(self, job: JobKey) -> float:
         """Time of a job on all devices, received and waited for.
 
         Args:
-            job: Name of the job.
+            job: The job.
 
         Returns:
             The time, in windows.
         """
         return sum(use.received + use.waited for use in self._of(job))
 
-    def users(self, job: str) -> frozenset[str]:
-        """The users of all jobs of a name.
+    def user(self, job: JobKey) -> str:
+        """The user whom a job is accounted to.
 
         Args:
-            job: Name of the job.
+            job: The job.
 
         Returns:
-            Their names; none where no server knows the job any more.
+            The user's name; the number of the user where no server knows the job any more.
         """
-        return frozenset(each.user for each in self.traits if each.name == job)
+        return next((each.user for each in self.traits if each.key == job), str(job.uid))
 
-    def received(self, job: str) -> float:
+    def words(self, job: JobKey) -> str:
+        """The name of a job, for people.
+
+        Args:
+            job: The job.
+
+        Returns:
+            The name and the user.
+        """
+        return f"{job.job} ({self.user(job)})"
+
+    def received(self, job: JobKey) -> float:
         """Device time that a job received on all devices.
 
         Args:
-            job: Name of the job.
+            job: The job.
 
         Returns:
             The time, in windows.
         """
         return sum(use.received for use in self._of(job))
 
-    def jobs(self) -> list[str]:
+    def jobs(self) -> list[JobKey]:
         """The jobs that are active.
 
         Returns:
-            Their names, in order.
+            The jobs, in order.
         """
-        names = {name for at_device in self.uses.values() for name in at_device}
-        return sorted(name for name in names if self.activity(name) >= ACTIVE)
+        jobs = {job for at_device in self.uses.values() for job in at_device}
+        return sorted(job for job in jobs if self.activity(job) >= ACTIVE)
 
-    def slowdown(self, job: str) -> float:
+    def slowdown(self, job: JobKey) -> float:
         """How much a job is slowed: as predicted, else the time that it received and waited for over that it received.
 
         Args:
-            job: Name of the job.
+            job: The job.
 
         Returns:
             The slowdown, 1 for a job that nobody slows; at most `SLOWDOWN_MAX`.
         """
         predicted = self.predicted.get(job)
         if predicted is not None:
-            return predicted
+            return predicted.slowdown
         waited = sum(use.waited for use in self._of(job))
         if not waited:
             return 1.0
         measured = measured_slowdown(self.received(job), waited)
         return SLOWDOWN_MAX if measured is None else min(measured, SLOWDOWN_MAX)
 
-    def waits(self, job: str) -> dict[str, float]:
+    def waits(self, job: JobKey) -> dict[JobKey, float]:
         """The waits of a job by the jobs that it waited for.
 
         Args:
-            job: Name of the job.
+            job: The job.
 
         Returns:
-            Time in windows by name, the longest first.
+            Time in windows by job, the longest first.
         """
-        waits: dict[str, float] = {}
+        waits: dict[JobKey, float] = {}
         for use in self._of(job):
             for other, time in use.waited_for.items():
                 waits[other] = waits.get(other, 0.0) + time
         return dict(sorted(waits.items(), key=lambda each: (-each[1], each[0])))
 
-    def shared_devices(self, job: str, other: str) -> list[str]:
+    def shared_devices(self, job: JobKey, other: JobKey) -> list[str]:
         """Devices that two jobs use.
 
         Args:
-            job: Name of a job.
-            other: Name of another one.
+            job: A job.
+            other: Another one.
 
         Returns:
             Names of the devices.
         """
         return [device for device, uses in self.uses.items() if job in uses and other in uses]
 
-    def _of(self, job: str) -> Iterable[Use]:
+    def demands(self, job: JobKey) -> dict[str, float]:
+        """The demand of a job on each device: the time that it received and waited for.
+
+        Args:
+            job: The job.
+
+        Returns:
+            Time in windows by device.
+        """
+        return {device: uses[job].received + uses[job].waited for device, uses in self.uses.items() if job in uses}
+
+    def _of(self, job: JobKey) -> Iterable[Use]:
         return (uses[job] for uses in self.uses.values() if job in uses)
 
 
-Owed = Callable[[str, Sequence[Traits], Mapping[str, Share]], dict[str, float]]
-"""Parts of a device's time that a policy owes jobs by their names, with the shares of a lease."""
+Owed = Callable[[str, Sequence[Traits], Mapping[JobKey, float]], dict[JobKey, float]]
+"""Parts of a device's time that a policy owes jobs, with the weights of a lease."""

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from weir.guard.observations import Predicted
 from weir.store.control import ask_all
 from weir.store.errors import StoreError
+from weir.store.observations import JobKey
 from weir.store.predictions import likely_slowdown
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class Served:
         self._find = find
         self._token = token
 
-    def predict(self, number: int, _at_servers: "Sequence[Window]") -> dict[str, float]:
+    def predict(self, number: int, _at_servers: "Sequence[Window]") -> dict[JobKey, Predicted]:
         """Ask for the slowdowns of the jobs of a window.
 
         Args:
@@ -37,15 +39,15 @@ class Served:
             _at_servers: The window at each server, which the predictions know already.
 
         Returns:
-            The slowdown at which the predicted class begins, by the name of the job; none where nobody predicts.
+            The slowdown at which the predicted class begins, by job; none where nobody predicts.
         """
         answers = ask_all(list(self._find()), lambda server: server.interference(self._token))
         told = [answer for answer in answers if not isinstance(answer, StoreError)]
         newest = max(told, key=lambda predictions: predictions.window, default=None)
-        return {} if newest is None else slowdowns_of(newest, number)
+        return {} if newest is None else predicted_of(newest, number)
 
 
-def slowdowns_of(predictions: "Predictions", number: int) -> dict[str, float]:
+def predicted_of(predictions: "Predictions", number: int) -> dict[JobKey, Predicted]:
     """The slowdowns that predictions tell of a window.
 
     Args:
@@ -53,14 +55,15 @@ def slowdowns_of(predictions: "Predictions", number: int) -> dict[str, float]:
         number: Number of the window.
 
     Returns:
-        The slowdown at which the predicted class begins, by the name of the job: the greater one of the window and the
-        next. A job whose class is not known, or improbable, is left out.
+        The slowdown at which the predicted class begins, by job: the greater one of the window and the next. A job
+        whose class is not known, or improbable, is left out.
     """
     if predictions.window < number - _AGE_MAX:
         return {}
-    slowdowns: dict[str, float] = {}
+    found: dict[JobKey, Predicted] = {}
     for job in predictions.jobs:
         likely = likely_slowdown(job.horizons)
         if likely is not None:
-            slowdowns[job.job] = max(slowdowns.get(job.job, 1.0), likely)
-    return slowdowns
+            devices = tuple(driver.server for driver in job.driven_by if driver.server)
+            found[JobKey(job.job, job.uid)] = Predicted(likely, devices)
+    return found

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weir.guard.decisions import Entry, Guard, Wanted
 from weir.guard.errors import GuardError
 from weir.guard.journal import Journal
-from weir.guard.observations import Observation, Traits, Use
+from weir.guard.observations import METADATA, Observation, Traits, Use
 from weir.interference.collector import Collector
+from weir.store.observations import JobKey
 
 if TYPE_CHECKING:
     from weir.guard.forecast import Forecast
@@ -140,7 +141,10 @@ class Watch:
         predicted = self.forecast.predict(number, at_servers) if self.forecast else {}
         seconds = self._collector.window_seconds
         uses = uses_of(at_servers, seconds)
-        self._write(self.guard.decide(Observation(number, seconds, policy, traits, uses, predicted)))
+        devices = {device.device for window in at_servers for device in window.devices}
+        targets = frozenset(device for device in devices if not device.endswith(METADATA))
+        observation = Observation(number, seconds, policy, traits, uses, predicted, targets)
+        self._write(self.guard.decide(observation))
 
     def _renew(self, policy: str) -> None:
         """Lease the wanted sharing; actions that are refused are taken back."""
@@ -160,7 +164,7 @@ class Watch:
 
         if len(wanted.shares) > _JOBS_MAX:
             return f"a lease has at most {_JOBS_MAX} jobs"
-        jobs = [LeasedJob(name, share.weight, share.limit) for name, share in wanted.shares.items()]
+        jobs = [LeasedJob(*job, share.weight, share.limit, share.avoid) for job, share in wanted.shares.items()]
         length = 0.0 if wanted.is_nothing else seconds
 
         def question(server: "Server") -> "Lease":
@@ -186,7 +190,9 @@ class Watch:
         if not answers:
             return None
         jobs = {job.id: job for _, of_server in answers for job in of_server}
-        traits = [Traits(job.job, job.user, job.group, job.nodes, job.priority) for job in jobs.values()]
+        traits = [
+            Traits(JobKey(job.job, job.uid), job.user, job.group, job.nodes, job.priority) for job in jobs.values()
+        ]
         # Servers that follow different policies are at a change of the policy; the next window sees its end.
         return answers[0][0], traits
 
@@ -209,7 +215,7 @@ class Watch:
         return answers
 
 
-def uses_of(at_servers: "Sequence[Window]", window_seconds: float) -> dict[str, dict[str, Use]]:
+def uses_of(at_servers: "Sequence[Window]", window_seconds: float) -> dict[str, dict[JobKey, Use]]:
     """The use of each device by each job.
 
     Args:
@@ -217,20 +223,15 @@ def uses_of(at_servers: "Sequence[Window]", window_seconds: float) -> dict[str, 
         window_seconds: Length of the window.
 
     Returns:
-        Uses by device and by the name of the job.
+        Uses by device and by job.
     """
-    uses: dict[str, dict[str, Use]] = {}
+    uses: dict[str, dict[JobKey, Use]] = {}
     for window in at_servers:
         for line in window.jobs:
-            at_device = uses.setdefault(line.device, {})
-            before = at_device.get(line.job, Use(0.0))
-            waited = dict(before.waited_for)
-            for other in line.waited_for:
-                # Jobs of one name wait for each other too; they have one share.
-                if other.job != line.job:
-                    waited[other.job] = waited.get(other.job, 0.0) + other.seconds / window_seconds
-            others = before.waited_for_others + line.waited_for_others_seconds / window_seconds
-            at_device[line.job] = Use(before.received + line.device_seconds / window_seconds, waited, others)
+            waited = {JobKey(other.job, other.uid): other.seconds / window_seconds for other in line.waited_for}
+            others = line.waited_for_others_seconds / window_seconds
+            use = Use(line.device_seconds / window_seconds, waited, others)
+            uses.setdefault(line.device, {})[JobKey(line.job, line.uid)] = use
     return uses
 
 

@@ -18,7 +18,7 @@ from weir.interference.upkeep import check_own
 if TYPE_CHECKING:
     from weir.store.client_windows import ClientLine, ClientWindows
     from weir.store.control import Server
-    from weir.store.observations import ObservedDevice, ObservedJob, Window, Windows
+    from weir.store.observations import JobKey, ObservedDevice, ObservedJob, Window, Windows
 
 CLIENT_COUNTS = {
     "client_reads": "reads",
@@ -313,7 +313,7 @@ def jobs_of(at_servers: "Iterable[Window]") -> list[str]:
     return sorted({job for job, _ in owned_jobs_of(at_servers)})
 
 
-def owned_jobs_of(at_servers: "Iterable[Window]") -> list[tuple[str, int]]:
+def owned_jobs_of(at_servers: "Iterable[Window]") -> "list[JobKey]":
     """The jobs that did something in a window, apart by user: users may give their jobs the same name.
 
     Args:
@@ -322,7 +322,9 @@ def owned_jobs_of(at_servers: "Iterable[Window]") -> list[tuple[str, int]]:
     Returns:
         The name of each, and the number of its user.
     """
-    return sorted({(line.job, line.uid) for window in at_servers for line in window.jobs})
+    from weir.store.observations import JobKey
+
+    return sorted({JobKey(line.job, line.uid) for window in at_servers for line in window.jobs})
 
 
 class Parts:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weir.interference.collector import Collector, joined
 from weir.interference.windows import Windows, chained, latest, of_rows
 from weir.store.answers import WaitedFor
-from weir.store.observations import waited_ratio
+from weir.store.observations import JobKey, waited_ratio
 from weir.store.predictions import JobPrediction, PredictedDriver, PredictedHorizon, Predictions
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ KNOWN_MAX = JOBS_MAX
 """Most jobs of which windows are remembered, 0.1 MB for each target; the one that was idle for longest goes first."""
 RESPONSIBLE_MAX = 8
 """Responsible jobs of a job, at most."""
-
-JobKey = tuple[str, int]
-"""Name of a job, and number of its user: another user's job of the same name is another job."""
 
 
 @dataclass
@@ -63,7 +60,7 @@ class Live:
         users: dict[JobKey, str] = {}
         for window in at_servers:
             for line in window.jobs:
-                key = (line.job, line.uid)
+                key = JobKey(line.job, line.uid)
                 received[key] = received.get(key, 0.0) + line.device_seconds
                 users[key] = line.user
         most = sorted(received, key=lambda key: (-received[key], key))
@@ -120,15 +117,15 @@ class Live:
 
 def _responsible(at_servers: "Sequence[Window]", key: JobKey) -> tuple[WaitedFor, ...]:
     """The jobs that a job waited for on all servers, the longest first."""
-    waited: dict[tuple[str, str], float] = {}
+    waited: dict[tuple[str, str, int], float] = {}
     for window in at_servers:
         for line in window.jobs:
             if (line.job, line.uid) == key:
                 for other in line.waited_for:
-                    name = (other.job, other.user)
-                    waited[name] = waited.get(name, 0.0) + other.seconds
+                    named = (other.job, other.user, other.uid)
+                    waited[named] = waited.get(named, 0.0) + other.seconds
     longest = sorted(waited.items(), key=lambda each: (-each[1], each[0]))[:RESPONSIBLE_MAX]
-    return tuple(WaitedFor(job, user, seconds) for (job, user), seconds in longest)
+    return tuple(WaitedFor(*named, seconds) for named, seconds in longest)
 
 
 @dataclass

@@ -338,6 +338,6 @@ def _job_at(device: "DeviceWindow", names: list[str]) -> "ObservedJob":
         **metadata,
         request_seconds=device.request_seconds,
         device_seconds=device.device_seconds,
-        waited_for=tuple(WaitedFor(names[each.job], _USER, each.seconds) for each in device.waited_for),
+        waited_for=tuple(WaitedFor(names[each.job], _USER, 0, each.seconds) for each in device.waited_for),
         waited_for_others_seconds=0.0,
     )

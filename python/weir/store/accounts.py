@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from weir.store.answers import Job, WaitedFor
 
-Times = dict[tuple[str, str], float]
-"""Seconds by the name and the user of a job."""
+Times = dict[tuple[str, str, int], float]
+"""Seconds by the name of a job, its user, and the number of the user."""
 
 _COUNTED = (
     "operations",
@@ -67,7 +67,7 @@ def difference(after: Sequence[Job], before: Sequence[Job]) -> list[Job]:
     since = [_since(job, earlier.get(job.id)) for job in after]
     received: Times = {}
     for job in since:
-        _add(received, [WaitedFor(job.job, job.user, job.device_seconds)], 1)
+        _add(received, [WaitedFor(job.job, job.user, job.uid, job.device_seconds)], 1)
     return [
         replace(job, waited_for=_waited_since(later.waited_for, known.waited_for if known else (), received))
         for job, later in zip(since, after, strict=True)
@@ -126,7 +126,7 @@ def _waited_since(later: Sequence[WaitedFor], earlier: Sequence[WaitedFor], rece
     """
     times: Times = {}
     _add(times, later, 1)
-    _add(times, [entry for entry in earlier if (entry.job, entry.user) in times], -1)
+    _add(times, [entry for entry in earlier if _key(entry) in times], -1)
     return _listed({key: min(seconds, received.get(key, 0.0)) for key, seconds in times.items()})
 
 
@@ -141,10 +141,14 @@ def _with_shares(job: Job) -> Job:
 
 def _add(times: Times, entries: Iterable[WaitedFor], sign: int) -> None:
     for entry in entries:
-        key = (entry.job, entry.user)
+        key = _key(entry)
         times[key] = times.get(key, 0.0) + sign * entry.seconds
 
 
 def _listed(times: Times) -> tuple[WaitedFor, ...]:
     order = sorted(times, key=lambda key: (-times[key], key))
-    return tuple(WaitedFor(job, user, times[job, user]) for job, user in order if times[job, user] > 0)
+    return tuple(WaitedFor(*key, times[key]) for key in order if times[key] > 0)
+
+
+def _key(entry: WaitedFor) -> tuple[str, str, int]:
+    return entry.job, entry.user, entry.uid

@@ -221,14 +221,16 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class WaitedFor:
-    """All jobs of one name and user that another job waited for."""
+    """A job that another job waited for."""
 
     job: str
-    """Name of the jobs."""
+    """Name of the job."""
     user: str
-    """User of the jobs."""
+    """User whom the job is accounted to."""
+    uid: int
+    """Number of the job's user."""
     seconds: float
-    """Device time that these jobs received while the waiting job had requests queued."""
+    """Device time that the job received while the waiting job had requests queued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,14 +341,20 @@ class WantedSharing:
 
 @dataclass(frozen=True, slots=True)
 class LeasedJob:
-    """The share of all jobs of a name under a lease, beside that of the site."""
+    """One user's job of a name under a lease: its share beside that of the site, and the places of its new files."""
 
     job: str
-    """Name of the jobs."""
+    """Name of the job."""
+    uid: int
+    """Number of the job's user: another user's job of this name is another job."""
     weight: float | None = None
     """Factor of the weight that the policy and the site give."""
     limit: float | None = None
     """Most of each device's time, as a part of it; of this limit and the site's the lower one counts."""
+    avoid: tuple[str, ...] = ()
+    """Targets on which new files of the job get no stripes while other targets take these: at most 64, and never all of
+    the store. Targets that the store does not have are left out. A layout of the user that names targets, or asks for
+    more stripes than the other targets take, counts for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +368,7 @@ class Lease:
     is_leased: bool
     """Whether a lease is in force in place of the decided sharing."""
     jobs: tuple[LeasedJob, ...]
-    """Shares of jobs under the lease."""
+    """Jobs under the lease."""
     seconds: float
     """Time until the lease ends unless it is renewed."""
 
@@ -372,7 +380,7 @@ class WantedLease:
     seconds: float
     """Time after which the server returns to the decided sharing, at most 60 s; 0 ends the lease now."""
     jobs: tuple[LeasedJob, ...]
-    """Shares of jobs, at most 64."""
+    """Jobs, at most 64, each once."""
     policy: str | None = None
     """Policy in place of the decided one; without this key the decided one."""
 

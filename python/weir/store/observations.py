@@ -4,8 +4,18 @@ These are types of `crates/server`, as those of `weir.store.answers` are.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from weir.store.answers import WaitedFor
+
+
+class JobKey(NamedTuple):
+    """A job: another user's job of the same name is another one."""
+
+    job: str
+    """Name of the job."""
+    uid: int
+    """Number of its user."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ use crate::{
     LayoutDefaults, LayoutSpecification, LustreStandard, Random, ServerId, SplitMix64, Stripes, TargetId,
     View, END_OF_FILE,
 };
+use avoidance::NewFile;
 use std::borrow::Cow;
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -244,7 +245,15 @@ impl Placer {
         sequence: u64,
         specification: Option<&LayoutSpecification>,
     ) -> Result<Placed, Refusal> {
-        let placed = self.choose_layout(sequence, specification);
+        self.place_file(&self.new_file(sequence, &[]), specification)
+    }
+
+    fn place_file(
+        &self,
+        file: &NewFile<'_>,
+        specification: Option<&LayoutSpecification>,
+    ) -> Result<Placed, Refusal> {
+        let placed = self.choose_layout(file, specification);
         let mut tally = self.tally.borrow_mut();
         match &placed {
             Ok(Placed { layout, record }) => {
@@ -329,7 +338,11 @@ impl Placer {
         self.probes = self.probed.iter().filter(|(_, at)| is_due(at)).map(|(&index, _)| index).collect();
     }
 
-    fn choose_layout(&self, sequence: u64, asked: Option<&LayoutSpecification>) -> Result<Placed, Refusal> {
+    fn choose_layout(
+        &self,
+        file: &NewFile<'_>,
+        asked: Option<&LayoutSpecification>,
+    ) -> Result<Placed, Refusal> {
         // Where targets retired, a directory's files get as many stripes as are left.
         if let Some(asked) = asked {
             check_within(asked, self.cluster.targets.len())?;
@@ -337,15 +350,18 @@ impl Placer {
         let asked = asked.unwrap_or(&self.usual);
         let mut components = Vec::with_capacity(asked.components.len());
         let mut before = Vec::new();
-        let chosen = self.choose_components(sequence, asked, (&mut components, &mut before));
+        let hidden = self.hide(&file.avoided);
+        let chosen = self.choose_components(file, asked, (&mut components, &mut before));
         let mut view = self.view();
         before.into_iter().rev().for_each(|(index, loads)| set_loads(&mut view, index, loads));
         drop(view);
+        self.show(hidden);
         chosen?;
         let layout = Layout::new(components).map_err(|_| Refusal::Layout)?;
         let is_explicit =
             |component: &ComponentSpecification| matches!(component.stripes, Stripes::Targets(_));
-        let record = self.record(&layout, asked.components.iter().all(is_explicit));
+        let mut record = self.record(&layout, asked.components.iter().all(is_explicit));
+        self.note_avoided(file, &layout, &mut record);
         Ok(Placed { layout, record })
     }
 
@@ -361,7 +377,7 @@ impl Placer {
     /// the targets that got such work, with the loads that they had.
     fn choose_components(
         &self,
-        sequence: u64,
+        file: &NewFile<'_>,
         asked: &LayoutSpecification,
         (components, before): (&mut Vec<Component>, &mut Vec<(usize, Loads)>),
     ) -> Result<(), Refusal> {
@@ -373,12 +389,11 @@ impl Placer {
             let count = component.stripes.count(self.defaults.stripe_count, all);
             let targets = match &component.stripes {
                 Stripes::Targets(named) => self.named(named)?,
-                Stripes::Count(_) => self.choose(sequence, count, weight(begin, end, stripe_bytes, count))?,
+                Stripes::Count(_) => self.choose(file, count, weight(begin, end, stripe_bytes, count))?,
                 // A file that asks for no number of stripes is well served without the slow targets.
                 Stripes::Default | Stripes::All => {
-                    let open = self.cluster.open.len();
-                    let count = count.min(if open > 0 { open } else { count }).min(left);
-                    self.choose(sequence, count, weight(begin, end, stripe_bytes, count))?
+                    let count = count.min(file.usual_stripes_max()).min(left);
+                    self.choose(file, count, weight(begin, end, stripe_bytes, count))?
                 }
             };
             left = left.checked_sub(targets.len()).ok_or(Refusal::Layout)?;
@@ -392,21 +407,23 @@ impl Placer {
     }
 
     /// `count` targets, or as many as there are: for stripes of `bytes`.
-    fn choose(&self, sequence: u64, count: usize, bytes: f64) -> Result<Vec<TargetId>, Refusal> {
+    fn choose(&self, file: &NewFile<'_>, count: usize, bytes: f64) -> Result<Vec<TargetId>, Refusal> {
         let Cluster { open, slow, targets, .. } = &self.cluster;
         if open.is_empty() && slow.is_empty() {
             return Err(self.why_none());
         }
-        let among_open = count.min(open.len());
+        let among_open = count.min(file.open);
         let Chooser { allocator, random, chosen } = &mut *self.seat.chooser.borrow_mut();
         chosen.clear();
-        let is_forced = among_open == open.len() && self.name == AllocatorName::Balanced;
-        if is_forced || !self.allocate(allocator, random, (among_open, bytes), chosen) {
+        let is_forced = among_open == file.open && self.name == AllocatorName::Balanced;
+        if is_forced || !self.allocate(allocator, random, (file, among_open, bytes), chosen) {
             chosen.clear();
-            self.take_turns(sequence, among_open, chosen);
+            self.take_turns(file, among_open, chosen);
         }
-        chosen.extend(slow.iter().take(count - chosen.len()));
-        if let (Some(&slow), Some(last)) = (self.probes.first(), chosen.last_mut()) {
+        chosen.extend(slow.iter().filter(|&&index| file.takes(index)).take(count - chosen.len()));
+        chosen.extend(file.avoided.iter().take(count - chosen.len()));
+        let due = self.probes.iter().find(|&&index| file.takes(index));
+        if let (Some(&slow), Some(last)) = (due, chosen.last_mut()) {
             if count <= among_open {
                 *last = slow;
             }
@@ -419,7 +436,7 @@ impl Placer {
         &self,
         allocator: &mut Chosen,
         random: &mut SplitMix64,
-        (count, bytes): (usize, f64),
+        (file, count, bytes): (&NewFile<'_>, usize, f64),
         chosen: &mut Vec<u32>,
     ) -> bool {
         let view = self.view();
@@ -429,7 +446,7 @@ impl Placer {
             Chosen::Balanced(balanced) => {
                 let is_placed = balanced.place_one(&view, demand, chosen).is_ok();
                 if let [only] = &mut chosen[..] {
-                    *only = self.or_home(&view, *only, bytes);
+                    *only = self.or_home(&view, *only, (file, bytes));
                 }
                 return is_placed;
             }
@@ -444,7 +461,7 @@ impl Placer {
     }
 
     /// A target of this server that is as good as the one chosen for a stripe of `bytes`, if there is one.
-    fn or_home(&self, view: &View, chosen: u32, bytes: f64) -> u32 {
+    fn or_home(&self, view: &View, chosen: u32, (file, bytes): (&NewFile<'_>, f64)) -> u32 {
         if self.cluster.is_home(self.seat.server, chosen) {
             return chosen;
         }
@@ -457,19 +474,20 @@ impl Placer {
         let least = cost(chosen);
         let is_as_good = |&index: &u32| {
             let (target, server) = cost(index);
-            target <= least.0 && server <= least.1
+            file.takes(index) && target <= least.0 && server <= least.1
         };
         self.cluster.home(self.seat.server).find(is_as_good).unwrap_or(chosen)
     }
 
     /// The first on this server, so that a small file is written in one round trip; the rest in turn by the number of the
     /// file.
-    fn take_turns(&self, sequence: u64, count: usize, chosen: &mut Vec<u32>) {
-        let home: Vec<u32> = self.cluster.home(self.seat.server).collect();
-        let others: Vec<u32> = self.cluster.others(self.seat.server).collect();
+    fn take_turns(&self, file: &NewFile<'_>, count: usize, chosen: &mut Vec<u32>) {
+        let takes = |&index: &u32| file.takes(index);
+        let home: Vec<u32> = self.cluster.home(self.seat.server).filter(takes).collect();
+        let others: Vec<u32> = self.cluster.others(self.seat.server).filter(takes).collect();
         let first = home.len().min(1);
-        let home = turned(&home, sequence);
-        let others = turned(&others, sequence.wrapping_mul(count.max(2) as u64 - 1));
+        let home = turned(&home, file.sequence);
+        let others = turned(&others, file.sequence.wrapping_mul(count.max(2) as u64 - 1));
         chosen.extend(home.clone().take(first).chain(others).chain(home.skip(first)).take(count));
     }
 
@@ -535,6 +553,7 @@ impl Placer {
             slow: left_out(&cluster.slow),
             mean_load_bytes: cluster.mean_load_bytes as f32,
             chosen: Vec::with_capacity(layout.stripes().min(record::STRIPES_MAX)),
+            ..Record::default()
         };
         let view = self.view();
         for target in
@@ -575,6 +594,7 @@ fn turned(indices: &[u32], start: u64) -> impl Iterator<Item = u32> + Clone + '_
     indices[start..].iter().chain(&indices[..start]).copied()
 }
 
+mod avoidance;
 mod membership;
 #[cfg(test)]
 mod tests;

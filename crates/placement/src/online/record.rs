@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 use std::borrow::Cow;
 
-/// Targets named of each kind that was left out: a usual record stays under a hundred bytes, the largest under 210.
+/// Targets named of each kind that was left out: a usual record stays under a hundred bytes, the largest under 245.
 const NAMED_MAX: usize = 4;
 /// Stripes whose figures are kept.
 pub(crate) const STRIPES_MAX: usize = 8;
@@ -29,6 +29,10 @@ pub struct Record {
     pub mean_load_bytes: f32,
     /// The targets of the first stripes, the load of each before, in bytes, and its speed in percent of the usual.
     pub chosen: Vec<(TargetId, f32, u8)>,
+    /// The targets that got nothing because a lease has the job's new files avoid them.
+    pub avoided: LeftOut,
+    /// Stripes on targets that the lease names all the same, because nothing else was left or the layout names them.
+    pub taken: u16,
 }
 
 /// Targets that got nothing.
@@ -86,6 +90,8 @@ impl Record {
             "slow": self.slow.told(),
             "mean_load_bytes": self.mean_load_bytes,
             "chosen": chosen,
+            "avoided": self.avoided.told(),
+            "taken": self.taken,
         })
         .to_string()
     }
@@ -112,13 +118,15 @@ mod tests {
             dead: left_out(),
             slow: left_out(),
             mean_load_bytes: f32::MAX,
+            avoided: left_out(),
+            taken: u16::MAX,
             ..Record::default()
         };
         for stripe in 0..20u16 {
             record.choose(target(u16::MAX - stripe), f64::from(stripe), 3.0);
         }
         let bytes = record.encode();
-        assert!(bytes.len() <= 210, "{}", bytes.len());
+        assert!(bytes.len() <= 245, "{}", bytes.len());
         assert_eq!(Record::decode(&bytes), Some(record));
     }
 

@@ -34,11 +34,12 @@ pub(crate) struct Receivers {
     others: f64,
 }
 
-/// The delay of a job by all jobs of one name and user.
+/// The delay of a job by another one.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct WaitedForLine {
     pub(crate) job: String,
     pub(crate) user: String,
+    pub(crate) uid: u32,
     pub(crate) seconds: f64,
 }
 

@@ -216,15 +216,9 @@ impl Jobs {
                 others += seconds;
                 continue;
             };
-            // Jobs of one name and accounting user may run under several numbers.
-            match lines.iter_mut().find(|line| line.job == other.name && line.user == other.user) {
-                Some(line) => line.seconds += seconds,
-                None => {
-                    lines.push(WaitedForLine { job: other.name.clone(), user: other.user.clone(), seconds })
-                }
-            }
+            let (job, user) = (other.name.clone(), other.user.clone());
+            lines.push(WaitedForLine { job, user, uid: other.uid, seconds });
         }
-        lines.sort_by(|left, right| right.seconds.total_cmp(&left.seconds));
         (lines, others)
     }
 

@@ -181,9 +181,10 @@ impl Exposition {
         for job in self.jobs() {
             for other in &job.waited_for {
                 let [name, user, group, uid] = labels(job);
-                let (for_job, for_user) =
-                    (("for_job_name", other.job.clone()), ("for_user", other.user.clone()));
-                let labels = [name, user, group, uid, for_job, for_user];
+                let for_job = ("for_job_name", other.job.clone());
+                let for_user = ("for_user", other.user.clone());
+                let for_uid = ("for_uid", other.uid.to_string());
+                let labels = [name, user, group, uid, for_job, for_user, for_uid];
                 ConstCounter::new(other.seconds).encode(family.encode_family(&labels)?)?;
             }
         }

@@ -81,6 +81,7 @@ struct DriverLine {
 struct ResponsibleJob {
     job: String,
     user: String,
+    uid: u32,
     seconds: f64,
 }
 
@@ -246,7 +247,7 @@ mod tests {
                 "job": "a", "user": "u", "uid": 1, "basis": "trees",
                 "horizons": [{"ahead": 0, "slowdown": "from 2", "probability": 0.75, "probabilities": [0.25, 0.75]}],
                 "driven_by": [], "device_seconds": 0.5, "waited_seconds": 1.0, "waited_ratio": 2.0,
-                "responsible": [{"job": "b", "user": "v", "seconds": 1.0}],
+                "responsible": [{"job": "b", "user": "v", "uid": 8, "seconds": 1.0}],
             }],
         }))
         .unwrap()

@@ -7,7 +7,8 @@ use crate::control::http::Request;
 
 /// `GET` and `PUT /v1/lease`.
 pub(super) const PATH: &str = "/v1/lease";
-/// Longest body of a lease: JSON may escape each byte of the longest names of the most jobs with six characters.
+/// Longest body of a lease: JSON may escape each byte of the longest names of the most jobs with six characters, and the
+/// most targets that new files avoid take as much again.
 pub(super) const BODY_BYTES_MAX: usize = 128 << 10;
 
 /// Shows the lease. The names of jobs are nobody else's business, so the caller must know the token.

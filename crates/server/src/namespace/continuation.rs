@@ -3,7 +3,7 @@
 use super::inode::Birth;
 use super::intent::{Bytes, IntentId};
 use weir_placement::ServerId;
-use weir_wire::{At, ClientId, Identity, Ino, Moment, RenameMode, RequestId};
+use weir_wire::{At, ClientId, Identity, Ino, JobId, Moment, RenameMode, RequestId};
 
 /// The rest of a request while another server is asked.
 #[derive(Clone, Debug)]
@@ -12,6 +12,7 @@ pub struct Continuation {
     pub(super) request: RequestId,
     pub(super) acknowledged: RequestId,
     pub(super) who: Identity,
+    pub(super) job: JobId,
     pub(super) trusted: bool,
     pub(super) work: Work,
 }

@@ -12,9 +12,10 @@ use super::replies::Replies;
 use super::state::State;
 use super::turns::AppendTurns;
 use super::usage::Quotas;
+use std::collections::HashMap;
 use weir_placement::online::Placer;
 use weir_placement::{LayoutDefaults, Ring, ServerId, TargetId};
-use weir_wire::{ClientId, Errno, FileKind, Ino, Moment, RequestId, SiteKey, StoreStatistics};
+use weir_wire::{ClientId, Errno, FileKind, Ino, JobId, Moment, RequestId, SiteKey, StoreStatistics};
 
 /// The settings of a running server.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct Namespace {
     pub(super) ring: Ring,
     /// Chooses the targets of new files. The journal has its choices, so it needs no record itself.
     pub(super) targets: Placer,
+    /// Targets that new files of jobs avoid.
+    pub(super) avoided: HashMap<JobId, Vec<TargetId>>,
     pub(super) state: State,
     pub(super) open: OpenFiles,
     pub(super) turns: AppendTurns,
@@ -62,6 +65,7 @@ impl Namespace {
         Namespace {
             ring: Ring::new(settings.servers.iter().copied()),
             targets: Placer::new(settings.server, &settings.targets, settings.layout),
+            avoided: HashMap::new(),
             state: State::new(settings.server),
             open: OpenFiles::default(),
             turns: AppendTurns::default(),
@@ -147,6 +151,16 @@ impl Namespace {
     /// The placer, for news about the store.
     pub(crate) fn placer_mut(&mut self) -> &mut Placer {
         &mut self.targets
+    }
+
+    /// Has new files of jobs avoid targets from now on, and those of no other jobs.
+    pub(crate) fn avoid(&mut self, avoided: HashMap<JobId, Vec<TargetId>>) {
+        self.avoided = avoided;
+    }
+
+    /// The targets that new files of a job avoid.
+    pub(super) fn avoided_by(&self, job: JobId) -> &[TargetId] {
+        self.avoided.get(&job).map_or(&[], Vec::as_slice)
     }
 
     /// Has new directories of the root, or of one with `spread`, have their homes on these servers. A directory stays where it

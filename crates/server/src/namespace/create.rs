@@ -15,7 +15,9 @@ use super::permission::{self, ALL_BITS, EXECUTE, READ, SET_GID, SET_UID, WRITE};
 use super::walk::{Last, Place, Walked};
 use weir_placement::online::{Placed, Record, Refusal};
 use weir_placement::{LayoutRequest, LayoutSpecification};
-use weir_wire::{limits, At, Errno, FileKind, HandleId, Identity, Ino, NodeKind, OpenFlags, Reply, Rights};
+use weir_wire::{
+    limits, At, Errno, FileKind, HandleId, Identity, Ino, JobId, NodeKind, OpenFlags, Reply, Rights,
+};
 
 impl Namespace {
     /// The free name at the end of `at`. `slash` says whether a slash may stand behind the name.
@@ -207,7 +209,7 @@ impl Namespace {
         }
         permission::check(who, parent, WRITE | EXECUTE)?;
         let ino = draft.ino()?;
-        let (node, why) = self.regular(parent, layout)?;
+        let (node, why) = self.regular(draft.caller.job, parent, layout)?;
         let birth = birth(who, parent, node, permissions);
         self.admit_inode(who.uid, birth.uid, birth.gid)?;
         let (linkable, at) = (!flags.exclusive, draft.now);
@@ -268,22 +270,30 @@ impl Namespace {
         parent: &Inode,
         (permissions, layout): (u16, Option<&LayoutSpecification>),
     ) -> Step<Ino> {
-        let (node, why) = self.regular(parent, layout)?;
+        let (node, why) = self.regular(draft.caller.job, parent, layout)?;
         let ino = self.enter(draft, place, node, permissions)?;
         draft.push(layout::placement(ino, &why, draft.now));
         Ok(ino)
     }
 
-    fn regular(&self, parent: &Inode, given: Option<&LayoutSpecification>) -> Step<(BirthNode, Record)> {
+    fn regular(
+        &self,
+        job: JobId,
+        parent: &Inode,
+        given: Option<&LayoutSpecification>,
+    ) -> Step<(BirthNode, Record)> {
         let directory = parent.directory().ok_or(ENOTDIR)?;
+        let avoided = self.avoided_by(job);
+        // The layout in the call is a prediction, which knows of no lease.
+        let given = given.filter(|given| !given.names_any(avoided));
         let specification = given.or(directory.request.layout.as_ref());
-        let placed = self.targets.place(self.state.next_sequence, specification);
+        let placed = self.targets.place_avoiding(self.state.next_sequence, specification, avoided);
         let Placed { layout, record } = placed.map_err(|refusal| match refusal {
             // The client asks again at once without a predicted layout that was refused.
             Refusal::Full if given.is_none() => Stop::Full,
             refusal => Stop::Failed(of_refusal(refusal)),
         })?;
-        // The layout in the call is a prediction, so it binds nobody once its targets are full.
+        // A prediction binds nobody once its targets are full.
         let asked = specification.filter(|_| given.is_none()).cloned().map(Box::new);
         Ok((BirthNode::Regular { layout, asked }, record))
     }

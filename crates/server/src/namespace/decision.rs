@@ -6,7 +6,7 @@ use super::intent::IntentId;
 use super::open::Opening;
 use super::permission;
 use weir_placement::ServerId;
-use weir_wire::{Capability, ClientId, Errno, HandleId, Identity, PeerRequest, Reply, RequestId};
+use weir_wire::{Capability, ClientId, Errno, HandleId, Identity, JobId, PeerRequest, Reply, RequestId};
 
 /// The caller of a request.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub struct Caller<'a> {
     pub acknowledged: RequestId,
     /// The user for whom the client asks.
     pub who: &'a Identity,
+    /// The job that asks.
+    pub job: JobId,
     /// Whether the client is a mount of the administrator, which names inodes to which the kernel led its callers.
     pub trusted: bool,
 }

@@ -100,11 +100,19 @@ fn ask(
     request: PeerRequest,
     work: Work,
 ) -> Verdict {
-    let Caller { client, request: id, acknowledged, who, trusted } = *draft.caller;
+    let Caller { client, request: id, acknowledged, who, job, trusted } = *draft.caller;
     Verdict::Ask(Question {
         changes: intent.into_iter().map(|(id, intent)| Change::Intended { id, intent }).collect(),
         server,
         request,
-        continuation: Continuation { client, request: id, acknowledged, who: who.clone(), trusted, work },
+        continuation: Continuation {
+            client,
+            request: id,
+            acknowledged,
+            who: who.clone(),
+            job,
+            trusted,
+            work,
+        },
     })
 }

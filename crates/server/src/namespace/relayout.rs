@@ -170,8 +170,9 @@ impl Namespace {
         if holds_bytes || self.open.is_open(ino) || self.is_settling(ino) {
             return Err(EBUSY.into());
         }
-        let Placed { layout, record } =
-            self.targets.place(ino.sequence(), Some(specification)).map_err(of_refusal)?;
+        let avoided = self.avoided_by(draft.caller.job);
+        let placed = self.targets.place_avoiding(ino.sequence(), Some(specification), avoided);
+        let Placed { layout, record } = placed.map_err(of_refusal)?;
         let at = draft.now;
         let asked = Box::new(specification.clone());
         draft.push(Change::LaidOut { ino, layout, asked, at });

@@ -29,8 +29,8 @@ impl Namespace {
         answer: Result<PeerReply, PeerFailure>,
         now: Moment,
     ) -> Verdict {
-        let Continuation { client, request, acknowledged, who, trusted, work } = continuation;
-        let caller = Caller { client, request, acknowledged, who: &who, trusted };
+        let Continuation { client, request, acknowledged, who, job, trusted, work } = continuation;
+        let caller = Caller { client, request, acknowledged, who: &who, job, trusted };
         let draft = Draft::new(self, &caller, now);
         match work {
             Work::Make { id, server, parent, name, birth, at } => {

@@ -150,6 +150,7 @@ impl InHand {
             request: self.header.request,
             acknowledged: self.header.acknowledged,
             who: &self.sender.acting.who,
+            job: self.sender.acting.job,
             trusted: self.sender.acting.trusted,
         }
     }

@@ -1,4 +1,4 @@
-//! A sharing that is in force for a few seconds in place of the decided one.
+//! A sharing that is in force for a few seconds in place of the decided one, and targets that new files avoid meanwhile.
 //!
 //! A lease that is not renewed ends by itself, and no start of a server keeps one. So a program that intervenes in the
 //! sharing and is killed leaves nothing behind. Servers tell each other nothing of leases: their holder asks each server.
@@ -6,9 +6,7 @@
 use super::Server;
 use crate::control::lease_terms::{LeaseTold, LeaseWanted};
 use crate::notices::notice;
-use std::sync::Arc;
 use weir_fairshare::{Nanos, Sharing};
-use weir_wire::name_number;
 
 /// The sharing that was decided, and the lease beside it.
 pub(super) struct Leased {
@@ -42,11 +40,14 @@ impl Server {
     ///
     /// # Errors
     /// The fault of the lease, in a sentence; nothing changes then.
-    pub(super) fn set_lease(&mut self, wanted: LeaseWanted) -> Result<LeaseTold, String> {
+    pub(super) fn set_lease(&mut self, mut wanted: LeaseWanted) -> Result<LeaseTold, String> {
         if wanted.is_end() {
             self.end_lease("was given back");
         } else {
-            changed(self.leased.decided(), &wanted)?;
+            wanted.sharing(self.leased.decided())?;
+            let placer = self.namespace.placer();
+            wanted.keep_targets(|target| placer.has(target));
+            wanted.check_avoided(|targets| placer.has_another(targets))?;
             let until = self.clock.now() + wanted.length();
             if self.leased.lease.is_none() {
                 notice!("a lease of the sharing began");
@@ -85,7 +86,7 @@ impl Server {
     pub(super) fn share_by_lease(&mut self) {
         let decided = self.leased.decided();
         let lease = self.leased.lease.as_ref();
-        let sharing = match lease.map(|lease| changed(decided, &lease.wanted)) {
+        let sharing = match lease.map(|lease| lease.wanted.sharing(decided)) {
             Some(Ok(sharing)) => sharing,
             None => decided.clone(),
             Some(Err(error)) => {
@@ -99,15 +100,8 @@ impl Server {
             self.links.visits().set_policy(sharing.policy());
             self.devices.set_sharing(sharing);
         }
+        let lease = self.leased.lease.as_ref();
+        let avoided = lease.map(|lease| lease.wanted.avoided()).unwrap_or_default();
+        self.namespace.avoid(avoided);
     }
-}
-
-/// The decided sharing with the changes of a lease.
-fn changed(decided: &Sharing, wanted: &LeaseWanted) -> Result<Sharing, String> {
-    let sharing = match wanted.policy()? {
-        Some(policy) => decided.with(policy, None).map_err(|error| error.to_string())?,
-        None => decided.clone(),
-    };
-    let entitlements = decided.entitlements().with(&wanted.grants(), name_number)?;
-    sharing.with_entitlements(Arc::new(entitlements)).map_err(|error| error.to_string())
 }

@@ -28,13 +28,14 @@ fn in_force(cluster: &Cluster) -> (Value, Value) {
 #[test]
 fn a_lease_is_in_force_until_it_is_not_renewed() {
     let cluster = cluster("fifo");
-    let jobs = json!([{"job": "hog", "limit": 0.5}]);
+    let jobs = json!([{"job": "hog", "uid": 7, "limit": 0.5}]);
     let lease = |seconds: f64| json!({"policy": "size-fair", "seconds": seconds, "jobs": jobs});
     for _ in 0..2 {
         let (status, told) = set(&cluster, &lease(SECONDS));
         assert_eq!(status, 200, "{told}");
         assert_eq!((&told["policy"], &told["scheduler"]), (&json!("size-fair"), &json!("virtual-time")));
-        assert_eq!(told["jobs"], jobs);
+        let job = json!({"job": "hog", "uid": 7, "weight": null, "limit": 0.5, "avoid": []});
+        assert_eq!(told["jobs"], json!([job]));
         let left = told["seconds"].as_f64().expect("a number");
         assert!(left > 0.0 && left <= SECONDS, "{told}");
     }
@@ -49,7 +50,7 @@ fn a_lease_is_in_force_until_it_is_not_renewed() {
 #[test]
 fn a_lease_that_a_later_decision_contradicts_ends() {
     let cluster = cluster("size-fair");
-    let lease = json!({"seconds": SECONDS, "jobs": [{"job": "hog", "limit": 0.5}]});
+    let lease = json!({"seconds": SECONDS, "jobs": [{"job": "hog", "uid": 7, "limit": 0.5}]});
     let (status, told) = set(&cluster, &lease);
     assert_eq!((status, &told["is_leased"]), (200, &json!(true)), "{told}");
     let token = key().control_token();
@@ -67,14 +68,19 @@ fn a_lease_has_room_for_the_longest_names_for_the_holder_of_the_key_alone() {
     let cluster = cluster("size-fair");
     let name = |number: usize| format!("{number:0>128}");
     let escaped = |text: &str| text.bytes().map(|byte| format!("\\u{byte:04x}")).collect::<String>();
-    let jobs: Vec<String> =
-        (0..64).map(|number| format!(r#"{{"job":"{}","weight":2}}"#, escaped(&name(number)))).collect();
+    let avoid = [r#""65535.1023""#; 64].join(",");
+    let job = |number| {
+        let job = escaped(&name(number));
+        format!(r#"{{"job":"{job}","uid":4294967295,"weight":2,"limit":0.5,"avoid":[{avoid}]}}"#)
+    };
+    let jobs: Vec<String> = (0..64).map(job).collect();
     let lease = format!(r#"{{"seconds":{SECONDS},"jobs":[{}]}}"#, jobs.join(","));
     let control = cluster.address(0).control;
     let answer = put(&control, "/v1/lease", &lease, Some(&key().control_token()));
     assert_eq!(answer.status, 200, "{}", answer.body);
     let told: Value = serde_json::from_str(&answer.body).expect("JSON");
     assert_eq!(told["jobs"][63]["job"], name(63));
+    assert_eq!(told["jobs"][63]["avoid"], json!([]), "the store has no such target");
     assert_eq!(put(&control, "/v1/lease", &"x".repeat(4200), Some("0000")).status, 413);
 }
 
@@ -98,17 +104,27 @@ fn a_lease_is_for_the_site_alone_and_a_wrong_one_changes_nothing() {
         assert_eq!(put(&control, "/v1/lease", lease, token).status, 401);
     }
     assert_eq!(get(&control, "/v1/lease").status, 401);
-    let crowd: Vec<Value> = (0..65).map(|number| json!({"job": number.to_string()})).collect();
+    let crowd: Vec<Value> = (0..65).map(|number| json!({"job": number.to_string(), "uid": 7})).collect();
+    let twice = json!([{"job": "hog", "uid": 7, "limit": 0.5}, {"job": "hog", "uid": 7, "avoid": ["0.0"]}]);
+    let many: Vec<String> = (0..65).map(|number| format!("0.{number}")).collect();
     let job = |job: Value| json!({"policy": "job-fair", "seconds": 5, "jobs": [job]});
     for (wrong, expected) in [
         (json!({"seconds": 61, "jobs": []}), "0 to 60 seconds"),
         (json!({"seconds": -1, "jobs": []}), "0 to 60 seconds"),
         (json!({"seconds": 5, "jobs": crowd}), "at most 64 jobs"),
         (json!({"policy": "fastest", "seconds": 5}), "unknown policy"),
-        (json!({"seconds": 5, "jobs": [{"job": "hog", "limit": 0.5}]}), "keeps no reservations and limits"),
-        (job(json!({"job": "hog", "weight": 0})), "weight 0 is not"),
-        (job(json!({"job": "hog", "limit": 2})), "limit 2 is not"),
-        (job(json!({"user": "hog", "limit": 0.5})), "not a lease"),
+        (json!({"seconds": 5, "jobs": twice}), "job hog of user 7 is named twice"),
+        (
+            json!({"seconds": 5, "jobs": [{"job": "hog", "uid": 7, "limit": 0.5}]}),
+            "keeps no reservations and limits",
+        ),
+        (job(json!({"job": "hog", "uid": 7, "weight": 0})), "job hog of user 7: weight 0 is not"),
+        (job(json!({"job": "hog", "uid": 7, "limit": 2})), "job hog of user 7: limit 2 is not"),
+        (job(json!({"job": "hog", "limit": 0.5})), "missing field `uid`"),
+        (job(json!({"user": "hog", "uid": 7, "limit": 0.5})), "not a lease"),
+        (job(json!({"job": "hog", "uid": 7, "avoid": ["first"]})), "`first` is not a target"),
+        (job(json!({"job": "hog", "uid": 7, "avoid": ["0.0"]})), "job hog of user 7 avoids all targets"),
+        (job(json!({"job": "hog", "uid": 7, "avoid": many})), "avoids more than 64 targets"),
         (json!({"jobs": []}), "not a lease"),
     ] {
         let (status, told) = set(&cluster, &wrong);

@@ -7,6 +7,7 @@ mod failed_device;
 mod full_disk;
 mod identity;
 mod lease;
+mod leased_jobs;
 mod locks_against_the_kernel;
 mod malformed;
 mod membership;

@@ -220,7 +220,7 @@ fn the_account_says_what_was_charged_where_and_who_waited_for_whom() {
             waited.unwrap_or_else(|| panic!("{name} does not wait for {other}: {waits:?}"));
         assert!(*seconds > 0.0, "{waits:?}");
         let names: Vec<&str> = labels.keys().map(String::as_str).collect();
-        assert_eq!(names, ["for_job_name", "for_user", "group", "job_name", "uid", "user"]);
+        assert_eq!(names, ["for_job_name", "for_uid", "for_user", "group", "job_name", "uid", "user"]);
         let (entry, other_entry) = (entry(&scene.cluster, name), entry(&scene.cluster, other));
         let spent = number(&entry["device_seconds"]);
         assert!((number(&entry["charged_seconds"]) - spent).abs() < 1e-9, "the speeds are known: {entry}");

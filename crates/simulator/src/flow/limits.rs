@@ -28,7 +28,7 @@ impl Limits {
             }
             // A limit of a job's name is that of each job of the name.
             let of = match holder {
-                Holder::Job(_) => self.holders.len() as u32 + start.job,
+                Holder::Job(_) | Holder::Single(_) => self.holders.len() as u32 + start.job,
                 Holder::Group(_) | Holder::User(_) => number as u32,
             };
             for part in &start.parts {

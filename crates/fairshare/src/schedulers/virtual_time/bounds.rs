@@ -85,7 +85,7 @@ impl Bounds {
             let account = match holder {
                 Holder::Group(group) => Account::Group(group),
                 Holder::User(user) => Account::User(user),
-                Holder::Job(_) => Account::Job(job),
+                Holder::Job(_) | Holder::Single(_) => Account::Job(job),
             };
             let index = *self.by_account.entry(account).or_insert_with(|| {
                 self.bounds.push(Bound::new(account, entitlement, self.credit_max));

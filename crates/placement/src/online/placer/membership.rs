@@ -36,6 +36,11 @@ impl Placer {
         self.find_probes();
     }
 
+    /// Whether the store has a target, closed or not.
+    pub fn has(&self, target: TargetId) -> bool {
+        self.cluster.targets.binary_search(&target).is_ok()
+    }
+
     /// Whether a target of the store takes stripes, as far as it does not retire.
     pub fn is_kept(&self, target: TargetId) -> bool {
         self.cluster.find(target).is_some_and(|index| self.cluster.unfit(index) != Some(Unfit::Closed))

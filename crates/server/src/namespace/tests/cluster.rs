@@ -6,8 +6,8 @@ use super::super::{
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_placement::{LayoutDefaults, ServerId, TargetId};
 use weir_wire::{
-    At, Attributes, Capability, ClientId, DirectoryEntry, Errno, HandleId, Identity, Ino, Moment, OpenFlags,
-    PeerReply, PeerRequest, Reply, Request, RequestId, SiteKey,
+    At, Attributes, Capability, ClientId, DirectoryEntry, Errno, HandleId, Identity, Ino, JobId, Moment,
+    OpenFlags, PeerReply, PeerRequest, Reply, Request, RequestId, SiteKey,
 };
 
 /// More detours than any path of the tests has.
@@ -101,7 +101,7 @@ impl Cluster {
     /// Takes a description back, as a client does after a restart of its server.
     pub(super) fn reclaim(&mut self, who: &Identity, capability: Capability) {
         let (client, request, acknowledged) = (self.client, RequestId(0), RequestId(0));
-        let caller = Caller { client, request, acknowledged, who, trusted: false };
+        let caller = Caller { client, request, acknowledged, who, job: JobId::default(), trusted: false };
         let server = usize::from(capability.ino.home().0);
         assert_eq!(self.servers[server].reclaim(&caller, &[capability]), Reply::Done);
     }
@@ -202,7 +202,8 @@ impl Cluster {
     ) -> Result<(Reply, Vec<u8>), Errno> {
         self.now.nanoseconds = (self.now.nanoseconds + 1) % 1_000_000_000;
         let acknowledged = RequestId(request_id.0.saturating_sub(64));
-        let caller = Caller { client, request: request_id, acknowledged, who, trusted: false };
+        let caller =
+            Caller { client, request: request_id, acknowledged, who, job: JobId::default(), trusted: false };
         let mut verdict = self.servers[server].decide(&caller, request, payload, self.now)?;
         loop {
             match verdict {

@@ -4,7 +4,7 @@ use super::super::errno::{EIO, ENOTEMPTY, EPERM, EXDEV};
 use super::super::{Caller, Verdict};
 use super::cluster::{root, user, Cluster};
 use weir_placement::ServerId;
-use weir_wire::{At, Identity, Ino, NodeKind, RenameMode, Reply, Request, RequestId};
+use weir_wire::{At, Identity, Ino, JobId, NodeKind, RenameMode, Reply, Request, RequestId};
 
 /// The other server of a cluster of two.
 const OTHER: ServerId = ServerId(1);
@@ -81,7 +81,7 @@ fn nobody_is_sent_on_before_the_home_has_heard_of_a_move() {
     rename(&mut cluster, &root(), &old, &new).unwrap();
     let who = root();
     let (client, request, acknowledged) = (cluster.client, RequestId(9999), RequestId(0));
-    let caller = Caller { client, request, acknowledged, who: &who, trusted: false };
+    let caller = Caller { client, request, acknowledged, who: &who, job: JobId::default(), trusted: false };
     let look = Request::Attributes { at: At::new(Ino::ROOT, new.as_str()), follow: true };
     let verdict = cluster.servers[0].decide(&caller, &look, &[], cluster.now);
     assert!(matches!(verdict, Ok(Verdict::Wait(_))), "{verdict:?}");
@@ -118,7 +118,7 @@ fn a_directory_made_before_its_entry_could_be_written_is_forgotten_after_a_resta
         permissions: 0o755,
     };
     let (client, request, acknowledged) = (cluster.client, RequestId(9999), RequestId(0));
-    let caller = Caller { client, request, acknowledged, who: &who, trusted: false };
+    let caller = Caller { client, request, acknowledged, who: &who, job: JobId::default(), trusted: false };
     let verdict = cluster.servers[0].decide(&caller, &asked, &[], cluster.now).unwrap();
     let Verdict::Ask(question) = verdict else { panic!("{verdict:?}") };
     cluster.journals[0].extend(question.changes.iter().cloned());

@@ -6,7 +6,7 @@ use super::super::{Caller, InlineAppend};
 use super::cluster::{root, user, writing, Cluster};
 use weir_placement::ServerId;
 use weir_wire::{
-    At, AttributeChange, Capability, ClientId, Errno, Identity, Ino, NodeKind, OpenFlags, Publication,
+    At, AttributeChange, Capability, ClientId, Errno, Identity, Ino, JobId, NodeKind, OpenFlags, Publication,
     QuotaLimits, QuotaOwner, QuotaReport, QuotaTable, QuotaUse, Reply, Request, RequestId,
 };
 
@@ -110,6 +110,7 @@ fn appends_truncations_and_reservations_beyond_the_limit_are_refused() {
         request: RequestId(1 << 40),
         acknowledged: RequestId(0),
         who: &alice,
+        job: JobId::default(),
         trusted: false,
     };
     let appended = cluster.servers[0].append_inline(&caller, &capability, 1);

@@ -4,7 +4,7 @@ use super::super::errno::{ENOENT, ESTALE};
 use super::super::{Caller, Change};
 use super::cluster::{root, writing, Cluster};
 use weir_wire::{
-    At, AttributeChange, Capability, ClientId, HandleId, Ino, NodeKind, OpenFlags, Publication, Reply,
+    At, AttributeChange, Capability, ClientId, HandleId, Ino, JobId, NodeKind, OpenFlags, Publication, Reply,
     Request, RequestId,
 };
 
@@ -104,6 +104,7 @@ fn an_open_file_without_a_name_ends_with_its_clients_session() {
         request: RequestId(1),
         acknowledged: RequestId(0),
         who: &who,
+        job: JobId::default(),
         trusted: false,
     };
     // After fork and exec another client holds the same description.
@@ -133,6 +134,7 @@ fn a_restart_keeps_files_without_a_name_until_the_grace_period_ends() {
         request: RequestId(1),
         acknowledged: RequestId(0),
         who: &who,
+        job: JobId::default(),
         trusted: false,
     };
     assert_eq!(cluster.servers[0].reclaim(&caller, &[capability]), Reply::Done);
@@ -163,6 +165,7 @@ fn handles_and_inodes_of_a_server_that_kept_nothing_are_never_given_out_again() 
         request: RequestId(1),
         acknowledged: RequestId(0),
         who: &who,
+        job: JobId::default(),
         trusted: false,
     };
     assert_eq!(second.servers[0].reclaim(&caller, &[old_capability]), Reply::Failed(ESTALE));

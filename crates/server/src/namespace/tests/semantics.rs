@@ -5,8 +5,8 @@ use super::super::{Appender, Caller, Change, InlineAppend, NextTurn, TurnReply, 
 use super::cluster::{root, settings, user, writing, Cluster};
 use std::collections::BTreeSet;
 use weir_wire::{
-    At, AttributeChange, Capability, ClientId, DirectoryEntry, Errno, HandleId, Ino, NodeKind, OpenFlags,
-    Publication, Reply, Request, RequestId, XattrMode,
+    At, AttributeChange, Capability, ClientId, DirectoryEntry, Errno, HandleId, Ino, JobId, NodeKind,
+    OpenFlags, Publication, Reply, Request, RequestId, XattrMode,
 };
 
 fn create(cluster: &mut Cluster, name: &str) -> (Ino, HandleId, Capability) {
@@ -45,6 +45,7 @@ fn caller(who: &weir_wire::Identity, client: u64, request: u64) -> Caller<'_> {
         request: RequestId(request),
         acknowledged: RequestId(0),
         who,
+        job: JobId::default(),
         trusted: false,
     }
 }
