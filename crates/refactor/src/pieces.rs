@@ -97,10 +97,10 @@ mod tests {
             let mut rest = bytes.as_slice();
             let pieces: Pieces<'_> = lengths.iter().map(|length| rest.split_off(..*length).unwrap_or_default()).collect();
             prop_assert_eq!(pieces.len(), bytes.len());
-            prop_assert_eq!(pieces.joined().as_ref(), bytes.as_slice());
+            prop_assert!(*pieces.joined() == *bytes);
             let (one, other) = (usize::from(one) % (bytes.len() + 1), usize::from(other) % (bytes.len() + 1));
             let range = one.min(other)..one.max(other);
-            prop_assert_eq!(pieces.range(range.clone()).as_ref(), &bytes[range]);
+            prop_assert!(*pieces.range(range.clone()) == bytes[range]);
         }
     }
 }
