@@ -126,6 +126,23 @@ def test_damage_lowers_accuracy_and_is_told() -> None:
         _core.Refactored(bytes(container))
 
 
+def test_parts_are_views_of_bytes_of_any_object() -> None:
+    container = _core.refactor(field("wmag_91"), codec="decimate")
+    header = _core.Refactored(container)
+    whole = header.restore([(0, container)])
+    framed = b"before" + container + b"behind"
+    middle = len(container) // 3
+    for view in (memoryview(framed), memoryview(bytearray(framed)), memoryview(np.frombuffer(framed, np.uint8))):
+        own = view[6:-6]
+        found = header.restore([(0, own[:middle]), (middle, own[middle:])])
+        assert found.data == whole.data
+        assert (found.rmse, found.max_error, found.damaged) == (whole.rmse, whole.max_error, whole.damaged)
+    # Bytes that do not lie in a row are copied together.
+    found = header.restore([(0, memoryview(np.repeat(np.frombuffer(container, np.uint8), 2))[::2])])
+    assert found.data == whole.data
+    assert header.restore([(0, memoryview(container)[:0])]).rmse == header.restore([]).rmse
+
+
 def test_a_header_says_how_much_of_it_is_missing() -> None:
     container = _core.refactor(np.arange(1000, dtype=np.int16))
     needed = _core.refactored_header_bytes(container[:14])

@@ -3,7 +3,8 @@
 use pyo3::buffer::{Element, ElementType, PyBuffer, PyUntypedBuffer};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes};
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
+use std::ops::Range;
 use weir_refactor::planes::Number;
 use weir_refactor::{Accuracy, Asked, DataType, Header, Options, Part, RefactorError, Region, Sample};
 
@@ -52,12 +53,7 @@ fn refactor_typed<'py, T: Number + Element>(
     let typed: PyBuffer<T> = buffer.into_typed()?;
     // Other threads may write to Python's memory while this one works without the interpreter's lock, so it is copied.
     let samples = typed.to_vec(py)?;
-    let container = py.detach(|| {
-        let container = weir_refactor::refactor(&samples, &shape, options);
-        drop(samples);
-        container
-    });
-    let container = container.map_err(error)?;
+    let container = py.detach(|| weir_refactor::refactor(&samples, &shape, options)).map_err(error)?;
     PyBytes::new_with(py, container.total_bytes(), |bytes| {
         py.detach(|| container.write(bytes, options.threads));
         Ok(())
@@ -320,25 +316,40 @@ impl Refactored {
 }
 
 /// Python's bytes in their place, or a copy of bytes that can change while the interpreter's lock is not held.
-enum Bytes<'a> {
+enum Bytes<'a, 'py> {
     Borrowed(&'a [u8]),
+    Viewed(Bound<'py, PyBytes>, Range<usize>),
     Copied(Vec<u8>),
 }
 
-impl<'a> Bytes<'a> {
-    fn new(py: Python<'_>, object: &'a Bound<'_, PyAny>) -> PyResult<Self> {
-        match object.cast::<PyBytes>() {
-            Ok(bytes) => Ok(Self::Borrowed(bytes.as_bytes())),
-            Err(_) => Ok(Self::Copied(PyBuffer::<u8>::get(object)?.to_vec(py)?)),
+impl<'a, 'py> Bytes<'a, 'py> {
+    fn new(py: Python<'py>, object: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+        if let Ok(bytes) = object.cast::<PyBytes>() {
+            return Ok(Self::Borrowed(bytes.as_bytes()));
+        }
+        match viewed(object) {
+            Some((bytes, range)) => Ok(Self::Viewed(bytes, range)),
+            None => Ok(Self::Copied(PyBuffer::<u8>::get(object)?.to_vec(py)?)),
         }
     }
 
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Borrowed(bytes) => bytes,
+            Self::Viewed(bytes, range) => &bytes.as_bytes()[range.clone()],
             Self::Copied(bytes) => bytes,
         }
     }
+}
+
+/// The bytes that a memoryview shows a part of in a row, and that part.
+fn viewed<'py>(object: &Bound<'py, PyAny>) -> Option<(Bound<'py, PyBytes>, Range<usize>)> {
+    let view = object.cast::<PyMemoryView>().ok()?;
+    let bytes = view.getattr("obj").ok()?.cast_into::<PyBytes>().ok()?;
+    let buffer = PyBuffer::<u8>::get(view).ok()?;
+    let start = (buffer.buf_ptr() as usize).checked_sub(bytes.as_bytes().as_ptr() as usize)?;
+    let range = start..start.checked_add(buffer.len_bytes())?;
+    (buffer.is_c_contiguous() && range.end <= bytes.as_bytes().len()).then_some((bytes, range))
 }
 
 fn error(error: RefactorError) -> PyErr {

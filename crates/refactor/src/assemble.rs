@@ -1,29 +1,51 @@
 //! The bytes of a container, from its header and the segments of its tiles.
 
 use crate::block::{self, CHECKSUM_BYTES};
-use crate::header::{Chunk, Header};
+use crate::codec::Deferred;
+use crate::header::Header;
 use crate::parallel;
 use crate::stream::starts;
 
 /// A refactored array, before its bytes are put together.
-pub struct Container {
+pub struct Container<'a> {
     header: Header,
     head: Vec<u8>,
     /// Segments of the payload in order, and where each begins.
     segments: Vec<Vec<u8>>,
     starts: Vec<u64>,
+    /// The last segment, if its bytes are only made in their places.
+    deferred: Option<Box<dyn Deferred + 'a>>,
 }
 
-impl Container {
+/// The place of a block in a container.
+struct Place<'b> {
+    /// The payload before it.
+    at: u64,
+    payload: &'b mut [u8],
+    checksum: &'b mut [u8],
+}
+
+impl Place<'_> {
+    /// The number of its bytes that stand before a place of the payload.
+    fn before(&self, place: u64) -> usize {
+        place.saturating_sub(self.at).min(self.payload.len() as u64) as usize
+    }
+}
+
+impl<'a> Container<'a> {
     /// A container of the layers of each tile, which the header lists.
-    pub(crate) fn new(mut header: Header, tiles: Vec<Vec<Vec<u8>>>) -> Self {
+    pub(crate) fn new(
+        mut header: Header,
+        tiles: Vec<Vec<Vec<u8>>>,
+        deferred: Option<Box<dyn Deferred + 'a>>,
+    ) -> Self {
         let head = header.seal();
         let starts = starts(&header.layers).into_iter().flatten().collect();
         let mut tiles: Vec<_> = tiles.into_iter().map(Vec::into_iter).collect();
         let layers = 0..header.layers.len();
         let segments =
             layers.flat_map(|_| tiles.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect();
-        Self { header, head, segments, starts }
+        Self { header, head, segments, starts, deferred }
     }
 
     /// The number of bytes of the container.
@@ -44,26 +66,39 @@ impl Container {
     /// `bytes` is not as long as the container.
     pub fn write(&self, bytes: &mut [u8], threads: usize) {
         assert_eq!(bytes.len(), self.total_bytes(), "a container is written as a whole");
-        let (head, mut rest) = bytes.split_at_mut(self.head.len());
-        head.copy_from_slice(&self.head);
-        let mut chunks = Vec::new();
-        for chunk in &self.header.chunks {
-            let (own, behind) = rest.split_at_mut(chunk.length as usize);
-            chunks.push((chunk, own));
-            rest = behind;
+        bytes[..self.head.len()].copy_from_slice(&self.head);
+        let made = self.deferred.as_ref().and(self.starts.last()).copied().unwrap_or(u64::MAX);
+        if let Some(deferred) = &self.deferred {
+            let places = self.places(bytes).into_iter().map(|place| {
+                let before = place.before(made);
+                &mut place.payload[before..]
+            });
+            deferred.write(places.collect(), threads);
         }
-        parallel::for_each(chunks, threads, |(chunk, bytes)| self.write_chunk(chunk, bytes));
+        parallel::for_each(self.places(bytes), threads, |place| {
+            let before = place.before(made);
+            self.gather(place.at, &mut place.payload[..before]);
+            place.checksum.copy_from_slice(&block::checksum(self.header.checksum, place.at, place.payload));
+        });
     }
 
-    fn write_chunk(&self, chunk: &Chunk, bytes: &mut [u8]) {
+    /// The places of all blocks.
+    fn places<'b>(&self, bytes: &'b mut [u8]) -> Vec<Place<'b>> {
+        let (_, mut rest) = bytes.split_at_mut(self.head.len());
         let block_bytes = (self.header.block_bytes + CHECKSUM_BYTES) as usize;
-        let mut at = chunk.payload.start;
-        for stored in bytes.chunks_mut(block_bytes) {
-            let (payload, checksum) = stored.split_at_mut(stored.len() - CHECKSUM_BYTES as usize);
-            self.gather(at, payload);
-            checksum.copy_from_slice(&block::checksum(self.header.checksum, at, payload));
-            at += payload.len() as u64;
+        let mut places = Vec::new();
+        for chunk in &self.header.chunks {
+            let (own, behind) = rest.split_at_mut(chunk.length as usize);
+            rest = behind;
+            let mut at = chunk.payload.start;
+            for stored in own.chunks_mut(block_bytes) {
+                let (payload, checksum) = stored.split_at_mut(stored.len() - CHECKSUM_BYTES as usize);
+                let length = payload.len() as u64;
+                places.push(Place { at, payload, checksum });
+                at += length;
+            }
         }
+        places
     }
 
     /// The payload from a place on.

@@ -1,7 +1,9 @@
 //! The interface of a codec of one tile.
 
 use crate::judge::{Errors, Measuring};
+use crate::pieces::Pieces;
 use crate::sample::Sample;
+use std::borrow::Cow;
 
 /// A piece of an encoded tile: its layer, and its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,13 +28,40 @@ pub struct Progress {
     pub measured: bool,
 }
 
+/// A segment whose bytes are made when their places are known, so that they need not be copied there.
+pub trait Deferred: Send + Sync {
+    /// The number of its bytes.
+    fn length(&self) -> usize;
+
+    /// Writes its bytes to places that have just as many together, on at most `threads` threads.
+    fn write(&self, places: Vec<&mut [u8]>, threads: usize);
+}
+
 /// An encoded tile.
-#[derive(Clone, Debug, Default)]
-pub struct Coded {
+#[derive(Default)]
+pub struct Coded<'a> {
     /// In the order of their layers.
     pub segments: Vec<Segment>,
+    /// The segment of the layer behind those of `segments`, if its bytes are not made yet.
+    pub deferred: Option<Box<dyn Deferred + 'a>>,
     /// In the order of layers and bytes, from nothing to everything.
     pub progress: Vec<Progress>,
+}
+
+impl Coded<'_> {
+    /// Makes the bytes of the last segment, if they are not made yet.
+    pub fn complete(&mut self, threads: usize) {
+        let Some(deferred) = self.deferred.take() else { return };
+        let layer = self.segments.last().map_or(0, |last| last.layer + 1);
+        self.segments.push(Segment { layer, bytes: bytes_of(deferred.as_ref(), threads) });
+    }
+}
+
+/// The bytes of a deferred segment.
+pub(crate) fn bytes_of(deferred: &dyn Deferred, threads: usize) -> Vec<u8> {
+    let mut bytes = vec![0; deferred.length()];
+    deferred.write(vec![&mut bytes], threads);
+    bytes
 }
 
 /// Codes one tile, most important bytes first.
@@ -40,11 +69,18 @@ pub trait TileCodec<T: Sample>: Sync {
     /// The tile's segments, and their accuracies. `samples` are in C order; axes that the array lacks come first with
     /// length 1. A codec whose tiles are large works on at most `threads` threads; the answer is the same on any
     /// number.
-    fn encode(&self, samples: &[T], shape: [usize; 4], threads: usize, measuring: &Measuring<'_, T>)
-        -> Coded;
+    fn encode<'a>(
+        &self,
+        samples: Cow<'a, [T]>,
+        shape: [usize; 4],
+        threads: usize,
+        measuring: &Measuring<'_, T>,
+    ) -> Coded<'a>
+    where
+        T: 'a;
 
     /// Set the tile's samples to the best estimate from the segments of layers 0, 1, ...: they may stop anywhere, the last
     /// one may be cut anywhere, and layers that the tile has no bytes in are empty. Hostile bytes give wrong samples, never
     /// a panic.
-    fn decode(&self, shape: [usize; 4], segments: &[&[u8]], threads: usize, samples: &mut [T]);
+    fn decode(&self, shape: [usize; 4], segments: &[Pieces<'_>], threads: usize, samples: &mut [T]);
 }

@@ -232,13 +232,35 @@ impl Curve {
             }
         };
         let inner = self.points.get(start..end).unwrap_or_default();
-        let Some(worst) = inner.iter().max_by(|one, other| off(one).total_cmp(&off(other))) else { return };
+        let Some(worst) = farthest(&first, &last, inner, off) else { return };
         if off(worst) > 1.0 {
             self.refine(first, *worst, chosen);
             chosen.push(*worst);
             self.refine(*worst, last, chosen);
         }
     }
+}
+
+/// The point of `inner` that is farthest off the line between two, as `off` tells.
+fn farthest<'a>(
+    first: &Left,
+    last: &Left,
+    inner: &'a [Left],
+    off: impl Fn(&Left) -> f64,
+) -> Option<&'a Left> {
+    // The farthest point has the largest or the smallest ratio, and logarithms of all take long.
+    let (mut most, mut least) = (inner.first()?, inner.first()?);
+    let (mut highest, mut lowest) = (0.0, f64::INFINITY);
+    for point in inner {
+        let ratio = line(first, last, point.payload) / point.errors.squares;
+        if ratio > highest {
+            (most, highest) = (point, ratio);
+        }
+        if ratio < lowest {
+            (least, lowest) = (point, ratio);
+        }
+    }
+    [least, most].into_iter().max_by(|one, other| off(one).total_cmp(&off(other)))
 }
 
 fn sum_of(point: &Progress) -> Sum {

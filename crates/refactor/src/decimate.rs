@@ -7,12 +7,14 @@
 //! magnitude an octave. Neighbours that lie on the line have none. Every operation rounds by IEEE 754, so results are the
 //! same bit for bit everywhere.
 
-use crate::codec::{Coded, Progress, Segment, TileCodec};
+use crate::codec::{bytes_of, Coded, Progress, Segment, TileCodec};
 use crate::judge::{Errors, Measuring};
 use crate::lines::Lines;
+use crate::pieces::Pieces;
 use crate::records;
-use crate::residuals::{correct, Augmentation, Level};
-use crate::sample::{DataType, Sample};
+use crate::residuals::{Augmentation, Level, Proof};
+use crate::sample::{put_all, DataType, Sample};
+use std::borrow::Cow;
 
 /// The codec: layer 0 is the coarsest level, layer 1 its augmentation, and so on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,65 +73,75 @@ impl Decimate {
 }
 
 impl<T: Sample> TileCodec<T> for Decimate {
-    fn encode(
+    fn encode<'a>(
         &self,
-        samples: &[T],
+        samples: Cow<'a, [T]>,
         _shape: [usize; 4],
         threads: usize,
         measuring: &Measuring<'_, T>,
-    ) -> Coded {
+    ) -> Coded<'a>
+    where
+        T: 'a,
+    {
         let steps = self.steps();
+        let length = samples.len();
         let coarsest = self.ratios.last().copied().unwrap_or(1);
-        let mut level: Vec<T> = samples.iter().copied().step_by(coarsest).collect();
-        let mut base = vec![0; level.len() * T::KIND.bytes()];
-        for (sample, bytes) in level.iter().zip(base.chunks_exact_mut(T::KIND.bytes())) {
-            sample.put(bytes);
-        }
+        let mut coarse: Vec<T> = samples.iter().copied().step_by(coarsest).collect();
+        let mut base = vec![0; coarse.len() * T::KIND.bytes()];
+        put_all(&coarse, &mut base);
         let base_bytes = base.len();
         let mut segments = vec![Segment { layer: 0, bytes: base }];
-        let mut augmentations = Vec::new();
-        for (number, (ratio, step)) in steps.iter().enumerate().rev() {
-            let lines = Lines { coarse: &level, step: *step };
-            let augmentation =
-                Level { samples, ratio: *ratio, lines, scale: measuring.unit }.augmentation(threads);
-            if number > 0 {
-                let mut finer = vec![T::default(); samples.len().div_ceil(*ratio)];
-                lines.prolong(threads, &mut finer);
-                correct(&mut finer, &augmentation.bytes, threads);
-                level = finer;
-            }
-            augmentations.push(augmentation);
+        let mut proofs = Vec::new();
+        for (layer, (ratio, step)) in (1..).zip(steps.iter().skip(1).rev()) {
+            let own = Level {
+                samples: Cow::Borrowed(samples.as_ref()),
+                ratio: *ratio,
+                coarse,
+                step: *step,
+                scale: measuring.unit,
+            };
+            let augmentation = Augmentation::new(own, threads);
+            let bytes = bytes_of(&augmentation, threads);
+            let mut finer = vec![T::default(); length.div_ceil(*ratio)];
+            augmentation.lines().prolong(threads, &mut finer, &Pieces::from(bytes.as_slice()));
+            proofs.push(augmentation.proof());
+            segments.push(Segment { layer, bytes });
+            coarse = finer;
         }
-        let progress = progress::<T>(&augmentations, &steps, samples.len(), base_bytes);
-        for (layer, augmentation) in (1..).zip(augmentations) {
-            segments.push(Segment { layer, bytes: augmentation.bytes });
-        }
-        Coded { segments, progress }
+        let Some((ratio, step)) = steps.first().copied() else { return Coded::default() };
+        let finest =
+            Augmentation::new(Level { samples, ratio, coarse, step, scale: measuring.unit }, threads);
+        proofs.push(finest.proof());
+        let progress = progress::<T>(&proofs, &steps, length, base_bytes);
+        Coded { segments, deferred: Some(Box::new(finest)), progress }
     }
 
-    fn decode(&self, _shape: [usize; 4], segments: &[&[u8]], threads: usize, samples: &mut [T]) {
+    fn decode(&self, _shape: [usize; 4], segments: &[Pieces<'_>], threads: usize, samples: &mut [T]) {
         let steps = self.steps();
         let Some(((_, finest), coarser)) = steps.split_first() else { return };
-        let correct = |level: &mut [T], bytes: &[u8]| match self.layout {
-            Layout::Buckets => correct(level, bytes, threads),
-            Layout::Sorted => records::correct(level, bytes),
+        let prolong = |coarse: &[T], step: usize, level: &mut [T], bytes: &Pieces<'_>| {
+            let lines = Lines { coarse, step };
+            match self.layout {
+                Layout::Buckets => lines.prolong(threads, level, bytes),
+                Layout::Sorted => {
+                    lines.prolong(threads, level, &Pieces::default());
+                    records::correct(level, &bytes.joined());
+                }
+            }
         };
         let coarsest = self.ratios.last().map_or(0, |ratio| samples.len().div_ceil(*ratio));
-        let base = segments.first().copied().unwrap_or_default();
+        let base = segments.first().map(Pieces::joined).unwrap_or_default();
         let mut level: Vec<T> = base.chunks_exact(T::KIND.bytes()).take(coarsest).map(T::take).collect();
         let last = level.last().copied().unwrap_or_default();
         level.resize(coarsest, if last.is_finite() { last } else { T::default() });
-        let mut augmentations = segments.iter().skip(1).copied().chain(std::iter::repeat(&[][..]));
+        let nothing = Pieces::default();
+        let mut augmentations = segments.iter().skip(1).chain(std::iter::repeat(&nothing));
         for ((ratio, step), bytes) in coarser.iter().rev().zip(&mut augmentations) {
             let mut finer = vec![T::default(); samples.len().div_ceil(*ratio)];
-            Lines { coarse: &level, step: *step }.prolong(threads, &mut finer);
-            correct(&mut finer, bytes);
+            prolong(&level, *step, &mut finer, bytes);
             level = finer;
         }
-        if !samples.is_empty() {
-            Lines { coarse: &level, step: *finest }.prolong(threads, samples);
-        }
-        augmentations.take(1).for_each(|bytes| correct(samples, bytes));
+        augmentations.take(1).for_each(|bytes| prolong(&level, *finest, samples, bytes));
     }
 }
 
@@ -140,7 +152,7 @@ impl<T: Sample> TileCodec<T> for Decimate {
 /// weights are convex. So the error is at most the sum of these and of the error that all of the level leaves, in the root
 /// of the squares (Minkowski's inequality) as in the largest.
 fn progress<T: Sample>(
-    augmentations: &[Augmentation],
+    augmentations: &[Proof],
     steps: &[(usize, usize)],
     samples: usize,
     base_bytes: usize,
@@ -164,7 +176,7 @@ fn progress<T: Sample>(
         let measured = number == 0;
         let point = |bytes, errors| Progress { layer, bytes, errors, measured };
         let mut left = Errors::default();
-        let mut own = vec![point(augmentation.bytes.len(), after)];
+        let mut own = vec![point(augmentation.length, after)];
         for group in augmentation.groups.iter().rev() {
             left = left.and(group.errors);
             let errors = spread(left);
@@ -200,20 +212,18 @@ mod tests {
     use crate::judge::Original;
     use crate::ordinary::Ordinary;
 
-    fn coded<T: Sample>(codec: &Decimate, samples: &[T]) -> Coded {
+    fn coded<T: Sample>(codec: &Decimate, samples: &[T]) -> Vec<Segment> {
         let judge = Original { samples, taken: Some(Ordinary::FINITE), scale: 1.0 };
-        codec.encode(
-            samples,
-            [1, 1, 1, samples.len()],
-            2,
-            &Measuring { judge: &judge, unit: 1.0, base_bytes: 0 },
-        )
+        let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes: 0 };
+        let mut coded = codec.encode(Cow::Borrowed(samples), [1, 1, 1, samples.len()], 2, &measuring);
+        coded.complete(2);
+        coded.segments
     }
 
     fn restored<T: Sample>(codec: &Decimate, samples: &[T], layers: usize) -> Vec<T> {
-        let segments = coded(codec, samples).segments;
-        let bytes: Vec<&[u8]> =
-            segments.iter().take(layers).map(|segment| segment.bytes.as_slice()).collect();
+        let segments = coded(codec, samples);
+        let bytes: Vec<Pieces<'_>> =
+            segments.iter().take(layers).map(|segment| Pieces::from(segment.bytes.as_slice())).collect();
         let mut restored = vec![T::default(); samples.len()];
         codec.decode([1, 1, 1, samples.len()], &bytes, 2, &mut restored);
         restored
@@ -224,7 +234,7 @@ mod tests {
         let codec = Decimate::new(vec![4]);
         let samples = [8.0_f32, 1.0, 7.0, 2.0, 16.0];
         assert_eq!(restored(&codec, &samples, 1), [8.0, 10.0, 12.0, 14.0, 16.0]);
-        let segments = coded(&codec, &samples).segments;
+        let segments = coded(&codec, &samples);
         // One group of one record: window 0, record 0, and the residuals of the paper.
         let (head, residuals) = segments[1].bytes.split_at(4);
         assert_eq!(head, [0, 1, 0, 0]);
@@ -242,9 +252,9 @@ mod tests {
         let records: Vec<u8> =
             [(3, -12.0), (1, -9.0), (9, 5.0), (2, -5.0)].into_iter().flat_map(record).collect();
         let mut restored = [0.0_f32; 5];
-        codec.decode([1, 1, 1, 5], &[&base, &records], 2, &mut restored);
+        codec.decode([1, 1, 1, 5], &[base.as_slice().into(), records.as_slice().into()], 2, &mut restored);
         assert_eq!(restored, [8.0, 1.0, 7.0, 2.0, 16.0]);
-        codec.decode([1, 1, 1, 5], &[&base, &records[..17]], 2, &mut restored);
+        codec.decode([1, 1, 1, 5], &[base.as_slice().into(), records[..17].into()], 2, &mut restored);
         assert_eq!(restored, [8.0, 1.0, 12.0, 2.0, 16.0]);
     }
 

@@ -1,11 +1,7 @@
 //! A level of decimation as straight lines between the samples of the coarser one: `Estimate` of the paper. Behind the last
 //! of these it stays as it is.
 
-use crate::parallel;
 use crate::sample::Sample;
-
-/// Samples that a thread estimates at a time.
-const PIECE_SAMPLES: usize = 1 << 16;
 
 /// The samples of the coarser level, and the distance of its samples in the finer one.
 #[derive(Clone, Copy)]
@@ -18,24 +14,16 @@ impl<T: Sample> Lines<'_, T> {
     /// Sets samples to the estimate from `start` on.
     #[inline(always)]
     pub(crate) fn estimate(&self, start: usize, samples: &mut [T]) {
-        let (mut index, mut place) = (start / self.step, start % self.step);
-        let mut rest = samples;
-        while !rest.is_empty() {
-            let (line, behind) = rest.split_at_mut(rest.len().min(self.step - place));
-            let left = self.coarse[index];
-            let right = self.coarse.get(index + 1).copied().unwrap_or(left);
-            T::line(left, right, place, self.step, line);
-            if let Some(first) = line.first_mut().filter(|_| place == 0) {
-                *first = left;
-            }
-            (rest, index, place) = (behind, index + 1, 0);
+        let (index, place) = (start / self.step, start % self.step);
+        if place == 0 {
+            return T::lines(&self.coarse[index..], self.step, samples);
         }
-    }
-
-    /// Sets a whole level to the estimate.
-    pub(crate) fn prolong(&self, threads: usize, level: &mut [T]) {
-        let pieces = level.chunks_mut(PIECE_SAMPLES).enumerate().collect();
-        parallel::for_each(pieces, threads, |(number, piece)| self.estimate(number * PIECE_SAMPLES, piece));
+        let (begun, whole) = samples.split_at_mut(samples.len().min(self.step - place));
+        let left = self.coarse[index];
+        T::line(left, self.coarse.get(index + 1).copied().unwrap_or(left), place, self.step, begun);
+        if !whole.is_empty() {
+            T::lines(&self.coarse[index + 1..], self.step, whole);
+        }
     }
 }
 

@@ -26,11 +26,13 @@ const COUNT_LANES: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ordinary {
     magnitude_max: f64,
+    /// All samples of the array are known to be ordinary.
+    all: bool,
 }
 
 impl Ordinary {
     /// All finite numbers.
-    pub(crate) const FINITE: Self = Self { magnitude_max: f64::MAX };
+    pub(crate) const FINITE: Self = Self { magnitude_max: f64::MAX, all: false };
 
     /// The finite numbers that are no outliers among `samples`.
     pub(crate) fn of<T: Sample>(samples: &[T], threads: usize) -> Self {
@@ -65,11 +67,16 @@ impl Ordinary {
     /// The finite numbers of which a residual, twice as large, can be added to another without an overflow.
     pub(crate) fn summable<T: Sample>() -> Self {
         match T::KIND {
-            DataType::Float32 => Self { magnitude_max: f64::from(f32::MAX) / SUMMANDS },
-            DataType::Float64 => Self { magnitude_max: f64::MAX / SUMMANDS },
+            DataType::Float32 => Self { magnitude_max: f64::from(f32::MAX) / SUMMANDS, ..Self::FINITE },
+            DataType::Float64 => Self { magnitude_max: f64::MAX / SUMMANDS, ..Self::FINITE },
             // Integers wrap round, there and back.
             _ => Self::FINITE,
         }
+    }
+
+    /// The same for an array all of whose samples are known to be ordinary, or are not.
+    pub(crate) fn of_array(self, all: bool) -> Self {
+        Self { all, ..self }
     }
 
     /// Whether a codec takes it.
@@ -78,8 +85,11 @@ impl Ordinary {
         sample.is_finite() && sample.to_f64().abs() <= self.magnitude_max
     }
 
-    /// Whether a codec takes all of them; without a branch for each, so that several are looked at at once.
+    /// Whether a codec takes all of these samples of the array; without a branch for each, so that several are looked at at once.
     pub(crate) fn holds_all<T: Sample>(&self, samples: &[T]) -> bool {
+        if self.all {
+            return true;
+        }
         if *self == Self::FINITE {
             return samples.iter().fold(true, |all, sample| all & sample.is_finite());
         }

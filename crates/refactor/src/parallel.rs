@@ -42,12 +42,23 @@ pub(crate) fn of_each(threads: usize, count: usize) -> usize {
 
 /// `work` on every item, on at most `threads` threads.
 pub(crate) fn for_each<I: Send>(items: Vec<I>, threads: usize, work: impl Fn(I) + Sync) {
+    for_each_with(items, threads, || (), |(), item| work(item));
+}
+
+/// As [`for_each`]; each thread begins with a state of its own, which all its items share.
+pub(crate) fn for_each_with<I: Send, S>(
+    items: Vec<I>,
+    threads: usize,
+    state: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, I) + Sync,
+) {
     let count = items.len();
     let items = Mutex::new(items.into_iter());
     let next = || items.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
     map(threads.min(count), threads, |_| {
+        let mut state = state();
         while let Some(item) = next() {
-            work(item);
+            work(&mut state, item);
         }
     });
 }

@@ -8,7 +8,7 @@ use crate::grid::{Grid, TILE_SAMPLES};
 use crate::header::Header;
 use crate::ordinary::{self, Ordinary};
 use crate::parallel;
-use crate::planes::{scaled, Number, Settings};
+use crate::planes::{dispatch, scaled, Kernel, Number, Settings, Words};
 use crate::quantised::{values_of, Quantised};
 use crate::sample::{DataType, Sample};
 use crate::scaled::{Scaled, EXPONENT_MAX, INTEGER_BITS_MAX};
@@ -260,31 +260,58 @@ impl CodecParameters {
     }
 }
 
-/// The smallest and the largest sample that the codec takes, both 0 if there is none.
-pub(crate) fn range<T: Sample>(samples: &[T], ordinary: Ordinary, threads: usize) -> (f64, f64) {
+/// The smallest and the largest sample that the codec takes, both 0 if there is none; and whether it takes all.
+pub(crate) fn range<T: Sample>(samples: &[T], ordinary: Ordinary, threads: usize) -> ((f64, f64), bool) {
     let pieces: Vec<&[T]> = samples.chunks(ordinary::PIECE_SAMPLES).collect();
-    let ranges = parallel::map(pieces.len(), threads, |piece| range_of(pieces[piece], ordinary));
+    let range_of = |piece: usize| dispatch(Ranging { samples: pieces[piece], ordinary });
+    let ranges = parallel::map(pieces.len(), threads, range_of);
+    let takes_all = ranges.iter().all(|(_, takes_all)| *takes_all);
     let both = |one: (T, T), other: (T, T)| (lesser(one.0, other.0), greater(one.1, other.1));
-    let range = ranges.into_iter().flatten().reduce(both);
-    range.map_or((0.0, 0.0), |(low, high)| (low.to_f64(), high.to_f64()))
+    let range = ranges.into_iter().filter_map(|(range, _)| range).reduce(both);
+    (range.map_or((0.0, 0.0), |(low, high)| (low.to_f64(), high.to_f64())), takes_all)
 }
 
 /// Lanes that need not wait for each other.
-const LANES: usize = 16;
+const LANES: usize = 32;
 
-fn range_of<T: Sample>(samples: &[T], ordinary: Ordinary) -> Option<(T, T)> {
-    let first = *samples.iter().find(|sample| ordinary.holds(**sample))?;
-    let (mut low, mut high) = ([first; LANES], [first; LANES]);
-    let taken = |sample: T| if ordinary.holds(sample) { sample } else { first };
-    for row in samples.chunks(LANES) {
-        for ((low, high), sample) in low.iter_mut().zip(&mut high).zip(row) {
-            let sample = taken(*sample);
-            (*low, *high) = (lesser(sample, *low), greater(sample, *high));
-        }
-    }
-    Some((low.into_iter().fold(first, lesser), high.into_iter().fold(first, greater)))
+/// Looks through samples by the processor's own instructions.
+struct Ranging<'a, T> {
+    samples: &'a [T],
+    ordinary: Ordinary,
 }
 
+impl<T: Sample> Kernel for Ranging<'_, T> {
+    type Output = (Option<(T, T)>, bool);
+
+    #[inline(always)]
+    fn run<W: Words>(self, _words: W) -> Self::Output {
+        let Self { samples, ordinary } = self;
+        let (rows, rest) = samples.as_chunks::<LANES>();
+        let first = samples.first().copied().unwrap_or_default();
+        let (mut lows, mut highs, mut is_finite) = ([first; LANES], [first; LANES], true);
+        for row in rows {
+            for lane in 0..LANES {
+                lows[lane] = lesser(row[lane], lows[lane]);
+                highs[lane] = greater(row[lane], highs[lane]);
+            }
+            is_finite &= row.iter().fold(true, |all, sample| all & sample.is_finite());
+        }
+        is_finite &= rest.iter().all(|sample| sample.is_finite());
+        let low = lows.iter().chain(rest).copied().fold(first, lesser);
+        let high = highs.iter().chain(rest).copied().fold(first, greater);
+        if is_finite && ordinary.holds(low) && ordinary.holds(high) {
+            return ((!samples.is_empty()).then_some((low, high)), true);
+        }
+        let taken = samples.iter().copied().filter(|sample| ordinary.holds(*sample));
+        let both = |(low, high): (T, T), sample: T| (lesser(sample, low), greater(sample, high));
+        let range = taken.fold(None, |range: Option<(T, T)>, sample| {
+            Some(both(range.unwrap_or((sample, sample)), sample))
+        });
+        (range, false)
+    }
+}
+
+#[inline(always)]
 fn lesser<T: Sample>(one: T, other: T) -> T {
     if one < other {
         one
@@ -293,6 +320,7 @@ fn lesser<T: Sample>(one: T, other: T) -> T {
     }
 }
 
+#[inline(always)]
 fn greater<T: Sample>(one: T, other: T) -> T {
     if one > other {
         one

@@ -6,6 +6,7 @@
 use crate::header::Header;
 use crate::judge::{Errors, Judge};
 use crate::parallel;
+use crate::pieces::Pieces;
 use crate::sample::Sample;
 use crate::tile::Coder;
 
@@ -76,10 +77,10 @@ impl<T: Sample> Tile<'_, T> {
         }
         let mut left = cut as usize;
         let mut is_whole = true;
-        let mut segments: Vec<&[u8]> = Vec::with_capacity(self.layers.len());
+        let mut segments: Vec<Pieces<'_>> = Vec::with_capacity(self.layers.len());
         for layer in self.codec_layers() {
             let used = left.min(layer.len());
-            segments.push(&layer[..used]);
+            segments.push(layer[..used].into());
             left -= used;
             if used < layer.len() {
                 is_whole = false;
@@ -88,7 +89,8 @@ impl<T: Sample> Tile<'_, T> {
         }
         let residual = self.layers.last().filter(|last| self.coder.exact && is_whole && left == last.len());
         let mut restored = vec![T::default(); shape.iter().product()];
-        self.coder.decode(shape, (&segments, residual.map(Vec::as_slice)), 1, &mut restored);
+        let residual = residual.map(|residual| residual.as_slice().into());
+        self.coder.decode(shape, (&segments, residual.as_ref()), 1, &mut restored);
         self.judge.errors(0, &restored)
     }
 }

@@ -8,8 +8,10 @@ use crate::codec::{Coded, TileCodec};
 use crate::escape::decompressed;
 use crate::judge::{Converted, Measuring};
 use crate::ordinary::Ordinary;
+use crate::pieces::Pieces;
 use crate::planes::{Number, Settings};
 use crate::sample::Sample;
+use std::borrow::Cow;
 
 /// Most values in a list.
 const VALUES_MAX: usize = 1 << 16;
@@ -112,13 +114,16 @@ impl<T: Number> Quantised<T> {
 }
 
 impl<T: Number> TileCodec<T> for Quantised<T> {
-    fn encode(
+    fn encode<'a>(
         &self,
-        samples: &[T],
+        samples: Cow<'a, [T]>,
         shape: [usize; 4],
         threads: usize,
         measuring: &Measuring<'_, T>,
-    ) -> Coded {
+    ) -> Coded<'a>
+    where
+        T: 'a,
+    {
         let mut before = (samples.first().copied().unwrap_or_default(), 0);
         before.1 = self.place(before.0);
         let places: Vec<i32> = samples
@@ -135,14 +140,14 @@ impl<T: Number> TileCodec<T> for Quantised<T> {
         let span = self.value(last as i32).to_f64() - self.value(0).to_f64();
         let unit = measuring.unit * span / last.max(1) as f64;
         self.settings.encode(
-            &places,
+            Cow::Owned(places),
             shape,
             threads,
             &Measuring { judge: &judge, unit, base_bytes: measuring.base_bytes },
         )
     }
 
-    fn decode(&self, shape: [usize; 4], segments: &[&[u8]], threads: usize, samples: &mut [T]) {
+    fn decode(&self, shape: [usize; 4], segments: &[Pieces<'_>], threads: usize, samples: &mut [T]) {
         let mut places = vec![0_i32; samples.len()];
         self.settings.decode(shape, segments, threads, &mut places);
         samples.iter_mut().zip(places).for_each(|(sample, place)| *sample = self.value(place));

@@ -153,15 +153,13 @@ impl Header {
         let rows = Mutex::new(rows);
         let found = parallel::map(tiles.len(), threads, |number| {
             let tile = self.grid.bounds(tiles[number]);
-            let bytes = stream.tile(tiles[number]);
-            let mut layers: Vec<&[u8]> = bytes.segments.iter().map(Vec::as_slice).collect();
+            let threads = parallel::of_each(threads, tiles.len());
+            let mut bytes = stream.tile(tiles[number], threads);
+            let layers = &mut bytes.segments;
             let is_whole = bytes.known == u64::MAX && layers.len() == self.layers.len();
             let residual = if self.exact && layers.len() == self.layers.len() { layers.pop() } else { None };
-            let layers = (layers.as_slice(), residual.filter(|_| is_whole));
-            let decode = |samples: &mut [T]| {
-                let threads = parallel::of_each(threads, tiles.len());
-                coder.decode(grid::lengths(&tile), layers, threads, samples);
-            };
+            let layers = (layers.as_slice(), residual.as_ref().filter(|_| is_whole));
+            let decode = |samples: &mut [T]| coder.decode(grid::lengths(&tile), layers, threads, samples);
             let rows = || rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             // The only tile may hold the lock while it is decoded.
             if tile != bounds || rows().whole().map(decode).is_none() {

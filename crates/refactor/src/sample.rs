@@ -112,6 +112,12 @@ pub trait Sample: bytemuck::Pod + Default + PartialEq + PartialOrd + fmt::Debug 
     /// Sets `samples` to those of [`Sample::interpolate`] from `position` on, all of them before `ratio`.
     fn line(left: Self, right: Self, position: usize, ratio: usize, samples: &mut [Self]);
 
+    /// Sets `samples` to the lines between neighbours in `coarse`. Each begins with its left one; the last may be cut.
+    #[inline(always)]
+    fn lines(coarse: &[Self], ratio: usize, samples: &mut [Self]) {
+        lines_between(coarse, ratio, samples);
+    }
+
     /// The distance of two finite samples.
     fn difference(self, other: Self) -> f64;
 
@@ -121,6 +127,70 @@ pub trait Sample: bytemuck::Pod + Default + PartialEq + PartialOrd + fmt::Debug 
     /// Exponent and leading bits of a residual's magnitude as one number: 0 for 0 alone, never falling with the
     /// magnitude, largest for residuals that are no number.
     fn bucket(self) -> u16;
+}
+
+/// Writes samples one behind the other, each as [`Sample::put`] does.
+#[inline(always)]
+pub(crate) fn put_all<T: Sample>(samples: &[T], bytes: &mut [u8]) {
+    if cfg!(target_endian = "little") {
+        bytes.copy_from_slice(bytemuck::cast_slice(samples));
+    } else {
+        let bytes = bytes.chunks_exact_mut(T::KIND.bytes());
+        samples.iter().zip(bytes).for_each(|(sample, bytes)| sample.put(bytes));
+    }
+}
+
+/// Reads the bytes of [`put_all`]; missing ones are those of 0.
+#[inline(always)]
+pub(crate) fn take_all<T: Sample, const COUNT: usize>(bytes: &[u8]) -> [T; COUNT] {
+    let mut samples = [T::default(); COUNT];
+    let own: &mut [u8] = bytemuck::cast_slice_mut(&mut samples);
+    if cfg!(target_endian = "little") && own.len() == bytes.len() {
+        own.copy_from_slice(bytes);
+    } else {
+        let bytes = bytes.chunks_exact(T::KIND.bytes());
+        samples.iter_mut().zip(bytes).for_each(|(sample, bytes)| *sample = T::take(bytes));
+    }
+    samples
+}
+
+/// The lines of [`Sample::lines`], one by one.
+#[inline(always)]
+fn lines_between<T: Sample>(coarse: &[T], ratio: usize, samples: &mut [T]) {
+    for (index, line) in samples.chunks_mut(ratio).enumerate() {
+        let left = coarse[index];
+        T::line(left, coarse.get(index + 1).copied().unwrap_or(left), 0, ratio, line);
+        line[0] = left;
+    }
+}
+
+/// The lines of [`Sample::lines`] for a ratio that is known here, by the weights of their right ends.
+#[inline(always)]
+fn lines_of<T, const RATIO: usize>(coarse: &[T], samples: &mut [T], weight: impl Fn(u8) -> T)
+where
+    T: Sample + std::ops::Add<Output = T> + std::ops::Mul<Output = T>,
+{
+    let mut far = [T::default(); RATIO];
+    far.iter_mut().zip(0..).for_each(|(far, place)| *far = weight(place));
+    // Multiples of the ratio's inverse, so the difference from 1 is exact.
+    let mut near = far;
+    near.iter_mut().zip(0..).for_each(|(near, place)| *near = weight(RATIO as u8 - place));
+    let (lines, _) = samples.as_chunks_mut::<RATIO>();
+    let whole = lines.len().min(coarse.len().saturating_sub(1));
+    for (line, ends) in lines[..whole].iter_mut().zip(coarse.windows(2)) {
+        let (left, right) = (ends[0], ends[1]);
+        if left.is_finite() && right.is_finite() {
+            for place in 0..RATIO {
+                line[place] = near[place] * left + far[place] * right;
+            }
+        } else {
+            T::line(left, right, 0, RATIO, line);
+        }
+        line[0] = left;
+    }
+    if let Some(coarse) = coarse.get(whole..).filter(|_| samples.len() > whole * RATIO) {
+        lines_between(coarse, RATIO, &mut samples[whole * RATIO..]);
+    }
 }
 
 macro_rules! little_endian {
@@ -214,6 +284,18 @@ macro_rules! float_sample {
                 for (place, sample) in (position as i32..).zip(samples) {
                     let weight = place as $float / narrow as $float;
                     *sample = (1.0 - weight) * left + weight * right;
+                }
+            }
+
+            #[inline(always)]
+            fn lines(coarse: &[Self], ratio: usize, samples: &mut [Self]) {
+                // A line of known length has its weights in registers.
+                match ratio {
+                    4 => lines_of::<$float, 4>(coarse, samples, |place| place as $float / 4.0),
+                    8 => lines_of::<$float, 8>(coarse, samples, |place| place as $float / 8.0),
+                    16 => lines_of::<$float, 16>(coarse, samples, |place| place as $float / 16.0),
+                    32 => lines_of::<$float, 32>(coarse, samples, |place| place as $float / 32.0),
+                    _ => lines_between(coarse, ratio, samples),
                 }
             }
 

@@ -5,7 +5,9 @@
 
 use crate::codec::{Coded, TileCodec};
 use crate::judge::{Converted, Measuring};
+use crate::pieces::Pieces;
 use crate::planes::{scaled, Number, Settings};
+use std::borrow::Cow;
 
 /// Ranges whose exponent is farther from 0 than this are scaled. Single precision holds some 126 on either side, of
 /// which planes and transform need about 40.
@@ -24,26 +26,29 @@ pub(crate) struct Scaled {
 }
 
 impl<T: Number> TileCodec<T> for Scaled {
-    fn encode(
+    fn encode<'a>(
         &self,
-        samples: &[T],
+        samples: Cow<'a, [T]>,
         shape: [usize; 4],
         threads: usize,
         measuring: &Measuring<'_, T>,
-    ) -> Coded {
+    ) -> Coded<'a>
+    where
+        T: 'a,
+    {
         let samples: Vec<T> = samples.iter().map(|sample| sample.divided(self.exponent)).collect();
         let judge =
             Converted { judge: measuring.judge, convert: |sample: T| sample.multiplied(self.exponent) };
         let unit = scaled(measuring.unit, self.exponent);
         self.settings.encode(
-            &samples,
+            Cow::Owned(samples),
             shape,
             threads,
             &Measuring { judge: &judge, unit, base_bytes: measuring.base_bytes },
         )
     }
 
-    fn decode(&self, shape: [usize; 4], segments: &[&[u8]], threads: usize, samples: &mut [T]) {
+    fn decode(&self, shape: [usize; 4], segments: &[Pieces<'_>], threads: usize, samples: &mut [T]) {
         self.settings.decode(shape, segments, threads, samples);
         samples.iter_mut().for_each(|sample| *sample = sample.multiplied(self.exponent));
     }

@@ -4,24 +4,29 @@
 
 use crate::block::{checked, CHECKSUM_BYTES};
 use crate::header::Header;
+use crate::parallel;
+use crate::pieces::Pieces;
 use std::borrow::Cow;
 use std::ops::Range;
 
 /// Bytes of a container that a reader has: their place, and their values.
 pub type Part<'a> = (u64, &'a [u8]);
 
+/// Blocks that a thread checks at a time: up to 4 MiB, beside which the start of a thread costs little.
+const BLOCKS_OF_THREAD: usize = 256;
+/// Threads that check blocks at once: blocks that are listed and not checked yet take memory.
+const CHECKING_THREADS_MAX: usize = 64;
+
 /// The parts in order of offset, so that a range is found quickly.
 pub(crate) struct Parts<'a> {
     parts: Vec<Part<'a>>,
-    bytes: usize,
 }
 
 impl<'a> Parts<'a> {
     pub(crate) fn new(parts: &[Part<'a>]) -> Self {
         let mut parts: Vec<_> = parts.iter().copied().filter(|(_, bytes)| !bytes.is_empty()).collect();
         parts.sort_by_key(|(offset, bytes)| (*offset, std::cmp::Reverse(bytes.len())));
-        let bytes = parts.iter().map(|(_, bytes)| bytes.len()).sum();
-        Self { parts, bytes }
+        Self { parts }
     }
 
     /// The bytes of a range, if all of them are there: from one part, or pieced together from several.
@@ -62,9 +67,9 @@ pub(crate) struct Stream<'a> {
 }
 
 /// The bytes of one tile.
-pub(crate) struct TileBytes {
+pub(crate) struct TileBytes<'a> {
     /// One for each layer, as far as they are there.
-    pub(crate) segments: Vec<Vec<u8>>,
+    pub(crate) segments: Vec<Pieces<'a>>,
     /// The payload byte at which the first missing byte of the tile would stand.
     pub(crate) known: u64,
     /// The payload byte behind the last one that is used.
@@ -79,16 +84,16 @@ impl<'a> Stream<'a> {
     }
 
     /// The bytes that are there of a tile, up to the first missing byte.
-    pub(crate) fn tile(&self, tile: usize) -> TileBytes {
+    pub(crate) fn tile(&self, tile: usize, threads: usize) -> TileBytes<'a> {
         let mut answer = TileBytes { segments: Vec::new(), known: u64::MAX, used: 0, damaged: Vec::new() };
         for (starts, lengths) in self.starts.iter().zip(&self.header.layers) {
+            let mut segment = Pieces::default();
             let (Some(start), Some(length)) = (starts.get(tile), lengths.get(tile)) else {
-                answer.segments.push(Vec::new());
+                answer.segments.push(segment);
                 continue;
             };
-            let mut segment = Vec::with_capacity(self.parts.bytes.min(*length as usize));
             let range = *start..start + length;
-            let known = self.gather(&range, &mut segment, &mut answer.damaged);
+            let known = self.gather(&range, threads, &mut segment, &mut answer.damaged);
             answer.segments.push(segment);
             if known > range.start {
                 answer.used = known;
@@ -102,23 +107,56 @@ impl<'a> Stream<'a> {
     }
 
     /// Append the payload bytes of a range, and say where the first one that is not there would stand.
-    fn gather(&self, range: &Range<u64>, into: &mut Vec<u8>, damaged: &mut Vec<u64>) -> u64 {
+    fn gather(
+        &self,
+        range: &Range<u64>,
+        threads: usize,
+        into: &mut Pieces<'a>,
+        damaged: &mut Vec<u64>,
+    ) -> u64 {
+        let threads = threads.min(CHECKING_THREADS_MAX);
         let mut at = range.start;
         while at < range.end {
-            let block = block_at(self.header, at);
-            let bytes = self.parts.range(&block.stored);
-            let Some(stored) = bytes.as_deref() else { break };
-            let Some(payload) = checked(self.header.checksum, block.payload.start, stored) else {
-                damaged.push(block.stored.start);
+            let blocks = self.blocks_at(at..range.end, threads * BLOCKS_OF_THREAD);
+            if blocks.is_empty() {
                 break;
-            };
-            let to = block.payload.end.min(range.end);
-            into.extend_from_slice(
-                &payload[(at - block.payload.start) as usize..(to - block.payload.start) as usize],
-            );
-            at = to;
+            }
+            let is_sound = parallel::map(blocks.len().div_ceil(BLOCKS_OF_THREAD), threads, |number| {
+                let blocks = blocks.iter().skip(number * BLOCKS_OF_THREAD).take(BLOCKS_OF_THREAD);
+                let is_sound = |(block, stored): &(Block, Cow<'_, [u8]>)| {
+                    checked(self.header.checksum, block.payload.start, stored).is_some()
+                };
+                blocks.map(is_sound).collect::<Vec<_>>()
+            });
+            for ((block, stored), is_sound) in blocks.into_iter().zip(is_sound.into_iter().flatten()) {
+                if !is_sound {
+                    damaged.push(block.stored.start);
+                    return at;
+                }
+                let to = block.payload.end.min(range.end);
+                let own = (at - block.payload.start) as usize..(to - block.payload.start) as usize;
+                into.push(match stored {
+                    Cow::Borrowed(stored) => Cow::Borrowed(&stored[own]),
+                    Cow::Owned(stored) => Cow::Owned(stored[own].to_vec()),
+                });
+                at = to;
+            }
         }
         at
+    }
+
+    /// The first blocks of a range of the payload, at most so many and up to the first that is not there, and their
+    /// stored bytes.
+    fn blocks_at(&self, range: Range<u64>, most: usize) -> Vec<(Block, Cow<'a, [u8]>)> {
+        let mut blocks = Vec::new();
+        let mut at = range.start;
+        while at < range.end && blocks.len() < most {
+            let block = block_at(self.header, at);
+            let Some(stored) = self.parts.range(&block.stored) else { break };
+            at = block.payload.end;
+            blocks.push((block, stored));
+        }
+        blocks
     }
 }
 

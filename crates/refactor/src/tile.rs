@@ -3,23 +3,36 @@
 //! Layer 0 holds the samples that the codec does not take, and the next ones are the codec's. Where an array is exact,
 //! its last layer holds the difference between the bits of the samples and of those that all layers before it restore.
 
-use crate::codec::{Progress, TileCodec};
+use crate::codec::{bytes_of, Deferred, Progress, TileCodec};
 use crate::escape;
 use crate::judge::{Errors, Measuring, Original};
 use crate::lossless;
 use crate::ordinary::Ordinary;
+use crate::pieces::Pieces;
 use crate::sample::Sample;
+use std::borrow::Cow;
 
 /// An encoded tile.
-pub(crate) struct Encoded {
+pub(crate) struct Encoded<'a> {
     /// Layer by layer; behind the codec's last one there are none.
     pub(crate) layers: Vec<Vec<u8>>,
+    /// The layer behind those, if its bytes are not made yet; there is no residual then.
+    pub(crate) deferred: Option<Box<dyn Deferred + 'a>>,
     /// Empty if the layers restore every bit.
     pub(crate) residual: Vec<u8>,
     /// The error that is left, from nothing to all layers.
     pub(crate) progress: Vec<Progress>,
     /// Samples that the codec takes.
     pub(crate) taken: usize,
+}
+
+impl Encoded<'_> {
+    /// All of its bytes are made.
+    pub(crate) fn completed(self, threads: usize) -> Encoded<'static> {
+        let Self { mut layers, deferred, residual, progress, taken } = self;
+        layers.extend(deferred.map(|deferred| bytes_of(deferred.as_ref(), threads)));
+        Encoded { layers, deferred: None, residual, progress, taken }
+    }
 }
 
 /// Codes the tiles of an array.
@@ -30,19 +43,23 @@ pub(crate) struct Coder<T: Sample> {
 
 impl<T: Sample> Coder<T> {
     /// The codec takes the ordinary samples; about `base_bytes` of the tile are in the base.
-    pub(crate) fn encode(
+    pub(crate) fn encode<'a>(
         &self,
-        samples: &[T],
+        samples: &'a [T],
         shape: [usize; 4],
         threads: usize,
         (ordinary, base_bytes, scale): (Ordinary, usize, f64),
-    ) -> Encoded {
+    ) -> Encoded<'a> {
         let (escaped, filled) = escape::encode(samples, ordinary);
         let count = |_: &Vec<T>| samples.iter().filter(|sample| ordinary.holds(**sample)).count();
         let taken = filled.as_ref().map_or(samples.len(), count);
         let judge = Original { samples, taken: filled.is_some().then_some(ordinary), scale };
         let measuring = Measuring { judge: &judge, unit: scale, base_bytes };
-        let coded = self.codec.encode(filled.as_deref().unwrap_or(samples), shape, threads, &measuring);
+        let own = filled.map_or(Cow::Borrowed(samples), Cow::Owned);
+        let mut coded = self.codec.encode(own, shape, threads, &measuring);
+        if self.exact {
+            coded.complete(threads);
+        }
         let mut progress = with_escapes(coded.progress, escaped.len());
         let mut layers = vec![escaped];
         for segment in coded.segments {
@@ -52,7 +69,7 @@ impl<T: Sample> Coder<T> {
         }
         let mut residual = Vec::new();
         if self.exact {
-            let segments: Vec<&[u8]> = layers.iter().map(Vec::as_slice).collect();
+            let segments: Vec<Pieces<'_>> = layers.iter().map(|layer| layer.as_slice().into()).collect();
             let mut restored = vec![T::default(); samples.len()];
             self.decode(shape, (&segments, None), threads, &mut restored);
             residual = lossless::encode(samples, &restored);
@@ -60,7 +77,7 @@ impl<T: Sample> Coder<T> {
                 last.errors = Errors::default();
             }
         }
-        Encoded { layers, residual, progress, taken }
+        Encoded { layers, deferred: coded.deferred, residual, progress, taken }
     }
 
     /// Set the samples to the best estimate from the first layers, of which the last may be cut, and the residual: the
@@ -68,14 +85,14 @@ impl<T: Sample> Coder<T> {
     pub(crate) fn decode(
         &self,
         shape: [usize; 4],
-        (layers, residual): (&[&[u8]], Option<&[u8]>),
+        (layers, residual): (&[Pieces<'_>], Option<&Pieces<'_>>),
         threads: usize,
         samples: &mut [T],
     ) {
         self.codec.decode(shape, layers.get(1..).unwrap_or_default(), threads, samples);
-        escape::decode(layers.first().copied().unwrap_or_default(), samples);
+        escape::decode(&layers.first().map(Pieces::joined).unwrap_or_default(), samples);
         if let Some(residual) = residual {
-            lossless::decode(residual, samples);
+            lossless::decode(&residual.joined(), samples);
         }
     }
 }

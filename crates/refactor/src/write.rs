@@ -3,7 +3,7 @@
 use crate::accuracy::Accuracy;
 use crate::assemble::Container;
 use crate::block;
-use crate::codec::Progress;
+use crate::codec::{bytes_of, Deferred, Progress};
 use crate::curve::Curve;
 use crate::error::RefactorError;
 use crate::grid::{self, Bounds, Grid};
@@ -69,15 +69,16 @@ const ATTEMPTS: i32 = 3;
 /// # Errors
 ///
 /// The shape or an option is wrong.
-pub fn refactor<T: Number>(
-    samples: &[T],
+pub fn refactor<'a, T: Number>(
+    samples: &'a [T],
     shape: &[usize],
     options: &Options,
-) -> Result<Container, RefactorError> {
+) -> Result<Container<'a>, RefactorError> {
     check(samples.len(), shape, options)?;
     let array_bytes = samples.len() * T::KIND.bytes();
     let ordinary = ordinary(samples, options);
-    let range = range(samples, ordinary, options.threads);
+    let (range, takes_all) = range(samples, ordinary, options.threads);
+    let ordinary = ordinary.of_array(takes_all);
     let (grid, codec) = plan(samples, (ordinary, range), padded(shape), options)?;
     let exact = options.exact || codec.is_coarse(T::KIND, options.tolerance);
     let mut header = Header {
@@ -100,19 +101,22 @@ pub fn refactor<T: Number>(
     let tolerance = options.tolerance.unwrap_or(f64::INFINITY);
     let scale = judging_scale(range);
     for attempt in 1.. {
-        let (tiles, progress) = encode(samples, (ordinary, scale), &mut header, options);
+        let mut tiles = encode(samples, (ordinary, scale), &mut header, options);
         let ends = chunk_ends(&header, array_bytes, options);
         header.measured = false;
         let curve = match prefixes::decodable(&header, &ends) {
-            Some(cuts) => measured_curve(samples, (ordinary, scale), &mut header, (&tiles, &cuts), options),
-            None => Curve::new(&header, &progress, scale),
+            Some(cuts) => {
+                tiles.complete(options.threads);
+                measured_curve(samples, (ordinary, scale), &mut header, (&tiles.layers, &cuts), options)
+            }
+            None => Curve::new(&header, &tiles.progress, scale),
         };
         header.points = curve.table(&ends);
         let is_kept = header.points.last().is_none_or(|last| last.accuracy.max_error <= tolerance);
         if header.exact || is_kept {
             header.blank = curve.blank();
             header.chunks = chunks(&ends, &header.points);
-            return Ok(Container::new(header, tiles));
+            return Ok(Container::new(header, tiles.layers, tiles.deferred));
         }
         // Below the rounding of the samples no step is fine enough.
         header.exact = attempt == ATTEMPTS || !header.codec.refine();
@@ -145,30 +149,50 @@ fn measured_curve<T: Number>(
     Curve::measured(header, cuts, tile.errors(header.grid.shape, cuts, options.threads), scale)
 }
 
-/// Bytes of each tile in each layer, and their accuracies.
-type Tiles = (Vec<Vec<Vec<u8>>>, Vec<Vec<Progress>>);
+/// The encoded tiles.
+struct Tiles<'a> {
+    /// Bytes of each tile in each layer.
+    layers: Vec<Vec<Vec<u8>>>,
+    /// The last layer of the only tile, if its bytes are not made yet.
+    deferred: Option<Box<dyn Deferred + 'a>>,
+    /// Accuracies of each tile.
+    progress: Vec<Vec<Progress>>,
+}
+
+impl Tiles<'_> {
+    /// Makes all bytes.
+    fn complete(&mut self, threads: usize) {
+        let made = self.deferred.take().map(|deferred| bytes_of(deferred.as_ref(), threads));
+        self.layers.iter_mut().zip(made).for_each(|(layers, made)| layers.push(made));
+    }
+}
 
 /// Encodes all tiles and lists their bytes in each layer.
-fn encode<T: Number>(
-    samples: &[T],
+fn encode<'a, T: Number>(
+    samples: &'a [T],
     (ordinary, scale): (Ordinary, f64),
     header: &mut Header,
     options: &Options,
-) -> Tiles {
+) -> Tiles<'a> {
     let coder = header.coder::<T>();
     let base_part = base_bytes(samples.len() * T::KIND.bytes(), options) as f64 / samples.len().max(1) as f64;
     let tile_count = header.grid.tiles();
     let threads = parallel::of_each(options.threads, tile_count);
-    let tiles = parallel::map(tile_count, options.threads, |tile| {
+    let mut tiles = parallel::map(tile_count, options.threads, |tile| {
         let bounds = header.grid.bounds(tile);
-        let own = cut(samples, &header.grid, &bounds);
-        let wanted = (ordinary, (base_part * own.len() as f64) as usize, scale);
-        coder.encode(&own, grid::lengths(&bounds), threads, wanted)
+        let shape = grid::lengths(&bounds);
+        let wanted = |own: &[T]| (ordinary, (base_part * own.len() as f64) as usize, scale);
+        match cut(samples, &header.grid, &bounds) {
+            Cow::Borrowed(own) => coder.encode(own, shape, threads, wanted(own)),
+            Cow::Owned(own) => coder.encode(&own, shape, threads, wanted(&own)).completed(threads),
+        }
     });
     header.taken = tiles.iter().map(|tile| tile.taken as u64).sum();
     let count = tiles.iter().map(|tile| tile.layers.len()).max().unwrap_or(0);
+    // Only a tile that is the whole array defers its last layer.
+    let deferred = tiles.first_mut().and_then(|tile| tile.deferred.take());
     let is_exact = header.exact;
-    let whole = |tile: Encoded| {
+    let whole = |tile: Encoded<'_>| {
         let mut layers = tile.layers;
         layers.resize(count, Vec::new());
         if is_exact {
@@ -176,10 +200,11 @@ fn encode<T: Number>(
         }
         (layers, tile.progress)
     };
-    let (tiles, progress): Tiles = tiles.into_iter().map(whole).unzip();
-    let lengths = |layer: usize| tiles.iter().map(|tile| tile[layer].len() as u64).collect();
-    header.layers = (0..tiles.first().map_or(0, Vec::len)).map(lengths).collect();
-    (tiles, progress)
+    let (layers, progress): (Vec<Vec<Vec<u8>>>, _) = tiles.into_iter().map(whole).unzip();
+    let lengths = |layer: usize| layers.iter().map(|tile| tile[layer].len() as u64).collect();
+    header.layers = (0..layers.first().map_or(0, Vec::len)).map(lengths).collect();
+    header.layers.extend(deferred.iter().map(|deferred| vec![deferred.length() as u64]));
+    Tiles { layers, deferred, progress }
 }
 
 /// The samples that the codec takes: for `decimate` all, as in the paper, but those whose sums overflow.

@@ -310,6 +310,36 @@ fn several_tiles_restore_alike_on_any_number_of_threads() {
 }
 
 #[test]
+fn decimation_of_several_windows_is_alike_on_any_number_of_threads_and_from_any_parts() {
+    let shape = [3, 301, 333];
+    let whole: Vec<f32> = as_kind(&wave(&shape, 7));
+    let mut masked = whole.clone();
+    masked.iter_mut().step_by(1013).for_each(|sample| *sample = f32::NAN);
+    for samples in [whole, masked] {
+        let [stream, other] = [1, 3].map(|threads| {
+            refactor(&samples, &shape, &Options { threads, ..options("decimate") }).expect("sound")
+        });
+        assert!(stream == other);
+        let header = Header::decode(&stream).expect("sound");
+        let restored = header.restore::<f32>(&[(0, &stream)], None, 1).expect("sound");
+        let (rmse, largest) = errors(&samples, &restored.samples);
+        assert!(rmse <= restored.known.accuracy.rmse && largest <= restored.known.accuracy.max_error);
+        assert!(largest < 1e-4, "{largest}");
+        let starts = (0..).step_by(10_007);
+        let parts: Vec<(u64, &[u8])> = starts.zip(stream.chunks(10_007)).collect();
+        for kept in [parts.len(), parts.len() / 2, 1] {
+            let end: usize = parts[..kept].iter().map(|(_, bytes)| bytes.len()).sum();
+            let together = header.restore::<f32>(&[(0, &stream[..end])], None, 1).expect("sound");
+            let apart = header.restore::<f32>(&parts[..kept], None, 3).expect("sound");
+            let bits = |restored: &Restored<f32>| -> Vec<u32> {
+                restored.samples.iter().map(|sample| sample.to_bits()).collect()
+            };
+            assert!(bits(&together) == bits(&apart) && together.known == apart.known, "{kept} parts");
+        }
+    }
+}
+
+#[test]
 fn quantised_data_is_lossless_early() {
     let shape = [64, 64];
     let steps: Vec<f32> =

@@ -23,10 +23,10 @@ pub(super) struct Encoding<'a, T> {
 }
 
 impl<T: Number> Kernel for Encoding<'_, T> {
-    type Output = Coded;
+    type Output = Coded<'static>;
 
     #[inline(always)]
-    fn run<W: Words>(self, words: W) -> Coded {
+    fn run<W: Words>(self, words: W) -> Coded<'static> {
         if self.samples.is_empty() {
             return Coded::default();
         }
@@ -40,7 +40,7 @@ impl<T: Number> Kernel for Encoding<'_, T> {
 
 impl<T: Number> Encoding<'_, T> {
     #[inline(always)]
-    fn floats<W: Words>(&self, words: W) -> Coded {
+    fn floats<W: Words>(&self, words: W) -> Coded<'static> {
         let (least, most) = range(self.samples);
         let (least, most) = (least.to_f64(), most.to_f64());
         let centre = T::from_f64(least / 2.0 + most / 2.0).to_f64();
@@ -69,7 +69,7 @@ impl<T: Number> Encoding<'_, T> {
         plan: Plan,
         header: Header,
         words: W,
-    ) -> Coded {
+    ) -> Coded<'static> {
         transform::forward(&mut coefficients, extents, &plan);
         let largest = coefficients.iter().fold(0.0_f64, |largest, &value| largest.max(value.into().abs()));
         let highest = highest_plane(largest, self.settings);
@@ -77,7 +77,7 @@ impl<T: Number> Encoding<'_, T> {
     }
 
     #[inline(always)]
-    fn integers<W: Words>(&self, words: W) -> Coded {
+    fn integers<W: Words>(&self, words: W) -> Coded<'static> {
         let (least, most) = range(self.samples);
         let (least, most) = (least.centred(0), most.centred(0));
         let span = most.wrapping_sub(least) as u64;
@@ -97,10 +97,14 @@ impl<T: Number> Encoding<'_, T> {
     }
 
     /// A tile that is its centre.
-    fn constant(&self, header: Header) -> Coded {
+    fn constant(&self, header: Header) -> Coded<'static> {
         let bytes = header.to_bytes();
         let progress = self.measuring.map(|measuring| beginning(self.tile(header, measuring), bytes.len()));
-        Coded { segments: vec![Segment { layer: 0, bytes }], progress: progress.unwrap_or_default() }
+        Coded {
+            segments: vec![Segment { layer: 0, bytes }],
+            deferred: None,
+            progress: progress.unwrap_or_default(),
+        }
     }
 
     fn tile<'b>(&'b self, header: Header, measuring: &'b Measuring<'b, T>) -> Tile<'b, T> {
@@ -116,7 +120,7 @@ impl<T: Number> Encoding<'_, T> {
         mut header: Header,
         layout: Layout,
         words: W,
-    ) -> Coded {
+    ) -> Coded<'static> {
         header.descent = u16::try_from(layout.top - layout.highest).ok();
         let mut squares = self.measuring.map(|_| Squares::new(&layout, T::INTEGER));
         let mut bands: Vec<Blocks> = Vec::with_capacity(layout.plan.bands.len());
@@ -127,13 +131,13 @@ impl<T: Number> Encoding<'_, T> {
         let mut segments = vec![Segment { layer: 0, bytes: header.to_bytes() }];
         let ends = code_planes(&mut bands, &layout, squares.as_mut(), words, &mut segments);
         let (Some(measuring), Some(squares)) = (self.measuring, squares) else {
-            return Coded { segments, progress: Vec::new() };
+            return Coded { segments, deferred: None, progress: Vec::new() };
         };
         let ends = squares.passes(&layout, &ends);
         let passes =
             Passes { layout: &layout, segments: &segments, ends, per_plane: PASSES, integer: T::INTEGER };
         let progress = passes.progress(coefficients, self.tile(header, measuring), measuring.base_bytes);
-        Coded { segments, progress }
+        Coded { segments, deferred: None, progress }
     }
 }
 

@@ -34,8 +34,11 @@ mod words;
 
 use crate::codec::{Coded, Segment, TileCodec};
 use crate::judge::Measuring;
+use crate::pieces::Pieces;
 pub(crate) use number::scaled;
 pub use number::Number;
+use std::borrow::Cow;
+pub(crate) use words::{dispatch, Kernel, Words};
 
 /// The parameters that all tiles of an array share. Coefficients have unit gain in the L2 norm, so a plane of exponent
 /// `e` means a quantiser step of `2^e` in units of the samples, in every band of every tile.
@@ -49,30 +52,38 @@ pub struct Settings {
 
 /// Encode a tile of finite samples in C order.
 pub fn encode_tile<T: Number>(samples: &[T], shape: [usize; 4], settings: Settings) -> Vec<Segment> {
-    words::dispatch(encode::Encoding { samples, shape, settings, measuring: None }).segments
+    dispatch(encode::Encoding { samples, shape, settings, measuring: None }).segments
 }
 
 /// The best estimate that the segments of layers 0, 1, ... give.
 pub fn decode_tile<T: Number>(shape: [usize; 4], settings: Settings, segments: &[&[u8]]) -> Vec<T> {
     let mut samples = vec![T::default(); shape.iter().product()];
-    settings.decode(shape, segments, 1, &mut samples);
+    dispatch(decode::DecodingTo {
+        tile: decode::Decoding { shape, settings, segments },
+        samples: &mut samples,
+    });
     samples
 }
 
 impl<T: Number> TileCodec<T> for Settings {
-    fn encode(
+    fn encode<'a>(
         &self,
-        samples: &[T],
+        samples: Cow<'a, [T]>,
         shape: [usize; 4],
         _threads: usize,
         measuring: &Measuring<'_, T>,
-    ) -> Coded {
+    ) -> Coded<'a>
+    where
+        T: 'a,
+    {
         let measuring = Some(measuring);
-        words::dispatch(encode::Encoding { samples, shape, settings: *self, measuring })
+        dispatch(encode::Encoding { samples: &samples, shape, settings: *self, measuring })
     }
 
-    fn decode(&self, shape: [usize; 4], segments: &[&[u8]], _threads: usize, samples: &mut [T]) {
-        let tile = decode::Decoding { shape, settings: *self, segments };
-        words::dispatch(decode::DecodingTo { tile, samples });
+    fn decode(&self, shape: [usize; 4], segments: &[Pieces<'_>], _threads: usize, samples: &mut [T]) {
+        let joined: Vec<Cow<'_, [u8]>> = segments.iter().map(Pieces::joined).collect();
+        let segments: Vec<&[u8]> = joined.iter().map(|bytes| bytes.as_ref()).collect();
+        let tile = decode::Decoding { shape, settings: *self, segments: &segments };
+        dispatch(decode::DecodingTo { tile, samples });
     }
 }

@@ -141,7 +141,7 @@ proptest! {
         let samples = field(shape, seed, noise);
         let judge = Original { samples: &samples, taken: None, scale: 1.0 };
         let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes: size_of_val(&samples[..]) / 128 };
-        let coded: Coded = SETTINGS.encode(&samples, shape, 1, &measuring);
+        let coded: Coded<'_> = SETTINGS.encode(Cow::Borrowed(&samples), shape, 1, &measuring);
         let layers = by_layer(&coded.segments);
         let mut bytes = 0;
         for point in coded.progress {

@@ -1,7 +1,7 @@
 //! Bits of a word moved under a mask.
 
 /// Moves bits between the ones of a mask and the low end of a word.
-pub(super) trait Words: Copy {
+pub(crate) trait Words: Copy {
     /// The bits of `word` where `mask` is one, moved together to the low end.
     fn extract(self, word: u64, mask: u64) -> u64;
 
@@ -38,7 +38,7 @@ impl Words for Portable {
 }
 
 /// Work that is compiled once for each kind of [`Words`].
-pub(super) trait Kernel {
+pub(crate) trait Kernel {
     /// The result of the work.
     type Output;
 
@@ -47,7 +47,7 @@ pub(super) trait Kernel {
 }
 
 /// Run with the fastest words that this processor has.
-pub(super) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+pub(crate) fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
     if let Some(words) = x86::Level3::detect() {
         return x86::run(kernel, words);
