@@ -427,7 +427,10 @@ fn the_load_of_a_file_goes_with_the_file_and_not_at_the_next_exchange() {
         let mut placer = placer(1, 4, 2);
         for round in 1..=3 {
             let (layouts, fullest) = make_sixteen(&mut placer);
-            assert_eq!(fullest, 2, "round {round}, {removed_before} removed before the exchange: {layouts:?}");
+            assert_eq!(
+                fullest, 2,
+                "round {round}, {removed_before} removed before the exchange: {layouts:?}"
+            );
             let (before, after) = layouts.split_at(removed_before);
             before.iter().for_each(|layout| placer.removed(layout, NOW));
             placer.refresh(f64::from(round), |_| Some(healthy()));
