@@ -22,16 +22,28 @@ ROUNDS = 100
 BUSY_PROCESSES = 20
 """Processes that do nothing but compute, beside servers and creators."""
 CAPACITY = "512MiB"
+FOLDERS_MAX = 256
+"""Directories made at most until each home has one: each has a home by chance."""
+HOME_SHIFT = 48
+"""The upper 16 bits of an inode's number are its home."""
 ROUNDS_SECONDS_MAX = 900.0
 """Longest time of all rounds: one takes a second on a machine with a dozen processes for each processor."""
 
 _CREATORS = f"""
 import json, os, sys
-folder = sys.argv[1]
-os.mkdir(folder)
-os.setxattr(folder, "weir.layout", b"-c 1")
+homes = int(sys.argv[2])
+folders = {{}}
+for number in range({FOLDERS_MAX}):
+    folder = f"{{sys.argv[1]}}/rounds.{{number}}"
+    os.mkdir(folder)
+    os.setxattr(folder, "weir.layout", b"-c 1")
+    folders.setdefault(os.stat(folder).st_ino >> {HOME_SHIFT}, folder)
+    if len(folders) == homes:
+        break
+else:
+    sys.exit(f"{FOLDERS_MAX} directories have {{len(folders)}} homes, not {{homes}}")
 data = os.urandom({FILE_BYTES})
-paths = [f"{{folder}}/file.{{number}}" for number in range({CREATORS})]
+paths = [f"{{list(folders.values())[number % homes]}}/file.{{number}}" for number in range({CREATORS})]
 creators = []
 for path in paths:
     (here, go), (done, there) = os.pipe(), os.pipe()
@@ -58,7 +70,8 @@ for go, _ in creators:
 failed = sum(os.waitstatus_to_exitcode(os.wait()[1]) != 0 for _ in creators)
 sys.exit(failed > 0)
 """
-"""Processes that make a file each at one moment, in one directory, and print the reasons for all places of a round."""
+"""Processes that make a file each at one moment, in directories of so many homes in turn, and print the reasons for all
+places of a round."""
 
 
 def decisions(directory: Path) -> dict[str, float]:
@@ -68,19 +81,27 @@ def decisions(directory: Path) -> dict[str, float]:
 
 
 def rounds(_: Path) -> dict[str, float]:
-    """Rounds in which 16 creators at once leave a target of 8 with more files than another, on a busy machine."""
-    uneven = {allocator: _uneven_of_100(allocator) for allocator in ("random", "lustre-standard", "balanced")}
-    ours, lustre = uneven["balanced"], uneven["lustre-standard"]
-    announce(
-        f"{CREATORS} creators, busy machine",
-        f"{ours:.0f} of 100 uneven",
-        f"lustre-standard {lustre:.0f}, random {uneven['random']:.0f}",
-        ours / lustre if lustre else ours,
-    )
-    return {"uneven_rounds_of_100": ours}
+    """Rounds in which 16 creators at once leave a target of 8 with more files than its part, on a busy machine.
+
+    At first one home makes all files, and then each of four homes as many as the others, without knowing of theirs.
+    """
+    figures: dict[str, float] = {}
+    for name, homes in (("uneven_rounds_of_100", 1), ("uneven_rounds_on_homes_of_100", SERVERS)):
+        uneven = {
+            allocator: _uneven_of_100(allocator, homes) for allocator in ("random", "lustre-standard", "balanced")
+        }
+        ours, lustre = uneven["balanced"], uneven["lustre-standard"]
+        announce(
+            f"{CREATORS} creators, {homes} home{'s' if homes > 1 else ''}, busy machine",
+            f"{ours:.0f} of 100 uneven",
+            f"lustre-standard {lustre:.0f}, random {uneven['random']:.0f}",
+            ours / lustre if lustre else ours,
+        )
+        figures[name] = ours
+    return figures
 
 
-def _uneven_of_100(allocator: str) -> float:
+def _uneven_of_100(allocator: str, homes: int) -> float:
     """Uneven rounds of a hundred: a target got more files than its part."""
     part = CREATORS // (SERVERS * TARGETS_EACH)
     with (
@@ -89,7 +110,7 @@ def _uneven_of_100(allocator: str) -> float:
         ) as store,
         _busy(),
     ):
-        creators = [str(WEIR), "run", "--prefix", PREFIX, "--", sys.executable, "-c", _CREATORS, f"{PREFIX}/rounds"]
+        creators = [str(WEIR), "run", "--prefix", PREFIX, "--", sys.executable, "-c", _CREATORS, PREFIX, str(homes)]
         environment, streams = store.environment, subprocess.PIPE
         ran = subprocess.run(
             creators, env=environment, check=True, stdout=streams, text=True, timeout=ROUNDS_SECONDS_MAX

@@ -15,7 +15,7 @@ Measure = Callable[[Path], dict[str, float]]
 
 PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "decision": ("_operate_decisions", ("decision_ns", "decision_vs_binary_heaps", "exchanges_to_fair_max")),
-    "rounds": ("_operate_decisions", ("uneven_rounds_of_100",)),
+    "rounds": ("_operate_decisions", ("uneven_rounds_of_100", "uneven_rounds_on_homes_of_100")),
     "partitions": ("_operate_partitions", ("partition_schedules", "partition_violations")),
     "renames": ("_operate_rename", ("tmp_rename_fullest_over_mean",)),
     "codec": (

@@ -94,9 +94,8 @@ pub(crate) struct Cluster {
     unheard: Unheard,
     /// For the allocator.
     view: RefCell<View>,
-    /// The bytes that other servers are expected to have placed since, as the view has them; none while the view does not
-    /// have the figures of the last exchange.
-    expected: Cell<Option<f64>>,
+    /// The filling of the view; none while the view does not have the figures of the last exchange.
+    filling: Cell<Option<Filling>>,
     /// The targets that take stripes; slow targets are missing where the allocator avoids them.
     pub(crate) open: Vec<u32>,
     /// Slow targets that would take stripes, the fastest first.
@@ -151,7 +150,7 @@ impl Cluster {
             since: vec![0.0; targets.len()],
             unheard: Unheard::default(),
             view: RefCell::new(view),
-            expected: Cell::new(None),
+            filling: Cell::new(None),
             is_open: vec![true; targets.len()],
             is_closed: vec![false; targets.len()],
             is_balanced: true,
@@ -321,8 +320,32 @@ impl Cluster {
 
     /// A file with a stripe of `bytes` on a target, made `age_seconds` ago, is gone.
     pub(crate) fn remove(&mut self, index: usize, bytes: f64, age_seconds: f64) {
-        if age_seconds < HALF_LIVES_MAX * HALF_LIFE_SECONDS {
-            self.placed[index] = (self.placed[index] - bytes * part_left(age_seconds)).max(0.0);
+        if age_seconds >= HALF_LIVES_MAX * HALF_LIFE_SECONDS {
+            return;
+        }
+        let gone = self.placed[index].min(bytes * part_left(age_seconds));
+        self.placed[index] -= gone;
+        if self.is_balanced {
+            self.unload(index, gone);
+        }
+    }
+
+    /// Takes `bytes` off the load of the target of this index and of its server: those placed since the last exchange, and the
+    /// rest off the figures of that exchange.
+    fn unload(&mut self, index: usize, bytes: f64) {
+        let of_since = self.since[index].min(bytes);
+        self.since[index] -= of_since;
+        let server = self.view.get_mut().server_of(index);
+        let less = |load: f64| (load - (bytes - of_since)).max(0.0);
+        let (speed, load) = &mut self.heard[index];
+        *load = less(*load);
+        if *speed > 0.0 {
+            self.heard_servers[server].1 = less(self.heard_servers[server].1);
+        }
+        if let Some(filling) = self.filling.get() {
+            let view = &mut self.view.borrow_mut();
+            self.fill_target(view, index, filling);
+            self.fill_server(view, server, filling);
         }
     }
 
@@ -434,7 +457,7 @@ impl Cluster {
         }
         self.mean_load_bytes = sum / self.open.len().max(1) as f64;
         self.since.fill(0.0);
-        self.expected.set(None);
+        self.filling.set(None);
     }
 
     /// The view for a server that placed `own_bytes` between two exchanges at most, of which older ones count for less.
@@ -443,8 +466,13 @@ impl Cluster {
         // Lustre's allocator knows nothing of the other servers' files either.
         let homes = if self.is_balanced { view.servers().len() } else { 1 };
         let expected = self.unheard.expected(own_bytes, homes);
-        if self.expected.replace(Some(expected)) != Some(expected) {
-            self.fill(&mut view, expected);
+        if self.filling.get().is_none_or(|filling| filling.expected != expected) {
+            let (of_targets, of_servers) =
+                (level(&self.heard, expected), level(&self.heard_servers, expected));
+            let filling = Filling { expected, of_targets, of_servers };
+            self.filling.set(Some(filling));
+            (0..self.heard.len()).for_each(|index| self.fill_target(&mut view, index, filling));
+            (0..self.heard_servers.len()).for_each(|server| self.fill_server(&mut view, server, filling));
         }
         view
     }
@@ -454,25 +482,39 @@ impl Cluster {
         self.seconds
     }
 
-    /// Gives the view the figures of the last exchange, the `expected` bytes of other servers, and those placed here since.
-    fn fill(&self, view: &mut View, expected: f64) {
-        // Loads are filled up to whole bytes: the order in which stripes are added to these does not matter.
-        let filled = |load: f64, level: f64, speed: f64| load.max((level * speed).floor());
-        let of_targets = level(&self.heard, expected);
-        let mut since = vec![0.0; self.heard_servers.len()];
-        for (index, &(speed, load)) in self.heard.iter().enumerate() {
-            // The size of a new file is not known: any target that is not full has room.
-            let free = if self.is_balanced { u64::MAX } else { self.figures[index].free_bytes };
-            let late = if self.late[index] > 0 { LATE_STRIPES * self.full_bytes as f64 } else { 0.0 };
-            let load = filled(load, of_targets, speed) + late + self.since[index];
-            let _ = view.update_target(index, speed, load, free);
-            since[view.server_of(index)] += self.since[index];
-        }
-        let of_servers = level(&self.heard_servers, expected);
-        for (number, (&(speed, load), since)) in self.heard_servers.iter().zip(since).enumerate() {
-            let _ = view.update_server(number, speed, filled(load, of_servers, speed) + since);
-        }
+    /// Gives a target of the view the figures of the last exchange, the expected bytes of other servers, and those placed here
+    /// since.
+    fn fill_target(&self, view: &mut View, index: usize, filling: Filling) {
+        let (speed, load) = self.heard[index];
+        // The size of a new file is not known: any target that is not full has room.
+        let free = if self.is_balanced { u64::MAX } else { self.figures[index].free_bytes };
+        let late = if self.late[index] > 0 { LATE_STRIPES * self.full_bytes as f64 } else { 0.0 };
+        let load = filled(load, filling.of_targets, speed) + late + self.since[index];
+        let _ = view.update_target(index, speed, load, free);
     }
+
+    /// The same for a server of the view.
+    fn fill_server(&self, view: &mut View, server: usize, filling: Filling) {
+        let (speed, load) = self.heard_servers[server];
+        let first = self.first_of(view.servers()[server].server);
+        let targets = (first..self.targets.len()).take_while(|&index| view.server_of(index) == server);
+        let since: f64 = targets.map(|index| self.since[index]).sum();
+        let _ = view.update_server(server, speed, filled(load, filling.of_servers, speed) + since);
+    }
+}
+
+/// The bytes that other servers are expected to have placed since the last exchange, and the load over speed up to which these bytes
+/// fill targets and servers.
+#[derive(Clone, Copy, Debug)]
+struct Filling {
+    expected: f64,
+    of_targets: f64,
+    of_servers: f64,
+}
+
+/// A load filled up to a level of load over speed, in whole bytes: the order in which stripes are added to these does not matter.
+fn filled(load: f64, level: f64, speed: f64) -> f64 {
+    load.max((level * speed).floor())
 }
 
 /// The part of a placed byte that counts after so many seconds.

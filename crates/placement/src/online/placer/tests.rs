@@ -410,3 +410,31 @@ fn a_home_that_makes_files_alone_tells_targets_apart_after_an_exchange_within_a_
         }
     }
 }
+
+/// Makes 16 files of one stripe; answers their layouts by target, and the number of files on the fullest target.
+fn make_sixteen(placer: &mut Placer) -> (Vec<Layout>, usize) {
+    let mut layouts: Vec<Layout> = (0..16).map(|_| make(placer, "-c 1").unwrap().layout).collect();
+    layouts.sort_by_key(|layout| layout.targets()[0]);
+    let fullest = counts(&layouts).into_values().max().unwrap_or(0);
+    (layouts, fullest)
+}
+
+/// Rounds of 16 files on 8 targets, removed before the next round. An exchange falls between two removals, so its figures hold
+/// files that are gone when the next round begins.
+#[test]
+fn the_load_of_a_file_goes_with_the_file_and_not_at_the_next_exchange() {
+    for removed_before in 0..=16 {
+        let mut placer = placer(1, 4, 2);
+        for round in 1..=3 {
+            let (layouts, fullest) = make_sixteen(&mut placer);
+            assert_eq!(
+                fullest, 2,
+                "round {round}, {removed_before} removed before the exchange: {layouts:?}"
+            );
+            let (before, after) = layouts.split_at(removed_before);
+            before.iter().for_each(|layout| placer.removed(layout, NOW));
+            placer.refresh(f64::from(round), |_| Some(healthy()));
+            after.iter().for_each(|layout| placer.removed(layout, NOW));
+        }
+    }
+}
