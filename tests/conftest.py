@@ -42,8 +42,9 @@ def is_fast(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def interrupts() -> None:
-    """Shells start background jobs with Ctrl-C ignored, and programs that tests start would inherit that."""
+    """Shells start background jobs with SIGINT and SIGQUIT ignored. Programs that tests start would inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from weir.provisioning.schemas import schema
 from weir.provisioning.stress import kernels
 from weir.provisioning.stress.places import remove_left
 from weir.provisioning.stress.systems import DEVICES, file_system_of, read_device, read_setting, stores
+from weir.simulation.sweeps import ledger
 
 SMALL = ("--seconds", "0.05", "--repeats", "1", "--processes", "2", "--bytes", "20MiB")
 MIB = 1 << 20
@@ -122,6 +123,12 @@ def lines_of(out: Path) -> int:
     return points.read_bytes().count(b"\n") if points.exists() else 0
 
 
+def measured_in(out: Path) -> set[str]:
+    """The first repeats that are measured, by their keys."""
+    records = ledger.read_records(out)
+    return {key for key, each in records.items() if each.refusal is None and each.settings["repeat"] == 0}
+
+
 @pytest.mark.parametrize("on", ["store", "path"])
 def test_a_killed_run_goes_on_and_leaves_nothing(on: str, store: Store, tmp_path: Path, scratch: Path) -> None:
     """SIGKILL leaves servers or files behind, which the next run removes; SIGTERM leaves nothing."""
@@ -147,10 +154,12 @@ def test_a_killed_run_goes_on_and_leaves_nothing(on: str, store: Store, tmp_path
     assert "interrupted" in words
     assert list(scratch.iterdir()) == []
 
-    known = min(lines_of(out), 8)
-    assert f"{8 - known} measured, {known} known" in store.weir(*command).stderr
+    known = len(measured_in(out))
+    words = store.weir(*command, code=None).stderr
+    assert f"{len(measured_in(out)) - known} measured, {known} known" in words
     assert list(scratch.iterdir()) == []
-    assert lines_of(out) >= 8
+    # A very busy machine refuses a measurement now and then; the next run makes it again.
+    assert len(measured_in(out)) == 8 or "was not measured" in words, words
 
 
 def test_processes_of_a_killed_run_end_and_remove_their_files(store: Store, tmp_path: Path) -> None:

@@ -183,6 +183,7 @@ fn a_turn_passes_on_only_after_a_cut() {
         request: RequestId(900),
         acknowledged: RequestId(0),
         who: &who,
+        job: JobId::default(),
         trusted: true,
     };
     let Ok(TurnReply::Now(Reply::Turn { turn, .. })) =
