@@ -14,6 +14,9 @@ impl<T: Sample> Lines<'_, T> {
     /// Sets samples to the estimate from `start` on.
     #[inline(always)]
     pub(crate) fn estimate(&self, start: usize, samples: &mut [T]) {
+        if samples.is_empty() {
+            return;
+        }
         let (index, place) = (start / self.step, start % self.step);
         if place == 0 {
             return T::lines(&self.coarse[index..], self.step, samples);
