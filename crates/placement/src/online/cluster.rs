@@ -91,6 +91,8 @@ pub(crate) struct Cluster {
     heard_servers: Vec<(f64, f64)>,
     /// The bytes that this server placed on each target since.
     since: Vec<f64>,
+    /// The bytes of `heard` on each target that went since, with files of this server.
+    gone: Vec<f64>,
     unheard: Unheard,
     /// For the allocator.
     view: RefCell<View>,
@@ -148,6 +150,7 @@ impl Cluster {
             heard: Vec::new(),
             heard_servers: Vec::new(),
             since: vec![0.0; targets.len()],
+            gone: vec![0.0; targets.len()],
             unheard: Unheard::default(),
             view: RefCell::new(view),
             filling: Cell::new(None),
@@ -335,13 +338,8 @@ impl Cluster {
     fn unload(&mut self, index: usize, bytes: f64) {
         let of_since = self.since[index].min(bytes);
         self.since[index] -= of_since;
+        self.gone[index] += bytes - of_since;
         let server = self.view.get_mut().server_of(index);
-        let less = |load: f64| (load - (bytes - of_since)).max(0.0);
-        let (speed, load) = &mut self.heard[index];
-        *load = less(*load);
-        if *speed > 0.0 {
-            self.heard_servers[server].1 = less(self.heard_servers[server].1);
-        }
         if let Some(filling) = self.filling.get() {
             let view = &mut self.view.borrow_mut();
             self.fill_target(view, index, filling);
@@ -457,6 +455,7 @@ impl Cluster {
         }
         self.mean_load_bytes = sum / self.open.len().max(1) as f64;
         self.since.fill(0.0);
+        self.gone.fill(0.0);
         self.filling.set(None);
     }
 
@@ -489,7 +488,7 @@ impl Cluster {
         // The size of a new file is not known: any target that is not full has room.
         let free = if self.is_balanced { u64::MAX } else { self.figures[index].free_bytes };
         let late = if self.late[index] > 0 { LATE_STRIPES * self.full_bytes as f64 } else { 0.0 };
-        let load = filled(load, filling.of_targets, speed) + late + self.since[index];
+        let load = filled(load - self.gone[index], filling.of_targets, speed) + late + self.since[index];
         let _ = view.update_target(index, speed, load, free);
     }
 
@@ -498,8 +497,13 @@ impl Cluster {
         let (speed, load) = self.heard_servers[server];
         let first = self.first_of(view.servers()[server].server);
         let targets = (first..self.targets.len()).take_while(|&index| view.server_of(index) == server);
-        let since: f64 = targets.map(|index| self.since[index]).sum();
-        let _ = view.update_server(server, speed, filled(load, filling.of_servers, speed) + since);
+        let (mut since, mut gone) = (0.0, 0.0);
+        for index in targets {
+            since += self.since[index];
+            // The load of a server is that of its targets in use.
+            gone += if self.heard[index].0 > 0.0 { self.gone[index] } else { 0.0 };
+        }
+        let _ = view.update_server(server, speed, filled(load - gone, filling.of_servers, speed) + since);
     }
 }
 
@@ -514,7 +518,7 @@ struct Filling {
 
 /// A load filled up to a level of load over speed, in whole bytes: the order in which stripes are added to these does not matter.
 fn filled(load: f64, level: f64, speed: f64) -> f64 {
-    load.max((level * speed).floor())
+    load.max((level * speed).floor()).max(0.0)
 }
 
 /// The part of a placed byte that counts after so many seconds.
