@@ -44,7 +44,7 @@ def test_the_usual_folder_is_made_for_its_user_alone(memory: Path) -> None:
     folder = chosen()
     assert folder == memory / f"weir-{os.geteuid()}" and chosen() == folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and told(folder) is None
-    assert window_folders.readable() == [(folder, os.geteuid())]
+    assert window_folders.readable() == ([(folder, os.geteuid())], None)
 
 
 @pytest.mark.parametrize("taken", ["file", "link", "open", "squatted"])
@@ -69,10 +69,10 @@ def test_a_name_that_is_taken_has_another_one_in_its_place(memory: Path, taken: 
     assert chosen() == folder, "all programs of the user count in one folder"
     words = told(folder)
     assert words is not None and f"counted in {folder}: {usual} is not used" in words
-    assert window_folders.readable() == [(folder, os.geteuid())]
+    assert window_folders.readable() == ([(folder, os.geteuid())], None)
     usual.rename(memory / "gone")
     assert chosen(WEIR_WINDOWS=str(folder)) == usual and told(usual) is None
-    assert {path for path, _ in window_folders.readable()} == {usual, folder}, "programs that still run are read"
+    assert {path for path, _ in window_folders.readable()[0]} == {usual, folder}, "programs that still run are read"
 
 
 def test_a_user_who_takes_many_names_holds_nobody_up(memory: Path, root_only: None) -> None:
@@ -86,8 +86,16 @@ def test_a_user_who_takes_many_names_holds_nobody_up(memory: Path, root_only: No
         os.chown(own, SQUATTER, SQUATTER)
     folder = chosen()
     assert folder.stat().st_uid == os.geteuid() and chosen() == folder
-    found = dict(window_folders.readable())
+    found = dict(window_folders.readable()[0])
     assert found[folder] == os.geteuid() and list(found.values()).count(SQUATTER) == 5
+
+
+def test_folders_beyond_the_entries_that_are_looked_at_are_told(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_folders, "_ENTRIES_MAX", 8)
+    for number in range(9):
+        (memory / str(number)).touch()
+    _, problem = window_folders.readable()
+    assert problem is not None and "over 8 entries" in problem
 
 
 def test_nothing_is_counted_where_no_folder_can_be_made(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,10 +73,12 @@ impl Observing {
             let folder = settings.windows.as_deref()?;
             self.open(folder, observed, own, coarse_seconds())
         });
-        let traced = *self.traced.get_or_init(|| {
-            settings
+        let traced = self.traced.get().copied().unwrap_or_else(|| {
+            // A cell that is being filled while another thread forks stays so in the child: it is filled at once.
+            let begun = settings
                 .tally
-                .filter(|tally| tally.begin(observed.window, observed.store, own.uid, &own.job).is_ok())
+                .filter(|tally| tally.begin(observed.window, observed.store, own.uid, &own.job).is_ok());
+            *self.traced.get_or_init(|| begun)
         });
         (shared.is_some() || traced.is_some()).then_some(Observer { shared, traced })
     }

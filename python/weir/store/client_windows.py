@@ -90,10 +90,11 @@ def look(cluster: Mapping[str, object], after: int, *, window_seconds: float = 0
     store = _first_address(cluster)
     length = window_seconds or length_of(cluster)
     lines: list[ClientLine] = []
-    problems: list[str] = []
     now, left_out = time.time(), 0
     ended: list[int] = []
-    for folder, uid in window_folders.readable():
+    folders, incomplete = window_folders.readable()
+    problems = [] if incomplete is None else [incomplete]
+    for folder, uid in folders:
         try:
             found = _core.client_windows(
                 folder, window_seconds=length, uid=uid, store=store, after=after, now_seconds=now

@@ -9,7 +9,7 @@ import re
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -20,8 +20,8 @@ _PREFIX = "weir-"
 _NAME = re.compile(rf"{_PREFIX}(?P<uid>0|[1-9][0-9]{{0,9}})(?P<ending>\.[a-z0-9_]+)?", re.ASCII)
 _FOLDERS_MAX = 1024
 """Most folders whose windows are read."""
-_ENTRIES_MAX = 100_000
-"""Most entries of the shared memory that are looked at: a user who makes millions holds nobody up for long."""
+_ENTRIES_MAX = 1_000_000
+"""Most entries of the shared memory that are looked at: they take a second, and more are told as a problem."""
 _FURTHER_MAX = 4
 """Most folders of a user beside the usual one: a user with many cannot take the places of others in `_FOLDERS_MAX`."""
 
@@ -59,33 +59,38 @@ def problem(present: Mapping[str, str]) -> str | None:
         return f"operations are not counted: {path} is not used for windows, because {why}"
     usual = _usual(own)
     why = _unfit(usual, own)
-    if why is not None and path in _further(own):
+    if why is not None and path in _further(own, _named()[0]):
         return f"operations are counted in {path}: {usual} is not used for windows, because {why}"
     return None
 
 
-def readable() -> list[tuple[Path, int]]:
+def readable() -> tuple[list[tuple[Path, int]], str | None]:
     """List the folders whose windows this process may read: those of this user, for the superuser those of all users.
 
     Returns:
-        The folders, each with the user who must own it.
+        The folders, each with the user who must own it, and the reason for which some may be missing.
     """
     own, chosen = os.geteuid(), os.environ.get(_VARIABLE)
-    found: dict[Path, int] = {}
     if chosen and Path(chosen).is_absolute() and _uid_of(Path(chosen)) is None:
-        found[Path(chosen)] = own
-    if not found or own == 0:
-        further = _further(own)
-        usual = [] if further and _unfit(_usual(own), own) else [_usual(own)]
-        found |= dict.fromkeys([*usual, *further], own)
-    return list((found | _of_others() if own == 0 else found).items())[:_FOLDERS_MAX]
+        found = {Path(chosen): own}
+        if own != 0:
+            return list(found.items()), None
+    else:
+        found = {}
+    named, problem = _named()
+    further = _further(own, named)
+    usual = [] if further and _unfit(_usual(own), own) else [_usual(own)]
+    found |= dict.fromkeys([*usual, *further], own)
+    if own == 0:
+        found |= _of_others(named)
+    return list(found.items())[:_FOLDERS_MAX], problem
 
 
-def _of_others() -> dict[Path, int]:
+def _of_others(named: Iterable[tuple[Path, int]]) -> dict[Path, int]:
     """The folders of all users but the superuser, a bounded number of each."""
     found: dict[Path, int] = {}
     counts: Counter[int] = Counter()
-    for path, uid in _named():
+    for path, uid in named:
         if uid != 0 and counts[uid] <= _FURTHER_MAX and _belongs(path, uid):
             counts[uid] += 1
             found[path] = uid
@@ -99,29 +104,38 @@ def _own_folder(uid: int) -> Path:
         usual.mkdir(mode=stat.S_IRWXU)
     if _unfit(usual, uid) is None:
         return usual
-    with suppress(OSError):
-        if not _further(uid):
+    further = _further(uid, _named()[0])
+    if not further:
+        with suppress(OSError):
             made = Path(tempfile.mkdtemp(prefix=f"{usual.name}.", dir=_SHARED_MEMORY))
             # Another process of this user may have made one at the same time: all later ones take the first.
-            if _further(uid)[:1] != [made]:
+            further = _further(uid, _named()[0])
+            if further and further[0] != made:
                 made.rmdir()
-    return next(iter(_further(uid)), usual)
+    return next(iter(further), usual)
 
 
-def _further(uid: int) -> list[Path]:
+def _further(uid: int, named: Iterable[tuple[Path, int]]) -> list[Path]:
     """The fit folders of a user with an ending, the first few."""
-    found = [path for path, of in _named() if of == uid and path != _usual(uid)]
+    found = [path for path, of in named if of == uid and path != _usual(uid)]
     return list(islice((path for path in found if _unfit(path, uid) is None), _FURTHER_MAX))
 
 
-def _named() -> list[tuple[Path, int]]:
-    """The entries of the shared memory that are named as folders of windows, in order, each with its user."""
+def _named() -> tuple[list[tuple[Path, int]], str | None]:
+    """The entries of the shared memory that are named as folders of windows, in order, each with its user.
+
+    Beside them is the reason for which some may be missing.
+    """
+    problem = None
     try:
         with os.scandir(_SHARED_MEMORY) as entries:
-            paths = [_SHARED_MEMORY / entry.name for entry in islice(entries, _ENTRIES_MAX)]
-    except OSError:
-        return []
-    return [(path, uid) for path in sorted(paths) if (uid := _uid_of(path)) is not None]
+            names = sorted(entry.name for entry in islice(entries, _ENTRIES_MAX) if _NAME.fullmatch(entry.name))
+            if next(entries, None) is not None:
+                problem = f"{_SHARED_MEMORY} has over {_ENTRIES_MAX} entries, so windows of some users may be missing"
+    except OSError as error:
+        return [], f"{_SHARED_MEMORY} cannot be read: {error.strerror}"
+    paths = [_SHARED_MEMORY / name for name in names]
+    return [(path, uid) for path in paths if (uid := _uid_of(path)) is not None], problem
 
 
 def _usual(uid: int) -> Path:
