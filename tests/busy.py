@@ -4,6 +4,7 @@ Busy loops fill up what the command's own processes leave, so that each of these
 others, and the command waits for no more than that.
 """
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 
 RUNNABLE = 20
+PR_SET_PDEATHSIG = 1
 PAUSE_SECONDS = 0.2
 
 
@@ -21,14 +23,13 @@ def runnable() -> int:
 
 
 def busy_loop() -> int:
-    """Start a process that loops until it is killed, or until its parent is gone."""
-    parent = os.getpid()
+    """Start a process that loops until it is killed, or its parent is gone."""
     child = os.fork()
     if child == 0:
-        while os.getppid() == parent:
-            for _ in range(10_000_000):
-                pass
-        os._exit(0)
+        # A stopped loop would not see that its parent is gone.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        while True:
+            pass
     return child
 
 
@@ -36,6 +37,7 @@ def main() -> int:
     if len(sys.argv) < 2:
         print("usage: python tests/busy.py COMMAND...", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     loops = [busy_loop() for _ in range(RUNNABLE)]
     active, total, looks = len(loops), 0, 0
     try:

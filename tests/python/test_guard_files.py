@@ -142,7 +142,8 @@ def test_the_guard_keeps_new_files_off_a_hogs_target_and_gives_it_back(store: we
                 for number in range(HOGS):
                     hogs.enter_context(at_work(store, "hog", HOG, str(number)))
                 wait_until("the guard acts on all servers", lambda: avoided(store) == {("0.0",)})
-                assert next_files(store) == {"0.1", "1.0", "1.1"}
+                # A busy machine may hold the guard up for longer than its lease lasts.
+                wait_until("new files avoid the target", lambda: next_files(store) == {"0.1", "1.0", "1.1"})
                 assert {server.lease(store.token()).policy for server in store.servers} == {"fifo"}
             guard.send_signal(signal.SIGTERM)
             assert guard.wait() == 0

@@ -132,13 +132,13 @@ def test_parts_are_views_of_bytes_of_any_object() -> None:
     whole = header.restore([(0, container)])
     framed = b"before" + container + b"behind"
     middle = len(container) // 3
-    for view in (memoryview(framed), memoryview(bytearray(framed)), memoryview(np.frombuffer(framed, np.uint8))):
+    for view in (memoryview(framed), memoryview(bytearray(framed)), np.frombuffer(framed, np.uint8).data):
         own = view[6:-6]
         found = header.restore([(0, own[:middle]), (middle, own[middle:])])
         assert found.data == whole.data
         assert (found.rmse, found.max_error, found.damaged) == (whole.rmse, whole.max_error, whole.damaged)
     # Bytes that do not lie in a row are copied together.
-    found = header.restore([(0, memoryview(np.repeat(np.frombuffer(container, np.uint8), 2))[::2])])
+    found = header.restore([(0, np.repeat(np.frombuffer(container, np.uint8), 2).data[::2])])
     assert found.data == whole.data
     assert header.restore([(0, memoryview(container)[:0])]).rmse == header.restore([]).rmse
 

@@ -156,7 +156,13 @@ def written(lines: tuple[client_windows.ClientLine, ...]) -> int:
 def squatted() -> Iterator[Path]:
     """The usual folder of the victim, made by another user."""
     usual = SHARED_MEMORY / f"weir-{VICTIM}"
+
+    def remove() -> None:
+        for folder in SHARED_MEMORY.glob(f"{usual.name}*"):
+            shutil.rmtree(folder)
+
+    # A run that was killed left its folders.
+    remove()
     usual.mkdir(mode=0o700)
     yield usual
-    for folder in SHARED_MEMORY.glob(f"{usual.name}*"):
-        shutil.rmtree(folder)
+    remove()

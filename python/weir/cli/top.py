@@ -15,6 +15,7 @@ from weir.cli.parameters import Number
 from weir.cli.plain_text import plain
 from weir.store.errors import StoreError
 from weir.store.home import Home
+from weir.store.observations import METADATA
 
 if TYPE_CHECKING:
     from weir.store import answers
@@ -288,7 +289,7 @@ def _headline(shown: Interval) -> list[str]:
         f"  {len(shown.up)} of {len(shown.up) + len(shown.silent)} servers  {sharing}"
     ]
     for kind in ("targets", "metadata"):
-        devices = [each for each in shown.devices if each.device.endswith(".metadata") == (kind == "metadata")]
+        devices = [each for each in shown.devices if each.device.endswith(METADATA) == (kind == "metadata")]
         if len(devices) <= _DEVICES_LISTED_MAX:
             loads = "  ".join(f"{each.device} {share(each.load)} ({each.queued})" for each in devices)
         else:

@@ -89,10 +89,10 @@ def join(data: tuple[Path, ...], servers: tuple[Path, ...], names: tuple[str, ..
     """
     needed("numpy", "pyarrow")
     from weir.interference import joining
-    from weir.interference.windows import read_rows, write_rows
+    from weir.interference.windows import has_simulated, read_rows, write_rows
 
     joined = joining.join(read_rows(data), read_rows(servers), dict(_read_name(each) for each in names))
-    write_rows(joined.rows, target)
+    write_rows(joined.rows, target, is_simulated=has_simulated((*data, *servers)))
     if joined.without_server:
         warn(f"{joined.without_server} rows of jobs have no window of their server, and are left out")
     _show(output, {"rows": len(joined.rows), "left_out": joined.without_server, "file": str(target)})

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from weir.store.observations import METADATA
+
 if TYPE_CHECKING:
     from weir.store import answers
 
 OUTSTANDING_MIN = 2.0
 """Requests of a job at the store, on average over a window, from which the job is backlogged: one is served, one waits.
 A job of one process that waits for each request never is."""
-_METADATA = ".metadata"
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def accounts(table: "Sequence[answers.Job]") -> dict[str, Account]:
     """
     found = {}
     for job in table:
-        targets = [device for device in job.devices if not device.device.endswith(_METADATA)]
+        targets = [device for device in job.devices if not device.device.endswith(METADATA)]
         seconds = {device.device: device.device_seconds for device in targets}
         owed = {device.device: device.share_owed for device in targets if device.share_owed is not None}
         owed_for = {device.device: device.share_owed_for_seconds for device in targets}

@@ -1,7 +1,7 @@
 """The targets on which a culprit slows a victim, where the store has others."""
 
-from weir.guard.observations import ACTIVE, METADATA, Observation
-from weir.store.observations import JobKey
+from weir.guard.observations import ACTIVE, Observation
+from weir.store.observations import METADATA, JobKey
 
 TARGETS_MAX = 64
 """Most targets that new files of a job avoid, as a lease takes them."""

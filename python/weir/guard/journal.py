@@ -15,6 +15,8 @@ BYTES_MAX = 1 << 20
 """Length at which the file becomes the predecessor: some 3,000 lines."""
 _KEYS = {"time", "window", "is_dry_run"} | {field.name for field in fields(Entry)}
 """Keys of a line."""
+_UNKNOWN = {"victim_user": "?", "victim_uid": None, "culprit_user": "?", "culprit_uid": None}
+"""Values of the keys that lines of earlier guards lack."""
 _FILE, _PREDECESSOR = "journal.jsonl", "journal.1.jsonl"
 
 
@@ -84,4 +86,4 @@ def _parsed(text: str) -> dict[str, Any] | None:
         line = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return line if isinstance(line, dict) and line.keys() >= _KEYS else None
+    return {**_UNKNOWN, **line} if isinstance(line, dict) and line.keys() >= _KEYS - _UNKNOWN.keys() else None

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 
 from weir.store.observations import JobKey, measured_slowdown
 
-METADATA = ".metadata"
-"""End of the name of a device that is no target."""
 ACTIVE = 0.01
 """A job with less of a window's time on all devices, received and waited for, is not active: its slowdown says
 nothing."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weir.guard.decisions import Entry, Guard, Wanted
 from weir.guard.errors import GuardError
 from weir.guard.journal import Journal
-from weir.guard.observations import METADATA, Observation, Traits, Use
+from weir.guard.observations import Observation, Traits, Use
 from weir.interference.collector import Collector
-from weir.store.observations import JobKey
+from weir.store.observations import METADATA, JobKey
 
 if TYPE_CHECKING:
     from weir.guard.forecast import Forecast
@@ -164,7 +164,11 @@ class Watch:
 
         if len(wanted.shares) > _JOBS_MAX:
             return f"a lease has at most {_JOBS_MAX} jobs"
-        jobs = [LeasedJob(*job, share.weight, share.limit, share.avoid) for job, share in wanted.shares.items()]
+        # A job with a weight, also of 1, has an entitlement of its own: servers begin their accounts of shares anew.
+        jobs = [
+            LeasedJob(*job, None if share.weight == 1 else share.weight, share.limit, share.avoid)
+            for job, share in wanted.shares.items()
+        ]
         length = 0.0 if wanted.is_nothing else seconds
 
         def question(server: "Server") -> "Lease":

@@ -181,7 +181,7 @@ def _carry_out(loaded: Loaded, case: Case, folder: Path, is_ended: threading.Eve
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
     if loaded.seed is not None:
-        found = simulated.carry_out(loaded, case, own)
+        found = simulated.carry_out(loaded, case, own, is_ended.is_set)
         return _labelled(loaded, case, found.windows, found.window_seconds, folder, ())
     notices: list[str] = []
     with weir.store.up(folder / "cluster.toml", mount=False, policy=loaded.policy) as store:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from weir.interference.errors import InterferenceError
 from weir.interference.upkeep import check_own
+from weir.store.observations import METADATA
 
 if TYPE_CHECKING:
     from weir.store.client_windows import ClientLine, ClientWindows
@@ -42,7 +43,6 @@ _REDUCED = (
     "queued_milliseconds",
 )
 """Counters of a device. No scheduler of a store merges requests, so merged requests are 0."""
-_METADATA = ".metadata"
 PART_WINDOWS = 10
 """Windows of one file of a run."""
 _OPEN_WINDOWS = 60
@@ -293,7 +293,7 @@ def _client_seconds(line: "ClientLine") -> float:
 
 def _row(device: "ObservedDevice") -> dict[str, Any]:
     """The row of a device, without the counts of the job."""
-    row: dict[str, Any] = {"server": device.device, "is_metadata": device.device.endswith(_METADATA)}
+    row: dict[str, Any] = {"server": device.device, "is_metadata": device.device.endswith(METADATA)}
     for counter in _REDUCED:
         statistic = getattr(device, counter)
         for kind in ("sum", "mean", "deviation"):

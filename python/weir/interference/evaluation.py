@@ -82,13 +82,17 @@ def classes_of(windows: Windows, bins: Sequence[float]) -> Classes:
     """
     if list(bins) != sorted(set(bins)) or not bins or min(bins) <= 0:
         raise InterferenceError(f"the bins {', '.join(f'{each:g}' for each in bins)} do not ascend from above 0")
-    classes = np.searchsorted(np.asarray(bins, float), windows.slowdowns, side="right").astype(np.int64)
+    classes = _numbers(windows, bins)
     if len(np.unique(classes)) < 2:
         raise InterferenceError(
             f"all {len(windows)} windows are in one class of slowdown",
             hint="choose other bins, or collect windows with and without interferers",
         )
     return classes
+
+
+def _numbers(windows: Windows, bins: Sequence[float]) -> Classes:
+    return np.searchsorted(np.asarray(bins, float), windows.slowdowns, side="right").astype(np.int64)
 
 
 def evaluate(
@@ -114,7 +118,7 @@ def evaluate(
     more = None
     if additional is not None:
         further = additional.labelled()
-        more = _Classed(prepare(further), classes_of(further, bins))
+        more = _Classed(prepare(further), _numbers(further, bins))
     count = len(bins) + 1
     scores: list[Score] = []
     with_additional: list[Score] = []

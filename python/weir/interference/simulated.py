@@ -8,7 +8,7 @@ import csv
 import itertools
 import tomllib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from weir.interference.collector import JobWindow, joined
 from weir.interference.errors import InterferenceError
 from weir.interference.kernels import KERNELS, Step
 from weir.interference.plan import Case, Loaded, Program
+from weir.store.client_windows import WINDOW_SECONDS
 
 if TYPE_CHECKING:
     from weir.simulation.outcome import DeviceWindow, Observed
@@ -29,10 +30,8 @@ ONE_WAY_SECONDS = 0.125e-3
 of each operation that no device accounts for."""
 START_SECONDS = 0.5
 """Time in which interferers begin, each at a moment of its own; the target begins after it."""
-WINDOW_SECONDS = 1.0
-"""Length of a window of a store that names none."""
 STEPS_MAX = 5_000_000
-"""Most operations of one simulated program: beyond it a run takes gigabytes of memory."""
+"""Most operations of a simulated run: beyond it a run takes gigabytes of memory."""
 _USER = "user"
 
 
@@ -75,19 +74,21 @@ class _Timed:
     is_timed: bool
 
 
-def carry_out(loaded: Loaded, case: Case, own: Path) -> SimulatedRun:
+def carry_out(loaded: Loaded, case: Case, own: Path, is_ended: Callable[[], bool]) -> SimulatedRun:
     """Do a run in virtual time, and write the times of the target's operations as a kernel writes them.
 
     Args:
         loaded: A plan with a seed.
         case: The run.
         own: Folder of the run.
+        is_ended: Tells whether the collection has ended.
 
     Returns:
         The windows.
 
     Raises:
-        InterferenceError: The run takes longer than the plan allows, or the plan's store cannot be simulated.
+        InterferenceError: The run takes longer than the plan allows, the plan's store cannot be simulated, or the
+            collection has ended.
     """
     from numpy.random import default_rng
 
@@ -99,8 +100,10 @@ def carry_out(loaded: Loaded, case: Case, own: Path) -> SimulatedRun:
     longest = loaded.plan.timeout_seconds
     span = case.target.seconds or min(2 * _least_seconds(store, case.target), longest)
     while True:
+        if is_ended():
+            raise InterferenceError(f"{case.name} was ended", hint="the same command goes on with the others")
         until = _end_of_window(begin + span, store.window_seconds)
-        operations = list(_until(store, _rounds(case.target), until))
+        operations = list(_until(store, _rounds(case.target), until, 1 + case.instances))
         observed, is_complete = _observed(loaded, store, case, operations, begins, homes, until)
         if case.target.seconds or is_complete:
             break
@@ -172,16 +175,16 @@ def _least_seconds(store: _Store, program: Program) -> float:
     return sum(store.least_seconds(each.step) + each.pause_seconds for each in _rounds(program))
 
 
-def _until(store: _Store, operations: Iterator[_Timed], until: float) -> Iterator[_Timed]:
-    """The operations that may begin before a moment, counted from the program's begin."""
+def _until(store: _Store, operations: Iterator[_Timed], until: float, programs: int) -> Iterator[_Timed]:
+    """The operations that may begin before a moment, counted from the program's begin, of one of some programs."""
     least = 0.0
     for number, each in enumerate(operations):
         if least >= until:
             return
-        if number == STEPS_MAX:
+        if number == STEPS_MAX // programs:
             raise InterferenceError(
-                f"a program has more than {STEPS_MAX:,} operations in {until:g} s of the plan's store",
-                hint="give its targets a speed, or the plan's targets fewer seconds or rounds",
+                f"{programs} programs have more than {STEPS_MAX:,} operations in {until:g} s of the plan's store",
+                hint="give its targets a speed, or the plan's targets fewer seconds, rounds or instances beside them",
             )
         least += store.least_seconds(each.step) + each.pause_seconds
         yield each
@@ -204,7 +207,7 @@ def _observed(
 
     work: list[tuple[Job, Work]] = [(Job("target", arrival_seconds=begins[0]), _work(operations, homes[0]))]
     if case.interferer is not None:
-        others = list(_until(store, _rounds(case.interferer, is_endless=True), until))
+        others = list(_until(store, _rounds(case.interferer, is_endless=True), until, 1 + case.instances))
         for number in range(case.instances):
             job = Job(f"{case.interferer.name}-{number}", arrival_seconds=begins[number + 1])
             work.append((job, _work(others, homes[number + 1])))
@@ -224,7 +227,8 @@ def _observed(
             hint="give the plan's targets fewer rounds or seconds, or its store larger targets or longer windows",
         ) from error
     target = outcome.jobs[0]
-    if target.refused_files or target.refused_bytes:
+    # An interferer without room would slow nobody.
+    if any(job.refused_files or job.refused_bytes for job in outcome.jobs):
         raise InterferenceError(
             f"the files of {case.name} find no room on the simulated targets",
             hint="give the targets of the plan's store more capacity, or its programs fewer rounds or seconds",

@@ -8,12 +8,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weir.interference.errors import InterferenceError
+
+if TYPE_CHECKING:
+    import pyarrow
 
 VERSION = 2
 """Version of data sets. Those of version 1, which do not tell who counted, are read, too; others are refused."""
@@ -266,17 +269,21 @@ def write(windows: Windows, path: Path, *, is_simulated: bool = False) -> None:
         *(arrow.array(times, from_pandas=True) for times in windows.times[number, place].T),
     ]
     table = arrow.table(dict(zip(columns(), values, strict=True)))
+    parquet.write_table(_marked(table, is_simulated), path, compression="zstd")
+
+
+def _marked(table: "pyarrow.Table", is_simulated: bool) -> "pyarrow.Table":
     mark = {"version": VERSION, _SIMULATED: True} if is_simulated else {"version": VERSION}
-    table = table.replace_schema_metadata({_METADATA_KEY: json.dumps(mark)})
-    parquet.write_table(table, path, compression="zstd")
+    return table.replace_schema_metadata({_METADATA_KEY: json.dumps(mark)})
 
 
-def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, *, is_simulated: bool = False) -> None:
     """Write rows as they are, with the names of their servers.
 
     Args:
         rows: A mapping of `columns` for each window and server. Counts that are missing are 0.
         path: A Parquet file, which is replaced.
+        is_simulated: Whether a simulator made the windows.
 
     Raises:
         InterferenceError: There is no row, or a row cannot be one of a data set.
@@ -293,8 +300,7 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     values |= {"counted_by": [str(row.get("counted_by") or "") for row in rows]}
     values |= {name: [row.get(name) for row in rows] for name in _ADDED[1:]}
     table = arrow.table({name: arrow.array(values[name], kinds.get(name, arrow.float64())) for name in columns()})
-    table = table.replace_schema_metadata({_METADATA_KEY: json.dumps({"version": VERSION})})
-    parquet.write_table(table, path, compression="zstd")
+    parquet.write_table(_marked(table, is_simulated), path, compression="zstd")
 
 
 def read(paths: Sequence[Path]) -> Windows:
@@ -348,6 +354,21 @@ def _mark(schema: Any) -> dict[str, Any]:
 
 def _no_data_set(file: Path, error: Exception) -> InterferenceError:
     return InterferenceError(f"{file} is no data set of windows: {error}")
+
+
+def has_simulated(paths: Sequence[Path]) -> bool:
+    """Decide whether a simulator made windows of some data sets.
+
+    Args:
+        paths: Parquet files, or folders of them.
+
+    Returns:
+        Whether a file says so.
+
+    Raises:
+        InterferenceError: A file is no data set.
+    """
+    return any(is_simulated(file) for file in _files(paths))
 
 
 def read_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:

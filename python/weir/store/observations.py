@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from weir.store.answers import WaitedFor
 
+METADATA = ".metadata"
+"""End of the name of a device that is no target."""
+
 
 class JobKey(NamedTuple):
     """A job: another user's job of the same name is another one."""

@@ -360,8 +360,9 @@ impl Placer {
         let layout = Layout::new(components).map_err(|_| Refusal::Layout)?;
         let is_explicit =
             |component: &ComponentSpecification| matches!(component.stripes, Stripes::Targets(_));
-        let mut record = self.record(&layout, asked.components.iter().all(is_explicit));
-        self.note_avoided(file, &layout, &mut record);
+        let is_named = asked.components.iter().all(is_explicit);
+        let mut record = self.record(&layout, is_named);
+        self.note_avoided(file, &layout, is_named, &mut record);
         Ok(Placed { layout, record })
     }
 

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 const NAMED_MAX: usize = 4;
 /// Stripes whose figures are kept.
 pub(crate) const STRIPES_MAX: usize = 8;
+/// The bytes of `avoided` and `taken` where nothing was avoided.
+const AVOIDED_BYTES: usize = 3;
 /// No record takes more.
 const BYTES_MAX: usize = 256;
 
@@ -73,7 +75,12 @@ impl Record {
 
     /// Reads kept bytes; none where they are no record.
     pub fn decode(bytes: &[u8]) -> Option<Record> {
-        postcard::from_bytes(bytes).ok()
+        if bytes.is_empty() {
+            return None;
+        }
+        let read = |bytes: &[u8]| postcard::from_bytes(bytes).ok();
+        // Records of earlier servers end before `avoided`: nothing was avoided then.
+        read(bytes).or_else(|| read(&[bytes, &[0; AVOIDED_BYTES]].concat()))
     }
 
     /// The text of `weir.placement`: JSON.
@@ -128,6 +135,15 @@ mod tests {
         let bytes = record.encode();
         assert!(bytes.len() <= 245, "{}", bytes.len());
         assert_eq!(Record::decode(&bytes), Some(record));
+    }
+
+    #[test]
+    fn a_record_of_a_server_that_knew_no_avoided_targets_is_read() {
+        let mut record = Record { by: "balanced".into(), considered: 35, ..Record::default() };
+        record.choose(target(7), 1e6, 1.0);
+        let bytes = record.encode();
+        assert_eq!(Record::decode(&bytes[..bytes.len() - AVOIDED_BYTES]), Some(record));
+        assert_eq!(Record::decode(&[]), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 from pathlib import PurePosixPath
 
-from weir.provisioning.deployments import Deployment, Server, Transfer
+from weir.provisioning.deployments import Deployment, Server, Transfer, capacity_bytes
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.lifecycle.names import check_name
 
@@ -51,7 +51,7 @@ def validate(deployment: Deployment) -> None:
 
 
 def check_capacity(deployment: Deployment, servers: tuple[Server, ...]) -> None:
-    """Refuse servers that have too little room for the job.
+    """Refuse servers that have too little room for the job, or for the later jobs to which a shareable store promises room.
 
     Args:
         deployment: The deployment.
@@ -61,9 +61,10 @@ def check_capacity(deployment: Deployment, servers: tuple[Server, ...]) -> None:
         ProvisioningError: The targets of these servers are smaller than the wanted size.
     """
     room = sum(targets_of(deployment, server) * server.target_bytes for server in servers)
-    if room < deployment.size_bytes:
+    wanted = max(deployment.size_bytes, capacity_bytes(deployment) if deployment.shareable else 0)
+    if room < wanted:
         raise ProvisioningError(
-            f"{deployment.name} asks for {deployment.size_bytes} bytes, and its {len(servers)} servers have {room}",
+            f"{deployment.name} needs {wanted} bytes, and its {len(servers)} servers have {room}",
             hint="plan again with more servers, or ask for less",
         )
 

@@ -320,7 +320,9 @@ def _configurations(settings: Mapping[str, Sequence[str]], sslos: Sequence[Sslo]
         every = (tuple(zip(settings, values, strict=True)) for values in product(*settings.values()))
         found = tuple(dict(each) for each in every if measured.issuperset(combinations(each, 2)))
         if found:
-            return found
+            # A table may have systems that name fewer settings than its other systems do.
+            short = (dict(each) for each in sorted(seen) if len(each) < len(settings))
+            return (*found, *short)[:CONFIGURATIONS_MAX]
     return tuple(dict(each) for each in sorted(seen)[:CONFIGURATIONS_MAX])
 
 

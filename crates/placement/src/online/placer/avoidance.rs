@@ -94,13 +94,22 @@ impl Placer {
         }
     }
 
-    /// Notes in the record of a file the targets that it avoided, and its stripes on those that it did not.
-    pub(super) fn note_avoided(&self, file: &NewFile<'_>, layout: &Layout, record: &mut Record) {
+    /// Notes in the record of a file the targets that it avoided, and its stripes on those that it did not. A file whose maker
+    /// named all targets avoided none.
+    pub(super) fn note_avoided(
+        &self,
+        file: &NewFile<'_>,
+        layout: &Layout,
+        is_named: bool,
+        record: &mut Record,
+    ) {
         let used = || layout.components().iter().flat_map(|component| &component.targets);
         let is_used = |target: TargetId| used().any(|each| each.device() == target);
         let targets = file.avoided.iter().map(|&index| self.cluster.targets[index as usize]);
         let left_out: Vec<TargetId> = targets.filter(|&target| !is_used(target)).collect();
-        record.avoided = LeftOut::of(left_out.iter().copied(), left_out.len());
+        if !is_named {
+            record.avoided = LeftOut::of(left_out.iter().copied(), left_out.len());
+        }
         record.taken = used().filter(|target| file.asked.contains(&target.device())).count() as u16;
     }
 
