@@ -51,7 +51,7 @@ def validate(deployment: Deployment) -> None:
 
 
 def check_capacity(deployment: Deployment, servers: tuple[Server, ...]) -> None:
-    """Refuse servers that have too little room for the job, or for the later jobs to which a shareable store promises room.
+    """Refuse servers that have too little room for the job, or for the later jobs that a shareable store has room for.
 
     Args:
         deployment: The deployment.
