@@ -218,6 +218,13 @@ def test_one_bad_server_is_left_out_or_replaced_or_planned_around(store: Store) 
     job.devices.pop()
     job.assert_nothing_is_left()
 
+    # Later jobs would join room that is not there.
+    job.schema["shareable"] = True
+    answer = job.run(RESULTS, code=1)
+    assert "its 1 servers have" in answer.stderr
+    job.assert_nothing_is_left()
+    job.schema["shareable"] = False
+
     job.schema["size_bytes"] = 128 << 20
     answer = job.run(RESULTS, code=1)
     assert "its 1 servers have" in answer.stderr
