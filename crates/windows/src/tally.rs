@@ -61,14 +61,15 @@ impl Tally {
     }
 
     /// Counts an operation, as [`Recorder::count`] does. Windows that had ended some time before are told first, so that the
-    /// operation takes the place of none that was not.
+    /// operation takes the place of none that was not. Where the clock was set back by more than the ring, operations are left
+    /// out until it has come near to its former time: nobody would tell their windows.
     #[inline]
     pub fn count(&self, device: Device, operation: Operation, ended: u64, took: u64) {
         let Some(counting) = self.counting.get() else { return };
         if counting.is_due(ended) {
             self.tell_ended(counting, ended);
         }
-        counting.recorder.count(&counting.job, device, operation, ended, took);
+        counting.recorder.count_in_ring(&counting.job, device, operation, ended, took);
         if counting.told.words()[AT_FINISHED].load(Relaxed) != 0 {
             self.tell_all(counting);
         }
@@ -95,7 +96,7 @@ impl Tally {
         begun.map_or(Duration::ZERO, |counting| Duration::from_nanos(counting.recorder.window_nanoseconds()))
     }
 
-    /// Operations that were not counted, because the table was full.
+    /// Operations that were not counted, because the table was full, or the clock was set back by more than the ring.
     pub fn left_out(&self) -> u64 {
         self.counting.get().map_or(0, |counting| counting.recorder.table().left_out())
     }
