@@ -295,6 +295,13 @@ class TestFiles:
             True
         ] * 2
 
+    def test_a_trace_that_is_named_twice_counts_once(self, write: Callable[..., Path], tmp_path: Path) -> None:
+        path = write(process(), job() + window(50, writes=2, size=10))
+        link = tmp_path / "link"
+        link.symlink_to(tmp_path)
+        (row,) = self.rows(tmp_path, path, path, link, link / path.name)
+        assert row["client_writes"] == 2
+
     def test_windows_of_several_stores_are_refused(self, write: Callable[..., Path]) -> None:
         one = write(process(), job(store=1) + window(50, writes=1))
         two = write(process("other"), job(store=2) + window(50, writes=1))
