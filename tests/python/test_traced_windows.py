@@ -20,7 +20,8 @@ from weir.store import client_windows
 from weir.tracing.files import TraceError, read_processes
 from weir.tracing.windows import summed, windows_of
 
-WINDOW_SECONDS = 1.0
+WINDOW_SECONDS = 2.0
+"""Length of a window: shared memory keeps 32 of them, and counts have to be read before the oldest goes."""
 CLUSTER = f"""version = 1
 window = "{WINDOW_SECONDS}s"
 [[server]]
@@ -36,7 +37,7 @@ COUNTS = ("reads", "writes", "read_bytes", "written_bytes", "stats", "opens", "c
 TIMES = ("read_seconds", "write_seconds", "metadata_seconds")
 PROGRAM = """
 import os, sys, threading, time
-root, ends = sys.argv[1], time.time() + 2.2
+root, ends = sys.argv[1], time.time() + 2.2 * WINDOW
 def use(name):
     file = os.open(f"{root}/{name}", os.O_CREAT | os.O_RDWR)
     while time.time() < ends:
@@ -57,7 +58,7 @@ if child == 0:
     os.execvp("cat", ["cat", f"{root}/shared"])
 os.waitpid(child, 0)
 os.execvp("sh", ["sh", "-c", f"rm {root}/thread.0; echo more >> {root}/shared; cat {root}/shared > /dev/null"])
-"""
+""".replace("WINDOW", str(WINDOW_SECONDS))
 ENDLESS = """
 import os, sys
 file = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
