@@ -20,7 +20,8 @@ const AT_BEGUN: usize = LINES * WINDOWS;
 /// The place of a word that is not 0 once all windows were told, the open one, too.
 const AT_FINISHED: usize = AT_BEGUN + 1;
 
-/// Takes lines whose counts are new, or have grown since they were told.
+/// Takes lines whose counts are new, or have grown since they were told. There may be none, where the
+/// number of operations that were left out has grown alone.
 pub type Tell = fn(&Tally, &[Line]);
 
 /// The windows of one process, for one job. Nothing is counted before they were begun.
@@ -104,20 +105,14 @@ impl Tally {
     #[cold]
     fn tell_ended(&self, counting: &Counting, ended: u64) {
         let begun = counting.open_at(ended);
-        self.tell(&counting.changed(begun / counting.recorder.window_nanoseconds()));
+        (self.tell)(self, &counting.changed(begun / counting.recorder.window_nanoseconds()));
         // Until this moment every other thread tells the same windows before it counts in a later one.
         counting.told.words()[AT_BEGUN].store(begun, Relaxed);
     }
 
     #[cold]
     fn tell_all(&self, counting: &Counting) {
-        self.tell(&counting.changed(u64::MAX));
-    }
-
-    fn tell(&self, lines: &[Line]) {
-        if !lines.is_empty() {
-            (self.tell)(self, lines);
-        }
+        (self.tell)(self, &counting.changed(u64::MAX));
     }
 }
 
