@@ -66,8 +66,8 @@ def windows_of(traced: TracedProcess, *, note: Callable[[str], None]) -> TracedW
         note(f"{traced.path}: {found['missed_windows']} records of windows are missing: the trace had no more room")
     if found["missed_operations"]:
         note(
-            f"{traced.path}: {found['missed_operations']} operations are in no window: too many devices were in use, or "
-            "the clock was set back"
+            f"{traced.path}: {found['missed_operations']} operations are in no window: too many devices were in use, "
+            "or the clock was set back"
         )
     return TracedWindows(
         store=found["store"],
