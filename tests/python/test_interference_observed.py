@@ -214,13 +214,16 @@ def test_a_program_whose_windows_could_not_be_made_tries_again(tmp_path: Path, e
 def test_the_windows_of_a_program_that_ended_before_the_gatherer_began_are_kept(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """A busy machine loaded the package that writes windows for seconds, and a short program's windows had gone by."""
+    """A busy machine loaded the package that writes windows for seconds, and a short program's windows had gone by.
+
+    The windows are long, so that the ring keeps them while this test waits for its turn.
+    """
     shared, data, told = tmp_path / "shared", tmp_path / "data", list[str]()
-    gatherer = observed.Gatherer(shared, 1.0, "run", "program", Parts(tmp_path / "w", MIB), told.append)
+    gatherer = observed.Gatherer(shared, 10.0, "run", "program", Parts(tmp_path / "w", MIB), told.append)
     preloaded = {"WEIR_OBSERVE": str(data), "LD_PRELOAD": str(native.preload_library())}
     subprocess.run(
         ["dd", "if=/dev/zero", f"of={data}/file", "bs=1000", "count=7"],
-        env=environment | observed.variables(shared, 1.0) | preloaded,
+        env=environment | observed.variables(shared, 10.0) | preloaded,
         check=True,
     )
     time.sleep(3)

@@ -20,7 +20,8 @@ from weir.store import client_windows
 from weir.tracing.files import TraceError, read_processes
 from weir.tracing.windows import summed, windows_of
 
-WINDOW_SECONDS = 1.0
+WINDOW_SECONDS = 2.0
+"""Length of a window: shared memory keeps 32 of them, and counts have to be read before the oldest goes."""
 CLUSTER = f"""version = 1
 window = "{WINDOW_SECONDS}s"
 [[server]]
@@ -36,7 +37,7 @@ COUNTS = ("reads", "writes", "read_bytes", "written_bytes", "stats", "opens", "c
 TIMES = ("read_seconds", "write_seconds", "metadata_seconds")
 PROGRAM = """
 import os, sys, threading, time
-root, ends = sys.argv[1], time.time() + 2.2
+root, ends = sys.argv[1], time.time() + 2.2 * WINDOW
 def use(name):
     file = os.open(f"{root}/{name}", os.O_CREAT | os.O_RDWR)
     while time.time() < ends:
@@ -57,6 +58,21 @@ if child == 0:
     os.execvp("cat", ["cat", f"{root}/shared"])
 os.waitpid(child, 0)
 os.execvp("sh", ["sh", "-c", f"rm {root}/thread.0; echo more >> {root}/shared; cat {root}/shared > /dev/null"])
+""".replace("WINDOW", str(WINDOW_SECONDS))
+LIMITED = """
+import os, resource, sys, time
+root, limit = sys.argv[1], 4096
+file = os.open(f"{root}/first", os.O_CREAT | os.O_RDWR)
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+for _ in range(60):
+    # Each turn has a window of its own.
+    os.pwrite(file, b"w" * 10, 0)
+    os.stat(f"{root}/first")
+    time.sleep(0.1)
+last = os.open(f"{root}/last", os.O_CREAT | os.O_RDWR)
+os.pwrite(last, b"w" * 20, 0)
+if sys.argv[2] == "killed":
+    os.kill(os.getpid(), 9)
 """
 ENDLESS = """
 import os, sys
@@ -81,10 +97,16 @@ def up(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return started(store, tmp_path, monkeypatch, mount=False)
 
 
-def started(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Store:
+def started(
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    window_seconds: float = WINDOW_SECONDS,
+    **settings: Any,
+) -> Store:
     monkeypatch.setenv("WEIR_WINDOWS", str(tmp_path / "windows"))
     file = store.root / "cluster.toml"
-    file.write_text(CLUSTER)
+    file.write_text(CLUSTER.replace(f"{WINDOW_SECONDS}s", f"{window_seconds}s"))
     store.up(file, **settings)
     return store
 
@@ -183,6 +205,28 @@ def so_far(folder: Path) -> dict[Key, dict[str, float]]:
     groups = read_processes([folder], note=notes.append) if list(folder.glob("*.weirtrace")) else []
     found = [windows_of(each, note=notes.append) for processes in groups for each in processes]
     return {(line["window"], line["device"]): line_of(line) for each in found if each for line in each.lines}
+
+
+@pytest.mark.parametrize("end", ["ended", "killed"])
+def test_windows_leave_room_for_the_records_of_files(
+    store: Store, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """The size of files is limited: windows take half of the trace, and the trace goes on without them."""
+    started(store, tmp_path, monkeypatch, window_seconds=0.1, mount=False)
+    script = tmp_path / "limited.py"
+    script.write_text(LIMITED)
+    options = ("--prefix", "/weir", "--job", "solver", "--trace", folder)
+    command = (sys.executable, script, "/weir", end)
+    store.weir("run", *options, "--", *command, environment=variables(tmp_path), code=0 if end == "ended" else None)
+    notes: list[str] = []
+    ((traced,),) = read_processes([folder], note=notes.append)
+    assert not notes and traced.path.stat().st_size <= 4096
+    made = [record for record in traced.records if record[0] == "opened"]
+    assert ["last" in str(record) for record in made] == [False, True]
+    found = windows_of(traced, note=notes.append)
+    assert found is not None and len(found.lines) > 10
+    # A killed program has told the number each time that it had doubled.
+    assert found.missed_windows > 10 and "records of windows are missing" in notes[0]
 
 
 def test_with_a_mount_the_programs_own_requests_are_traced(
@@ -294,6 +338,13 @@ class TestFiles:
         assert ["3 records of windows are missing" in notes[0], "4 operations are in no window" in notes[1]] == [
             True
         ] * 2
+
+    def test_a_trace_that_is_named_twice_counts_once(self, write: Callable[..., Path], tmp_path: Path) -> None:
+        path = write(process(), job() + window(50, writes=2, size=10))
+        link = tmp_path / "link"
+        link.symlink_to(tmp_path)
+        (row,) = self.rows(tmp_path, path, path, link, link / path.name)
+        assert row["client_writes"] == 2
 
     def test_windows_of_several_stores_are_refused(self, write: Callable[..., Path]) -> None:
         one = write(process(), job(store=1) + window(50, writes=1))

@@ -20,6 +20,7 @@ mod names;
 mod open_file;
 mod pool;
 mod report;
+mod room;
 mod settings;
 mod windows;
 
@@ -359,7 +360,6 @@ pub(crate) fn before_fork() {
 pub(crate) fn in_child() {
     if is_on() {
         log::start_in_child();
-        windows::start_in_child();
     }
 }
 

@@ -250,7 +250,7 @@ pub struct Window {
 pub struct Uncounted {
     /// Records of windows that were not written, because the trace has no more room for them.
     pub windows: u64,
-    /// Operations that were not counted, because the process used too many devices at once.
+    /// Operations that were not counted, because the process used too many devices at once, or its clock was set back far.
     pub operations: u64,
     /// Nanoseconds since the process started.
     pub after_nanoseconds: u64,

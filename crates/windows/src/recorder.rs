@@ -2,7 +2,7 @@
 
 use crate::error::WindowsError;
 use crate::file;
-use crate::format::{Device, Operation, AT_MAGIC, AT_SALT, AT_WINDOW, LINES, MAGIC, WORDS};
+use crate::format::{Device, Operation, AT_MAGIC, AT_SALT, AT_WINDOW, LINES, MAGIC, WINDOWS, WORDS};
 use crate::job::Job;
 use crate::mapping::Mapping;
 use crate::table::Table;
@@ -70,14 +70,42 @@ impl Recorder {
     /// It makes no system call and takes no lock.
     #[inline]
     pub fn count(&self, job: &Job, device: Device, operation: Operation, ended: u64, took: u64) {
-        let table = self.table();
         let window = ended / self.window_nanoseconds;
-        let key = job.key(device);
-        let Some((line, is_claimed)) = table.line(key, window) else { return table.leave_out() };
+        if let Some(line) = self.line(job, device, window) {
+            self.table().count(line, window, operation, took);
+        }
+    }
+
+    /// Counts an operation, as [`Recorder::count`] does, unless its window is older than the ring of its line: it is left out then.
+    #[inline]
+    pub(crate) fn count_in_ring(
+        &self,
+        job: &Job,
+        device: Device,
+        operation: Operation,
+        ended: u64,
+        took: u64,
+    ) {
+        let (table, window) = (self.table(), ended / self.window_nanoseconds);
+        let Some(line) = self.line(job, device, window) else { return };
+        if window + WINDOWS as u64 <= table.last(line) {
+            return table.leave_out();
+        }
+        table.count(line, window, operation, took);
+    }
+
+    /// The line of a job and a device. Where there is none, the operation is left out.
+    #[inline]
+    fn line(&self, job: &Job, device: Device, window: u64) -> Option<usize> {
+        let (table, key) = (self.table(), job.key(device));
+        let Some((line, is_claimed)) = table.line(key, window) else {
+            table.leave_out();
+            return None;
+        };
         if is_claimed || self.introduced[line].load(Relaxed) != key {
             self.introduce(table, line, key, job, device);
         }
-        table.count(line, window, operation, took);
+        Some(line)
     }
 
     /// Length of a window, in nanoseconds.

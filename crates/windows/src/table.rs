@@ -60,7 +60,7 @@ impl<'a> Table<'a> {
             if held == key {
                 return Some((number, false));
             }
-            let last = self.words[AT_LASTS + number].load(Relaxed);
+            let last = self.last(number);
             if last.saturating_add(WINDOWS as u64) < window && idlest.is_none_or(|(least, _, _)| last < least)
             {
                 idlest = Some((last, held, number));
@@ -122,7 +122,13 @@ impl<'a> Table<'a> {
         }
         let start = AT_LINES + number * LINE_WORDS;
         let head = std::array::from_fn(|place| self.words[start + place].load(Relaxed));
-        Some((key, head, self.words[AT_LASTS + number].load(Relaxed)))
+        Some((key, head, self.last(number)))
+    }
+
+    /// The number of the window in which a line was used last.
+    #[inline]
+    pub(crate) fn last(&self, number: usize) -> u64 {
+        self.words[AT_LASTS + number].load(Relaxed)
     }
 
     /// The words of a line's cell for a window.
@@ -131,12 +137,12 @@ impl<'a> Table<'a> {
         std::array::from_fn(|place| self.words[start + place].load(Relaxed))
     }
 
-    /// Operations that found no line.
+    /// Operations that found no place.
     pub(crate) fn left_out(&self) -> u64 {
         self.words[AT_LEFT_OUT].load(Relaxed)
     }
 
-    /// Counts an operation that found no line.
+    /// Counts an operation that found no place.
     #[cold]
     pub(crate) fn leave_out(&self) {
         self.words[AT_LEFT_OUT].fetch_add(1, Relaxed);

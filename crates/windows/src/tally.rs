@@ -20,7 +20,8 @@ const AT_BEGUN: usize = LINES * WINDOWS;
 /// The place of a word that is not 0 once all windows were told, the open one, too.
 const AT_FINISHED: usize = AT_BEGUN + 1;
 
-/// Takes lines whose counts are new, or have grown since they were told.
+/// Takes lines whose counts are new, or have grown since they were told. There may be none, where the
+/// number of operations that were left out has grown alone.
 pub type Tell = fn(&Tally, &[Line]);
 
 /// The windows of one process, for one job. Nothing is counted before they were begun.
@@ -61,14 +62,15 @@ impl Tally {
     }
 
     /// Counts an operation, as [`Recorder::count`] does. Windows that had ended some time before are told first, so that the
-    /// operation takes the place of none that was not.
+    /// operation takes the place of none that was not. Where the clock was set back by more than the ring, operations are left
+    /// out until it has come near to its former time: nobody would tell their windows.
     #[inline]
     pub fn count(&self, device: Device, operation: Operation, ended: u64, took: u64) {
         let Some(counting) = self.counting.get() else { return };
         if counting.is_due(ended) {
             self.tell_ended(counting, ended);
         }
-        counting.recorder.count(&counting.job, device, operation, ended, took);
+        counting.recorder.count_in_ring(&counting.job, device, operation, ended, took);
         if counting.told.words()[AT_FINISHED].load(Relaxed) != 0 {
             self.tell_all(counting);
         }
@@ -95,7 +97,7 @@ impl Tally {
         begun.map_or(Duration::ZERO, |counting| Duration::from_nanos(counting.recorder.window_nanoseconds()))
     }
 
-    /// Operations that were not counted, because the table was full.
+    /// Operations that were not counted, because the table was full, or the clock was set back by more than the ring.
     pub fn left_out(&self) -> u64 {
         self.counting.get().map_or(0, |counting| counting.recorder.table().left_out())
     }
@@ -103,20 +105,14 @@ impl Tally {
     #[cold]
     fn tell_ended(&self, counting: &Counting, ended: u64) {
         let begun = counting.open_at(ended);
-        self.tell(&counting.changed(begun / counting.recorder.window_nanoseconds()));
+        (self.tell)(self, &counting.changed(begun / counting.recorder.window_nanoseconds()));
         // Until this moment every other thread tells the same windows before it counts in a later one.
         counting.told.words()[AT_BEGUN].store(begun, Relaxed);
     }
 
     #[cold]
     fn tell_all(&self, counting: &Counting) {
-        self.tell(&counting.changed(u64::MAX));
-    }
-
-    fn tell(&self, lines: &[Line]) {
-        if !lines.is_empty() {
-            (self.tell)(self, lines);
-        }
+        (self.tell)(self, &counting.changed(u64::MAX));
     }
 }
 

@@ -52,7 +52,7 @@ def read_processes(paths: Iterable[Path], *, note: Callable[[str], None]) -> lis
     """Read the processes of traced runs with all their records.
 
     Args:
-        paths: Folders of traces, and traces.
+        paths: Folders of traces, and traces. A trace that is named twice is read once.
         note: Called with a sentence for each trace that could be used only in part.
 
     Returns:
@@ -63,8 +63,13 @@ def read_processes(paths: Iterable[Path], *, note: Callable[[str], None]) -> lis
         OSError: A file cannot be opened.
     """
     runs: dict[str, list[TracedProcess]] = {}
+    seen = set[Path]()
     for path in paths:
         for file in _files(path):
+            true_path = file.resolve()
+            if true_path in seen:
+                continue
+            seen.add(true_path)
             traced = _read(file, note)
             if traced is not None:
                 runs.setdefault(traced.process["run"], []).append(traced)

@@ -32,7 +32,7 @@ class TracedWindows:
     missed_windows: int
     """Records of windows that were not written, because a trace had no more room for them."""
     missed_operations: int
-    """Operations in no window, because a process used too many devices at once."""
+    """Operations in no window, because a process used too many devices at once, or its clock was set back far."""
 
 
 def windows_of(traced: TracedProcess, *, note: Callable[[str], None]) -> TracedWindows | None:
@@ -65,7 +65,10 @@ def windows_of(traced: TracedProcess, *, note: Callable[[str], None]) -> TracedW
     if found["missed_windows"]:
         note(f"{traced.path}: {found['missed_windows']} records of windows are missing: the trace had no more room")
     if found["missed_operations"]:
-        note(f"{traced.path}: {found['missed_operations']} operations are in no window: too many devices were in use")
+        note(
+            f"{traced.path}: {found['missed_operations']} operations are in no window: too many devices were in use, "
+            "or the clock was set back"
+        )
     return TracedWindows(
         store=found["store"],
         job=found["job"],

@@ -5,6 +5,7 @@
 use crate::host::file_size;
 use crate::host::kernel::{self, system_call};
 use crate::host::launcher;
+use crate::recorder::room::ROOM;
 use crate::recorder::{clock, names, pool, settings};
 use libc::c_int;
 use std::cell::UnsafeCell;
@@ -50,9 +51,10 @@ pub(super) fn start() {
     STATE.store(NONE, Ordering::Release);
 }
 
-/// Begins anew in the child of a fork: the parent reports its own writes.
+/// Begins anew in the child of a fork: the parent reports its own writes and windows.
 pub(super) fn start_in_child() {
     pool::forget_borrowers();
+    ROOM.clear();
     start();
     pool::each(|_, file| file.inherit());
 }
@@ -67,27 +69,47 @@ pub(super) fn is_made() -> bool {
     STATE.load(Ordering::Acquire) == MADE
 }
 
-/// Appends one block, and answers its bytes. A trace that cannot be written stays as it is from then on.
-pub(super) fn append(records: &[Record<'_>]) -> usize {
+/// Begins anew in a child in which no fork handler ran.
+pub(super) fn notice_child() {
     if PROCESS.load(Ordering::Relaxed) != kernel::process_id() {
-        // No fork handler ran in this child.
         start_in_child();
     }
+}
+
+/// Appends one block. A trace that cannot be written stays as it is from then on.
+pub(super) fn append(records: &[Record<'_>]) {
+    if put(records).is_some_and(|(written, _)| written != Written::Whole) {
+        STATE.store(BROKEN, Ordering::Release);
+    }
+}
+
+/// Appends one block that the other records can do without, and answers its bytes. Where the trace took none of them, later
+/// blocks may find room again: absent.
+pub(super) fn offer(records: &[Record<'_>]) -> Option<usize> {
+    match put(records)? {
+        (Written::Whole, bytes) => Some(bytes),
+        (Written::Nothing, _) => None,
+        (Written::Part, _) => {
+            STATE.store(BROKEN, Ordering::Release);
+            None
+        }
+    }
+}
+
+/// Writes one block of these bytes to the trace; absent without a trace.
+fn put(records: &[Record<'_>]) -> Option<(Written, usize)> {
+    notice_child();
     if !is_ready() {
-        return 0;
+        return None;
     }
     let room = BLOCK_HEADER_BYTES + records.iter().map(bytes_of).sum::<usize>();
     let mut buffer = vec![0; room];
-    let Ok(length) = block(records, &mut buffer) else { return 0 };
+    let length = block(records, &mut buffer).ok()?;
     // SAFETY: STATE is MADE.
     let path = unsafe { (*PATH.0.get()).as_ptr() };
     // SAFETY: the path ends with a zero byte.
-    let is_whole = unsafe { write_to(path, libc::O_WRONLY | libc::O_APPEND, &buffer[..length]) };
-    if is_whole == Ok(true) {
-        return length;
-    }
-    STATE.store(BROKEN, Ordering::Release);
-    0
+    let written = unsafe { write_to(path, libc::O_WRONLY | libc::O_APPEND, &buffer[..length]) };
+    Some((written.unwrap_or(Written::Nothing), length))
 }
 
 fn bytes_of(record: &Record<'_>) -> usize {
@@ -141,7 +163,7 @@ fn make() -> bool {
         }
         // SAFETY: the path ends with a zero byte.
         match unsafe { write_to(path.as_ptr(), libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL, &first) } {
-            Ok(is_whole) => return is_whole,
+            Ok(written) => return written == Written::Whole,
             Err(libc::EEXIST) => {}
             Err(_) => return false,
         }
@@ -190,14 +212,22 @@ fn first_block(node: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Writes `bytes` into the file at `path`. Answers whether all bytes went there.
+/// The bytes of a block that a file took.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Whole,
+    Part,
+    Nothing,
+}
+
+/// Writes `bytes` into the file at `path`.
 ///
 /// # Errors
 /// The number of a failed open.
 ///
 /// # Safety
 /// `path` ends with a zero byte.
-unsafe fn write_to(path: *const u8, flags: c_int, bytes: &[u8]) -> Result<bool, c_int> {
+unsafe fn write_to(path: *const u8, flags: c_int, bytes: &[u8]) -> Result<Written, c_int> {
     // SAFETY: as the caller promises. The bytes live through the call.
     unsafe {
         let descriptor = kernel::open(path.cast(), flags)?;
@@ -205,9 +235,16 @@ unsafe fn write_to(path: *const u8, flags: c_int, bytes: &[u8]) -> Result<bool, 
         let is_allowed = file_size::limit().is_none_or(|limit| {
             kernel::seek(descriptor, 0, libc::SEEK_END).is_ok_and(|end| end + bytes.len() as u64 <= limit)
         });
-        let is_whole = is_allowed
-            && system_call!(libc::SYS_write, descriptor, bytes.as_ptr(), bytes.len()) == Ok(bytes.len());
+        let written = if is_allowed {
+            system_call!(libc::SYS_write, descriptor, bytes.as_ptr(), bytes.len()).unwrap_or(0)
+        } else {
+            0
+        };
         kernel::close(descriptor);
-        Ok(is_whole)
+        Ok(match written {
+            0 => Written::Nothing,
+            count if count == bytes.len() => Written::Whole,
+            _ => Written::Part,
+        })
     }
 }

@@ -4,70 +4,26 @@
 //! two windows in which it had operations, at most. Each block names the job, and can be read without the blocks before it.
 
 use crate::recorder::log;
+use crate::recorder::room::ROOM;
 use crate::store::session;
-use std::sync::atomic::{AtomicU64, Ordering};
 use weir_trace::{Job, Record, Uncounted, Window};
 use weir_windows::{Line, Tally};
 
-/// Most bytes of windows in one trace: a day of windows of a second on four busy devices has 15 MB.
-const BYTES_MAX: u64 = 16 << 20;
 /// Records of windows in a block: with the longest numbers they have 36 KB, and a block takes 64 KiB.
 const BLOCK_WINDOWS: usize = 256;
 
 static TALLY: Tally = Tally::new(tell);
-static ROOM: Room = Room::new();
-
-/// The room of a trace for windows.
-struct Room {
-    /// Bytes of the windows that were written.
-    used: AtomicU64,
-    /// Records of windows that were not written.
-    missed: AtomicU64,
-}
-
-impl Room {
-    const fn new() -> Room {
-        Room { used: AtomicU64::new(0), missed: AtomicU64::new(0) }
-    }
-
-    fn is_full(&self) -> bool {
-        self.used.load(Ordering::Relaxed) >= BYTES_MAX
-    }
-
-    fn take(&self, bytes: usize) {
-        self.used.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Notes records that found no room. Answers whether they are the first.
-    fn miss(&self, records: usize) -> bool {
-        self.missed.fetch_add(records as u64, Ordering::Relaxed) == 0
-    }
-
-    fn missed(&self) -> u64 {
-        self.missed.load(Ordering::Relaxed)
-    }
-
-    fn clear(&self) {
-        self.used.store(0, Ordering::Relaxed);
-        self.missed.store(0, Ordering::Relaxed);
-    }
-}
 
 /// Has the client count the operations of this process.
 pub(super) fn start() {
     session::count_in(&TALLY);
 }
 
-/// Begins anew in the child of a fork, whose windows are empty.
-pub(super) fn start_in_child() {
-    ROOM.clear();
-}
-
 /// Writes all windows, the open one, too.
 pub(super) fn finish() {
     TALLY.finish();
-    if ROOM.missed() > 0 || TALLY.left_out() > 0 {
-        write_uncounted();
+    if ROOM.is_loss_untold(TALLY.left_out()) {
+        write_uncounted(&TALLY);
     }
 }
 
@@ -76,19 +32,26 @@ pub(super) fn resume() {
     TALLY.resume();
 }
 
-/// Writes lines of windows. The client calls this function inside of a hook.
+/// Writes lines of windows, and the losses that a killed process would not tell. The client calls this function inside of a hook.
 fn tell(tally: &Tally, lines: &[Line]) {
+    if !lines.is_empty() {
+        // The room of a child in which no fork handler ran is its parent's until then.
+        log::notice_child();
+    }
     for lines in lines.chunks(BLOCK_WINDOWS) {
-        if !ROOM.is_full() {
-            ROOM.take(write(tally, lines));
-        } else if ROOM.miss(lines.len()) {
-            write_uncounted();
+        match if ROOM.is_full() { None } else { write(tally, lines) } {
+            Some(bytes) => ROOM.take(bytes),
+            None => ROOM.miss(lines.len()),
         }
+    }
+    if ROOM.is_loss_due(tally.left_out()) {
+        write_uncounted(tally);
     }
 }
 
-fn write(tally: &Tally, lines: &[Line]) -> usize {
-    let Some(first) = lines.first() else { return 0 };
+/// Writes lines in one block, and answers its bytes; absent where the trace did not take the block.
+fn write(tally: &Tally, lines: &[Line]) -> Option<usize> {
+    let first = lines.first()?;
     let after_nanoseconds = log::elapsed();
     let mut records = Vec::with_capacity(1 + lines.len());
     records.push(Record::Job(Job {
@@ -98,7 +61,7 @@ fn write(tally: &Tally, lines: &[Line]) -> usize {
         window_nanoseconds: tally.window().as_nanos() as u64,
     }));
     records.extend(lines.iter().map(|line| Record::Window(window_of(line, after_nanoseconds))));
-    log::append(&records)
+    log::offer(&records)
 }
 
 fn window_of(line: &Line, after_nanoseconds: u64) -> Window {
@@ -122,12 +85,13 @@ fn window_of(line: &Line, after_nanoseconds: u64) -> Window {
     }
 }
 
-fn write_uncounted() {
-    log::append(&[Record::Uncounted(Uncounted {
-        windows: ROOM.missed(),
-        operations: TALLY.left_out(),
-        after_nanoseconds: log::elapsed(),
-    })]);
+fn write_uncounted(tally: &Tally) {
+    log::notice_child();
+    let (windows, operations) = (ROOM.missed(), tally.left_out());
+    let after_nanoseconds = log::elapsed();
+    if log::offer(&[Record::Uncounted(Uncounted { windows, operations, after_nanoseconds })]).is_some() {
+        ROOM.note_told(windows, operations);
+    }
 }
 
 #[cfg(test)]
@@ -135,19 +99,6 @@ mod tests {
     use super::*;
     use weir_trace::{block, BLOCK_HEADER_BYTES, PAYLOAD_BYTES};
     use weir_windows::{Counts, Device};
-
-    #[test]
-    fn a_trace_has_room_for_so_many_bytes_and_counts_the_records_beyond() {
-        let room = Room::new();
-        room.take(BYTES_MAX as usize - 1);
-        assert!(!room.is_full());
-        room.take(1);
-        assert!(room.is_full());
-        assert!(room.miss(3) && !room.miss(4));
-        assert_eq!(room.missed(), 7);
-        room.clear();
-        assert!(!room.is_full() && room.missed() == 0);
-    }
 
     #[test]
     fn the_longest_block_of_windows_fits() {

@@ -156,6 +156,32 @@ fn more_devices_than_lines_are_left_out_and_counted() {
 }
 
 #[test]
+fn operations_after_the_clock_was_set_back_by_a_ring_are_left_out_and_counted() {
+    let (tally, told) = tally!(TOLD);
+    let device = Device::target(0, 0);
+    // The windows lie in one place of the ring, side by side, and many rounds of the ring apart.
+    for window in [1000, 969, 968, 967, 800, 10, 1001] {
+        tally.count(device, Operation::Stat, window * SECOND, 1);
+    }
+    tally.finish();
+    let told = told.lock().expect("no panic");
+    let stats: Vec<_> = told.iter().map(|((window, _), counts)| (*window, counts.stats)).collect();
+    assert_eq!(stats, [(969, 1), (1000, 1), (1001, 1)]);
+    assert_eq!(tally.left_out(), 4);
+}
+
+#[test]
+fn the_end_of_a_window_is_told_where_operations_alone_were_left_out() {
+    static LEFT_OUT: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+    let tally = Tally::new(|tally, _| LEFT_OUT.lock().expect("no panic").push(tally.left_out()));
+    tally.begin(WINDOW, STORE, UID, JOB).expect("memory");
+    for window in [1000, 900, 901, 901, 902] {
+        tally.count(Device::target(0, 0), Operation::Stat, window * SECOND + SECOND / 2, 1);
+    }
+    assert_eq!(*LEFT_OUT.lock().expect("no panic"), [0, 0, 1, 3]);
+}
+
+#[test]
 fn nothing_is_counted_before_the_begin_and_a_second_begin_changes_nothing() {
     static TOLD: Mutex<Windows> = Mutex::new(Windows::new());
     let tally = Tally::new(|_, lines| take(&mut TOLD.lock().expect("no panic"), lines));
