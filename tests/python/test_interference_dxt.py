@@ -112,7 +112,7 @@ def test_windows_of_jobs_get_the_counters_of_all_servers_of_their_time() -> None
     with pytest.raises(InterferenceError, match="no window of a job"):
         joining.join(rows("files", 2), rows("sda", 2), {})
     with pytest.raises(InterferenceError, match="two rows of server sda"):
-        joining.join(rows("sda", 2), rows("sda", 2, 2), {})
+        joining.join(rows("sda", 2), rows("sda", 2) + rows("sda", 2, server_reads_sum=1.0), {})
     # Two servers end with the name, so that neither is meant.
     with pytest.raises(InterferenceError, match="no window of a job"):
         joining.join(rows("OST0001", 2), rows("a-OST0001", 2) + rows("b-OST0001", 2), {})

@@ -261,7 +261,7 @@ def part_of(kind: type[Kind], document: dict[str, Any]) -> Kind:
         The object.
 
     Raises:
-        KeyError: A value is missing.
+        KeyError: A value without a default is missing.
         TypeError: A value is of another type.
         ValueError: A number is out of bounds, or a series has something else than numbers.
     """
@@ -269,6 +269,8 @@ def part_of(kind: type[Kind], document: dict[str, Any]) -> Kind:
 
     values = {}
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        if field.default is not dataclasses.MISSING and field.name not in document:
+            continue
         value = document[field.name]
         if field.name.endswith("_series"):
             wide = numpy.asarray(value, numpy.float64)

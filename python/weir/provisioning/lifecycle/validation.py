@@ -64,7 +64,7 @@ def check_capacity(deployment: Deployment, servers: tuple[Server, ...]) -> None:
     wanted = max(deployment.size_bytes, capacity_bytes(deployment) if deployment.shareable else 0)
     if room < wanted:
         raise ProvisioningError(
-            f"{deployment.name} needs {wanted} bytes, and its {len(servers)} servers have {room}",
+            f"{deployment.name} asks for {wanted} bytes, and its {len(servers)} servers have {room}",
             hint="plan again with more servers, or ask for less",
         )
 
