@@ -195,9 +195,10 @@ def test_kept_failed_and_waiting_deployments_outlive_a_kill(folder: Path) -> Non
         made.start()
         assert made.state("waiting") == "waiting"
         assert made.summary("kept").lease_until == until and made.state("failed") == "failed"
+        # The waiting one would take all devices as soon as the store is gone.
+        assert made.ask(protocol.Setup(name="failed", wait_seconds=600), Summary).state == "started"
         # Who ends the store himself wants no lease.
         assert made.ask(protocol.End(name="kept", wait_seconds=600), Summary).state == "ended"
-        assert made.ask(protocol.Setup(name="failed", wait_seconds=600), Summary).state == "started"
         made.ask(protocol.End(name="failed", wait_seconds=600), Summary)
         made.until("waiting", "planned")
 
