@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
+from counting_stores import WINDOW_SECONDS, cluster
 from store import Store, kill
 from waits import PATIENCE_SECONDS
 from ways import has_fuse
@@ -27,20 +28,7 @@ from weir.store.client_windows import ClientLine
 
 OTHER, NAMESAKE = 54871, 54872
 """Users without accounts, who run nothing in other tests: their windows are of the host."""
-WINDOW_SECONDS = 2.0
-"""Length of a window where counts are exact: they have to be read before the ring's oldest window goes."""
 SHORT_SECONDS = 0.2
-CLUSTER = f"""version = 1
-window = "{WINDOW_SECONDS}s"
-[[server]]
-[[server.target]]
-backend = "ram"
-capacity = "64MiB"
-[[server]]
-[[server.target]]
-backend = "ram"
-capacity = "64MiB"
-"""
 WRITES = """
 import os, sys
 path, count = sys.argv[1], int(sys.argv[2])
@@ -71,7 +59,7 @@ def up(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 def started(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, window_seconds: float) -> Store:
     monkeypatch.setenv("WEIR_WINDOWS", str(folder))
     file = store.root / "cluster.toml"
-    file.write_text(CLUSTER.replace(f"{WINDOW_SECONDS}s", f"{window_seconds}s"))
+    file.write_text(cluster(window_seconds))
     store.up(file, mount=False)
     return store
 
@@ -131,7 +119,7 @@ def test_programs_without_the_library_are_counted_by_the_mount(
         pytest.skip("there is no FUSE here")
     monkeypatch.setenv("WEIR_WINDOWS", str(folder))
     file = store.root / "cluster.toml"
-    file.write_text(CLUSTER)
+    file.write_text(cluster())
     store.up(file)
     command: list[str | Path] = [sys.executable, "-c", WRITES, store.mount / "file", "12"]
     store.weir("run", "--no-preload", "--job", "plain", "--", *command, environment=variables(folder))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from counting_stores import WINDOW_SECONDS, cluster
 from store import Store, kill
 from trace_files import STARTED, ended, job, opened, process, trace, uncounted, window, written
 from waits import PATIENCE_SECONDS
@@ -20,19 +21,6 @@ from weir.store import client_windows
 from weir.tracing.files import TraceError, read_processes
 from weir.tracing.windows import summed, windows_of
 
-WINDOW_SECONDS = 2.0
-"""Length of a window: shared memory keeps 32 of them, and counts have to be read before the oldest goes."""
-CLUSTER = f"""version = 1
-window = "{WINDOW_SECONDS}s"
-[[server]]
-[[server.target]]
-backend = "ram"
-capacity = "64MiB"
-[[server]]
-[[server.target]]
-backend = "ram"
-capacity = "64MiB"
-"""
 COUNTS = ("reads", "writes", "read_bytes", "written_bytes", "stats", "opens", "closes", "others")
 TIMES = ("read_seconds", "write_seconds", "metadata_seconds")
 PROGRAM = """
@@ -106,7 +94,7 @@ def started(
 ) -> Store:
     monkeypatch.setenv("WEIR_WINDOWS", str(tmp_path / "windows"))
     file = store.root / "cluster.toml"
-    file.write_text(CLUSTER.replace(f"{WINDOW_SECONDS}s", f"{window_seconds}s"))
+    file.write_text(cluster(window_seconds))
     store.up(file, **settings)
     return store
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from counting_stores import cluster
 from store import Store
 from waits import wait_until
 from weir.store import client_windows, window_folders
@@ -15,13 +16,6 @@ from weir.store import client_windows, window_folders
 VICTIM, SQUATTER = 54873, 54874
 """Users without accounts, who run nothing in other tests: their windows are of the host."""
 SHARED_MEMORY = Path("/dev/shm")
-CLUSTER = """version = 1
-window = "2s"
-[[server]]
-[[server.target]]
-backend = "ram"
-capacity = "64MiB"
-"""
 
 
 @pytest.fixture
@@ -132,7 +126,7 @@ def test_a_program_runs_and_is_counted_where_another_user_has_taken_its_name(
 ) -> None:
     os.chown(squatted, owner, owner)
     file = store.root / "cluster.toml"
-    file.write_text(CLUSTER)
+    file.write_text(cluster(servers=1))
     store.up(file, mount=False)
     granted = store.grant(VICTIM, "--job", "victim")
     command = ("dd", "if=/dev/zero", "of=/weir/file", "bs=5000", "count=3")

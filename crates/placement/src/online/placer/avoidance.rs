@@ -10,7 +10,7 @@ pub(super) struct NewFile<'a> {
     pub(super) sequence: u64,
     /// The targets as the caller names them.
     asked: &'a [TargetId],
-    /// Those of them that could take stripes, by index, ascending. None where nothing else could.
+    /// The named targets that could take stripes, by index, ascending. None where nothing else could.
     pub(super) avoided: Vec<u32>,
     /// Other targets that take stripes, and other slow ones.
     pub(super) open: usize,
