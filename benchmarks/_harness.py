@@ -5,10 +5,13 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 
@@ -163,21 +166,35 @@ def finish(name: str, figures: Mapping[str, float | None]) -> None:
 
 
 def measure_parts(
-    name: str, parts: Mapping[str, tuple[str, Sequence[str]]], measure: Callable[[str], Mapping[str, float]]
+    name: str, parts: Mapping[str, tuple[str, Sequence[str]]], measure: Callable[[str], Mapping[str, float | None]]
 ) -> None:
-    """Measures the parts that the arguments name, or all, and finishes with their figures.
+    """Measures the parts that the arguments name, or all, and finishes with their figures and durations.
 
-    `parts` has the module of each part, for errors, and the figures that it owes.
+    `parts` has the module of each part, for errors, and the figures that it owes. Those of parts that did not run are
+    None. The figures of each part are printed when it ends, so that they outlive a failure of a later one.
     """
     unknown = set(sys.argv[1:]) - parts.keys()
     if unknown:
         sys.exit(f"error: no part is named {', '.join(sorted(unknown))}\nhint: the parts are {', '.join(parts)}")
-    figures: dict[str, float] = {}
+    figures: dict[str, float | None] = dict.fromkeys(figure for _, owed in parts.values() for figure in owed)
     for part in sys.argv[1:] or list(parts):
         module, owed = parts[part]
+        begin = time.monotonic()
         told = measure(part)
         missing = [figure for figure in owed if figure not in told]
         if missing:
             sys.exit(f"error: {module} did not measure {', '.join(missing)}")
-        figures |= told
+        seconds = time.monotonic() - begin
+        print(f"{part} took {seconds:.0f} s: {json.dumps(dict(told))}", flush=True)
+        figures |= {**told, f"{part.replace('-', '_')}_part_seconds": seconds}
     finish(name, figures)
+
+
+def measured_by(module: str, function: str = "measure") -> Mapping[str, float | None]:
+    """The figures of one part, whose function takes a fresh directory.
+
+    The module is imported when its part runs, so a part needs the packages of no other.
+    """
+    measure: Callable[[Path], Mapping[str, float | None]] = getattr(import_module(module), function)
+    with tempfile.TemporaryDirectory(prefix="weir-bench-") as directory:
+        return measure(Path(directory))

@@ -3,31 +3,12 @@
 make bench-interference     every figure; the last line is one JSON object
 .venv/bin/python benchmarks/interference.py collect splits labels matrix authors
 
-A figure of `FIGURES` is null where its part did not run.
+A figure is null where its part did not run.
 """
 
-import sys
-import tempfile
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from pathlib import Path
+from collections.abc import Mapping
 
-from _harness import finish
-
-Figures = dict[str, float | None]
-Measure = Callable[[Path], Mapping[str, float | None]]
-
-FIGURES = (
-    "windows",
-    "f1_binary",
-    "macro_f1_three",
-    "f1_leave_one_workload_out",
-    "f1_best_baseline",
-    "predict_ms",
-    "collection_overhead_percent",
-    "guard_slowdown_ratio",
-)
-"""Figures that the last line always has."""
+from _harness import measure_parts, measured_by
 
 PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "collect": ("_interference_collect", ("windows",)),
@@ -48,28 +29,9 @@ this order."""
 
 
 def measured(name: str) -> Mapping[str, float | None]:
-    """The figures of one part. A module is imported when its part runs, so a part needs the packages of no other."""
-    module, owed = PARTS[name]
-    measure: Measure = import_module(module).measure
-    with tempfile.TemporaryDirectory(prefix=f"weir-{name}-") as directory:
-        found = measure(Path(directory))
-    missing = [figure for figure in owed if figure not in found]
-    if missing:
-        sys.exit(f"error: {module} did not measure {', '.join(missing)}")
-    return found
-
-
-def main() -> None:
-    """Measure the parts that the arguments name, or all."""
-    chosen = sys.argv[1:] or list(PARTS)
-    unknown = set(chosen) - PARTS.keys()
-    if unknown:
-        sys.exit(f"error: no part is named {', '.join(sorted(unknown))}\nhint: the parts are {', '.join(PARTS)}")
-    figures: Figures = dict.fromkeys(FIGURES)
-    for name in chosen:
-        figures |= measured(name)
-    finish("interference", figures)
+    """The figures of one part."""
+    return measured_by(PARTS[name][0])
 
 
 if __name__ == "__main__":
-    main()
+    measure_parts("interference", PARTS, measured)

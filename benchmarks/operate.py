@@ -4,14 +4,9 @@ make bench-operate      every figure; the last line is one JSON object
 .venv/bin/python benchmarks/operate.py decision codec renames partitions
 """
 
-import tempfile
-from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
+from collections.abc import Mapping
 
-from _harness import measure_parts
-
-Measure = Callable[[Path], dict[str, float]]
+from _harness import measure_parts, measured_by
 
 PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "decision": ("_operate_decisions", ("decision_ns", "decision_vs_binary_heaps", "exchanges_to_fair_max")),
@@ -30,12 +25,9 @@ FUNCTIONS = {name: name for name in PARTS} | {"decision": "decisions", "first-ho
 """The function of each part that measures in a fresh directory."""
 
 
-def measured(name: str) -> dict[str, float]:
-    """The figures of one part. A module is imported when its part runs, so a part needs the packages of no other."""
-    module, _ = PARTS[name]
-    measure: Measure = getattr(import_module(module), FUNCTIONS[name])
-    with tempfile.TemporaryDirectory(prefix=f"weir-{name}-") as directory:
-        return measure(Path(directory))
+def measured(name: str) -> Mapping[str, float | None]:
+    """The figures of one part."""
+    return measured_by(PARTS[name][0], FUNCTIONS[name])
 
 
 if __name__ == "__main__":

@@ -4,15 +4,9 @@ make bench-plan         every figure; the last line is one JSON object
 .venv/bin/python benchmarks/plan.py speed service prediction objectives configurations applications sharing
 """
 
-import tempfile
-import time
-from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
+from collections.abc import Mapping
 
-from _harness import measure_parts
-
-Measure = Callable[[Path], dict[str, float]]
+from _harness import measure_parts, measured_by
 
 PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "speed": ("_plan_speed", ("unknown_ms", "known_ms", "cold_seconds")),
@@ -40,17 +34,9 @@ FUNCTIONS = {
 """The function of each part that measures in a fresh directory."""
 
 
-def measured(name: str) -> dict[str, float]:
-    """The figures of one part, and its duration. A module is imported when its part runs, so a part needs the packages
-    of no other."""
-    module, _ = PARTS[name]
-    measure: Measure = getattr(import_module(module), FUNCTIONS[name])
-    begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix=f"weir-{name}-") as directory:
-        found = measure(Path(directory))
-    seconds = time.monotonic() - begin
-    print(f"{name} took {seconds:.0f} s", flush=True)
-    return {**found, f"{name}_part_seconds": seconds}
+def measured(name: str) -> Mapping[str, float | None]:
+    """The figures of one part."""
+    return measured_by(PARTS[name][0], FUNCTIONS[name])
 
 
 if __name__ == "__main__":
