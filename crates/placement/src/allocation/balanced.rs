@@ -84,6 +84,11 @@ impl Balanced {
         Balanced { rotation: place, ..Balanced::default() }
     }
 
+    /// The next turn among equals is that of this place.
+    pub fn begin_at(&mut self, place: u32) {
+        self.rotation = place;
+    }
+
     /// Choose the targets of one demand on a view that is kept up to date, and append them to `targets`.
     ///
     /// Equals take turns. Takes time that grows with the logarithm of the number of targets, as long as few of them change

@@ -106,8 +106,24 @@ impl View {
         if let Some(pair) = by_server.windows(2).find(same) {
             return Err(AllocationError::Twice(format!("target {}", targets[pair[0] as usize].target)));
         }
-        let rank = alternating(&targets, &by_server);
+        let rank = ranks(&places(&targets, &by_server), |place| (place.number, place.server));
         Ok(View { targets, servers, server_of, by_server, rank, changes: Changes::default() })
+    }
+
+    /// Has equals take turns by sections, one for each server, in place of one target of each server in turn.
+    ///
+    /// A section has the first target of its server, the second of a later server, the third of one yet later, and so on. To its
+    /// server each section looks as every other does to its own. So homes that know the same, begin at their own
+    /// sections and have placed as many stripes are at different targets.
+    pub(crate) fn take_turns_by_sections(&mut self) {
+        let places = places(&self.targets, &self.by_server);
+        let servers = places.last().map_or(1, |last| last.server + 1);
+        let most = places.iter().map(|place| place.number + 1).max().unwrap_or(1);
+        // Targets that follow each other are on different servers, as long as there are others.
+        let stride = servers.div_ceil(most);
+        let section = |place: &Place| (place.server + servers - place.number * stride % servers) % servers;
+        self.rank = ranks(&places, |place| (section(place), place.number));
+        self.changes = Changes::default();
     }
 
     /// The targets, in the order in which they were given.
@@ -225,8 +241,8 @@ impl View {
         &self.by_server
     }
 
-    /// Place of a target in the order that takes one target of each server in turn.
-    pub(super) fn rank(&self, target: usize) -> u32 {
+    /// Place of a target in the order in which equals take turns.
+    pub(crate) fn rank(&self, target: usize) -> u32 {
         self.rank[target]
     }
 }
@@ -243,21 +259,41 @@ fn check_server(server: ServerId, speed: f64, load_bytes: f64) -> Result<(), All
     is_right.then_some(()).ok_or_else(wrong)
 }
 
-/// The first target of each server, then the second of each, and so on.
-fn alternating(targets: &[TargetState], by_server: &[u32]) -> Vec<u32> {
-    let mut turns: Vec<(u32, u32)> = Vec::with_capacity(targets.len());
-    let (mut server, mut turn) = (None, 0);
+/// The place of a target in its store.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Index into the view.
+    index: u32,
+    /// Number of its server, in the order of the servers.
+    server: usize,
+    /// Its number among the targets of its server.
+    number: usize,
+}
+
+/// The places of the targets `by_server`.
+fn places(targets: &[TargetState], by_server: &[u32]) -> Vec<Place> {
+    let mut places: Vec<Place> = Vec::with_capacity(targets.len());
     for &index in by_server {
-        let own = Some(targets[index as usize].target.server);
-        turn = if own == server { turn + 1 } else { 0 };
-        server = own;
-        turns.push((turn, index));
+        let server = |index: u32| targets[index as usize].target.server;
+        let place = match places.last() {
+            Some(last) if server(last.index) == server(index) => {
+                Place { index, number: last.number + 1, ..*last }
+            }
+            Some(last) => Place { index, server: last.server + 1, number: 0 },
+            None => Place { index, server: 0, number: 0 },
+        };
+        places.push(place);
     }
-    // Stable: within a turn the servers keep their order.
-    turns.sort_by_key(|&(turn, _)| turn);
-    let mut rank = vec![0; targets.len()];
-    for (place, (_, index)) in turns.into_iter().enumerate() {
-        rank[index as usize] = place as u32;
+    places
+}
+
+/// The rank of each index in the order of `key`.
+fn ranks<Key: Ord>(places: &[Place], key: impl Fn(&Place) -> Key) -> Vec<u32> {
+    let mut order = places.to_vec();
+    order.sort_by_key(key);
+    let mut ranks = vec![0; places.len()];
+    for (rank, place) in order.into_iter().enumerate() {
+        ranks[place.index as usize] = rank as u32;
     }
-    rank
+    ranks
 }

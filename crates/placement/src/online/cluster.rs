@@ -21,6 +21,10 @@ const QUEUE_SECONDS_MIN: f64 = 0.1;
 /// A target on which first bytes are late counts as one with so many more stripes of the store's default size.
 const LATE_STRIPES: f64 = 64.0;
 
+/// Loads that differ by less than this part of a stripe of the store's default size are equal. Placed bytes fade by whole
+/// seconds of a file's age, and what rounding leaves of removed files would send all homes to the same target.
+const LOAD_GRAIN: f64 = 1.0 / 16.0;
+
 /// The latest report of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
@@ -89,6 +93,8 @@ pub(crate) struct Cluster {
     /// used have no speed.
     heard: Vec<(f64, f64)>,
     heard_servers: Vec<(f64, f64)>,
+    /// Sum of the speeds of `heard`.
+    speeds: f64,
     /// The bytes that this server placed on each target since.
     since: Vec<f64>,
     /// The bytes of `heard` on each target that went since, with files of this server.
@@ -129,8 +135,9 @@ impl Cluster {
             .collect();
         let state =
             |&target: &TargetId| TargetState { target, speed: 1.0, load_bytes: 0.0, free_bytes: u64::MAX };
-        let view = View::new(targets.iter().map(state).collect(), &servers)
+        let mut view = View::new(targets.iter().map(state).collect(), &servers)
             .unwrap_or_else(|error| unreachable!("each target and server is named once: {error}"));
+        view.take_turns_by_sections();
         let highest = targets.last().map_or(0, |last| last.server.0);
         let first = |server| targets.partition_point(|target| target.server.0 < server) as u32;
         let mut by_turn: Vec<u32> = (0..targets.len() as u32).collect();
@@ -149,6 +156,7 @@ impl Cluster {
             dead: Vec::new(),
             heard: Vec::new(),
             heard_servers: Vec::new(),
+            speeds: 0.0,
             since: vec![0.0; targets.len()],
             gone: vec![0.0; targets.len()],
             unheard: Unheard::default(),
@@ -379,13 +387,19 @@ impl Cluster {
         self.first.get(usize::from(server.0)).map_or(self.targets.len(), |&first| first as usize)
     }
 
+    /// The turn at which a server begins: that of its first target.
+    pub(crate) fn first_turn_of(&self, server: ServerId) -> u32 {
+        let first = self.first_of(server);
+        if first < self.targets.len() {
+            self.view.borrow().rank(first)
+        } else {
+            u32::from(server.0)
+        }
+    }
+
     /// The targets of a server that take stripes, but for those whose queue is far above the others'.
     pub(crate) fn home(&self, server: ServerId) -> impl Iterator<Item = u32> + '_ {
-        let is_own = move |&index: &usize| self.targets[index].server == server;
-        (self.first_of(server)..self.targets.len())
-            .take_while(is_own)
-            .map(|index| index as u32)
-            .filter(move |&index| self.is_home(server, index))
+        self.of_server(server).map(|index| index as u32).filter(move |&index| self.is_home(server, index))
     }
 
     /// Whether the target of this index is among [`Cluster::home`] of the server.
@@ -445,6 +459,7 @@ impl Cluster {
             (if self.is_open[index] { speed } else { 0.0 }, load)
         };
         self.heard = (0..self.targets.len()).map(state).collect();
+        self.speeds = self.heard.iter().map(|(speed, _)| speed).sum();
         let view = self.view.get_mut();
         self.heard_servers = vec![(0.0, 0.0); view.servers().len()];
         let mut sum = 0.0;
@@ -459,21 +474,46 @@ impl Cluster {
         self.filling.set(None);
     }
 
-    /// The view for a server that placed `own_bytes` between two exchanges at most, of which older ones count for less.
-    pub(crate) fn view(&self, own_bytes: f64) -> RefMut<'_, View> {
+    /// The view for the files of `home`, which placed `own_bytes` between two exchanges at most; older ones count for less.
+    pub(crate) fn view(&self, home: ServerId, own_bytes: f64) -> RefMut<'_, View> {
         let mut view = self.view.borrow_mut();
         // Lustre's allocator knows nothing of the other servers' files either.
         let homes = if self.is_balanced { view.servers().len() } else { 1 };
-        let expected = self.unheard.expected(own_bytes, homes);
-        if self.filling.get().is_none_or(|filling| filling.expected != expected) {
-            let (of_targets, of_servers) =
-                (level(&self.heard, expected), level(&self.heard_servers, expected));
-            let filling = Filling { expected, of_targets, of_servers };
-            self.filling.set(Some(filling));
-            (0..self.heard.len()).for_each(|index| self.fill_target(&mut view, index, filling));
-            (0..self.heard_servers.len()).for_each(|server| self.fill_server(&mut view, server, filling));
+        let expected = self.unheard.expected(own_bytes, homes) / self.part_of_others(home);
+        match self.filling.get() {
+            Some(filling) if filling.expected == expected && filling.home == home => {}
+            Some(filling) if filling.expected == expected => {
+                self.filling.set(Some(Filling { home, ..filling }));
+                [filling.home, home].into_iter().for_each(|home| self.fill_home(&mut view, home));
+            }
+            _ => {
+                let (of_targets, of_servers) =
+                    (level(&self.heard, expected), level(&self.heard_servers, expected));
+                let filling = Filling { home, expected, of_targets, of_servers };
+                self.filling.set(Some(filling));
+                (0..self.heard.len()).for_each(|index| self.fill_target(&mut view, index, filling));
+                (0..self.heard_servers.len()).for_each(|server| self.fill_server(&mut view, server, filling));
+            }
         }
         view
+    }
+
+    /// The part of the speed of all targets that those of other servers have; 1 where it is 0.
+    fn part_of_others(&self, home: ServerId) -> f64 {
+        let speed = |index: usize| self.heard[index].0;
+        let own: f64 = self.of_server(home).map(speed).sum();
+        let others = 1.0 - own / self.speeds;
+        if others > 0.0 {
+            others
+        } else {
+            1.0
+        }
+    }
+
+    /// Indices of the targets of a server.
+    fn of_server(&self, server: ServerId) -> impl Iterator<Item = usize> + '_ {
+        (self.first_of(server)..self.targets.len())
+            .take_while(move |&index| self.targets[index].server == server)
     }
 
     /// The moment of the last exchange.
@@ -481,39 +521,67 @@ impl Cluster {
         self.seconds
     }
 
+    /// Brings the targets of a server, and the server, to the filling of the view.
+    fn fill_home(&self, view: &mut View, home: ServerId) {
+        let Some(filling) = self.filling.get() else { return };
+        self.of_server(home).for_each(|index| self.fill_target(view, index, filling));
+        if let Some(first) = self.of_server(home).next() {
+            self.fill_server(view, view.server_of(first), filling);
+        }
+    }
+
     /// Gives a target of the view the figures of the last exchange, the expected bytes of other servers, and those placed here
     /// since.
     fn fill_target(&self, view: &mut View, index: usize, filling: Filling) {
-        let (speed, load) = self.heard[index];
+        let (speed, _) = self.heard[index];
         // The size of a new file is not known: any target that is not full has room.
         let free = if self.is_balanced { u64::MAX } else { self.figures[index].free_bytes };
         let late = if self.late[index] > 0 { LATE_STRIPES * self.full_bytes as f64 } else { 0.0 };
-        let load = filled(load - self.gone[index], filling.of_targets, speed) + late + self.since[index];
+        let level = filling.of(self.targets[index].server, filling.of_targets);
+        let load = filled(self.left_of(index), level, speed) + late + self.since[index];
         let _ = view.update_target(index, speed, load, free);
     }
 
     /// The same for a server of the view.
     fn fill_server(&self, view: &mut View, server: usize, filling: Filling) {
-        let (speed, load) = self.heard_servers[server];
-        let first = self.first_of(view.servers()[server].server);
-        let targets = (first..self.targets.len()).take_while(|&index| view.server_of(index) == server);
-        let (mut since, mut gone) = (0.0, 0.0);
-        for index in targets {
+        let (speed, _) = self.heard_servers[server];
+        let id = view.servers()[server].server;
+        let (mut since, mut load) = (0.0, 0.0);
+        for index in self.of_server(id) {
             since += self.since[index];
             // The load of a server is that of its targets in use.
-            gone += if self.heard[index].0 > 0.0 { self.gone[index] } else { 0.0 };
+            load += if self.heard[index].0 > 0.0 { self.left_of(index) } else { 0.0 };
         }
-        let _ = view.update_server(server, speed, filled(load - gone, filling.of_servers, speed) + since);
+        let level = filling.of(id, filling.of_servers);
+        let _ = view.update_server(server, speed, filled(load, level, speed) + since);
+    }
+
+    /// The load of a target by the last exchange, without that of files that went since, in whole grains.
+    fn left_of(&self, index: usize) -> f64 {
+        let grain_bytes = (LOAD_GRAIN * self.full_bytes as f64).max(1.0);
+        ((self.heard[index].1 - self.gone[index]) / grain_bytes).round() * grain_bytes
     }
 }
 
 /// The bytes that other servers are expected to have placed since the last exchange, and the load over speed up to which these bytes
-/// fill targets and servers.
+/// fill targets and servers: all but those of the home that the view is for, because every home begins at its own.
 #[derive(Clone, Copy, Debug)]
 struct Filling {
+    home: ServerId,
     expected: f64,
     of_targets: f64,
     of_servers: f64,
+}
+
+impl Filling {
+    /// The part of a `level` that counts for a server and its targets.
+    fn of(&self, server: ServerId, level: f64) -> f64 {
+        if server == self.home {
+            0.0
+        } else {
+            level
+        }
+    }
 }
 
 /// A load filled up to a level of load over speed, in whole bytes: the order in which stripes are added to these does not matter.

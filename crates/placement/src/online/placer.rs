@@ -107,6 +107,8 @@ impl Own {
 struct Chooser {
     allocator: Chosen,
     random: SplitMix64,
+    /// The exchange after which it chose last.
+    heard_seconds: f64,
     /// Targets of the component at hand, by index.
     chosen: Vec<u32>,
 }
@@ -125,12 +127,13 @@ impl Chooser {
             AllocatorName::LustreStandard => Chosen::Lustre(Box::default()),
             AllocatorName::Random => Chosen::Random(Random::default()),
         };
-        Chooser { allocator, random: SplitMix64(seed), chosen: Vec::new() }
+        Chooser { allocator, random: SplitMix64(seed), heard_seconds: 0.0, chosen: Vec::new() }
     }
 
     /// Exchanges the turns and the dice, and not the allocators' conclusions about a view.
     fn swap_turns(&mut self, other: &mut Chooser) {
         std::mem::swap(&mut self.random, &mut other.random);
+        std::mem::swap(&mut self.heard_seconds, &mut other.heard_seconds);
         match (&mut self.allocator, &mut other.allocator) {
             (Chosen::Balanced(one), Chosen::Balanced(other)) => one.swap_turns(other),
             (one, other) => std::mem::swap(one, other),
@@ -142,7 +145,7 @@ impl Seat {
     /// Equals take turns from the first target of the server on: homes that begin at different places choose different
     /// targets among equals.
     fn new(server: ServerId, allocator: AllocatorName, seed: u64, cluster: &Cluster) -> Seat {
-        let turn = cluster.first_of(server) as u32;
+        let turn = cluster.first_turn_of(server);
         Seat { server, chooser: RefCell::new(Chooser::of(allocator, seed, turn)), own: Own::default() }
     }
 
@@ -414,7 +417,12 @@ impl Placer {
             return Err(self.why_none());
         }
         let among_open = count.min(file.open);
-        let Chooser { allocator, random, chosen } = &mut *self.seat.chooser.borrow_mut();
+        let Chooser { allocator, random, chosen, heard_seconds } = &mut *self.seat.chooser.borrow_mut();
+        if std::mem::replace(heard_seconds, self.cluster.heard_seconds()) != self.cluster.heard_seconds() {
+            if let Chosen::Balanced(balanced) = allocator {
+                balanced.begin_at(self.cluster.first_turn_of(self.seat.server));
+            }
+        }
         chosen.clear();
         let is_forced = among_open == file.open && self.name == AllocatorName::Balanced;
         if is_forced || !self.allocate(allocator, random, (file, among_open, bytes), chosen) {
@@ -458,7 +466,7 @@ impl Placer {
     }
 
     fn view(&self) -> RefMut<'_, View> {
-        self.cluster.view(self.seat.own.most(self.cluster.heard_seconds()))
+        self.cluster.view(self.seat.server, self.seat.own.most(self.cluster.heard_seconds()))
     }
 
     /// A target of this server that is as good as the one chosen for a stripe of `bytes`, if there is one.

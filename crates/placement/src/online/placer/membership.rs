@@ -26,7 +26,7 @@ impl Placer {
         // Awaited files and the allocator know targets by their places among all.
         self.awaited = Awaited::default();
         self.seat.chooser =
-            RefCell::new(Chooser::of(self.name, self.seed, self.cluster.first_of(self.seat.server) as u32));
+            RefCell::new(Chooser::of(self.name, self.seed, self.cluster.first_turn_of(self.seat.server)));
         self.find_probes();
     }
 
