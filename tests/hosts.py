@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import service_manager
 from store import program
 from waits import PATIENCE_SECONDS
 from weir.store.environment import without_store
@@ -24,10 +25,13 @@ from weir.store.environment import without_store
 PROGRAMS = ("unshare", "nsenter", "ip", "nft", "dropbear", "dropbearkey", "ssh", "ssh-keygen")
 _NETWORK = "10.77.0"
 """The hosts' network; its names lie in namespaces of their own, so it meets no other."""
-_FIRST_PROCESS = """
+_DISK = """
 hostname "$1"
 mount --make-rprivate /
 if [ -n "$5" ]; then mount -t tmpfs -o "size=$5" tmpfs "$3"; else mount --bind "$2/state" "$3"; fi
+"""
+"""What the first process of each host does first."""
+_FIRST_PROCESS = """
 mount --bind "$4/hosts" /etc/hosts
 mount --bind "$4/passwd" /etc/passwd
 mount -t tmpfs tmpfs /run
@@ -35,7 +39,7 @@ mount -t tmpfs tmpfs /dev/shm
 : >"$2/ready"
 while :; do sleep 3600 & wait $!; done
 """
-"""First process of a host: a shell, because a shell reaps the orphans of its namespace."""
+"""The rest of the first process: a shell, because a shell reaps the orphans of its namespace."""
 _CLOCK_SOURCE = Path(__file__).parent / "programs/clock.c"
 _SSH = """
 Host *
@@ -87,6 +91,8 @@ class Host:
     pid: int
     """Its first process, as this machine sees it."""
     hosts: "Hosts"
+    machine: int
+    """The process that boots the host, where it has systemd; else its first process."""
 
     def command(self, *command: str | Path) -> list[str]:
         """The command that runs a program on the host."""
@@ -123,6 +129,33 @@ class Host:
     def start(self, *command: str | Path, **options: Any) -> "subprocess.Popen[str]":
         """Start a program there."""
         return subprocess.Popen(self.command(*command), env=self.hosts.variables(), text=True, **options)
+
+    def reboot(self) -> None:
+        """End everything on a host that has systemd, in order, and wait until the host is up again."""
+        self.run("systemctl", "reboot", code=None)
+        self._await_next_boot()
+
+    def lose_power(self) -> None:
+        """End everything on a host that has systemd at once, and wait until the host is up again."""
+        os.kill(self.pid, signal.SIGKILL)
+        self._await_next_boot()
+
+    def _await_next_boot(self) -> None:
+        _await(lambda: not Path(f"/proc/{self.pid}").exists(), f"{self.name} does not go down")
+        self.await_boot()
+
+    def await_boot(self) -> None:
+        """Wait until systemd has started all that the host starts by itself."""
+        _await(lambda: service_manager.first_process(self.machine) is not None, f"{self.name} does not boot")
+        self.pid = service_manager.first_process(self.machine) or 0
+        is_up = ("systemctl", "is-system-running")
+        _await(lambda: self.run(*is_up, code=None).stdout.strip() in ("running", "degraded"), f"{self.name} is not up")
+        self.await_ssh_server()
+
+    def await_ssh_server(self) -> None:
+        """Wait until the host can be entered by ssh."""
+        knock = ("bash", "-c", f"</dev/tcp/{self.address}/22")
+        _await(lambda: self.run(*knock, code=None).returncode == 0, f"the ssh server of {self.name} does not listen")
 
     def cut(self) -> None:
         """Take the host's network away, in both directions."""
@@ -220,13 +253,16 @@ class Hosts:
 
 
 @contextmanager
-def hosts(names: Sequence[str], *, room: str = "", users: Sequence[str] = ()) -> Iterator[Hosts]:
+def hosts(
+    names: Sequence[str], *, room: str = "", users: Sequence[str] = (), has_systemd: bool = False
+) -> Iterator[Hosts]:
     """Bring hosts up; they end with all their processes at the end.
 
     Args:
         names: Names of the hosts.
         room: Size of each host's disk, such as `96m`; without it a host's disk is that of this machine.
         users: Accounts of this machine that may enter the hosts by ssh, and have homes of their own there.
+        has_systemd: Whether systemd is the first process of each host.
 
     Yields:
         The hosts.
@@ -238,7 +274,8 @@ def hosts(names: Sequence[str], *, room: str = "", users: Sequence[str] = ()) ->
         # Below /var, because a home below /tmp would be seen by every host.
         state = folder / "state"
         state.mkdir()
-        made = Hosts(folder, state / "weir", [])
+        # /var/lib is that of this machine, unless the hosts have systemd.
+        made = Hosts(folder, Path("/var/lib/weir") if has_systemd else state / "weir", [])
         _write_keys(folder)
         _write_accounts(folder, users)
         addresses = {name: f"{_NETWORK}.{number}" for number, name in enumerate(names, start=1)}
@@ -249,23 +286,39 @@ def hosts(names: Sequence[str], *, room: str = "", users: Sequence[str] = ()) ->
         _in_network(hub, "ip", "link", "add", "bridge", "type", "bridge")
         _in_network(hub, "ip", "link", "set", "bridge", "up")
         for number, (name, address) in enumerate(addresses.items(), start=1):
-            made.all.append(Host(name, address, _bring_up(ends, made, name, hub, (number, address), room), made))
+            ending = _prepare_systemd(ends, made, name) if has_systemd else [_FIRST_PROCESS]
+            pid = _bring_up(ends, made, name, hub, (number, address), (room, ending))
+            made.all.append(Host(name, address, pid, made, pid))
         for host in made.all:
-            _start_ssh_server(ends, host)
+            if has_systemd:
+                host.await_boot()
+            else:
+                _start_ssh_server(ends, host)
         yield made
 
 
-def _bring_up(ends: ExitStack, made: Hosts, name: str, hub: int, place: tuple[int, str], room: str) -> int:
+def _prepare_systemd(ends: ExitStack, made: Hosts, name: str) -> list[str]:
+    """Prepare a host for systemd; answers the rest of its first process, and further arguments."""
+    own, group = made.folder / name, f"{made.folder.name}-{name}"
+    own.mkdir()
+    ssh_server = str(shutil.which("dropbear", path=_path()))
+    service_manager.prepare(own, made.folder, name, ssh_server, program()[0])
+    ends.callback(
+        _await, lambda: service_manager.remove_groups(own, group), f"processes of {name} outlive its first process"
+    )
+    return [service_manager.MACHINE, group, service_manager.BOOT]
+
+
+def _bring_up(
+    ends: ExitStack, made: Hosts, name: str, hub: int, place: tuple[int, str], kind: tuple[str, Sequence[str]]
+) -> int:
     """Bring one host up, at its number and address on the bridge; answers its first process."""
-    (number, address), folder, state = place, made.folder, made.home.parent
+    (number, address), folder, state, (room, (ending, *further)) = place, made.folder, made.folder / "state", kind
     own = folder / name
     (own / "state").mkdir(parents=True)
     kinds = ["--net", "--mount", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
-    starter = ends.enter_context(
-        _process(
-            ["unshare", *kinds, "bash", "-c", _FIRST_PROCESS, "host", name, str(own), str(state), str(folder), room]
-        )
-    )
+    arguments = [name, str(own), str(state), str(folder), room, *further]
+    starter = ends.enter_context(_process(["unshare", *kinds, "bash", "-c", _DISK + ending, "host", *arguments]))
     _await((own / "ready").exists, f"{name} does not come up")
     pid = int(Path(f"/proc/{starter}/task/{starter}/children").read_text().split()[0])
     _in_network(hub, "ip", "link", "add", f"port{number}", "type", "veth", "peer", "name", "eth0", "netns", str(pid))
@@ -283,10 +336,7 @@ def _start_ssh_server(ends: ExitStack, host: Host) -> None:
     folder = host.hosts.folder
     command = ["dropbear", "-F", "-E", "-s", "-p", "22", "-r", str(folder / "host_key")]
     ends.enter_context(_process(host.command(str(shutil.which(command[0], path=_path())), *command[1:])))
-    _await(
-        lambda: host.run("bash", "-c", f"</dev/tcp/{host.address}/22", code=None).returncode == 0,
-        f"the ssh server of {host.name} does not listen",
-    )
+    host.await_ssh_server()
 
 
 def _write_keys(folder: Path) -> None:

@@ -57,6 +57,8 @@ def test_the_desk_may_be_one_of_the_hosts(machines: Hosts) -> None:
     assert not (machines.folder / "desk/state/weir/cluster.json").exists()
     machines.deploy()
     machines["desk"].weir("uninstall", "--yes")
+    # A reserve of room was left where the store was deployed from.
+    assert not (machines.folder / "desk/state/weir").exists()
 
 
 def test_files_outlive_down_and_go_with_discard(machines: Hosts) -> None:

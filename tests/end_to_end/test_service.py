@@ -1,4 +1,4 @@
-"""Servers and a mount in the foreground, as systemd starts them; the units themselves are checked by systemd."""
+"""Servers and a mount in the foreground, as systemd starts them; `test_units.py` runs the units themselves."""
 
 import contextlib
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from store import Store, program
 from waits import PATIENCE_SECONDS, wait_until
+from weir.store import units
 
 UNITS = Path(__file__).resolve().parents[2] / "packaging" / "systemd"
 
@@ -78,6 +79,19 @@ def test_a_service_without_a_store_or_fixed_ports_is_refused(store: Store) -> No
     store.up(mount=False)
     assert "no fixed `listen`" in store.weir("serve", "server", "0", code=1).stderr
     assert "is already mounted" not in store.weir("serve", "mount", "/proc/none", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("groups", "unit"),
+    [
+        ("0::/system.slice/system-weir\\x2dserver.slice/weir-server@7.service\n", "weir-server@7.service"),
+        ("3:pids:/x\n1:name=systemd:/system.slice/weir-server@0.service\n0::/\n", "weir-server@0.service"),
+        ("0::/system.slice/ssh.service\n", None),
+        ("3:pids:/system.slice/weir-server@0.service\n0::/user.slice\n", None),
+    ],
+)
+def test_the_unit_of_a_server_is_read_from_its_groups(groups: str, unit: str | None) -> None:
+    assert units.unit_named(groups) == unit
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

@@ -44,7 +44,7 @@ def _database(text: str) -> None:
 @click.option(
     "--state",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the database and of the deployments.  [default: /var/lib/weir/planner for root]",
+    help="Folder of the database and of the deployments.  [default: /var/lib/weir-planner for root]",
 )
 @click.option(
     "--database",

@@ -30,7 +30,10 @@ def server(home: Home, number: int) -> None:
 @click.argument("point", metavar="[PATH]", required=False, type=click.Path(path_type=Path, readable=False))
 @click.pass_obj
 def mount(home: Home, point: Path | None) -> None:
-    """Mount the store in the home at PATH, by default in the home, until SIGTERM."""
+    """Mount the store in the home at PATH until SIGTERM, by default where `weir deploy` mounts it, or in the home."""
+    from weir.deployment.member import member_of
     from weir.store import service
 
-    service.mount(home, (point or home.mount_point).absolute())
+    part = None if point else member_of(home)
+    deployed = Path(part.mount) if part and part.mount else home.mount_point
+    service.mount(home, (point or deployed).absolute())

@@ -12,7 +12,7 @@ from pathlib import Path
 from weir import distribution
 from weir.deployment import operations, parcels
 from weir.deployment.operations import Address, Member
-from weir.store import cluster, lifecycle, mounts
+from weir.store import cluster, lifecycle, mounts, units
 from weir.store.decoding import DecodingError, decode, encode
 from weir.store.errors import StoreError
 from weir.store.files import write_whole
@@ -207,9 +207,13 @@ def restart(request: operations.RestartRequest) -> operations.Started:
         member = _member(home, request.deployment)
         if request.server not in member.servers:
             raise StoreError(f"server {request.server} is not a server of {member.host}")
-        cluster.stop_servers(home, [request.server])
-        cluster.start_servers(home, home.configuration, [request.server], notices.append)
-        return _started(home, member, [request.server], notices)
+        unit = units.unit_of(home, request.server)
+        if unit is None:
+            cluster.stop_servers(home, [request.server])
+            cluster.start_servers(home, home.configuration, [request.server], notices.append)
+    if unit is not None:
+        units.restart(home, request.server, unit)
+    return _started(home, member, [request.server], notices)
 
 
 def fetch(request: operations.FetchRequest) -> operations.Fetched:

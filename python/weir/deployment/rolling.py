@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from weir.deployment import deployment, record
-from weir.store import cluster
+from weir.store import cluster, units
 from weir.store.control import Server, servers_of
 from weir.store.errors import StoreError
 from weir.store.home import Home
@@ -40,6 +40,8 @@ def restart_all(home: Home, listener: Listener, *, with_loss: bool, begun: Calla
         begun(server.number)
         if described is not None:
             deployment.restart(home, described, server.number, listener)
+        elif unit := units.unit_of(home, server.number):
+            units.restart(home, server.number, unit)
         else:
             with home.locked():
                 cluster.restart_server(home, server.number, listener)

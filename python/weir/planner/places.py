@@ -5,7 +5,7 @@ from pathlib import Path
 
 SYSTEM_SOCKET = Path("/run/weir/planner.sock")
 """Socket of root's planner."""
-SYSTEM_STATE = Path("/var/lib/weir/planner")
+SYSTEM_STATE = Path("/var/lib/weir-planner")
 """State of root's planner."""
 ENVIRONMENT = "WEIR_PLANNER"
 """The variable that names the socket."""

@@ -210,7 +210,9 @@ class Home:
             with contextlib.suppress(OSError):
                 folder.rmdir()
         with contextlib.suppress(OSError):
-            if [entry.name for entry in self.root.iterdir()] == [self.lock.name]:
+            left = {entry.name for entry in self.root.iterdir()}
+            if self.lock.name in left and left <= {self.lock.name, self.reserve.name}:
+                self.reserve.unlink(missing_ok=True)
                 self.lock.unlink()
                 self.root.rmdir()
 

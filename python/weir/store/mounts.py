@@ -184,9 +184,7 @@ def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
             child.stdout.close()
     if folder is not None:
         mount_points.protect(folder)
-    announcement = home.announcement()
-    if announcement is not None and announcement.is_dir():
-        write_whole(announcement / ANNOUNCEMENT, f"{point}\n", mode=0o644)
+    _announce(home, point)
     return mount
 
 
@@ -212,7 +210,15 @@ def reserved(home: Home, point: Path, *, credential: Path) -> Mount:
     if folder is not None:
         os.close(folder)
     _describe(mount, credential)
+    _announce(home, point)
     return mount
+
+
+def _announce(home: Home, point: Path) -> None:
+    """Tell the mount point to other users, where these users cannot pass through the home to read it."""
+    announcement = home.announcement()
+    if announcement is not None and announcement.is_dir():
+        write_whole(announcement / ANNOUNCEMENT, f"{point}\n", mode=0o644)
 
 
 def _describe(mount: Mount, credential: Path) -> None:

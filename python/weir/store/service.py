@@ -40,8 +40,7 @@ def serve(home: Home, number: int) -> NoReturn:
     with home.locked():
         _refuse_running(home.record(number), f"server {number}")
         make_folder(home.server(number), home.passage)
-        if not home.cluster.is_file():
-            cluster.publish(home, [_address(home, each, table) for each, table in enumerate(tables)])
+        _publish(home)
         _record(home.record(number))
     words = [str(program), "--config", str(home.configuration), "--home", str(home.root), "--server", str(number)]
     os.chdir(home.root)
@@ -49,21 +48,21 @@ def serve(home: Home, number: int) -> NoReturn:
 
 
 def mount(home: Home, point: Path) -> NoReturn:
-    """Become the program of a mount.
+    """Become the program of a mount, which waits for the servers.
 
     Args:
         home: Home of the store.
         point: The mount point.
 
     Raises:
-        StoreError: The store is not up, something else is mounted there, or it is mounted there already.
+        StoreError: There is no store, its addresses are not known here, something else is mounted there, or it is
+            mounted there already.
         OSError: The home cannot be written, or the program cannot be executed.
     """
     program = native.mount_program()
     credential = home.credentials / "mount.json"
-    if not home.cluster.is_file():
-        raise StoreError(f"no store is up in {home.root}", hint="start its servers before")
     with home.locked():
+        _publish(home)
         found = mounts.reserved(home, point, credential=credential)
         _record(found.record)
         folder = mount_points.prepare(point, found.marker)
@@ -95,9 +94,18 @@ def _servers(home: Home) -> list[dict[str, Any]]:
     return tables
 
 
+def _publish(home: Home) -> None:
+    """Tell the addresses of the servers, where `weir down` took them away, or a boot the copy for other users."""
+    if not home.cluster.is_file():
+        cluster.publish(home, [_address(home, number, table) for number, table in enumerate(_servers(home))])
+    elif not cluster.announced(home).is_file():
+        cluster.publish(home, cluster.published(home))
+
+
 def _address(home: Home, number: int, table: dict[str, Any]) -> dict[str, Any]:
-    socket = home.server(number) / "socket"
-    return {"server": number, "tcp": table["listen"], "unix": str(socket), "control": table["control"]}
+    # Servers of other hosts have no folder here, and no socket.
+    socket = str(home.server(number) / "socket") if home.server(number).is_dir() else None
+    return {"server": number, "tcp": table["listen"], "unix": socket, "control": table["control"]}
 
 
 def _refuse_running(record: Path, name: str) -> None:
