@@ -4,12 +4,14 @@ Busy loops fill up what the command's own processes leave, so that each of these
 others, and the command waits for no more than that.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 RUNNABLE = 20
@@ -33,6 +35,16 @@ def busy_loop() -> int:
     return child
 
 
+@contextlib.contextmanager
+def ending(command: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End the command where the block fails: a command that nobody waits for would go on."""
+    try:
+        yield
+    except BaseException:
+        command.terminate()
+        raise
+
+
 def main() -> int:
     if len(sys.argv) < 2:
         print("usage: python tests/busy.py COMMAND...", file=sys.stderr)
@@ -41,7 +53,7 @@ def main() -> int:
     loops = [busy_loop() for _ in range(RUNNABLE)]
     active, total, looks = len(loops), 0, 0
     try:
-        with subprocess.Popen(sys.argv[1:]) as command:
+        with subprocess.Popen(sys.argv[1:]) as command, ending(command):
             while command.poll() is None:
                 time.sleep(PAUSE_SECONDS)
                 others = max(0, runnable() - active - 1)
