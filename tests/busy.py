@@ -49,8 +49,8 @@ def main() -> int:
     if len(sys.argv) < 2:
         print("usage: python tests/busy.py COMMAND...", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     loops = [busy_loop() for _ in range(RUNNABLE)]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     active, total, looks = len(loops), 0, 0
     try:
         with subprocess.Popen(sys.argv[1:]) as command, ending(command):
