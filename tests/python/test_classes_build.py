@@ -33,6 +33,8 @@ SUMMARIES = DATA / "tokio"
 LOGS = DATA / "darshan"
 QUICK = ("--trials", "1", "--trees", "4", "--fitted-runs", "100", "--clusters", "6")
 WEIR = (sys.executable, "-m", "weir.cli")
+BUILD_SECONDS_MAX = 3 * PATIENCE_SECONDS
+"""A build computes for half a minute in several processes, each of which may have a fiftieth of the machine."""
 
 
 def weir(
@@ -41,7 +43,7 @@ def weir(
     command = [*WEIR, *map(str, words)]
     return subprocess.run(
         command,
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=BUILD_SECONDS_MAX, check=False,
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def test_nodes_have_their_disk_class_memory_and_state(form: Any) -> None:
     assert (disk.kind, disk.path, disk.capacity_bytes) == ("nvme", "/tmp", 20000 << 20)
     assert gone.devices[0].kind == "hdd"
     assert (memory.kind, memory.capacity_bytes) == ("memory", 8000 << 20)
-    assert 0 < memory.room <= memory.capacity_bytes / 2
+    assert memory.room == memory.capacity_bytes / 2
     made = planned.planner().plan(planned.writer(written_bytes=10**9), None, found)
     assert [each.node for each in made.deployment.servers] == ["here"]
 
@@ -69,6 +69,14 @@ def test_a_node_is_free_when_its_last_job_ends(form: Any) -> None:
     assert (here.usable, here.free_in_seconds) == (True, 250)
     (_, here) = read(form(answer("draining-nodes")), jobs, now=end - 250).nodes
     assert not here.usable
+
+
+@pytest.mark.parametrize("form", [lambda each: each, newer], ids=["22.05", "newer"])
+def test_the_kernels_cache_is_room_and_the_memory_of_jobs_is_not(form: Any) -> None:
+    nodes = answer("idle-nodes")
+    nodes["nodes"][1] |= {"free_memory": 100, "alloc_memory": 6000}
+    (_, here) = read(form(nodes), form(answer("idle-jobs"))).nodes
+    assert here.devices[1].room == (1000 << 20)
 
 
 def test_a_held_node_without_an_end_is_held_for_ever() -> None:

@@ -174,9 +174,9 @@ def _devices(node: Mapping[str, Any], folder: str) -> Iterator[Device]:
         kind = next((each for each in KINDS if each in features), UNKNOWN)
         yield Device(path=folder, kind=kind, capacity_bytes=min(int(disk) * _MEBIBYTE, 1 << 62))
     whole = _number(node.get("real_memory"))
-    free = node.get("free_memory", node.get("free_mem"))
     if 0 < whole < float("inf"):
-        left = min(_number(free) if free is not None else whole, whole)
+        # Slurm's free memory is no measure: the kernel's cache is not in it.
+        left = max(0.0, whole - _number(node.get("alloc_memory")))
         yield Device(
             kind="memory",
             capacity_bytes=min(int(whole) * _MEBIBYTE, 1 << 62),
