@@ -73,7 +73,7 @@ def test_pairs_run_on_a_store_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     into = tmp_path / "factors.json"
-    assert measured(monkeypatch, tmp_path, "--into", str(into), "--seconds", "0.4", "--output", "json") == 0
+    assert measured(monkeypatch, tmp_path, "--into", str(into), "--seconds", "2", "--output", "json") == 0
     table = read_table(into.read_bytes(), "the table")
     assert json.loads(capsys.readouterr().out)["conditions"] == table.conditions
     names = {each.name for each in sorted(classes().classes, key=lambda each: -each.jobs_fraction)[:2]}
@@ -92,7 +92,7 @@ def test_pairs_run_on_a_path_by_way_of_launchers(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     launchers = ("--node", "env A=1", "--other-node", "env A=2")
-    words = ("--path", str(scratch), *launchers, "--seconds", "0.2")
+    words = ("--path", str(scratch), *launchers, "--seconds", "2")
     assert measured(monkeypatch, tmp_path, "--into", str(tmp_path / "factors.json"), *words) == 0
     assert list(scratch.iterdir()) == []
     assert "nodes `env A=1` and `env A=2`" in read_table((tmp_path / "factors.json").read_bytes(), "").conditions

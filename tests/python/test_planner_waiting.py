@@ -61,6 +61,11 @@ class Parts:
         await self.ledger.add(record(name, os.getuid(), deployment=held), lambda: None)
 
     async def wait_for_storage(self, name: str, size: int, **wishes: Any) -> None:
+        """Add a job that waits, and lead it on."""
+        await self.add_waiting(name, size, **wishes)
+        self.lives.wake((os.getuid(), name))
+
+    async def add_waiting(self, name: str, size: int, **wishes: Any) -> None:
         """Add a job that waits."""
         directives = Directives(policy="utilization", size_bytes=size, window_seconds=3600.0, **wishes)
         shown = msgspec.structs.replace(DEPLOYMENT, name=name, size_bytes=size)
@@ -70,7 +75,6 @@ class Parts:
             ),
             lambda: None,
         )
-        self.lives.wake((os.getuid(), name))
 
     def served(self) -> list[str]:
         """The jobs that do not wait any more, of those with a window."""
