@@ -148,11 +148,11 @@ fn foreseen_files_get_their_layouts_however_they_are_made() {
             assert_eq!(maker.make("open", Path::new("./relative")), "0 640");
         }
         assert_eq!(maker.end(), "", "{way:?}");
+        let reports = bench.reports();
         for path in &paths {
-            assert_eq!(bench.layout(way, path), LAYOUT, "{} by {way:?}", path.display());
+            assert_eq!(bench.layout(way, path), LAYOUT, "{} by {way:?}: {reports:?}", path.display());
             assert_eq!(checked(bench.store.command(way, "cat").arg(path)), "words");
         }
-        let reports = bench.reports();
         assert_eq!(bench.reported("placed"), paths.len() as u64, "{way:?}: {reports:?}");
         assert_eq!(bench.reported("missed") + bench.reported("refused"), 0, "{way:?}: {reports:?}");
         assert!(bench.reported("present") >= 1, "{way:?}: {reports:?}");
