@@ -21,6 +21,11 @@ impl Errors {
         Self { squares: self.squares + other.squares, largest: self.largest.max(other.largest) }
     }
 
+    /// The greater of both, each by itself.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self { squares: self.squares.max(other.squares), largest: self.largest.max(other.largest) }
+    }
+
     /// The errors of one sample with this distance.
     pub(crate) fn of_one(distance: f64) -> Self {
         Self { squares: distance * distance, largest: distance }

@@ -27,12 +27,14 @@ const INTEGER_PLANES_LAST: usize = 5;
 const RMSE_MARGIN: f64 = 1.08;
 const LARGEST_MARGIN: f64 = 2.0;
 /// The first factor for integers.
-const INTEGER_RMSE_MARGIN: f64 = 1.15;
+const INTEGER_RMSE_MARGIN: f64 = 1.35;
 /// Lifting of integers rounds: where a coefficient is off by few steps, the parts of it that reach other samples become
 /// whole numbers. That adds this part of the squares for each axis, as if by interest, ...
 const LIFTING_PART: f64 = 0.8;
 /// ... but no more than this for each sample.
 const LIFTING_SQUARES_MAX: f64 = 0.75;
+/// Rounding is most of the errors of integers whose root of the mean square is at most so many steps of the samples.
+const FEW_STEPS: f64 = 4.0;
 /// The first factor before the first measured plane.
 const EARLY_RMSE_MARGIN: f64 = 1.15;
 const EARLY_LARGEST_MARGIN: f64 = 2.4;
@@ -330,14 +332,40 @@ impl Passes<'_> {
         let rmse_margin = if self.integer { rmse_margin.max(INTEGER_RMSE_MARGIN) } else { rmse_margin };
         let lifted = (lifting.part * squares).min(lifting.most);
         let squares = squares * ratio * (rmse_margin * chance).powi(2) + lifted + rounding.squares;
-        let squares = squares.max(after.errors.squares);
+        let least = after.errors.or(self.of_rounding(next, measured, samples, (rounding, lifting)));
+        let squares = squares.max(least.squares);
         let crest = crest * largest_margin * chance;
         let plane =
             self.layout.highest - (pass / self.per_plane) as i32 + i32::from(pass % self.per_plane == 0);
         let lone = LONE_MARGIN * scaled(lifting.unit, plane) + rounding.largest;
         let largest =
             (crest * (squares / samples as f64).sqrt() + rounding.largest).max(lone).min(squares.sqrt());
-        (Errors { squares, largest: largest.max(after.errors.largest) }, false)
+        (Errors { squares, largest: largest.max(least.largest) }, false)
+    }
+
+    /// The errors at the measured plane before number `next`, if the two follow each other and rounding is most of the errors:
+    /// it does not follow the coefficients from pass to pass.
+    fn of_rounding(
+        &self,
+        next: usize,
+        measured: &[Measured],
+        samples: usize,
+        (rounding, lifting): (Errors, Lifting),
+    ) -> Errors {
+        let Some(before) = next.checked_sub(1).map(|number| &measured[number]) else {
+            return Errors::default();
+        };
+        let squares = before.errors.squares;
+        let is_rounding = match self.integer {
+            true => squares <= (FEW_STEPS * lifting.unit).powi(2) * samples as f64,
+            false => rounding.squares >= ROUNDING_MAX * squares,
+        };
+        let is_next = measured[next].pass - before.pass == self.per_plane;
+        if is_rounding && is_next {
+            before.errors
+        } else {
+            Errors::default()
+        }
     }
 }
 
