@@ -127,9 +127,12 @@ def test_waiting_jobs_for_which_there_is_no_room_are_not_planned(tmp_path: Path)
 
 def test_equal_waiting_jobs_are_planned_once_for_each_change(tmp_path: Path) -> None:
     async def scenario(parts: Parts) -> None:
-        # There is room, but at no such price.
-        for number in range(20):
-            await parts.wait_for_storage(f"job-{number:02}", GIB, budget=1e-9)
+        # There is room, but at no such price. All jobs are there before the first is led on: each new job is a change.
+        names = [f"job-{number:02}" for number in range(20)]
+        for name in names:
+            await parts.add_waiting(name, GIB, budget=1e-9)
+        for name in names:
+            parts.lives.wake((os.getuid(), name))
         await _until(lambda: parts.helpers.plans >= 1)
         await asyncio.sleep(0.1)
         assert parts.helpers.plans == 1
