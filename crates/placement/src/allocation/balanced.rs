@@ -79,11 +79,6 @@ impl Allocator for Balanced {
 }
 
 impl Balanced {
-    /// The first turn among equals is that of this place.
-    pub fn starting_at(place: u32) -> Balanced {
-        Balanced { rotation: place, ..Balanced::default() }
-    }
-
     /// The next turn among equals is that of this place.
     pub fn begin_at(&mut self, place: u32) {
         self.rotation = place;

@@ -480,13 +480,14 @@ impl Cluster {
         // Lustre's allocator knows nothing of the other servers' files either.
         let homes = if self.is_balanced { view.servers().len() } else { 1 };
         let expected = self.unheard.expected(own_bytes, homes) / self.part_of_others(home);
-        match self.filling.get() {
-            Some(filling) if filling.expected == expected && filling.home == home => {}
-            Some(filling) if filling.expected == expected => {
-                self.filling.set(Some(Filling { home, ..filling }));
-                [filling.home, home].into_iter().for_each(|home| self.fill_home(&mut view, home));
+        match self.filling.get().filter(|filling| filling.expected == expected) {
+            Some(filling) if filling.home == home => {}
+            Some(before) => {
+                let filling = Filling { home, ..before };
+                self.filling.set(Some(filling));
+                [before.home, home].into_iter().for_each(|home| self.fill_home(&mut view, home, filling));
             }
-            _ => {
+            None => {
                 let (of_targets, of_servers) =
                     (level(&self.heard, expected), level(&self.heard_servers, expected));
                 let filling = Filling { home, expected, of_targets, of_servers };
@@ -521,9 +522,8 @@ impl Cluster {
         self.seconds
     }
 
-    /// Brings the targets of a server, and the server, to the filling of the view.
-    fn fill_home(&self, view: &mut View, home: ServerId) {
-        let Some(filling) = self.filling.get() else { return };
+    /// Does both of the next for a server and its targets.
+    fn fill_home(&self, view: &mut View, home: ServerId, filling: Filling) {
         self.of_server(home).for_each(|index| self.fill_target(view, index, filling));
         if let Some(first) = self.of_server(home).next() {
             self.fill_server(view, view.server_of(first), filling);

@@ -107,7 +107,7 @@ impl Own {
 struct Chooser {
     allocator: Chosen,
     random: SplitMix64,
-    /// The exchange after which it chose last.
+    /// The exchange after which it chose last. It begins its turn anew after another one, and before its first choice.
     heard_seconds: f64,
     /// Targets of the component at hand, by index.
     chosen: Vec<u32>,
@@ -121,13 +121,13 @@ enum Chosen {
 }
 
 impl Chooser {
-    fn of(name: AllocatorName, seed: u64, turn: u32) -> Chooser {
+    fn of(name: AllocatorName, seed: u64) -> Chooser {
         let allocator = match name {
-            AllocatorName::Balanced => Chosen::Balanced(Box::new(Balanced::starting_at(turn))),
+            AllocatorName::Balanced => Chosen::Balanced(Box::default()),
             AllocatorName::LustreStandard => Chosen::Lustre(Box::default()),
             AllocatorName::Random => Chosen::Random(Random::default()),
         };
-        Chooser { allocator, random: SplitMix64(seed), heard_seconds: 0.0, chosen: Vec::new() }
+        Chooser { allocator, random: SplitMix64(seed), heard_seconds: f64::NEG_INFINITY, chosen: Vec::new() }
     }
 
     /// Exchanges the turns and the dice, and not the allocators' conclusions about a view.
@@ -142,11 +142,8 @@ impl Chooser {
 }
 
 impl Seat {
-    /// Equals take turns from the first target of the server on: homes that begin at different places choose different
-    /// targets among equals.
-    fn new(server: ServerId, allocator: AllocatorName, seed: u64, cluster: &Cluster) -> Seat {
-        let turn = cluster.first_turn_of(server);
-        Seat { server, chooser: RefCell::new(Chooser::of(allocator, seed, turn)), own: Own::default() }
+    fn new(server: ServerId, allocator: AllocatorName, seed: u64) -> Seat {
+        Seat { server, chooser: RefCell::new(Chooser::of(allocator, seed)), own: Own::default() }
     }
 
     /// The server placed a file of this layout after the exchange at `heard_seconds`, and no placer of this seat knows.
@@ -161,7 +158,7 @@ impl Placer {
         let seed = u64::from(server.0);
         let cluster = Cluster::new(targets, defaults.stripe_bytes);
         let mut placer = Placer {
-            seat: Seat::new(server, AllocatorName::default(), seed, &cluster),
+            seat: Seat::new(server, AllocatorName::default(), seed),
             defaults,
             usual: LayoutSpecification::striped(None, Stripes::Default),
             name: AllocatorName::default(),
@@ -187,7 +184,7 @@ impl Placer {
 
     /// A seat for files of `server`, by the allocator in use, with dice that begin at `seed`.
     pub fn new_seat(&self, server: ServerId, seed: u64) -> Seat {
-        Seat::new(server, self.name, seed, &self.cluster)
+        Seat::new(server, self.name, seed)
     }
 
     /// Places files of another server from now on, whose seat is `seat`; afterwards `seat` is that of the server before. The
