@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import sites
 import weir
 from waits import wait_until
 from weir.planner import protocol
@@ -239,27 +240,11 @@ class Planner:
         return [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
 
 
-SITE = """\
-source = "test"
-{nodes}
-"""
-NODE = """\
-[[nodes]]
-name = "{name}"
-[[nodes.devices]]
-path = "{path}"
-kind = "ssd"
-capacity_bytes = {capacity}
-read_bytes_per_second = 1e10
-write_bytes_per_second = 1e10
-"""
-
-
 def write_site(folder: Path, names: tuple[str, ...], capacity: int = 2 * GIB) -> None:
     """Write a resource model of nodes with a device each."""
-    nodes = "\n".join(NODE.format(name=name, path=folder / "devices" / name, capacity=capacity) for name in names)
+    nodes = (sites.node(name, folder / "devices" / name, capacity_bytes=capacity, rate=1e10) for name in names)
     fresh = folder / "site.toml.new"
-    fresh.write_text(SITE.format(nodes=nodes))
+    fresh.write_text('source = "test"\n' + "".join(nodes))
     fresh.rename(folder / "site.toml")
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import sites
 import slurm
 import store
 from waits import PATIENCE_SECONDS, wait_until
@@ -36,14 +37,6 @@ BurstBufferType=burst_buffer/lua
 SchedulerParameters=bf_interval=1,sched_interval=1
 """
 """A job whose input is there waits for the next turn of the scheduler, which is half a minute by default."""
-_RESOURCES = """\
-[[nodes]]
-name = "{node}"
-[[nodes.devices]]
-path = "{disk}"
-kind = "ssd"
-capacity_bytes = 4294967296
-"""
 
 
 def missing() -> str:
@@ -262,7 +255,7 @@ def site(
     disk = root / "disk"
     disk.mkdir()
     disk.chmod(0o1777)
-    (root / "resources.toml").write_text(_RESOURCES.format(node=node or made.controller.hostname, disk=disk))
+    (root / "resources.toml").write_text(sites.node(node or made.controller.hostname, disk))
     files = {name: (PLUGIN / name).read_text() for name in ("burst_buffer.lua", "burst_buffer.conf")}
     try:
         with slurm.slurm(

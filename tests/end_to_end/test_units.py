@@ -7,6 +7,7 @@ from pathlib import Path
 import hosts
 import pytest
 import service_manager
+import sites
 from hosts import DURABLE, Host, Hosts
 from waits import wait_until
 
@@ -16,16 +17,6 @@ pytestmark = pytest.mark.skipif(bool(_MISSING), reason=_MISSING)
 UNITS = Path(__file__).resolve().parents[2] / "packaging" / "systemd"
 SERVERS = ("node1", "node2", "node3")
 MOUNT = Path("/var/lib/scratch")
-RESOURCES = """
-source = "a test"
-[[nodes]]
-name = "localhost"
-[[nodes.devices]]
-path = "/tmp"
-kind = "ssd"
-capacity_bytes = 4_000_000_000
-free_bytes = 4_000_000_000
-"""
 
 
 @pytest.fixture
@@ -156,7 +147,7 @@ def test_the_planner_runs_beside_a_store(machines: Hosts) -> None:
     desk = machines["desk"]
     desk.run("sh", "-c", "getent passwd slurm || echo slurm:x:64030:64030::/nonexistent:/bin/false >>/etc/passwd")
     desk.run("mkdir", "/etc/weir")
-    desk.run("tee", "/etc/weir/resources.toml", input=RESOURCES)
+    desk.run("tee", "/etc/weir/resources.toml", input=sites.node("localhost", Path("/tmp")))
     desk.run("chmod", "700", machines.home.parent)
     desk.run("systemctl", "enable", "--now", "weir-planner")
     assert desk.weir("deployments", "list").stdout.startswith("NAME")

@@ -11,6 +11,7 @@ from typing import Any
 
 import disks
 import pytest
+import sites
 from job_runs import Job, schema
 from seeds import seeded
 from store import Store, kill
@@ -252,9 +253,8 @@ def test_an_infeasible_plan_is_made_again(store: Store) -> None:
     job = Job(store)
     (job.folder / "bad").write_text("no folder")
     (job.folder / "good").mkdir()
-    device = 'kind = "nvme"\ncapacity_bytes = 1073741824\nread_bytes_per_second = {0}\nwrite_bytes_per_second = {0}\n'
     nodes = [
-        f'[[nodes]]\nname = "{name}"\n[[nodes.devices]]\npath = "{job.folder / name}"\n{device.format(rate)}'
+        sites.node(name, job.folder / name, kind="nvme", capacity_bytes=1 << 30, rate=rate)
         for name, rate in (("bad", 9e9), ("good", 1e9))
     ]
     (job.folder / "resources.toml").write_text('version = 1\nsource = "test"\n' + "".join(nodes))

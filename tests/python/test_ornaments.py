@@ -13,6 +13,7 @@ import jsonschema
 import msgspec
 import provisioned
 import pytest
+import sites
 import yaml
 from click.testing import CliRunner, Result
 from store import program
@@ -123,10 +124,7 @@ def test_a_jobspec_of_another_version_is_not_ornamented() -> None:
 def planner(tmp_path: Path) -> Iterator[Path]:
     """The socket of a planner with a device of this machine."""
     folder = Path(tempfile.mkdtemp(prefix="weir-flux-"))
-    (folder / "site.toml").write_text(
-        f'[[nodes]]\nname = "{os.uname().nodename}"\n[[nodes.devices]]\npath = "{folder}"\nkind = "ssd"\n'
-        "capacity_bytes = 4294967296\n"
-    )
+    (folder / "site.toml").write_text(sites.node(os.uname().nodename, folder))
     words = ["--socket", "socket", "--state", "state", "--resources", "site.toml"]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen([*program(), "planner", *words], cwd=folder, stdout=log, stderr=log)
