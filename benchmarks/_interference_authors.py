@@ -11,7 +11,7 @@ from _interference_splits import f1
 from numpy.typing import NDArray
 from weir.interference import quanterference
 from weir.interference.estimators import Prepared, estimators, prepare
-from weir.interference.evaluation import classes_of, evaluate
+from weir.interference.evaluation import classes_of, evaluate, mean_f1
 from weir.interference.splits import SPLITS
 from weir.interference.windows import Windows
 
@@ -119,4 +119,4 @@ def _nearest(data: Prepared) -> Numbers:
 
 
 def _f1(wanted: Numbers, guessed: Numbers) -> float:
-    return float(2 * (wanted & guessed).sum() / max((wanted + guessed).sum(), 1))
+    return mean_f1([(wanted, guessed)], 2)

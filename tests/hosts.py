@@ -30,7 +30,7 @@ hostname "$1"
 mount --make-rprivate /
 if [ -n "$5" ]; then mount -t tmpfs -o "size=$5" tmpfs "$3"; else mount --bind "$2/state" "$3"; fi
 """
-"""What the first process of each host does first."""
+"""Commands with which the first process of each host begins."""
 _FIRST_PROCESS = """
 mount --bind "$4/hosts" /etc/hosts
 mount --bind "$4/passwd" /etc/passwd
