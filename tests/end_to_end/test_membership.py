@@ -80,6 +80,21 @@ def patiently(call: Callable[..., Answer], *arguments: Any) -> Answer:
                 raise
 
 
+def _write(file: int, data: bytes, offset: int) -> None:
+    """Write all, where a call writes the part in front of the first server that is away."""
+    written = 0
+    while written < len(data):
+        written += patiently(os.pwrite, file, data[written:], offset + written)
+
+
+def _read(file: int, length: int, offset: int) -> bytes:
+    """Read up to the end of the file, as `_write` writes."""
+    data = b""
+    while len(data) < length and (part := patiently(os.pread, file, length - len(data), offset + len(data))):
+        data += part
+    return data
+
+
 @contextmanager
 def changes(path: Path) -> Iterator[bytearray]:
     """Another thread changes a file during the block, and compares the file with what it wrote."""
@@ -96,11 +111,13 @@ def changes(path: Path) -> Iterator[bytearray]:
             while not over.is_set():
                 offset, length = choices.randrange(len(model) - 1), choices.randrange(1, 200_000)
                 data = choices.randbytes(min(length, len(model) - offset))
-                patiently(os.pwrite, file.fileno(), data, offset)
+                _write(file.fileno(), data, offset)
                 model[offset : offset + len(data)] = data
                 at = choices.randrange(len(model))
-                if patiently(os.pread, file.fileno(), 300_000, at) != model[at : at + 300_000]:
-                    failures.append(f"bytes from {at}")
+                found, expected = _read(file.fileno(), 300_000, at), model[at : at + 300_000]
+                if found != expected:
+                    same = len(os.path.commonprefix([found, bytes(expected)]))
+                    failures.append(f"{len(found)} bytes read from {at}, and the {same}th is wrong")
                     return
 
     writer = threading.Thread(target=change)

@@ -71,7 +71,8 @@ def truncated_program(folder: Path) -> None:
 
 @pytest.mark.parametrize("way", MOUNTED, indirect=True)
 def test_a_program_that_runs_keeps_its_bytes(way: Way) -> None:
-    way.call(truncated_program, served=["open", "read", "write"])
+    # The kernel does the last write where the mount still holds the program's pages.
+    way.call(truncated_program, served=["open", "read"])
 
 
 def sparse_files(folder: Path) -> None:
