@@ -116,8 +116,8 @@ def changes(path: Path) -> Iterator[bytearray]:
                 at = choices.randrange(len(model))
                 found, expected = _read(file.fileno(), 300_000, at), model[at : at + 300_000]
                 if found != expected:
-                    same = len(os.path.commonprefix([found, bytes(expected)]))
-                    failures.append(f"{len(found)} bytes read from {at}, and the {same}th is wrong")
+                    same = next((n for n in range(len(found)) if found[n : n + 1] != expected[n : n + 1]), len(found))
+                    failures.append(f"{len(found)} bytes read from {at}: wrong from byte {same} on")
                     return
 
     writer = threading.Thread(target=change)
