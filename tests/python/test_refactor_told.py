@@ -143,3 +143,21 @@ def test_told_errors_of_integers_of_two_values_bound_the_true_ones(
     high = np.iinfo(kind).max // 3 * 2
     field = np.where(generator.random(shape) < part, high, high // 2).astype(kind)
     check(field, "planes", [float(cut) for cut in np.linspace(0.8, 0.999, 40)])
+
+
+@pytest.mark.parametrize(("shape", "number"), [((17, 27, 30), 92), ((21, 26, 13), 114)], ids=str)
+def test_told_errors_behind_the_last_plane_are_those_of_all_planes(shape: tuple[int, ...], number: int) -> None:
+    """A part of an exact array's residual changes nothing, and the errors were told as those of the block before."""
+    waves = np.random.default_rng(77).uniform(1, 60, (number + 1, 3))[number]
+    axes = np.meshgrid(*(np.linspace(0, 1, edge) for edge in shape), indexing="ij")
+    # The errors are last bits: the order of the sum decides them.
+    field = np.sin(np.sum([axis * wave for axis, wave in zip(axes, waves, strict=True)], axis=0))
+    check(field, "planes", [float(part) for part in np.linspace(0.75, 0.99, 40)], exact=True)
+
+
+def test_told_errors_of_rare_tall_spikes_of_integers_bound_the_true_ones() -> None:
+    """Errors around a lone spike add up in the samples: the RMSE was up to 36 % above the told one."""
+    generator = np.random.default_rng(11)
+    spikes = generator.choice(np.array([80e6, 12e6, 150e6, 40e6]), (200, 12, 84))
+    field = np.where(generator.random(spikes.shape) < 0.0013, spikes, 0).astype(np.int32)
+    check(field, "planes", [float(part) for part in np.linspace(0.02, 0.999, 80)])

@@ -46,20 +46,12 @@ impl<T: Sample> Tile<'_, T> {
         let codec: u64 = self.codec_layers().iter().map(|layer| layer.len() as u64).sum();
         let total: u64 = self.layers.iter().map(|layer| layer.len() as u64).sum();
         // A part of the last residual changes nothing.
-        let differing = cuts.partition_point(|cut| *cut <= codec);
-        let errors = |number: usize| match number < differing {
-            true => self.errors_at(shape, cuts[number]),
-            false => self.errors_at(shape, total),
-        };
-        let decoded = differing + usize::from(differing < cuts.len());
-        let found = parallel::map(decoded, threads, errors);
-        let cut_residual = found[..differing].last().copied().unwrap_or_default();
-        let of = |(number, cut): (usize, &u64)| match number < differing {
-            true => found[number],
-            false if *cut < total => cut_residual,
-            false => found[differing],
-        };
-        cuts.iter().enumerate().map(of).collect()
+        let used = |cut: &u64| if *cut < total { codec.min(*cut) } else { total };
+        let mut places: Vec<u64> = cuts.iter().map(used).collect();
+        places.dedup();
+        let found = parallel::map(places.len(), threads, |number| self.errors_at(shape, places[number]));
+        let of = |cut| found[places.partition_point(|place| *place < used(cut))];
+        cuts.iter().map(of).collect()
     }
 
     /// The layers without the residual of an exact array.

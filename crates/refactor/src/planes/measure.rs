@@ -47,6 +47,8 @@ const LONE_MARGIN: f64 = 2.0;
 const CREST_USUAL: f64 = 8.0;
 /// Square of the samples' over that of the coefficients' errors: the filters make no ratio outside of this.
 const RATIOS: std::ops::RangeInclusive<f64> = 0.7..=1.6;
+/// The same for the filters of integers, which are short: errors around a lone spike add up.
+const INTEGER_RATIOS: std::ops::RangeInclusive<f64> = 0.5..=6.0;
 /// Part of the squares of the errors that rounding may make for the rest to tell of the filters: errors not much larger
 /// than a last bit do not add to its rounding, but often vanish in it.
 const ROUNDING_MAX: f64 = 0.05;
@@ -214,7 +216,7 @@ impl Passes<'_> {
         let mut measured: Vec<Measured> = Vec::new();
         for (plane, errors) in planes.into_iter().zip(found) {
             let pass = (plane + 1) * self.per_plane - 1;
-            measured.push(self.measured(pass, errors, samples, (rounding, measured.last())));
+            measured.push(self.measured(pass, errors, (tile.unit, samples), (rounding, measured.last())));
         }
         let mut before = points.last().map_or(Errors::default(), |point| point.errors);
         for pass in 0..self.ends.len() {
@@ -286,17 +288,27 @@ impl Passes<'_> {
         &self,
         pass: usize,
         errors: Errors,
-        samples: usize,
+        (unit, samples): (f64, usize),
         (rounding, before): (Errors, Option<&Measured>),
     ) -> Measured {
         let ratio = (errors.squares - rounding.squares) / self.ends[pass].squares;
-        if RATIOS.contains(&ratio) && rounding.squares < ROUNDING_MAX * errors.squares {
+        let ratios = if self.integer { INTEGER_RATIOS } else { RATIOS };
+        let is_rounding = self.is_rounding(errors.squares, rounding, (unit, samples));
+        if ratios.contains(&ratio) && !is_rounding {
             let crest = errors.largest / (errors.squares / samples as f64).sqrt();
             return Measured { pass, ratio, crest, errors };
         }
         let (ratio, crest) =
-            before.map_or((*RATIOS.end(), CREST_USUAL), |before| (before.ratio, before.crest));
+            before.map_or((*ratios.end(), CREST_USUAL), |before| (before.ratio, before.crest));
         Measured { pass, ratio, crest, errors }
+    }
+
+    /// Whether rounding is most of the errors whose squares add up to so much.
+    fn is_rounding(&self, squares: f64, rounding: Errors, (unit, samples): (f64, usize)) -> bool {
+        match self.integer {
+            true => squares <= (FEW_STEPS * unit).powi(2) * samples as f64,
+            false => rounding.squares >= ROUNDING_MAX * squares,
+        }
     }
 
     /// The errors when a pass is done, and whether they were measured.
@@ -356,10 +368,7 @@ impl Passes<'_> {
             return Errors::default();
         };
         let squares = before.errors.squares;
-        let is_rounding = match self.integer {
-            true => squares <= (FEW_STEPS * lifting.unit).powi(2) * samples as f64,
-            false => rounding.squares >= ROUNDING_MAX * squares,
-        };
+        let is_rounding = self.is_rounding(squares, rounding, (lifting.unit, samples));
         let is_next = measured[next].pass - before.pass == self.per_plane;
         if is_rounding && is_next {
             before.errors
