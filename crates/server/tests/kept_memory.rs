@@ -3,6 +3,7 @@
 //! The bounds are numbers of things (descriptions, gone clients, jobs) and, for locks, bytes. Unit tests show that no more of
 //! them are kept; these measure that one of each takes no more than is said of it, in a process without other tests.
 
+use std::sync::{Mutex, PoisonError};
 use weir_server::locks::{LockRequest, LockTable, Outcome};
 use weir_testing::{claims, key, ram, Cluster, Line, Transport, READ_WRITE};
 use weir_wire::{
@@ -21,6 +22,9 @@ const INODE_BYTES: usize = 1024;
 const USER: u32 = 1000;
 /// Requests that are sent before the first reply is taken.
 const IN_FLIGHT: usize = 32;
+
+/// A test's right to the process's memory: what others take meanwhile would count as its own.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Resident memory of this process (proc_pid_status(5)).
 fn resident_bytes() -> usize {
@@ -51,6 +55,7 @@ fn lock(number: u64, ino: u64, kind: LockKind, first: u64) -> LockRequest {
 #[test]
 fn locks_of_every_shape_take_no_more_than_they_are_counted_for() {
     const FILES: u64 = 20_000;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let shapes: [(&str, &dyn Fn(u64) -> LockRequest); 4] = [
         ("a file each, held by a process", &|number| lock(number, number, LockKind::Posix, 0)),
         ("a file each, held by a description", &|number| lock(number, number, LockKind::Flock, 0)),
@@ -98,6 +103,7 @@ fn all(line: &mut Line, requests: impl Iterator<Item = Request>, mut each: impl 
 fn what_a_user_makes_a_server_keep_is_within_its_bounds() {
     const OPENED: usize = 20_000;
     const GONE: usize = 600;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let cluster = Cluster::start(&ram(1, "64MiB"));
     let user = key().mint(claims(USER));
     let mut line = cluster.line(0, Transport::Unix, &user);

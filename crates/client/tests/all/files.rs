@@ -4,7 +4,7 @@ use std::io::IoSliceMut;
 use std::time::Duration;
 use weir_client::wire::*;
 use weir_client::{Caller, File, Place, Settings, Store, TransportChoice};
-use weir_testing::{claims, Cluster, READ_WRITE};
+use weir_testing::{claims, wait_until, Cluster, READ_WRITE};
 
 /// The caller of all operations: this process.
 pub(crate) const CALLER: Caller = Caller::own();
@@ -41,6 +41,15 @@ pub(crate) fn make_directory(store: &Store, path: &str, layout: &str) {
     store
         .set_xattr(&CALLER, place, true, b"weir.layout", layout.as_bytes(), XattrMode::Set)
         .expect("laid out");
+}
+
+/// Cuts the file, also where a busy disk takes longer than a call waits: a server answers EIO then, and the cut is there later.
+pub(crate) fn cut(file: &File, bytes: u64) {
+    wait_until("the file is cut", || match file.truncate(&CALLER, bytes) {
+        Ok(()) => true,
+        Err(error) if error.errno() == libc::EIO => false,
+        Err(error) => panic!("a cut failed: {error}"),
+    });
 }
 
 /// The file's first bytes, at most `length`.

@@ -1,7 +1,7 @@
 //! Targets that fill up. A write that a target refuses goes to other targets, within the layout's rules, until the store is
 //! full.
 
-use crate::files::{make_directory, open, read_all, store_on, CALLER};
+use crate::files::{cut, make_directory, open, read_all, store_on, CALLER};
 use rustix::process::{kill_process, Pid, Signal};
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -350,7 +350,7 @@ fn model_on_full_targets(backend: &str) {
             }),
             _ => {
                 let kept = choices.below(model.len() as u64 + 1);
-                file.truncate(&CALLER, kept).expect("cut");
+                cut(file, kept);
                 model.truncate(kept as usize);
                 Ok(0)
             }

@@ -1,7 +1,7 @@
 //! Objects move between targets of real servers under those who read, write, append to and cut their files; movers and
 //! servers die in every phase. At every moment a file holds the bytes that were written to it.
 
-use crate::files::{make_directory, open, read_all, store_on, CALLER};
+use crate::files::{cut, make_directory, open, read_all, store_on, CALLER};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -119,7 +119,7 @@ pub(crate) fn change_and_compare(
             model.extend_from_slice(&data);
         }
         9 => {
-            file.truncate(&CALLER, offset).expect("cut");
+            cut(file, offset);
             model.resize(offset as usize, 0);
         }
         10 => {

@@ -1,6 +1,6 @@
 //! The client against real servers, over both transports: bytes against a model, paths, locks and a killed server.
 
-use crate::files::{make_directory, open, read_all, store_on, CALLER};
+use crate::files::{cut, make_directory, open, read_all, store_on, CALLER};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn against_a_model(backend: &str, layout: &str, rounds: u64, reach: u64) {
                 model.extend_from_slice(&data);
             }
             4 => {
-                file.truncate(&CALLER, offset).expect("cut");
+                cut(file, offset);
                 model.resize(offset as usize, 0);
             }
             5 => {
