@@ -163,7 +163,7 @@ test-rust: setup
 	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --quiet --workspace --locked --no-fail-fast
 
 test-python: setup
-	PATH="$(CURDIR)/$(BIN):$(TOOLS)/bin:$$PATH" $(BIN)/pytest --numprocesses=$(TEST_WORKERS) --dist=loadfile -rs
+	PATH="$(CURDIR)/$(BIN):$(TOOLS)/bin:$$PATH" $(BIN)/pytest --numprocesses=$(TEST_WORKERS) --dist=loadfile --no-loadscope-reorder -rs
 
 test-slurm: setup
 	@$(MAKE) --no-print-directory packages PACKAGES='$(SLURM_PACKAGES)'

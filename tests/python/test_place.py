@@ -450,7 +450,7 @@ def test_from_traces_to_placed_files(store: Store, tmp_path: Path) -> None:
     assert [component.path for component in read(database)] == [f"/weir/step.{step:03}" for step in range(5)]
     store.weir(*run, "--placement", database, "--", "python3", program, "5", "1048576")
     lookups = read_report(Path(f"{database}.report"))
-    assert (lookups.placed, lookups.missed) == (5, 0)
+    assert (lookups.placed, lookups.refused, lookups.missed) == (5, 0, 0)
 
 
 def test_scripts_are_told_apart_and_launchers_are_understood(store: Store, tmp_path: Path) -> None:

@@ -22,5 +22,5 @@ pub use health::{Health, Peers, Usual};
 pub use load::Load;
 pub use quantities::{parse_rate, parse_size, parse_time};
 pub use rates::{Rates, UnderWay};
-pub use reports::{silence_max, Origin, Reports};
+pub use reports::{lateness_max, silence_max, Origin, Reports};
 pub use usage::{demand, SHORT, USED_MIN, WINDOW};

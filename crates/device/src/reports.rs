@@ -6,10 +6,17 @@ use weir_fairshare::Nanos;
 /// A server that was not heard of for so many exchanges, and this long, is left out until it speaks again.
 const SILENT_EXCHANGES: u64 = 5;
 const SILENT_MIN: Nanos = Nanos::from_millis(1_000);
+/// A server that was silent for so many times as long is gone. Until then it is late: a busy machine holds servers up.
+const GONE_SILENCES: u64 = 5;
 
 /// The longest silence of a server that still counts as alive, where servers report every `lambda`.
 pub fn silence_max(lambda: Nanos) -> Nanos {
     SILENT_MIN.max(Nanos(SILENT_EXCHANGES.saturating_mul(lambda.0)))
+}
+
+/// The longest silence of a server that counts as late, where one that counts as alive is silent for at most `silence_max`.
+pub fn lateness_max(silence_max: Nanos) -> Nanos {
+    Nanos(silence_max.0.saturating_mul(GONE_SILENCES))
 }
 
 /// The place of a report among all reports of a store.
@@ -71,6 +78,15 @@ impl<R> Reports<R> {
     pub fn fresh(&self, now: Nanos) -> impl Iterator<Item = &R> + Clone {
         let is_fresh = move |heard: &&Heard<R>| now.saturating_since(heard.at) <= self.silence_max;
         self.heard.values().filter(is_fresh).map(|heard| &heard.report)
+    }
+
+    /// The reports of servers that are late, by ascending server.
+    pub fn late(&self, now: Nanos) -> impl Iterator<Item = &R> {
+        let is_late = move |heard: &&Heard<R>| {
+            let silence = now.saturating_since(heard.at);
+            silence > self.silence_max && silence <= lateness_max(self.silence_max)
+        };
+        self.heard.values().filter(is_late).map(|heard| &heard.report)
     }
 
     /// Whether a server that is up may not have been heard of yet, so long after this one started.
@@ -146,20 +162,27 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_silent_is_left_out_until_it_speaks() {
+    fn a_server_that_is_silent_is_late_then_gone_until_it_speaks() {
         let mut reports = OfOne::every(Nanos::from_millis(500));
-        let age = Nanos::from_millis(2_500);
+        let (alive, late) = (Nanos::from_millis(2_500), Nanos::from_millis(12_500));
         take(&mut reports, (7, 1, 1), Nanos::ZERO);
-        assert_eq!(reports.fresh(age).count(), 1);
-        let later = Nanos(age.0 + 1);
-        assert_eq!(reports.fresh(later).count(), 0);
+        for (silence, counts) in
+            [(alive, (1, 0)), (Nanos(alive.0 + 1), (0, 1)), (late, (0, 1)), (Nanos(late.0 + 1), (0, 0))]
+        {
+            assert_eq!(
+                (reports.fresh(silence).count(), reports.late(silence).count()),
+                counts,
+                "{silence:?}"
+            );
+        }
+        let later = Nanos(late.0 + 1);
         take(&mut reports, (7, 1, 2), later);
-        assert_eq!(reports.fresh(later).count(), 1);
+        assert_eq!((reports.fresh(later).count(), reports.late(later).count()), (1, 0));
         assert_eq!(reports.heard_at(1), Some(later));
     }
 
     #[test]
-    fn a_silent_server_is_dead_after_a_second_or_five_exchanges() {
+    fn a_silent_server_is_late_after_a_second_or_five_exchanges() {
         for (lambda, silence) in [(10, 1_000), (200, 1_000), (400, 2_000), (10_000, 50_000)] {
             assert_eq!(silence_max(Nanos::from_millis(lambda)), Nanos::from_millis(silence));
         }

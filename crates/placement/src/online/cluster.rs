@@ -25,6 +25,17 @@ const LATE_STRIPES: f64 = 64.0;
 /// seconds of a file's age, and what rounding leaves of removed files would send all homes to the same target.
 const LOAD_GRAIN: f64 = 1.0 / 16.0;
 
+/// The state of a target's server, by how long ago it reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It reports.
+    Alive,
+    /// It was silent for so long that no new file is put there, but one that names the target: it may only be held up.
+    Late,
+    /// It was silent for longer, or was never heard of.
+    Dead,
+}
+
 /// The latest report of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
@@ -36,8 +47,8 @@ pub struct Figures {
     pub speed: f64,
     /// Whether the target achieves under half of its expected speed.
     pub is_slow: bool,
-    /// Its server reports.
-    pub is_alive: bool,
+    /// The state of its server.
+    pub presence: Presence,
     /// Time that its queue takes, in seconds.
     pub backlog_seconds: f64,
     /// Bytes it usually does in a second.
@@ -55,7 +66,7 @@ impl Figures {
         free_bytes: u64::MAX,
         speed: 1.0,
         is_slow: false,
-        is_alive: true,
+        presence: Presence::Alive,
         backlog_seconds: 0.0,
         bytes_per_second: 0.0,
         placed_bytes: 0.0,
@@ -67,6 +78,7 @@ impl Figures {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
     Full,
+    Late,
     Dead,
     /// It is about to retire, or has.
     Closed,
@@ -250,7 +262,7 @@ impl Cluster {
         for index in 0..self.targets.len() {
             let class = match self.unfit(index) {
                 Some(Unfit::Full) => &mut full,
-                Some(Unfit::Dead) => &mut dead,
+                Some(Unfit::Late | Unfit::Dead) => &mut dead,
                 Some(Unfit::Closed) => continue,
                 None if self.is_open[index] => &mut self.open,
                 None => &mut slow,
@@ -358,13 +370,13 @@ impl Cluster {
     /// The reason why the target of this index gets no stripes, if there is one.
     pub(crate) fn unfit(&self, index: usize) -> Option<Unfit> {
         let figures = &self.figures[index];
-        match figures.is_alive {
+        let is_full = figures.free_bytes < self.full_bytes.min(figures.capacity_bytes / FULL_PART);
+        match figures.presence {
             _ if self.is_closed[index] => Some(Unfit::Closed),
-            false => Some(Unfit::Dead),
-            true if figures.free_bytes < self.full_bytes.min(figures.capacity_bytes / FULL_PART) => {
-                Some(Unfit::Full)
-            }
-            true => None,
+            Presence::Dead => Some(Unfit::Dead),
+            _ if is_full => Some(Unfit::Full),
+            Presence::Late => Some(Unfit::Late),
+            Presence::Alive => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The last reports of all servers about their targets, brought together for a placer.
 
-use super::cluster::Figures;
+use super::cluster::{Figures, Presence};
 use crate::TargetId;
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ impl Heard {
 
     /// The figures that count for a target now; nothing if the old ones stay.
     pub fn figures(&self, target: TargetId) -> Option<Figures> {
-        let dead = Figures { is_alive: false, ..Figures::UNKNOWN };
+        let dead = Figures { presence: Presence::Dead, ..Figures::UNKNOWN };
         self.figures.get(&target).copied().or_else(|| (!self.is_starting).then_some(dead))
     }
 }
@@ -54,7 +54,7 @@ mod tests {
             heard.place(target(1), 5.0);
             let told = Figures { free_bytes: 7, placed_bytes: 5.0, ..Figures::UNKNOWN };
             assert_eq!(heard.figures(target(0)), Some(told));
-            let dead = Figures { is_alive: false, ..Figures::UNKNOWN };
+            let dead = Figures { presence: Presence::Dead, ..Figures::UNKNOWN };
             assert_eq!(heard.figures(target(1)), (!is_starting).then_some(dead));
         }
     }

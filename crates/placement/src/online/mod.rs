@@ -13,7 +13,7 @@ mod record;
 mod refusal;
 mod unheard;
 
-pub use cluster::Figures;
+pub use cluster::{Figures, Presence};
 pub use heard::Heard;
 pub use placer::{each_stripe, Placed, Placer, Seat, Tally};
 pub use record::{LeftOut, Record};

@@ -501,7 +501,7 @@ impl Placer {
     fn named(&self, named: &[TargetId]) -> Result<Vec<TargetId>, Refusal> {
         for &target in named {
             match self.cluster.find(target).map(|index| self.cluster.unfit(index)) {
-                Some(None) => {}
+                Some(None | Some(Unfit::Late)) => {}
                 Some(Some(Unfit::Full)) => return Err(Refusal::Full),
                 Some(Some(Unfit::Dead)) => return Err(Refusal::Dead),
                 None | Some(Some(Unfit::Closed)) => return Err(Refusal::Unknown),

@@ -233,6 +233,11 @@ impl Peers {
         self.reports.fresh(now)
     }
 
+    /// The last reports of the other servers that are silent, and may only be held up.
+    pub(crate) fn late(&self, now: Nanos) -> impl Iterator<Item = &ServerReport> {
+        self.reports.late(now)
+    }
+
     /// The reports of all servers that were heard of lately, this one's the last.
     pub(crate) fn all_reports(&self, now: Nanos) -> Vec<&ServerReport> {
         self.reports.fresh(now).chain(std::iter::once(&self.report)).collect()

@@ -6,7 +6,7 @@ use crate::control::status::{PlacementStatus, Placements};
 use crate::notices::notice;
 use weir_device::{Peers, UnderWay, Usual};
 use weir_fairshare::DeviceSpeed;
-use weir_placement::online::{Figures, Heard, Tally};
+use weir_placement::online::{Figures, Heard, Presence, Tally};
 use weir_placement::{ServerStatistics, TargetId};
 use weir_wire::{MachineLoad, PlacedReport, ServerReport, TargetReport};
 
@@ -59,6 +59,9 @@ impl Server {
             for target in &report.targets {
                 heard.tell(target.target, Figures { busy, ..figures_of(target) });
             }
+        }
+        for target in self.peers.late(now).flat_map(|report| &report.targets) {
+            heard.tell(target.target, Figures { presence: Presence::Late, ..figures_of(target) });
         }
         let others = reports.iter().filter(|report| report.server != self.site.id);
         for placed in others.flat_map(|report| &report.placed) {
@@ -148,7 +151,7 @@ fn figures_of(report: &TargetReport) -> Figures {
         free_bytes: report.capacity_bytes.saturating_sub(report.used_bytes),
         speed: finite(f64::from(report.speed)),
         is_slow: report.slow_since.is_some(),
-        is_alive: true,
+        presence: Presence::Alive,
         backlog_seconds: finite(f64::from(report.backlog_seconds)),
         bytes_per_second: finite(streaming),
         placed_bytes: 0.0,

@@ -8,9 +8,9 @@
 use super::machines::Machines;
 use super::time::seconds;
 use crate::check::Settings;
-use weir_device::silence_max;
+use weir_device::{lateness_max, silence_max};
 use weir_fairshare::Nanos;
-use weir_placement::online::{Figures, Placed, Placer, Refusal, Seat};
+use weir_placement::online::{Figures, Placed, Placer, Presence, Refusal, Seat};
 use weir_placement::{AllocatorName, Layout, LayoutDefaults, LayoutSpecification, ServerId, TargetId};
 
 /// The home servers of a store.
@@ -118,7 +118,7 @@ impl Homes {
             placer.refresh(0.0, |target| {
                 let number = machines.number(target) as usize;
                 let placed_bytes = (all[number] - own[number]).max(0.0);
-                Some(Figures { placed_bytes, ..figures(machines, number as u32, true) })
+                Some(Figures { placed_bytes, ..figures(machines, number as u32, Presence::Alive) })
             });
         }
     }
@@ -272,7 +272,7 @@ impl Homes {
         common.placer.refresh(at, |target| {
             let number = machines.number(target);
             let server = machines.targets[number as usize].server;
-            Some(figures(machines, number, !is_silent(machines, server, (now, *silent_max))))
+            Some(figures(machines, number, presence(machines, server, (now, *silent_max))))
         });
     }
 
@@ -280,7 +280,8 @@ impl Homes {
     fn copy_where_needed(&mut self, home: u32, (machines, now): (&Machines, Nanos)) {
         let Homes { homes, common, silent_max, .. } = self;
         let server = &mut homes[home as usize];
-        let is_deaf = is_silent(machines, home, (now, *silent_max));
+        let others = presence(machines, home, (now, *silent_max));
+        let is_deaf = others != Presence::Alive;
         if server.own.is_some() || !(is_deaf || server.busy_exchange == common.exchange) {
             return;
         }
@@ -289,7 +290,8 @@ impl Homes {
         if is_deaf {
             copy.refresh(common.seconds, |target| {
                 let number = machines.number(target);
-                Some(figures(machines, number, machines.targets[number as usize].server == home))
+                let is_own = machines.targets[number as usize].server == home;
+                Some(figures(machines, number, if is_own { Presence::Alive } else { others }))
             });
         }
         for news in common.news.iter().filter(|news| news.home == home) {
@@ -321,16 +323,20 @@ fn new_placer(
 }
 
 /// The figures of a target, without the bytes that homes placed there.
-fn figures(machines: &Machines, number: u32, is_alive: bool) -> Figures {
+fn figures(machines: &Machines, number: u32, presence: Presence) -> Figures {
     let machine = &machines.targets[number as usize];
     let (capacity_bytes, free_bytes) = (machine.capacity_bytes, machine.free_bytes());
-    Figures { capacity_bytes, free_bytes, is_alive, ..Figures::UNKNOWN }
+    Figures { capacity_bytes, free_bytes, presence, ..Figures::UNKNOWN }
 }
 
-/// Whether the other servers take the server for dead; it hears none of them then either.
-fn is_silent(machines: &Machines, server: u32, (now, silent_max): (Nanos, Nanos)) -> bool {
+/// The server as the others take it, who are silent for it as long as it is for them.
+fn presence(machines: &Machines, server: u32, (now, silent_max): (Nanos, Nanos)) -> Presence {
     let since = machines.servers[server as usize].silent_since;
-    since.is_some_and(|since| now.saturating_since(since) > silent_max)
+    match since.map_or(Nanos::ZERO, |since| now.saturating_since(since)) {
+        silence if silence <= silent_max => Presence::Alive,
+        silence if silence <= lateness_max(silent_max) => Presence::Late,
+        _ => Presence::Dead,
+    }
 }
 
 #[cfg(test)]

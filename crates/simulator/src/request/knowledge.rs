@@ -8,7 +8,7 @@ use super::reports::Report;
 use std::rc::Rc;
 use weir_device::{Origin, Reports};
 use weir_fairshare::{division_pause, Nanos, Portions};
-use weir_placement::online::Heard;
+use weir_placement::online::{Figures, Heard, Presence};
 
 /// Time of a division for each use of a device by a job: `sharing division 128 1000 user-then-size-fair` of this crate's examples.
 const DIVISION_NANOSECONDS_PER_USE: u64 = 2_100;
@@ -55,6 +55,9 @@ impl Knowledge {
         for target in self.fresh(now).chain([own]).flat_map(|report| &report.targets) {
             heard.tell(target.target, target.figures);
         }
+        for target in self.reports.late(now).flat_map(|report| &report.targets) {
+            heard.tell(target.target, Figures { presence: Presence::Late, ..target.figures });
+        }
         for &(target, bytes) in self.fresh(now).flat_map(|report| &report.placed) {
             heard.place(target, f64::from(bytes));
         }
@@ -85,7 +88,6 @@ mod tests {
     use super::super::reports::{DeviceUse, TargetReport};
     use super::*;
     use weir_fairshare::{JobId, Sharing};
-    use weir_placement::online::Figures;
     use weir_placement::{ServerId, TargetId};
 
     const LAMBDA: Nanos = Nanos::from_millis(100);
@@ -119,16 +121,22 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_server_is_dead_to_the_placer_and_one_that_may_yet_be_heard_of_is_not() {
+    fn a_silent_server_is_late_then_dead_to_the_placer_and_one_that_may_yet_be_heard_of_is_neither() {
         let silence = weir_device::silence_max(LAMBDA);
         let mut knowledge = Knowledge::new(0, LAMBDA, Nanos::ZERO);
         let own = report(0, 0, 1, 0);
         assert_eq!(knowledge.figures(&own, silence).figures(target(1)), None, "it may yet be heard of");
         knowledge.take(&report(1, 0, 1, 0), Nanos(1));
-        let is_alive =
-            |now: Nanos| knowledge.figures(&own, now).figures(target(1)).map(|figures| figures.is_alive);
-        assert_eq!(is_alive(Nanos(silence.0 + 1)), Some(true));
-        assert_eq!(is_alive(Nanos(silence.0 + 2)), Some(false));
+        let lateness = weir_device::lateness_max(silence);
+        for (silent, expected) in [
+            (silence.0, Presence::Alive),
+            (silence.0 + 1, Presence::Late),
+            (lateness.0, Presence::Late),
+            (lateness.0 + 1, Presence::Dead),
+        ] {
+            let figures = knowledge.figures(&own, Nanos(1 + silent)).figures(target(1));
+            assert_eq!(figures.map(|figures| figures.presence), Some(expected), "{silent}");
+        }
         assert_eq!(knowledge.fresh(Nanos(silence.0 + 2)).count(), 0);
     }
 

@@ -14,7 +14,7 @@ use crate::scenario::Scenario;
 use std::rc::Rc;
 use weir_device::{Health, Load, Peers};
 use weir_fairshare::{device_number, Nanos};
-use weir_placement::online::{Figures, Placer};
+use weir_placement::online::{Figures, Placer, Presence};
 use weir_placement::{ServerId, SplitMix64, TargetId};
 
 /// The settings that all servers have in common.
@@ -217,7 +217,7 @@ impl Server {
                 free_bytes: machine.free_bytes(),
                 speed: f64::from(health.speed as f32),
                 is_slow: health.slow_since.is_some(),
-                is_alive: true,
+                presence: Presence::Alive,
                 backlog_seconds: f64::from(load.backlog_seconds as f32),
                 bytes_per_second: rates.iter().map(|&(_, rate)| f64::from(rate)).fold(0.0, f64::max),
                 placed_bytes: 0.0,

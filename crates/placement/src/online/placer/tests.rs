@@ -1,4 +1,5 @@
 use super::*;
+use crate::online::cluster::Presence;
 use std::collections::{BTreeMap, HashSet};
 
 const DEFAULTS: LayoutDefaults = LayoutDefaults { stripe_bytes: 1 << 20, stripe_count: 0 };
@@ -84,7 +85,7 @@ fn what_others_placed_and_what_waits_counts_as_load() {
 fn full_and_dead_targets_get_nothing_and_are_refused_by_name() {
     let mut placer = placer(0, 2, 2);
     let full = Figures { free_bytes: (1 << 20) - 1, ..healthy() };
-    let dead = Figures { is_alive: false, ..healthy() };
+    let dead = Figures { presence: Presence::Dead, ..healthy() };
     placer.refresh(1.0, |asked| {
         Some(if asked == target(0, 1) {
             full
@@ -115,14 +116,28 @@ fn full_and_dead_targets_get_nothing_and_are_refused_by_name() {
 }
 
 #[test]
+fn a_target_of_a_late_server_gets_the_stripes_that_name_it_and_no_others() {
+    let mut placer = placer(0, 2, 1);
+    let late = Figures { presence: Presence::Late, ..healthy() };
+    placer.refresh(1.0, |asked| Some(if asked.server.0 == 1 { late } else { healthy() }));
+    let Placed { layout, record } = make(&mut placer, "-c -1").unwrap();
+    assert_eq!((layout.targets(), record.dead.count), (&[target(0, 0)][..], 1));
+    let named = make(&mut placer, "-o 1.0,0.0").unwrap().layout;
+    assert_eq!(named.targets(), [target(1, 0), target(0, 0)]);
+    let full = Figures { free_bytes: (1 << 20) - 1, ..late };
+    placer.refresh(2.0, |asked| Some(if asked.server.0 == 1 { full } else { healthy() }));
+    assert_eq!(make(&mut placer, "-o 1.0").unwrap_err(), Refusal::Full);
+}
+
+#[test]
 fn who_comes_back_gets_its_part_and_not_all_that_it_missed() {
     let mut placer = placer(0, 1, 4);
-    let missing = |is_alive| {
-        move |asked| Some(if asked == target(0, 3) { Figures { is_alive, ..healthy() } } else { healthy() })
+    let with = |presence| {
+        move |asked| Some(if asked == target(0, 3) { Figures { presence, ..healthy() } } else { healthy() })
     };
-    placer.refresh(1.0, missing(false));
+    placer.refresh(1.0, with(Presence::Dead));
     (0..300).for_each(|_| _ = make(&mut placer, "-c 1").unwrap());
-    placer.refresh(2.0, missing(true));
+    placer.refresh(2.0, with(Presence::Alive));
     let layouts: Vec<Layout> = (0..40).map(|_| make(&mut placer, "-c 1").unwrap().layout).collect();
     let counts = counts(&layouts);
     assert!(counts.values().all(|count| (9..=11).contains(count)), "{counts:?}");

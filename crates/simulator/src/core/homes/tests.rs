@@ -116,10 +116,13 @@ impl Each {
                 let number = machines.number(target);
                 let others = told.iter().enumerate().filter(|&(other, _)| other != home);
                 let placed_bytes = others.map(|(_, bytes)| bytes[number as usize]).sum();
-                let is_deaf = |server| is_silent(machines, server, (now, self.silent_max));
-                let server = u32::from(target.server.0);
-                let is_alive = server == home as u32 || !(is_deaf(server) || is_deaf(home as u32));
-                Some(Figures { placed_bytes, ..figures(machines, number, is_alive) })
+                let presence = |server| presence(machines, server, (now, self.silent_max));
+                let presence = match (u32::from(target.server.0), home as u32) {
+                    (server, home) if server == home => Presence::Alive,
+                    (server, home) if presence(home) == Presence::Alive => presence(server),
+                    (_, home) => presence(home),
+                };
+                Some(Figures { placed_bytes, ..figures(machines, number, presence) })
             });
         }
     }
