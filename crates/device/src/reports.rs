@@ -6,8 +6,8 @@ use weir_fairshare::Nanos;
 /// A server that was not heard of for so many exchanges, and this long, is left out until it speaks again.
 const SILENT_EXCHANGES: u64 = 5;
 const SILENT_MIN: Nanos = Nanos::from_millis(1_000);
-/// A server that was silent for so many times as long is gone. Until then it is late: a busy machine holds servers up.
-const GONE_SILENCES: u64 = 5;
+/// A server that was silent for so many times as long counts as dead. Until then it is late: a busy machine holds servers up.
+const DEAD_SILENCES: u64 = 5;
 
 /// The longest silence of a server that still counts as alive, where servers report every `lambda`.
 pub fn silence_max(lambda: Nanos) -> Nanos {
@@ -16,7 +16,7 @@ pub fn silence_max(lambda: Nanos) -> Nanos {
 
 /// The longest silence of a server that counts as late, where one that counts as alive is silent for at most `silence_max`.
 pub fn lateness_max(silence_max: Nanos) -> Nanos {
-    Nanos(silence_max.0.saturating_mul(GONE_SILENCES))
+    Nanos(silence_max.0.saturating_mul(DEAD_SILENCES))
 }
 
 /// The place of a report among all reports of a store.
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_silent_is_late_then_gone_until_it_speaks() {
+    fn a_server_that_is_silent_is_late_then_dead_until_it_speaks() {
         let mut reports = OfOne::every(Nanos::from_millis(500));
         let (alive, late) = (Nanos::from_millis(2_500), Nanos::from_millis(12_500));
         take(&mut reports, (7, 1, 1), Nanos::ZERO);

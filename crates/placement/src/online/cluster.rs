@@ -30,7 +30,7 @@ const LOAD_GRAIN: f64 = 1.0 / 16.0;
 pub enum Presence {
     /// It reports.
     Alive,
-    /// It was silent for so long that no new file is put there, but one that names the target: it may only be held up.
+    /// It was silent for so long that only files whose layouts name the target are put there. It may only be held up.
     Late,
     /// It was silent for longer, or was never heard of.
     Dead,

@@ -329,7 +329,7 @@ fn figures(machines: &Machines, number: u32, presence: Presence) -> Figures {
     Figures { capacity_bytes, free_bytes, presence, ..Figures::UNKNOWN }
 }
 
-/// The server as the others take it, who are silent for it as long as it is for them.
+/// The state of a server to the others. A silent server hears nothing of them either, so it is theirs to it, too.
 fn presence(machines: &Machines, server: u32, (now, silent_max): (Nanos, Nanos)) -> Presence {
     let since = machines.servers[server as usize].silent_since;
     match since.map_or(Nanos::ZERO, |since| now.saturating_since(since)) {
