@@ -8,5 +8,6 @@ mod heap;
 pub(crate) mod kernel;
 pub(crate) mod launcher;
 pub(crate) mod parts;
+pub(crate) mod patience;
 pub(crate) mod real;
 pub(crate) mod umask;

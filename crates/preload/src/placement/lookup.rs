@@ -1,23 +1,20 @@
 //! The open database, and the look-up of a path in it.
 
 use crate::host::forks;
-use crate::host::kernel::{self, system_call};
-use crate::host::launcher;
+use crate::host::kernel;
+use crate::host::{launcher, patience};
 use crate::placement::database::{Component, Database, Temporary, Unusable};
 use crate::placement::pages::{MappedFile, Version};
 use crate::placement::reports;
 use libc::c_int;
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Time between two looks for a changed database.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// Attempts at the lock before a creation goes on without the database: they last far longer than the opening of a database.
-/// In the child of a fork without handlers the lock may stay taken for ever.
-const LOCK_ATTEMPTS: u32 = 100_000;
 /// Most names whose turns are counted: far more temporary names than a program uses again and again.
 const TURNS_MAX: usize = 4096;
 
@@ -63,6 +60,8 @@ impl Turn {
 
 static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(std::ptr::null_mut());
 static CURRENT: AtomicPtr<Mutex<Current>> = AtomicPtr::new(std::ptr::null_mut());
+/// The process that made [`CURRENT`], which a child may have in its memory.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 static TOLD: AtomicBool = AtomicBool::new(false);
 
 /// Takes the names of the database and of the report from the environment, when the library is loaded.
@@ -71,7 +70,7 @@ pub(crate) fn learn(database: Option<&[u8]>, report: Option<&[u8]>) {
     let Some(database) = database.and_then(named) else { return };
     let settings = Settings { database, report: report.and_then(named) };
     // Both are leaked: the process may use them until its end.
-    CURRENT.store(Box::into_raw(Box::default()), Ordering::Release);
+    begin();
     SETTINGS.store(Box::into_raw(Box::new(settings)), Ordering::Release);
 }
 
@@ -135,18 +134,32 @@ fn current(settings: &Settings) -> Option<Arc<Database<MappedFile>>> {
     current.database.clone()
 }
 
+/// Starts with no database open.
+fn begin() {
+    CURRENT.store(Box::into_raw(Box::default()), Ordering::Release);
+    PROCESS.store(kernel::process_id(), Ordering::Release);
+}
+
+/// The lock; absent without a database, and where another thread keeps the lock for too long.
 fn lock() -> Option<MutexGuard<'static, Current>> {
-    // SAFETY: `learn` or `reset_in_child` leaked the value, which is never freed.
-    let current = unsafe { CURRENT.load(Ordering::Acquire).as_ref() }?;
-    for _ in 0..LOCK_ATTEMPTS {
-        match current.try_lock() {
-            Ok(locked) => return Some(locked),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            // SAFETY: the call has no arguments.
-            Err(TryLockError::WouldBlock) => drop(unsafe { system_call!(libc::SYS_sched_yield) }),
+    settings()?;
+    patience::until(|| {
+        let locked = try_lock();
+        // In the child of a fork without handlers another thread's lock stays taken for ever.
+        if locked.is_none() && PROCESS.load(Ordering::Acquire) != kernel::process_id() {
+            reset_in_child();
         }
+        locked
+    })
+}
+
+fn try_lock() -> Option<MutexGuard<'static, Current>> {
+    // SAFETY: `begin` leaked the value, which is never freed.
+    match unsafe { CURRENT.load(Ordering::Acquire).as_ref() }?.try_lock() {
+        Ok(locked) => Some(locked),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
-    None
 }
 
 impl Current {
@@ -190,11 +203,13 @@ fn tell(settings: &Settings, wrong: &str) {
 /// Makes the lock anew in the child of a fork, where it is taken: the child has one thread, so another thread took it.
 pub(crate) fn reset_in_child() {
     reports::reset();
-    // SAFETY: see `lock`.
-    let current = unsafe { CURRENT.load(Ordering::Acquire).as_ref() };
-    if current.is_some_and(|current| matches!(current.try_lock(), Err(TryLockError::WouldBlock))) {
-        CURRENT.store(Box::into_raw(Box::default()), Ordering::Release);
+    if settings().is_none() {
+        return;
     }
+    if try_lock().is_none() {
+        begin();
+    }
+    PROCESS.store(kernel::process_id(), Ordering::Release);
 }
 
 /// Writes the report, if the environment asks for one and a creation was counted.

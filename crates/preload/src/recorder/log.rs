@@ -4,7 +4,7 @@
 
 use crate::host::file_size;
 use crate::host::kernel::{self, system_call};
-use crate::host::launcher;
+use crate::host::{launcher, patience};
 use crate::recorder::room::ROOM;
 use crate::recorder::{clock, names, pool, settings};
 use libc::c_int;
@@ -22,8 +22,6 @@ const IMAGES: u32 = 10_000;
 const ARGUMENT_BYTES: usize = 16 << 10;
 /// A bound on the bytes of a record beside its texts.
 const RECORD_BYTES: usize = 144;
-/// Turns for which a thread waits while another thread makes the file.
-const TURNS: u32 = 10_000;
 
 const NONE: u8 = 0;
 const MAKING: u8 = 1;
@@ -130,21 +128,17 @@ fn bytes_of(record: &Record<'_>) -> usize {
 
 /// Makes the trace if there is none. Answers whether a block can be appended.
 fn is_ready() -> bool {
-    for _ in 0..TURNS {
-        match STATE.compare_exchange(NONE, MAKING, Ordering::AcqRel, Ordering::Acquire) {
+    let is_made =
+        patience::until(|| match STATE.compare_exchange(NONE, MAKING, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 let is_made = make();
                 STATE.store(if is_made { MADE } else { BROKEN }, Ordering::Release);
-                return is_made;
+                Some(is_made)
             }
-            Err(MAKING) => {
-                // SAFETY: the call has no arguments.
-                unsafe { kernel::raw(libc::SYS_sched_yield, [0; 6]) };
-            }
-            Err(state) => return state == MADE,
-        }
-    }
-    false
+            Err(MAKING) => None,
+            Err(state) => Some(state == MADE),
+        });
+    is_made.unwrap_or(false)
 }
 
 fn make() -> bool {
