@@ -16,6 +16,8 @@ from weir.experiments.store import Store
 
 SPEED = "16MB/s"
 RATE = 16e6
+WINDOWS = 8
+"""Windows of a second in a panel of the figure."""
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -76,9 +78,9 @@ def test_processes_servers_and_devices_account_for_the_same() -> None:
 @pytest.fixture(scope="module")
 def figure_8(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     out = tmp_path_factory.mktemp("figure")
-    answer = bench(
-        out / "tmp", "figure-8", "--seconds", "4", "--speed", "8MB/s", "--out", str(out / "results"), "--output", "json"
-    )
+    # A request takes far longer than a process waits for a processor, so that jobs always have some that wait.
+    options = ("--seconds", str(WINDOWS), "--speed", "1MB/s", "--out", str(out / "results"), "--output", "json")
+    answer = bench(out / "tmp", "figure-8", *options)
     assert answer.returncode == 0, answer.stderr
     assert list((out / "tmp").iterdir()) == [], "the store's folder is left"
     assert living(out / "tmp") == []
@@ -93,13 +95,13 @@ def test_a_figure_is_numbers_and_a_plot(figure_8: tuple[dict[str, Any], Path]) -
     assert [panel["policy"] for panel in whole["panels"]] == ["size-fair", "job-fair", "user-fair"]
     with (out / "figure-8.csv").open() as file:
         lines = list(csv.DictReader(file))
-    assert len(lines) == sum(len(panel["windows"]) for panel in whole["panels"]) == 4 * (2 + 2 + 3)
+    assert len(lines) == sum(len(panel["windows"]) for panel in whole["panels"]) == WINDOWS * (2 + 2 + 3)
 
 
 def test_in_each_window_all_is_given_to_somebody(figure_8: tuple[dict[str, Any], Path]) -> None:
     _, out = figure_8
     for panel in json.loads((out / "figure-8.json").read_text())["panels"]:
-        for window in range(4):
+        for window in range(WINDOWS):
             rows = [row for row in panel["windows"] if row["window"] == window]
             for share in ("share_device", "share_bytes"):
                 assert sum(row[share] for row in rows) == pytest.approx(1)

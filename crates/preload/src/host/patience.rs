@@ -5,7 +5,7 @@ use crate::host::kernel::system_call;
 /// Turns that are given up before the first sleep: mostly the other thread needs no more.
 const YIELDS: u32 = 1000;
 const SLEEPS: u32 = 2000;
-const SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+static SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// The first answer of `look`, which is repeated while another thread has what it looks for. Absent after two seconds,
 /// for which even a busy machine hardly holds a thread up.
