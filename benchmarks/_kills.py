@@ -240,18 +240,30 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _settled(folder: Path) -> Files:
-    """The files of a client, but for a replacement that was not finished.
+    """The files of a client.
 
     What a dead client sent last may be carried out while they are read, so they are read until they stay the same.
     """
+    deadline = time.monotonic() + WAIT_SECONDS
     before: Files | None = None
     while True:
-        files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-        files.pop(BESIDE, None)
-        if files == before:
+        files = _files(folder)
+        if files is not None and files == before:
             return files
+        if time.monotonic() > deadline:
+            sys.exit(f"the files of {folder} changed for {WAIT_SECONDS:.0f} s, though no client worked")
         before = files
         time.sleep(SETTLED_SECONDS)
+
+
+def _files(folder: Path) -> Files | None:
+    """The files of a client, but for a replacement that was not finished; None where one went while they were read."""
+    try:
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    except FileNotFoundError:
+        return None
+    files.pop(BESIDE, None)
+    return files
 
 
 class Worker:
