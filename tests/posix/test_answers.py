@@ -1,5 +1,6 @@
 """Answers of calls on the store that programs rely on and seldom look at: bad addresses, unknown flags, limits, ways."""
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -283,7 +284,11 @@ def ways_that_are_bound(folder: Path) -> None:
 
     def open_at(path: str, resolve: int, flags: int = os.O_RDONLY, size: int = 24) -> bytes:
         how = struct.pack("QQQ", flags, 0, resolve)
-        file = libc.call("syscall", SYS_OPENAT2, directory, path.encode(), how, size)
+        file = None
+        while file is None:
+            # A rename or a mount anywhere on the machine has the kernel give a bound `..` up.
+            with contextlib.suppress(BlockingIOError):
+                file = libc.call("syscall", SYS_OPENAT2, directory, path.encode(), how, size)
         content = os.read(file, 100)
         os.close(file)
         return content

@@ -1,5 +1,7 @@
 """Adaptive reading from a Weir store: on its mount, and by what its servers say."""
 
+import gc
+import threading
 import time
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import answers
 import numpy
 import pytest
 from store import Store
-from waits import PATIENCE_SECONDS
+from waits import PATIENCE_SECONDS, wait_until
 from weir import adaptive
 from weir.adaptive.server_forecast import ServerForecast, ServerPoll, available_of, server_forecast_of
 from weir.prediction.bandwidth import Forecast
@@ -43,6 +45,10 @@ def test_a_stream_on_a_mount_is_read_with_the_servers_figures(
     while (available := figures.available()) != pytest.approx(2e8, rel=0.01) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert available == pytest.approx(2e8, rel=0.01)
+    del figures
+    gc.collect()
+    polls = "weir-adaptive-store"
+    wait_until("the polls end with their readers", lambda: all(each.name != polls for each in threading.enumerate()))
 
 
 def test_without_a_store_there_are_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

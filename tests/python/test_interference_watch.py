@@ -21,6 +21,7 @@ import pytest
 import slowdown_reference
 import weir.store
 import windows as synthetic
+from store import kill
 from waits import PATIENCE_SECONDS
 from weir.interference import predictor
 from weir.interference.collector import Collector, joined
@@ -234,7 +235,7 @@ def test_a_server_that_dies_leaves_predictions_from_the_others(store: weir.store
     native = predictor.native(predictor.load(model))
     live = Live(Collector(lambda: servers, store.token(), told.append), native, told.append)
     live.poll()
-    os.kill(int((store.home / "servers/1/pid").read_text().split()[0]), signal.SIGKILL)
+    kill(int((store.home / "servers/1/pid").read_text().split()[0]))
 
     def await_missing(missing: tuple[int, ...]) -> None:
         limit = time.monotonic() + PATIENCE_SECONDS

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import weir.store
+from store import kill
 from waits import PATIENCE_SECONDS
 from weir import _core
 from weir.interference import agreement, collection, labels, plan, windows
@@ -137,7 +138,7 @@ def test_a_server_that_dies_is_told_and_the_others_go_on(store: weir.store.Store
     told: list[str] = []
     collector = Collector(lambda: store.servers, store.token(), told.append)
     gathered(collector, "none", time.time() + 0.5)
-    os.kill(int((store.home / "servers/1/pid").read_text().split()[0]), signal.SIGKILL)
+    kill(int((store.home / "servers/1/pid").read_text().split()[0]))
     found = gathered(collector, "none", time.time() + 1)
     assert [line for line in told if "server 1" in line and "lost" in line] == told
     assert {row["server"] for row in found[-1].rows} == {"0.0", "0.metadata"}

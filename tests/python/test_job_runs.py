@@ -153,7 +153,7 @@ def test_a_killed_command_is_taken_up(job: Job) -> None:
     refused = job.store.weir("job", "resume", "job", code=1).stderr
     assert "still runs (process " in refused
     assert "still runs" in job.store.weir("job", "end", "job", "--discard", "--yes", code=1).stderr
-    os.kill(int(refused.partition("(process ")[2].partition(")")[0]), signal.SIGKILL)
+    kill(int(refused.partition("(process ")[2].partition(")")[0]))
     job.store.weir("job", "resume", "job")
     assert (job.out / "copy").read_bytes() == b"12345"
     job.assert_nothing_is_left()

@@ -85,9 +85,10 @@ def test_copies_leave_room_for_other_steps(tmp_path: Path, monkeypatch: pytest.M
         )
         copies = [asyncio.ensure_future(steps.run(each, "stage_in")) for each in (copying, other)]
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while not (tmp_path / "steps").exists():
+            told = tmp_path / "steps"
+            while not (told.exists() and told.read_text().endswith("\n")):
                 await asyncio.sleep(0.01)
-            assert (tmp_path / "steps").read_text() == "copying stage_in begun\n"
+            assert told.read_text() == "copying stage_in begun\n"
             assert not (await steps.run(other, "setup")).message
             assert not any(copy.done() for copy in copies)
             (tmp_path / "hold-stage_in").unlink()

@@ -8,6 +8,7 @@ import contextlib
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,9 +65,10 @@ class ServerForecast:
         """Begin without a past.
 
         Args:
-            poll: The poll of the servers.
+            poll: The poll of the servers. It ends with this forecast, that is, with its reader.
         """
         self._poll = poll
+        weakref.finalize(self, poll.close)
         self._ratios: deque[float] = deque(maxlen=_STEPS)
         self._planned: tuple[float, float | None, float] | None = None
         """The servers' figure, the servers' forecast and the other forecast of the planned step, in bytes per
@@ -133,6 +135,7 @@ class ServerPoll:
         self._servers = servers
         self._job = job
         self._lock = threading.Lock()
+        self._closed = threading.Event()
         self._answer: tuple[float, float] | None = None
         self._looked = time.monotonic()
         self._runs = False
@@ -151,8 +154,12 @@ class ServerPoll:
             fresh = self._answer is not None and self._looked - self._answer[0] <= _FRESH_SECONDS
             return self._answer[1] if fresh and self._answer is not None else None
 
+    def close(self) -> None:
+        """Ask no more, once the servers have answered what they were asked."""
+        self._closed.set()
+
     def _run(self) -> None:
-        while True:
+        while not self._closed.is_set():
             answer: float | None = None
             # Without an answer of the store, the forecast from the past remains.
             with contextlib.suppress(StoreError):
@@ -166,7 +173,7 @@ class ServerPoll:
                 if now - self._looked > _IDLE_SECONDS:
                     self._runs = False
                     return
-            time.sleep(_POLL_SECONDS)
+            self._closed.wait(_POLL_SECONDS)
 
 
 def available_of(targets: "Sequence[Target]", jobs: "Sequence[Job]", job: str | None) -> float:
