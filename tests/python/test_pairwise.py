@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import sys
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -102,6 +103,28 @@ def test_pairs_run_on_a_path_by_way_of_launchers(
     assert "cannot start no-such-launcher" in capsys.readouterr().err
     assert list(scratch.iterdir()) == [] and not (tmp_path / "other.json").exists()
     assert measured(monkeypatch, tmp_path, "--into", str(tmp_path / "other.json"), "--node", "env") == 2
+
+
+def test_a_run_in_which_a_job_ends_no_call_is_repeated_for_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[float] = []
+
+    def run(jobs: Sequence[object], _: int, __: int, experiment: runs.Experiment) -> list[float]:
+        tried.append(experiment.seconds)
+        return [10.0 if experiment.seconds >= enough else 0.0 for _ in jobs]
+
+    monkeypatch.setattr(runs, "_run", run)
+    nodes = runs.processor_nodes()
+    experiment = runs.Experiment(tmp_path, (os.environ, os.environ), nodes, seconds=2.0, rounds=1)
+    one = classes().classes[:1]
+    enough = 10.0
+    assert {each.slowdown for each in runs.factors(one, [1], experiment, lambda *_: None)} == {1.0}
+    # Alone and beside itself, on one node and on two.
+    assert tried == [2.0, 10.0] * 4
+    enough = 1000.0
+    with pytest.raises(ProvisioningError, match=f"no call of {one[0].name} ended within 50 s"):
+        runs.factors(one, [1], experiment, lambda *_: None)
 
 
 def test_a_job_that_fails_tells_why_and_leaves_nothing(tmp_path: Path) -> None:
