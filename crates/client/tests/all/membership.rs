@@ -47,17 +47,17 @@ fn drain(cluster: &Cluster, mover: &Store, retiring: TargetId) {
 fn retire(cluster: &Cluster, mover: &Store, target: TargetId) {
     let path = format!("{target}/state");
     let server = usize::from(target.server.0);
-    let answer = cluster.change_target(server, &path, "{\"state\": \"retiring\"}");
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    let change = |state: &str| {
+        let answer = cluster.change_target(server, &path, &format!("{{\"state\": \"{state}\"}}"));
+        assert!([200, 503].contains(&answer.status), "{}", answer.body);
+        answer.status == 200
+    };
+    wait_until(&format!("{target} retires"), || change("retiring"));
     wait_until(&format!("{target} is empty"), || {
         drain(cluster, mover, target);
         cluster.objects_on(&target.to_string()) == Some(0)
     });
-    wait_until(&format!("{target} has left"), || {
-        let answer = cluster.change_target(server, &path, "{\"state\": \"retired\"}");
-        assert!([200, 503].contains(&answer.status), "{}", answer.body);
-        answer.status == 200
-    });
+    wait_until(&format!("{target} has left"), || change("retired"));
 }
 
 fn add(cluster: &Cluster, target: TargetId, backend: &str) {

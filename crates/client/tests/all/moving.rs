@@ -351,8 +351,7 @@ fn a_mover_that_dies_in_any_phase_leaves_the_file_whole() {
             scope.spawn(move || {
                 let mut writer = Writer::new(store, &path, 3_000_000, &mut choices);
                 let mover = store_on(cluster, TransportChoice::Unix);
-                let mut moving =
-                    mover.begin_move(&CALLER, Place::root(path.as_bytes()), &[FAR_MOVE]).expect("begun");
+                let mut moving = begun(&mover, &path);
                 advance(&mut moving, phase);
                 drop((moving, mover));
                 for _ in 0..20 {
@@ -369,6 +368,20 @@ fn a_mover_that_dies_in_any_phase_leaves_the_file_whole() {
     });
 }
 
+/// Begins the move, also where a server that has just been started again takes longer to answer than a call waits.
+fn begun(mover: &Store, path: &str) -> Moving {
+    let mut begun = None;
+    wait_until("the move begins", || {
+        match mover.begin_move(&CALLER, Place::root(path.as_bytes()), &[FAR_MOVE]) {
+            Ok(moving) => begun = Some(moving),
+            Err(error) if error.errno() == libc::EIO => {}
+            Err(error) => panic!("{path}: {error}"),
+        }
+        begun.is_some()
+    });
+    begun.expect("the move has begun")
+}
+
 #[test]
 fn a_server_that_dies_in_any_phase_leaves_the_file_whole() {
     let mut cluster = Cluster::start(&servers(3, 2, "dir", "256MiB"));
@@ -380,8 +393,7 @@ fn a_server_that_dies_in_any_phase_leaves_the_file_whole() {
             let path = format!("{directory}/{phase:?}-{part}");
             let mut writer = Writer::new(&store, &path, 2_000_000, &mut choices);
             let mover = store_on(&cluster, TransportChoice::Unix);
-            let mut moving =
-                mover.begin_move(&CALLER, Place::root(path.as_bytes()), &[FAR_MOVE]).expect("begun");
+            let mut moving = begun(&mover, &path);
             advance(&mut moving, phase);
             if phase < Phase::Frozen {
                 writer.write(&mut choices);
