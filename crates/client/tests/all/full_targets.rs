@@ -75,13 +75,19 @@ fn fill_file(file: &File, path: &str, bytes: &[u8]) -> Result<(), usize> {
     }
 }
 
+/// The state of every server, in its own words.
+fn told(cluster: &Cluster) -> String {
+    let of_server = |server| format!("server {server}: {}\n", cluster.status(server));
+    (0..cluster.count()).map(of_server).collect()
+}
+
 /// Three servers of 100 MiB, files of 256 KiB, several writers: the first refusal once came at a third of the room, from the
 /// home of all of them, while the others were empty.
 fn small_files_fill_every_target(backend: &str) {
     let cluster = start(backend);
     let written: Vec<u64> = std::thread::scope(|scope| {
         let writers = (0..3u64).map(|writer| {
-            let store = store_on(&cluster, TransportChoice::Unix);
+            let (cluster, store) = (&cluster, store_on(&cluster, TransportChoice::Unix));
             scope.spawn(move || {
                 let mut done = 0;
                 let name = |number| format!("{writer}-{number}");
@@ -89,7 +95,8 @@ fn small_files_fill_every_target(backend: &str) {
                     done += 1;
                 }
                 let used = used_bytes(&store);
-                assert!(used >= STORE_BYTES / 100 * 95, "refused with {used} of {STORE_BYTES} bytes used");
+                let is_filled = used >= STORE_BYTES / 100 * 95;
+                assert!(is_filled, "refused with {used} of {STORE_BYTES} bytes used:\n{}", told(cluster));
                 done
             })
         });
@@ -495,6 +502,30 @@ fn a_file_waits_for_room_that_a_removal_is_to_give() {
     assert!(matches!(reply, Reply::Opened { .. }), "{reply:?}");
     let late = open(&awaited.store, &awaited.path("late"), false);
     assert_eq!(fill_file(&late, "late", &content(2, SMALL_BYTES)), Ok(()));
+}
+
+/// A home with a full target had not heard of the other server for long, which was only held up, and refused new files: the
+/// other target was empty.
+#[test]
+fn a_new_file_is_not_refused_before_a_silent_server_was_asked() {
+    let servers = servers(2, 1, "ram", "8MiB");
+    let cluster = Cluster::start(&format!("lambda_milliseconds = 1000\n{servers}"));
+    let store = store_on(&cluster, TransportChoice::Unix);
+    let silence = || cluster.status(0)["peers"][0]["age_seconds"].as_f64();
+    wait_until("the servers know each other", || silence().is_some());
+    fill(&store, "0.0");
+    let other = Pid::from_raw(cluster.pid(1) as i32).expect("a process");
+    kill_process(other, Signal::STOP).expect("stopped");
+    // It is late after five exchanges; the home looks once an exchange.
+    wait_until("the other server is late", || silence().is_some_and(|age| age > 7.0));
+    let mut program = cluster.root(0);
+    let at = At::new(Ino::ROOT, "late".to_owned());
+    program.send(&Request::Open { at, flags: READ_WRITE, permissions: 0o644, layout: None }, &[]);
+    wait_until("the file waits", || cluster.figure(0, "outstanding") > 0);
+    kill_process(other, Signal::CONT).expect("goes on");
+    let (_, reply, _) = program.receive();
+    assert!(matches!(reply, Reply::Opened { .. }), "{reply:?}");
+    assert_eq!(targets_of(&store, "late"), ["1.0"]);
 }
 
 /// A program was killed while its new file waited for room. The home made the file once there was room, after it had released

@@ -5,8 +5,8 @@
 //! whether the table has changed (proc_pid_mountinfo(5)): one system call for each path of the store.
 
 use crate::files::working_directory;
-use crate::host::forks;
 use crate::host::kernel::{self, system_call};
+use crate::host::{forks, patience};
 use crate::store::session;
 use libc::c_int;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -35,12 +35,9 @@ static MOUNTS: [AtomicU64; STORE_MOUNTS] = [const { AtomicU64::new(NO_MOUNT) }; 
 struct Locked;
 
 impl Locked {
-    fn take() -> Locked {
-        while LOCK.swap(true, Ordering::Acquire) {
-            // SAFETY: the call has no arguments.
-            let _ = unsafe { system_call!(libc::SYS_sched_yield) };
-        }
-        Locked
+    fn take() -> Option<Locked> {
+        patience::until(|| (!LOCK.swap(true, Ordering::Acquire)).then_some(()))?;
+        Some(Locked)
     }
 }
 
@@ -61,7 +58,7 @@ enum News {
 /// Whether the servers resolve paths of the store as the kernel does: the store is at its mount point, and nothing is
 /// mounted on any part of it. The caller is under the guard.
 pub(crate) fn are_plain() -> bool {
-    let _locked = Locked::take();
+    let Some(_locked) = Locked::take() else { return false };
     let table = TABLE.load(Ordering::Relaxed);
     let is_known = match news(table) {
         News::None => return PLAIN.load(Ordering::Relaxed),

@@ -208,8 +208,9 @@ pub(crate) fn reset_in_child() {
     }
     if try_lock().is_none() {
         begin();
+    } else {
+        PROCESS.store(kernel::process_id(), Ordering::Release);
     }
-    PROCESS.store(kernel::process_id(), Ordering::Release);
 }
 
 /// Writes the report, if the environment asks for one and a creation was counted.

@@ -311,12 +311,12 @@ impl Peers {
         self.next_division = began + division_pause(ended.saturating_since(began));
     }
 
-    /// Servers that are up, as far as is known: a dead one frees nothing, and nobody waits for it.
-    pub(crate) fn alive(&self, now: Nanos) -> Vec<ServerId> {
+    /// Servers that may be up, late ones among them: a dead one frees nothing, and nobody waits for it.
+    pub(crate) fn maybe_up(&self, now: Nanos) -> Vec<ServerId> {
         if self.reports.is_within_age(now) {
             return self.lines.keys().copied().collect();
         }
-        let heard = self.reports.fresh(now).map(|report| report.server);
+        let heard = self.reports.fresh(now).chain(self.reports.late(now)).map(|report| report.server);
         heard.filter(|server| self.lines.contains_key(server)).collect()
     }
 

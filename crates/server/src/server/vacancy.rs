@@ -1,5 +1,5 @@
-//! New files that find no target with room: the reports of an exchange ago may be wrong by now, so every server is asked for
-//! its present room before a file is refused.
+//! New files that find no target with room: the reports of an exchange ago may be wrong by now, so every server that may be up
+//! is asked for its present room before a file is refused. A silent server that answers takes files again.
 //!
 //! A file waits as a write does ([`ROOM_WAIT`]) while a server has removals under way that give room. A server's report may be
 //! older than the end of a removal elsewhere, so a file is refused only after two questions on end without a promise. Questions
@@ -36,7 +36,7 @@ impl Server {
         if !vacancy.wants_question() || vacancy.is_recent(now, HELD_LOOK) {
             return;
         }
-        let homes = self.peers.alive(now);
+        let homes = self.peers.maybe_up(now);
         let question = self.requests.vacancy().ask(homes.len(), now);
         self.hurry_removals(|_| true);
         for &home in &homes {
