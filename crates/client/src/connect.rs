@@ -63,7 +63,7 @@ pub(crate) fn prepare_until(
         environment.check_generation().map_err(Unreached::Final)?;
         let began = Instant::now();
         let Err(fault) = attempt(environment, link, lease, caller, until) else { return Ok(()) };
-        lease.disconnect();
+        link.break_off(lease);
         environment.look_for_servers();
         match fault {
             Attempt::Final(error) => return Err(Unreached::Final(error)),

@@ -481,8 +481,7 @@ impl<'s> Exchange<'s> {
     /// Connects again and starts the same request over. The server knows the request by its id.
     fn resend(&mut self, environment: Environment<'s>, caller: &Caller) -> Result<()> {
         environment.check_generation()?;
-        self.link.breaks.fetch_add(1, Ordering::SeqCst);
-        self.lease.disconnect();
+        self.link.break_off(&mut self.lease);
         if !self.is_resent {
             return Err(self.broken(environment));
         }
@@ -511,8 +510,7 @@ impl<'s> Exchange<'s> {
         let silence = environment.silence_of(self.link).as_millis() as u64;
         let quiet = self.quiet(environment);
         if quiet >= silence {
-            self.lease.disconnect();
-            self.link.breaks.fetch_add(1, Ordering::SeqCst);
+            self.link.break_off(&mut self.lease);
             return Err(environment.lose(self.link, Duration::from_millis(quiet)));
         }
         if quiet >= silence / 4 {
@@ -534,7 +532,7 @@ impl<'s> Exchange<'s> {
     }
 
     fn fail(&mut self, environment: Environment<'s>, fault: Fault) -> ClientError {
-        self.lease.disconnect();
+        self.link.break_off(&mut self.lease);
         let server = self.link.server();
         match fault {
             Fault::Refused(reason) => ClientError::Refused { server, reason },
@@ -552,7 +550,6 @@ fn probe(environment: Environment<'_>, link: &Link, request: &Request, limit: Du
     let Some(mut lease) = link.try_lease(Lane::Probe) else { return };
     let deadline = Instant::now() + limit;
     if lease.live().is_none() && connect_once(environment, link, &mut lease, deadline).is_err() {
-        lease.disconnect();
         // The server may have refused at once. The pause keeps the caller from coming back before anything can change.
         std::thread::sleep(environment.tick().min(limit));
         return;
@@ -562,10 +559,7 @@ fn probe(environment: Environment<'_>, link: &Link, request: &Request, limit: Du
     let connection = live.connection.as_mut();
     match converse(connection, &mut state.send, &mut state.receive, request, deadline) {
         Ok(_) => _ = environment.heard(link),
-        Err(_) => {
-            link.breaks.fetch_add(1, Ordering::SeqCst);
-            lease.disconnect();
-        }
+        Err(_) => link.break_off(&mut lease),
     }
 }
 

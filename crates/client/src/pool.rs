@@ -75,7 +75,7 @@ pub(crate) struct Link {
     pub(crate) silent_until: AtomicU64,
     /// The start of the server that the last connection found, 0 before the first connection.
     pub(crate) boot: AtomicU64,
-    /// The number of connections that broke.
+    /// The number of connections that broke or were refused.
     pub(crate) breaks: AtomicU64,
     /// The value of `breaks` up to which handles and locks were reclaimed.
     pub(crate) reclaimed: AtomicU64,
@@ -179,6 +179,15 @@ impl Link {
     /// the server started anew.
     pub(crate) fn memory(&self) -> u64 {
         self.boot.load(Ordering::SeqCst).wrapping_add(self.breaks.load(Ordering::SeqCst))
+    }
+
+    /// Closes a connection that broke or was refused. The server may release what this client holds, which the next connection
+    /// claims again.
+    pub(crate) fn break_off(&self, lease: &mut Lease<'_>) {
+        if lease.live().is_some() {
+            self.breaks.fetch_add(1, Ordering::SeqCst);
+            lease.disconnect();
+        }
     }
 
     /// A free slot, if there is one. Connected slots come first.
