@@ -156,6 +156,7 @@ fn connect(
         claims: credential.claims.clone(),
         nonce: client_nonce,
         has_mount: environment.has_mount(),
+        is_new: link.boot.load(Ordering::SeqCst) == 0,
     };
     let server_nonce = match ask(connection.as_mut(), &hello)? {
         Reply::Challenge { nonce } => nonce,
@@ -163,8 +164,8 @@ fn connect(
         _ => return Err(Attempt::Final(environment.unexpected(link, "Hello"))),
     };
     let answer = Request::Prove { proof: credential.prove(&client_nonce, &server_nonce) };
-    let boot = match ask(connection.as_mut(), &answer)? {
-        Reply::Welcome { server, boot, proof, .. } => {
+    let (boot, is_known) = match ask(connection.as_mut(), &answer)? {
+        Reply::Welcome { server, boot, proof, is_known } => {
             if !credential.server_is_genuine(&client_nonce, &server_nonce, &proof) {
                 return Err(Attempt::Final(ClientError::NotGenuine(link.server())));
             }
@@ -176,7 +177,7 @@ fn connect(
                 }
                 return Err(Attempt::Final(environment.unexpected(link, "Hello (another server answered)")));
             }
-            boot
+            (boot, is_known)
         }
         // The credential's file may have been renewed since this client read it.
         Reply::Failed(_) if environment.renew(reading) => return Err(Attempt::Again),
@@ -184,24 +185,19 @@ fn connect(
         _ => return Err(Attempt::Final(environment.unexpected(link, "Prove"))),
     };
     // The welcome is no sign of life for waiting calls: a server may accept connections and answer nothing more.
-    reclaim(link, boot, |request| ask(connection.as_mut(), request))?;
+    if !is_known {
+        reclaim(link, |request| ask(connection.as_mut(), request))?;
+    }
+    link.boot.store(boot, Ordering::SeqCst);
     lease.set_live(Live { connection, client_nonce, server_nonce, identities: Default::default(), reading });
     Ok(())
 }
 
-/// Claims handles and locks again where connections broke or the server restarted since the last claim.
+/// Claims handles and locks of a server that has released them, or that restarted.
 fn reclaim(
     link: &Link,
-    boot: u64,
     mut ask: impl FnMut(&Request) -> std::result::Result<Reply, Attempt>,
 ) -> std::result::Result<(), Attempt> {
-    let breaks = link.breaks.load(Ordering::SeqCst);
-    let known_boot = link.boot.load(Ordering::SeqCst);
-    let is_same_session = link.reclaimed.load(Ordering::SeqCst) >= breaks;
-    if (known_boot == 0 || known_boot == boot) && is_same_session {
-        link.boot.store(boot, Ordering::SeqCst);
-        return Ok(());
-    }
     // A record that stays busy belongs to a call that a signal interrupted. The next connection claims again.
     let Some((handles, locks)) = look(&link.held).map(|held| {
         let handles: Vec<Capability> = held.handles.values().copied().collect();
@@ -221,8 +217,7 @@ fn reclaim(
             }
         }
     }
-    link.boot.store(boot, Ordering::SeqCst);
-    link.reclaimed.fetch_max(breaks, Ordering::SeqCst);
+    ask(&Request::Reclaim { handles: Vec::new() })?;
     Ok(())
 }
 

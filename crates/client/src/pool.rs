@@ -77,8 +77,6 @@ pub(crate) struct Link {
     pub(crate) boot: AtomicU64,
     /// The number of connections that broke or were refused.
     pub(crate) breaks: AtomicU64,
-    /// The value of `breaks` up to which handles and locks were reclaimed.
-    pub(crate) reclaimed: AtomicU64,
     /// Handles and locks that this client holds at the server.
     pub(crate) held: Mutex<Held>,
     /// Whether releases are owed to the server.
@@ -142,7 +140,6 @@ impl Link {
             silent_until: AtomicU64::new(0),
             boot: AtomicU64::new(0),
             breaks: AtomicU64::new(0),
-            reclaimed: AtomicU64::new(0),
             held: Mutex::new(Held::default()),
             owes: AtomicBool::new(false),
         }
@@ -181,8 +178,7 @@ impl Link {
         self.boot.load(Ordering::SeqCst).wrapping_add(self.breaks.load(Ordering::SeqCst))
     }
 
-    /// Closes a connection that broke or was refused. The server may release what this client holds, which the next connection
-    /// claims again.
+    /// Closes a connection that broke or was refused. The server may release what this client holds.
     pub(crate) fn break_off(&self, lease: &mut Lease<'_>) {
         if lease.live().is_some() {
             self.breaks.fetch_add(1, Ordering::SeqCst);

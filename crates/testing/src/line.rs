@@ -106,7 +106,8 @@ impl Line {
         has_mount: bool,
     ) -> Result<Line, Option<Reply>> {
         let nonce = random_nonce();
-        let hello = Request::Hello { client, claims: credential.claims.clone(), nonce, has_mount };
+        let hello =
+            Request::Hello { client, claims: credential.claims.clone(), nonce, has_mount, is_new: false };
         let theirs = match connection.ask(RequestId(0), &hello) {
             Some(Reply::Challenge { nonce }) => nonce,
             other => return Err(other),

@@ -33,6 +33,8 @@ pub enum Request {
         /// The client can reach files through a mount of its host as well: beside pages that a mount holds its writes
         /// are refused with [`Reply::PagesHeld`], so that the kernel does them.
         has_mount: bool,
+        /// This server has never welcomed the client, which holds nothing here.
+        is_new: bool,
     },
     /// Answer to [`Reply::Challenge`].
     Prove {
@@ -102,6 +104,9 @@ pub enum Request {
     },
     /// After a lost connection or a server restart, or by another process after fork and exec: these descriptions
     /// are open here. Answered ESTALE when one is gone; the others are taken back all the same.
+    ///
+    /// A client that is not known ([`Reply::Welcome`]) claims its descriptions, then its locks. It is known from the claim of no
+    /// descriptions on, which comes last.
     Reclaim {
         /// The capabilities of the descriptions.
         handles: Vec<Capability>,
@@ -222,8 +227,8 @@ pub enum Request {
     /// Sets, changes or releases a lock; with `wait` the reply comes when it is granted.
     ///
     /// For some seconds after a server restart (the grace period) only `reclaim` requests are decided at once: every
-    /// other one, also without `wait`, is answered when the period ends. A client that learns of a restart (another
-    /// `boot` in [`Reply::Welcome`]) sends [`Request::Reclaim`] for its handles, then one `reclaim` per range it held.
+    /// other one, also without `wait`, is answered when the period ends. A client that the server does not
+    /// know ([`Reply::Welcome`]) sends [`Request::Reclaim`] for its handles, then one `reclaim` per range it held.
     /// ENOLCK says that the lock is lost: another one stands in its way, or the period is over.
     Lock {
         /// The file.

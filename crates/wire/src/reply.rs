@@ -25,8 +25,9 @@ pub enum Reply {
         boot: u64,
         /// The server's own answer.
         proof: Proof,
-        /// The client must send something at least this often while it wants to be remembered.
-        heartbeat_seconds: u32,
+        /// Whether the client holds here what it held before. Where it does not, it claims that before any further request
+        /// ([`crate::Request::Reclaim`]).
+        is_known: bool,
     },
     /// The servers of the store.
     Cluster(Cluster),

@@ -307,7 +307,13 @@ fn the_largest_request_of_each_kind_fits_its_frame() {
     let long = || "n".repeat(limits::CLAIM_NAME_BYTES);
     let names = AccountNames { user: long(), group: long() };
     for request in [
-        Request::Hello { client: ClientId(u64::MAX), claims: claims(), nonce: [9; 32], has_mount: false },
+        Request::Hello {
+            client: ClientId(u64::MAX),
+            claims: claims(),
+            nonce: [9; 32],
+            has_mount: false,
+            is_new: true,
+        },
         Request::Identify { identity: IdentityId(u32::MAX), who: who.clone(), names, job },
         Request::Rename { from: at.clone(), to: at.clone(), mode: RenameMode::Exchange },
         Request::Link { from: at.clone(), follow: true, to: at.clone() },

@@ -117,7 +117,7 @@ fn serve(
                 if *proof == key.expected_proof(claims, nonce, &server_nonce) {
                     let proof = key.server_proof(claims, nonce, &server_nonce);
                     let boot = boot.load(Ordering::SeqCst);
-                    Reply::Welcome { server, boot, proof, heartbeat_seconds: 10 }.into()
+                    Reply::Welcome { server, boot, proof, is_known: boot == 1 }.into()
                 } else {
                     Reply::Failed(Errno(libc::EACCES as u16)).into()
                 }

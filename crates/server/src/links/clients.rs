@@ -24,6 +24,16 @@ pub(crate) struct Clients {
     gone_of_user: HashMap<u32, usize>,
 }
 
+/// What a client says of itself as it connects.
+#[derive(Clone, Copy)]
+pub(crate) struct Introduction {
+    pub(crate) client: ClientId,
+    /// It can write through a mount instead.
+    pub(crate) has_mount: bool,
+    /// This server has never welcomed it.
+    pub(crate) is_new: bool,
+}
+
 /// One client.
 struct Client {
     /// The user of the credential that the client showed first; no other may speak for it.
@@ -32,6 +42,8 @@ struct Client {
     /// The moment at which its last connection ended.
     gone_since: Option<Nanos>,
     released: bool,
+    /// Whether it holds what it held before: it is new, or has claimed that since its holdings were released.
+    is_known: bool,
     /// The lowest request that the client may still wait for.
     awaited: RequestId,
     /// It can write through a mount instead.
@@ -76,26 +88,41 @@ impl Clients {
 
     /// Notes that the holdings of a client are released; false where they were before.
     pub(crate) fn release(&mut self, id: ClientId) -> bool {
-        self.by_id.get_mut(&id).is_some_and(|client| !std::mem::replace(&mut client.released, true))
+        self.by_id.get_mut(&id).is_some_and(|client| {
+            client.is_known = false;
+            !std::mem::replace(&mut client.released, true)
+        })
     }
 
-    /// A connection of a client was proved.
-    pub(crate) fn connected(&mut self, id: ClientId, uid: u32, has_mount: bool) {
+    /// A client has claimed everything that it held before.
+    pub(crate) fn claimed(&mut self, id: ClientId) {
+        if let Some(client) = self.by_id.get_mut(&id) {
+            client.is_known = true;
+        }
+    }
+
+    /// A connection of a client was proved. Answers whether the client holds what it held before.
+    pub(crate) fn connected(&mut self, introduction: Introduction, uid: u32) -> bool {
+        let Introduction { client: id, has_mount, is_new } = introduction;
         let client = self.by_id.entry(id).or_insert(Client {
             uid,
             connections: 0,
             gone_since: None,
             released: false,
+            is_known: false,
             awaited: RequestId(0),
             has_mount,
         });
         client.has_mount = has_mount;
         client.connections += 1;
         client.released = false;
+        client.is_known |= is_new;
+        let is_known = client.is_known;
         if let Some(since) = client.gone_since.take() {
             let uid = client.uid;
             self.is_back(uid, since, id);
         }
+        is_known
     }
 
     /// A connection of a client ended. Answers the client that is forgotten for it, where its user has too many gone ones.
@@ -148,20 +175,37 @@ impl Clients {
 mod tests {
     use super::*;
 
+    fn new(id: u64) -> Introduction {
+        Introduction { client: ClientId(id), has_mount: false, is_new: true }
+    }
+
+    #[test]
+    fn a_client_is_known_until_its_holdings_are_released_and_again_once_it_has_claimed_them() {
+        let mut clients = Clients::default();
+        let back = Introduction { is_new: false, ..new(7) };
+        assert!(clients.connected(new(7), 1) && clients.connected(back, 1));
+        assert!(clients.release(ClientId(7)) && !clients.connected(back, 1), "released");
+        assert!(!clients.connected(back, 1), "nothing was claimed yet");
+        clients.claimed(ClientId(7));
+        assert!(clients.connected(back, 1));
+        clients.forget(ClientId(7));
+        assert!(!clients.connected(back, 1), "forgotten, as by a restart");
+    }
+
     /// A user could connect as one client after the other, and the server remembered each of them for two minutes.
     #[test]
     fn the_longest_gone_client_of_a_user_with_many_is_forgotten() {
         const USER: u32 = 7;
         let mut clients = Clients::default();
         let come_and_go = |clients: &mut Clients, uid: u32, id: u64, now: u64| {
-            clients.connected(ClientId(id), uid, false);
+            clients.connected(new(id), uid);
             clients.disconnected(ClientId(id), Nanos(now))
         };
         for id in 0..GONE_PER_USER as u64 {
             assert_eq!(come_and_go(&mut clients, USER, id, id), None);
         }
         assert_eq!(come_and_go(&mut clients, USER + 1, 1 << 40, 5), None, "each user has a bound of its own");
-        clients.connected(ClientId(0), USER, false);
+        clients.connected(new(0), USER);
         assert_eq!(come_and_go(&mut clients, USER, 1 << 41, 1 << 30), None, "one of them returned");
         for longest_gone in 1..10 {
             let forgotten = come_and_go(&mut clients, USER, longest_gone << 50, 1 << 31);

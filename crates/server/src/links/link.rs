@@ -1,5 +1,6 @@
 //! One accepted connection: its handshake, its session, and the requests in hand.
 
+use super::clients::Introduction;
 use super::connection::{Connection, Stream};
 use super::memory::LinkMemory;
 use std::collections::{HashMap, HashSet};
@@ -32,11 +33,10 @@ pub(crate) enum Standing {
 
 /// The first half of a handshake.
 pub(crate) struct Challenge {
-    pub(crate) client: ClientId,
+    pub(crate) introduction: Introduction,
     pub(crate) claims: Claims,
     pub(crate) theirs: Nonce,
     pub(crate) ours: Nonce,
-    pub(crate) has_mount: bool,
 }
 
 /// A proved connection.

@@ -1,6 +1,7 @@
 //! Clients that are gone, and the release of everything that they held.
 
 use super::Server;
+use crate::links::clients::Introduction;
 use crate::namespace::{errno, Appender};
 use crate::notices::Notice;
 use crate::requests::continuation::{Continued, Woken};
@@ -8,12 +9,12 @@ use crate::requests::request::Outcome;
 use weir_wire::{limits, ClientId, Ino, JobId};
 
 impl Server {
-    /// A connection of this client was proved.
-    pub(super) fn client_connected(&mut self, (client, uid): (ClientId, u32), job: JobId, has_mount: bool) {
-        self.links.clients().connected(client, uid, has_mount);
+    /// A connection of this client was proved. Answers whether the client holds what it held before.
+    pub(super) fn client_connected(&mut self, introduction: Introduction, uid: u32, job: JobId) -> bool {
         if let Some(job) = self.accounts.jobs().job_mut(job) {
             job.connected();
         }
+        self.links.clients().connected(introduction, uid)
     }
 
     /// A connection of this client ended.

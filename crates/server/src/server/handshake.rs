@@ -4,6 +4,7 @@ use super::Server;
 use crate::accounts::jobs::attributes;
 use crate::clock::wall_seconds;
 use crate::links::claims;
+use crate::links::clients::Introduction;
 use crate::links::link::{Acting, Challenge, Session, Standing};
 use crate::links::Reading;
 use crate::namespace::errno;
@@ -11,12 +12,9 @@ use crate::notices::Notice;
 use std::collections::HashMap;
 use std::rc::Rc;
 use weir_wire::{
-    limits, AccountNames, Claims, ClientId, DelegatedJob, Errno, Identity, IdentityId, Nonce, Proof, Reply,
-    RequestId, Role,
+    limits, AccountNames, Claims, DelegatedJob, Errno, Identity, IdentityId, Nonce, Proof, Reply, RequestId,
+    Role,
 };
-
-/// A client that is silent for this long is forgotten when its last connection is gone already.
-const HEARTBEAT_SECONDS: u32 = 10;
 
 impl Server {
     /// Asks a client to prove who it is.
@@ -27,7 +25,7 @@ impl Server {
         &mut self,
         index: usize,
         request: RequestId,
-        (client, has_mount): (ClientId, bool),
+        introduction: Introduction,
         claims: Claims,
         theirs: Nonce,
     ) -> Result<(), Reading> {
@@ -38,7 +36,7 @@ impl Server {
             return Err(Reading::Refused(reason.into()));
         }
         if let Some(link) = self.links.get_mut(index) {
-            let challenge = Challenge { client, claims, theirs, ours, has_mount };
+            let challenge = Challenge { introduction, claims, theirs, ours };
             *link.standing() = Standing::Challenged(Box::new(challenge));
             self.links.answer(index, request, &Reply::Challenge { nonce: ours });
         }
@@ -58,7 +56,7 @@ impl Server {
             self.refuse_credential(index, request, &challenge.claims, reason);
             return Ok(());
         }
-        let Challenge { client, claims, theirs, ours, has_mount } = *challenge;
+        let Challenge { introduction, claims, theirs, ours } = *challenge;
         let now = self.clock.now();
         let user = (claims.role == Role::User).then_some(claims.uid);
         if !self.links.admission().prove(serial, user) {
@@ -78,12 +76,12 @@ impl Server {
             Role::Server => attributes(&claims),
             Role::User | Role::Mount => self.accounts.jobs().meet(&claims, now),
         };
-        self.client_connected((client, claims.uid), job, has_mount);
+        let is_known = self.client_connected(introduction, claims.uid, job);
         let server_proof = self.site.key.server_proof(&claims, &theirs, &ours);
         let who = Identity { uid: claims.uid, gid: claims.gid, groups: claims.groups.clone() };
         let (trusted, expires_seconds) = (claims.role == Role::Mount, claims.expires_seconds);
         let session = Session {
-            client,
+            client: introduction.client,
             role: claims.role,
             own: Rc::new(Acting { who, job, attributes, trusted, expires_seconds }),
             identities: HashMap::new(),
@@ -95,20 +93,16 @@ impl Server {
         if let Some(link) = self.links.get_mut(index) {
             *link.standing() = Standing::Ready(Box::new(session));
         }
-        let reply = Reply::Welcome {
-            server: self.site.id,
-            boot: self.site.boot,
-            proof: server_proof,
-            heartbeat_seconds: HEARTBEAT_SECONDS,
-        };
+        let reply =
+            Reply::Welcome { server: self.site.id, boot: self.site.boot, proof: server_proof, is_known };
         self.links.answer(index, request, &reply);
         Ok(())
     }
 
     fn check_challenge(&mut self, challenge: &Challenge, proof: &Proof) -> Result<(), &'static str> {
-        let Challenge { client, claims, theirs, ours, .. } = challenge;
+        let Challenge { introduction, claims, theirs, ours } = challenge;
         claims::check(&self.site.key, claims, proof, (theirs, ours), wall_seconds())?;
-        let is_its = self.links.clients().may_be(*client, claims.uid);
+        let is_its = self.links.clients().may_be(introduction.client, claims.uid);
         is_its.then_some(()).ok_or("its client is another user's")
     }
 

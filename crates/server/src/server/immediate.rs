@@ -35,7 +35,12 @@ impl Server {
                 }
                 return self.execute_namespace(token);
             }
-            Request::Reclaim { handles } => self.namespace.reclaim(&in_hand.caller(), &handles),
+            Request::Reclaim { handles } => {
+                if handles.is_empty() {
+                    self.links.clients().claimed(client);
+                }
+                self.namespace.reclaim(&in_hand.caller(), &handles)
+            }
             Request::SyncMetadata { .. } => return self.sync_metadata(token),
             Request::SyncObject { capability, target } => return self.sync_object(token, capability, target),
             Request::Publish { .. }

@@ -1,6 +1,7 @@
 //! The way from a frame to a request in hand.
 
 use super::Server;
+use crate::links::clients::Introduction;
 use crate::links::connection::Frame;
 use crate::links::link::{LinkKey, Standing};
 use crate::links::memory::SMALL_BYTES;
@@ -66,10 +67,10 @@ impl Server {
         let refused = |reason: &str| Err(Reading::Refused(reason.into()));
         let (id, serial) = (frame.header.request, link.serial());
         match (link.standing(), request) {
-            (Standing::Fresh, Request::Hello { client, claims, nonce, has_mount })
+            (Standing::Fresh, Request::Hello { client, claims, nonce, has_mount, is_new })
                 if frame.header.payload_bytes == 0 =>
             {
-                self.challenge(index, id, (client, has_mount), claims, nonce)
+                self.challenge(index, id, Introduction { client, has_mount, is_new }, claims, nonce)
             }
             (Standing::Challenged(_), Request::Prove { proof }) if frame.header.payload_bytes == 0 => {
                 self.welcome(index, id, &proof)

@@ -79,8 +79,13 @@ fn an_overheard_proof_is_of_no_use() {
     let line = cluster.line(0, Transport::Tcp, &credential);
     let proof = credential.prove(&line.nonces.0, &line.nonces.1);
     let mut connection = cluster.connection(0, Transport::Tcp);
-    let hello =
-        Request::Hello { client: line.client, claims: claims(1000), nonce: line.nonces.0, has_mount: false };
+    let hello = Request::Hello {
+        client: line.client,
+        claims: claims(1000),
+        nonce: line.nonces.0,
+        has_mount: false,
+        is_new: false,
+    };
     assert!(matches!(connection.ask(RequestId(0), &hello), Some(Reply::Challenge { .. })));
     assert_eq!(connection.ask(RequestId(0), &Request::Prove { proof }), Some(Reply::Failed(EACCES)));
     assert!(connection.receive_frame().is_none(), "the connection is closed");
@@ -260,7 +265,13 @@ fn a_second_greeting_and_an_unknown_client_are_refused() {
     let (refusals, _) = connection.drain();
     assert_eq!(refusals, ["a connection begins with Hello and Prove"]);
     let mut line = cluster.root(0);
-    let hello = Request::Hello { client: ClientId(1), claims: claims(0), nonce: [0; 32], has_mount: false };
+    let hello = Request::Hello {
+        client: ClientId(1),
+        claims: claims(0),
+        nonce: [0; 32],
+        has_mount: false,
+        is_new: true,
+    };
     line.send(&hello, &[]);
     assert_eq!(line.connection.drain().0, ["this connection is already proved"]);
 }

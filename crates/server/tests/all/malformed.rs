@@ -46,7 +46,13 @@ impl Scene {
     fn challenged(&self, transport: Transport) -> Connection {
         let mut connection = self.cluster.connection(0, transport);
         let claims = self.stranger.claims.clone();
-        let hello = Request::Hello { client: random_client(), claims, nonce: [3; 32], has_mount: false };
+        let hello = Request::Hello {
+            client: random_client(),
+            claims,
+            nonce: [3; 32],
+            has_mount: false,
+            is_new: true,
+        };
         let reply = connection.ask(RequestId(0), &hello);
         assert!(matches!(reply, Some(Reply::Challenge { .. })), "{reply:?}");
         connection
@@ -287,7 +293,13 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
             names: AccountNames { user: "u".repeat(choices.below(300) as usize), group: String::new() },
             job: None,
         },
-        _ => Request::Hello { client: ClientId(0), claims: claims(0), nonce: [0; 32], has_mount: false },
+        _ => Request::Hello {
+            client: ClientId(0),
+            claims: claims(0),
+            nonce: [0; 32],
+            has_mount: false,
+            is_new: false,
+        },
     };
     (request, payload)
 }
@@ -416,6 +428,7 @@ fn a_client_of_another_version_is_told_both_versions() {
             claims: claims(STRANGER),
             nonce: [0; 32],
             has_mount: false,
+            is_new: true,
         };
         let mut bytes = frame(RequestId(0), IdentityId(0), &hello, &[]);
         bytes[2] = VERSION + 1;

@@ -490,6 +490,7 @@ fn those_that_end_a_connection(
         claims: claims(VICTIM),
         nonce: [0; 32],
         has_mount: false,
+        is_new: false,
     };
     for request in [hello, Request::Prove { proof: [0; 32] }] {
         names.insert(rule(&request).0);
