@@ -30,6 +30,8 @@ SCHEDULER = "slurm"
 """The user of slurmctld, whom Debian's package makes; the planner knows this user."""
 USER = "nobody"
 """Slurm lets root have no burst buffer, and knows no user without an account."""
+ABSENT = "the planner of Weir does not answer"
+"""The plugin's words where the planner does not answer in time."""
 LUA = ("/usr/share/lua/5.1/cjson", "/usr/share/lua/5.1/posix")
 """Libraries of the plugin, as Debian installs them."""
 _SETTINGS = """\
@@ -109,7 +111,17 @@ class Site:
         script.write_text("\n".join(["#!/bin/bash", f"#SBATCH --output={self.project}/out.%j", *lines, ""]))
         script.chmod(0o644)
         command = ("sbatch", "--parsable", f"--chdir={self.project}", *options, str(script))
-        answer = self.run(*command, as_user=True, code=code)
+        answers: list[subprocess.CompletedProcess[str]] = []
+
+        def is_heard() -> bool:
+            answers.append(self.run(*command, as_user=True, code=None))
+            has_planner = self._planner is not None and self._planner.poll() is None
+            return ABSENT not in answers[-1].stderr or not has_planner
+
+        # slurmctld waits 90 ms for a planner, which may be held up for longer.
+        wait_until("the planner answers slurmctld in time", is_heard)
+        answer = answers[-1]
+        assert answer.returncode == code, f"{command}: {answer.returncode}\n{answer.stdout}{answer.stderr}"
         return answer.stdout.strip() if code == 0 else answer.stderr
 
     def job(self, number: str) -> dict[str, str]:
