@@ -6,6 +6,7 @@ use crate::error::RefactorError;
 use crate::grid::{self, Bounds};
 use crate::header::{padded, Header, Point};
 use crate::parallel;
+use crate::parameters::CodecParameters;
 use crate::planes::Number;
 use crate::sample::Sample;
 use crate::stream::{block_at, ranges_of, Part, Parts, Stream};
@@ -271,9 +272,23 @@ impl Header {
         if payload.end > payload.start {
             (rmse, max_error) = (rmse * BEYOND, max_error * BEYOND);
         }
+        if let Some(largest) = self.largest_within_base(&payload) {
+            max_error = max_error.max(largest);
+            rmse = rmse.max(max_error);
+        }
         // A region may hold all of the array's error.
         let share = (self.grid.samples() as f64 / count.max(1) as f64).max(1.0).sqrt();
         Accuracy { rmse: (rmse * share).min(max_error), max_error }
+    }
+
+    /// A bound of the errors where decimation restores a part of its base, by what is known and used of the payload; none
+    /// elsewhere. What is restored lies on lines between samples and zero, and may be further off than zeros.
+    fn largest_within_base(&self, payload: &Range<u64>) -> Option<f64> {
+        let base = self.points.first()?.payload;
+        let is_decimated = matches!(self.codec, CodecParameters::Decimate(_));
+        let is_part = is_decimated && payload.start < base && payload.end > 0;
+        let (least, most) = (self.range.0.min(0.0), self.range.1.max(0.0));
+        is_part.then_some((most - least) * BEYOND)
     }
 
     /// Bounds of the errors when the payload is there up to a place.

@@ -363,6 +363,23 @@ fn fill_values_and_outliers_leave_the_others_their_accuracy() {
     }
 }
 
+/// Between the first samples of a base and the zeros behind them, lines once were further off than the zeros whose error was told.
+#[test]
+fn a_part_of_a_decimated_base_is_told_of() {
+    let shape = [28, 24, 65];
+    let samples: Vec<f64> = (0..28 * 24 * 65).map(|index| (f64::from(index) * 1.9).sin()).collect();
+    let stream = refactor(&samples, &shape, &options("decimate")).expect("a sound array");
+    let header = Header::decode(&stream).expect("sound");
+    let base = header.table()[0].0 as usize;
+    let parts = (header.header_bytes as usize..base).step_by(200);
+    let off = parts.filter(|&length| {
+        let part = restored::<f64>(&stream, length, None);
+        check_bounds(&samples, &part).expect("no error above what is told");
+        errors(&samples, &part.samples).1 > 1.0
+    });
+    assert!(off.count() > 0, "no part of the base is further off than zeros");
+}
+
 #[test]
 fn errors_are_means_over_what_the_codec_takes() {
     let shape = [120, 100];
