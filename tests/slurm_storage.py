@@ -61,6 +61,11 @@ def _has_lua_library(name: str) -> bool:
     )
 
 
+def _checked(answer: subprocess.CompletedProcess[str], code: int) -> subprocess.CompletedProcess[str]:
+    assert answer.returncode == code, f"{answer.args}: {answer.returncode}\n{answer.stdout}{answer.stderr}"
+    return answer
+
+
 @dataclass
 class Site:
     """A cluster with a planner."""
@@ -101,9 +106,7 @@ class Site:
             timeout=PATIENCE_SECONDS,
             check=False,
         )
-        if code is not None:
-            assert answer.returncode == code, f"{command}: {answer.returncode}\n{answer.stdout}{answer.stderr}"
-        return answer
+        return answer if code is None else _checked(answer, code)
 
     def submit(self, *lines: str, options: Sequence[str] = (), code: int = 0) -> str:
         """Submit a job of these lines as the user; its number, or the words of a refusal."""
@@ -120,8 +123,7 @@ class Site:
 
         # slurmctld waits 90 ms for a planner, which may be held up for longer.
         wait_until("the planner answers slurmctld in time", is_heard)
-        answer = answers[-1]
-        assert answer.returncode == code, f"{command}: {answer.returncode}\n{answer.stdout}{answer.stderr}"
+        answer = _checked(answers[-1], code)
         return answer.stdout.strip() if code == 0 else answer.stderr
 
     def job(self, number: str) -> dict[str, str]:

@@ -105,8 +105,8 @@ pub enum Request {
     /// After a lost connection or a server restart, or by another process after fork and exec: these descriptions
     /// are open here. Answered ESTALE when one is gone; the others are taken back all the same.
     ///
-    /// A client that is not known ([`Reply::Welcome`]) claims its descriptions, then its locks. It is known from the claim of no
-    /// descriptions on, which comes last.
+    /// A client that is not known ([`Reply::Welcome`]) claims its descriptions, then its locks. A claim of no descriptions comes
+    /// last, and makes the client known.
     Reclaim {
         /// The capabilities of the descriptions.
         handles: Vec<Capability>,

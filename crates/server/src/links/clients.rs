@@ -24,7 +24,7 @@ pub(crate) struct Clients {
     gone_of_user: HashMap<u32, usize>,
 }
 
-/// What a client says of itself as it connects.
+/// The words of a client about itself as it connects.
 #[derive(Clone, Copy)]
 pub(crate) struct Introduction {
     pub(crate) client: ClientId,
