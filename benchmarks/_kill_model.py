@@ -19,6 +19,9 @@ BESIDE = "beside"
 NAMES = ("a", "b", "c", "sub/d", "sub/e")
 VERBS = ("write", "write", "write", "append", "append", "truncate", "replace", "rename", "unlink", "sync", "record")
 
+MAKING = ("write", "append", "replace", "record")
+"""Verbs that make the file where there is none."""
+
 Files = dict[str, bytes]
 """The files of one client's directory, by their names in it."""
 

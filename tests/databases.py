@@ -4,13 +4,13 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from ports import free_ports
 from waits import wait_until
 
 _POSTGRES = ("/usr/local/bin", "/usr/bin")
@@ -59,9 +59,7 @@ def redis() -> Server:
     program, client = shutil.which("redis-server"), shutil.which("redis-cli")
     if program is None or client is None:
         pytest.skip("redis-server is not installed; `make packages` does it")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     folder = Path(tempfile.mkdtemp(prefix="weir-redis-"))
     settings = {"bind": "127.0.0.1", "port": str(port), "appendonly": "yes", "appendfsync": "always", "save": ""}
     words = [word for name, value in settings.items() for word in (f"--{name}", value)]

@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ports import free_ports
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "squeue", "scancel")
 _START_SECONDS = 120.0
 """Longest wait for a daemon or for the node, on a busy machine."""
@@ -111,7 +113,7 @@ def _munged(folder: Path) -> tuple[str, ...]:
 
 
 def _configuration(folder: Path, controller: Machine, nodes: Sequence[Machine]) -> str:
-    ports = _free_ports(2)
+    ports = free_ports(2)
     described = "\n".join(
         f"NodeName={node.name} NodeAddr={node.address} NodeHostname={node.hostname} CPUs=8 RealMemory=8000"
         for node in nodes
@@ -171,14 +173,6 @@ def _until(is_so: Callable[[], bool], what: str, folder: Path) -> None:
 
 def _said(environment: dict[str, str], *command: str) -> str:
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False).stdout
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as ends:
-        sockets = [ends.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
 
 
 def _path() -> str:

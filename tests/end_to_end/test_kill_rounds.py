@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 from store import Store
-from waits import PATIENCE_SECONDS
+from waits import PATIENCE_SECONDS, wait_until
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 ROUNDS = 3
@@ -46,6 +46,25 @@ def test_nothing_is_lost_by_kills(fuse: None, store: Store) -> None:
     assert figures["kill_rounds"] == ROUNDS
     assert figures["kill_operations"] > 0
     assert (figures["kill_lost_bytes"], figures["kill_doubled_records"]) == (0, 0), answer.stdout
+
+
+def test_no_step_is_done_where_nothing_is_mounted(tmp_path: Path) -> None:
+    """A bare mount point has none of the names: that is no answer of the store."""
+    ledger = tmp_path / "ledger"
+    words = ["--client", "0", "--seed", str(SEED), "--first", "0", "--root", tmp_path / "bare", "--ledger", ledger]
+    streams = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, BENCHMARKS / "_kills.py", *words], stdin=streams, stdout=streams, text=True
+    ) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+        wait_until("a step has ended", lambda: ledger.read_bytes().count(b"\n") > 1)
+        worker.stdin.close()
+        assert worker.wait(PATIENCE_SECONDS) == 0
+    assert [json.loads(line)["says"] for line in ledger.read_text().splitlines()] == ["begin", "ENOENT"]
 
 
 def files_after(model: ModuleType, steps: int) -> dict[str, bytes]:

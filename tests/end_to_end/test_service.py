@@ -4,12 +4,12 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ports import free_ports
 from store import Store, program
 from waits import PATIENCE_SECONDS, wait_until
 from weir.store import units
@@ -20,9 +20,7 @@ UNITS = Path(__file__).resolve().parents[2] / "packaging" / "systemd"
 @pytest.fixture
 def known(store: Store) -> None:
     """A store of two servers with fixed ports, which was brought up once and is down."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
-        ports = [each.getsockname()[1] for each in sockets]
+    ports = free_ports(4)
     tables = [
         f'[[server]]\nlisten = "127.0.0.1:{ports[2 * number]}"\ncontrol = "127.0.0.1:{ports[2 * number + 1]}"\n'
         '[[server.target]]\nbackend = "dir"\n'
@@ -45,15 +43,17 @@ def served(store: Store, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
                 service.kill()
 
 
-def is_up(store: Store) -> bool:
+def is_up(store: Store, *services: "subprocess.Popen[bytes]") -> bool:
+    ended = [service.args for service in services if service.poll() is not None]
+    assert not ended, f"{ended}: {(store.root / 'words').read_text()}"
     answer = store.weir("status", code=None)
     return answer.returncode == 0 and "2 of 2 answer" in answer.stdout
 
 
 @pytest.mark.usefixtures("known")
 def test_a_supervisor_runs_servers_and_mount(store: Store) -> None:
-    with served(store, "server", "0") as first, served(store, "server", "1"):
-        wait_until("both servers answer", lambda: is_up(store))
+    with served(store, "server", "0") as first, served(store, "server", "1") as second:
+        wait_until("both servers answer", lambda: is_up(store, first, second))
         assert store.server_pids()[0] == first.pid
         refused = store.weir("serve", "server", "0", code=1)
         assert f"runs already, as process {first.pid}" in refused.stderr
@@ -62,10 +62,10 @@ def test_a_supervisor_runs_servers_and_mount(store: Store) -> None:
             (store.mount / "file").write_text("words")
             first.kill()
             first.wait()
-            with served(store, "server", "0"):
+            with served(store, "server", "0") as again:
                 # The server that is started anew has the ports that clients know.
                 assert (store.mount / "file").read_text() == "words"
-                wait_until("both servers answer again", lambda: is_up(store))
+                wait_until("both servers answer again", lambda: is_up(store, again, second))
                 mount.send_signal(signal.SIGTERM)
                 assert mount.wait(timeout=PATIENCE_SECONDS) == 0
                 assert not os.path.ismount(store.mount)

@@ -37,8 +37,7 @@ struct Acknowledged {
 }
 
 /// Writes and makes names until the server is gone.
-fn work(cluster: &Cluster, writer: usize, mut choices: Choices, done: &AtomicU64) -> Acknowledged {
-    let mut line = cluster.line(0, Transport::BOTH[writer % 2], &key().mint(claims(0)));
+fn work(mut line: Line, writer: usize, mut choices: Choices, done: &AtomicU64) -> Acknowledged {
     let mut acknowledged = Acknowledged::default();
     let Ok(file) = line.open(&format!("file-{writer}"), READ_WRITE) else { return acknowledged };
     loop {
@@ -77,8 +76,10 @@ fn what_was_acknowledged_survives_a_kill() {
         let pid = cluster.pid(0);
         let acknowledged: Vec<Acknowledged> = std::thread::scope(|scope| {
             let spawn = |writer| {
-                let (choices, cluster, done) = (choices.branch(), &cluster, &done);
-                scope.spawn(move || work(cluster, writer, choices, done))
+                // Connected here: the server may be killed before the thread first runs.
+                let line = cluster.line(0, Transport::BOTH[writer % 2], &key().mint(claims(0)));
+                let (choices, done) = (choices.branch(), &done);
+                scope.spawn(move || work(line, writer, choices, done))
             };
             let writers: Vec<_> = (0..WRITERS).map(spawn).collect();
             wait_until("they are at work", || done.load(Ordering::Relaxed) >= moment);

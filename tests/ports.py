@@ -1,0 +1,28 @@
+"""Ports of loopback for servers that tests start on fixed addresses."""
+
+import random
+import socket
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LEAST = 10_000
+"""Well-known services lie below it."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on which nobody listens.
+
+    They lie below the range from which the system serves every other program: a port of that range may be taken
+    between this call and the server's start.
+    """
+    below = range(_LEAST, int(_RANGE.read_text().split()[0]))
+    candidates = random.sample(below, len(below))
+    with ExitStack() as held:
+        ports: list[int] = []
+        while len(ports) < count:
+            port = candidates.pop()
+            with suppress(OSError):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+                ports.append(port)
+        return ports
