@@ -19,7 +19,8 @@ pub(crate) fn store_with(cluster: &Cluster, credential: &str, transport: Transpo
     let credential = cluster.folder().join(format!("{credential}.json"));
     let mut settings = Settings::explicit(cluster.cluster_file(), credential, None);
     settings.transport = transport;
-    settings.silence = Duration::from_secs(20);
+    // A busy disk may hold a server up for half a minute.
+    settings.silence = Duration::from_secs(120);
     Store::new(settings)
 }
 

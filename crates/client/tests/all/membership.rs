@@ -62,8 +62,11 @@ fn retire(cluster: &Cluster, mover: &Store, target: TargetId) {
 
 fn add(cluster: &Cluster, target: TargetId, backend: &str) {
     let body = format!("{{\"backend\": \"{backend}\", \"capacity\": \"256MiB\"}}");
-    let answer = cluster.change_target(usize::from(target.server.0), &target.to_string(), &body);
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    wait_until(&format!("{target} joins"), || {
+        let answer = cluster.change_target(usize::from(target.server.0), &target.to_string(), &body);
+        assert!([200, 503].contains(&answer.status), "{}", answer.body);
+        answer.status == 200
+    });
 }
 
 /// Two clients change two files in turn, each compared with plain bytes at every step, while targets join and retire.
@@ -153,7 +156,7 @@ fn a_retirement_goes_on_after_servers_died() {
         assert_eq!(answer.status, 200, "{}", answer.body);
         let mover = store_on(&cluster, TransportChoice::Unix);
         let began = std::time::Instant::now();
-        // The server dies at any moment of the moves, and the mover with its connection.
+        // The server dies at any moment of the moves, and the mover's connection with it. The mover then goes on.
         std::thread::scope(|scope| {
             let fills = fills(&cluster);
             let mover = &mover;
@@ -180,7 +183,6 @@ fn a_retirement_goes_on_after_servers_died() {
         });
         assert!(began.elapsed() < PATIENCE);
         change(&mut choices, &mut models);
-        let mover = store_on(&cluster, TransportChoice::Unix);
         retire(&cluster, &mover, retiring);
         cluster.kill_server(victim);
         cluster.start_server(victim);

@@ -368,6 +368,31 @@ fn a_mover_that_dies_in_any_phase_leaves_the_file_whole() {
     });
 }
 
+#[test]
+fn a_mover_that_heard_nothing_of_its_move_moves_the_file_anew() {
+    let cluster = Cluster::start(&servers(3, 2, "dir", "256MiB"));
+    let mut choices = Choices::new();
+    let store = store_on(&cluster, TransportChoice::Unix);
+    let path = format!("{}/file", directory_of_far_objects(&store));
+    let mut writer = Writer::new(&store, &path, 300_000, &mut choices);
+    let [mover, other] = [(); 2].map(|()| store_on(&cluster, TransportChoice::Unix));
+    let place = || Place::root(path.as_bytes());
+    for phase in [Phase::Begun, Phase::Copied, Phase::CaughtUp] {
+        let mut unheard = begun(&mover, &path);
+        advance(&mut unheard, phase);
+        let refused = other.begin_move(&CALLER, place(), &[FAR_MOVE]).expect_err("two movers");
+        assert_eq!(refused.errno(), libc::EBUSY, "{phase:?}");
+        let anew = begun(&mover, &path);
+        let stale = unheard.commit().expect_err("a move that was given up");
+        assert_eq!(stale.errno(), libc::ESTALE, "{phase:?}");
+        writer.write(&mut choices);
+        anew.abandon();
+    }
+    move_at_last(&mover, &path, FAR_MOVE);
+    assert_eq!(targets_of(&store, &path), [FAR_MOVE.to]);
+    assert!(read_afresh(&cluster, &path, 300_001) == writer.model);
+}
+
 /// Begins the move, also where a server that has just been started again takes longer to answer than a call waits.
 fn begun(mover: &Store, path: &str) -> Moving {
     let mut begun = None;

@@ -79,7 +79,7 @@ impl Namespace {
         let cut = if untouched || (size_bytes == file.size_bytes && size_bytes > 0) {
             None
         } else {
-            self.abandon_for_cut(draft, ino)?;
+            self.abandon_move(draft, ino)?;
             let id = draft.intent()?;
             draft.wait.push(id);
             Some(id)

@@ -35,7 +35,7 @@ impl Namespace {
             return Ok(draft.reply(self.layout_reply(ino)?));
         }
         if full.is_empty() {
-            self.abandon_for_cut(&mut draft, ino)?;
+            self.abandon_move(&mut draft, ino)?;
             let cut = draft.intent()?;
             draft.wait.push(cut);
             let (size_bytes, at) = (file.size_bytes, draft.now);
@@ -45,7 +45,7 @@ impl Namespace {
         let asked = file.asked.as_deref();
         let Placed { layout, record } =
             self.targets.place_behind(&file.layout, asked, file.size_bytes, full).map_err(of_refusal)?;
-        self.abandon_for_cut(&mut draft, ino)?;
+        self.abandon_move(&mut draft, ino)?;
         let seal = draft.intent()?;
         draft.wait.push(seal);
         let at = draft.now;

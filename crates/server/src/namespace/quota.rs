@@ -142,7 +142,7 @@ impl Namespace {
     /// end, as after the loss of an append turn, and late bytes are answered `StaleEpoch`.
     pub(super) fn refuse_growth(&self, mut draft: Draft<'_>, ino: Ino) -> Result<Decision, Errno> {
         let size_bytes = self.state.regular(ino).ok_or(EDQUOT)?.size_bytes;
-        self.abandon_for_cut(&mut draft, ino)?;
+        self.abandon_move(&mut draft, ino)?;
         let cut = draft.intent()?;
         draft.wait.push(cut);
         let at = draft.now;

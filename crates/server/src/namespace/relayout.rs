@@ -47,13 +47,15 @@ impl Namespace {
             return Err(EPERM.into());
         }
         self.await_cut(ino)?;
-        if self.state.moves.contains_key(&ino) {
+        if self.state.moves.get(&ino).is_some_and(|record| record.client != draft.caller.client) {
             return Err(EBUSY.into());
         }
         self.check_moves(file, moves)?;
         if self.state.moves.len() >= MOVES_MAX {
             return Err(EAGAIN.into());
         }
+        // The client's own move is one whose beginning or end was never answered.
+        self.abandon_move(&mut draft, ino)?;
         let (client, moves, prepare) = (draft.caller.client, moves.to_vec(), draft.intent()?);
         draft.wait.push(prepare);
         draft.push(Change::MoveBegun { ino, client, moves, prepare });
@@ -102,8 +104,9 @@ impl Namespace {
         Ok(draft.done(OutcomeKind::Done))
     }
 
-    /// Ends a move before a cut, which changes the bytes to copy. The mover begins anew.
-    pub(super) fn abandon_for_cut(&self, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Errno> {
+    /// Ends the move of a file, if there is one without a freeze: before a cut, which changes the bytes to copy, or before another
+    /// move. The mover begins anew.
+    pub(super) fn abandon_move(&self, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Errno> {
         if self.state.moves.contains_key(&ino) {
             let vacate = draft.intent()?;
             draft.push(Change::MoveAbandoned { ino, vacate });
