@@ -51,10 +51,10 @@ def test_nothing_is_lost_by_kills(fuse: None, store: Store) -> None:
 def test_no_step_is_done_where_nothing_is_mounted(tmp_path: Path) -> None:
     """A bare mount point has none of the names: that is no answer of the store."""
     ledger = tmp_path / "ledger"
-    words = ["--client", "0", "--seed", str(SEED), "--first", "0", "--root", tmp_path / "bare", "--ledger", ledger]
+    words = ["--client", 0, "--seed", SEED, "--first", 0, "--root", tmp_path / "bare", "--ledger", ledger]
     streams = subprocess.PIPE
     with subprocess.Popen(
-        [sys.executable, BENCHMARKS / "_kills.py", *words], stdin=streams, stdout=streams, text=True
+        [sys.executable, BENCHMARKS / "_kills.py", *map(str, words)], stdin=streams, stdout=streams, text=True
     ) as worker:
         assert worker.stdin is not None
         assert worker.stdout is not None
