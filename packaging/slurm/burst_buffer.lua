@@ -112,7 +112,8 @@ local function words(fault)
 end
 
 local function absent()
-    return FAILURE, "the planner of Weir does not answer at " .. SOCKET .. "; tell the administrators"
+    return FAILURE, "the planner of Weir does not answer at " .. SOCKET
+        .. "; submit again, and tell the administrators if it stays silent"
 end
 
 local function unusable()

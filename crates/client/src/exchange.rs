@@ -157,6 +157,7 @@ pub(crate) fn call_while_remembered(
             return succeeded(reply, bytes);
         }
     }
+    // The connection itself may be a good one: it only ends so that its late reply finds nobody.
     exchange.lease.disconnect();
     Err(exchange.broken(environment))
 }
