@@ -95,6 +95,8 @@ pub(crate) struct Cluster {
     pub(crate) figures: Vec<Figures>,
     /// The bytes that this server placed there lately.
     placed: Vec<f64>,
+    /// Bytes by which a target that came back or joined counts as loaded, so that it is owed nothing.
+    forgiven: Vec<f64>,
     /// The part of its speed that its server's machine leaves it.
     left: Vec<f64>,
     /// The part of each target's queue that stands out, in seconds.
@@ -159,6 +161,7 @@ impl Cluster {
             by_turn,
             figures: vec![Figures::UNKNOWN; targets.len()],
             placed: vec![0.0; targets.len()],
+            forgiven: vec![0.0; targets.len()],
             left: vec![1.0; targets.len()],
             waits_seconds: vec![0.0; targets.len()],
             late: vec![0; targets.len()],
@@ -194,18 +197,18 @@ impl Cluster {
         let mut targets = self.targets.clone();
         targets.push(target);
         let mut grown = Cluster::new(&targets, self.full_bytes);
-        let open: Vec<f64> = self.open.iter().map(|&index| self.placed[index as usize]).collect();
-        let mean = open.iter().sum::<f64>() / open.len().max(1) as f64;
+        let mean = self.mean_counted(|_| true);
         for index in 0..grown.targets.len() {
             match self.find(grown.targets[index]) {
                 Some(old) => {
                     grown.figures[index] = self.figures[old];
                     grown.placed[index] = self.placed[old];
+                    grown.forgiven[index] = self.forgiven[old];
                     grown.left[index] = self.left[old];
                     grown.is_closed[index] = self.is_closed[old];
                     grown.is_open[index] = self.is_open[old];
                 }
-                None => grown.placed[index] = mean,
+                None => grown.forgiven[index] = mean,
             }
         }
         grown.unheard = self.unheard;
@@ -238,8 +241,10 @@ impl Cluster {
         self.seconds = seconds;
         for (index, &target) in self.targets.iter().enumerate() {
             self.placed[index] *= left;
+            self.forgiven[index] *= left;
             self.figures[index] = heard(target).unwrap_or(self.figures[index]);
         }
+        self.limit_forgiven();
         self.unheard.hear(self.placed_by_all(), left);
         self.sort_targets(is_balanced);
     }
@@ -279,16 +284,34 @@ impl Cluster {
     }
 
     fn placed_by_all(&self) -> f64 {
-        self.placed.iter().zip(&self.figures).map(|(own, figures)| own + figures.placed_bytes).sum()
+        (0..self.placed.len()).map(|index| self.counted(index) + self.figures[index].placed_bytes).sum()
+    }
+
+    /// The bytes of this server that count on the target of this index.
+    fn counted(&self, index: usize) -> f64 {
+        self.placed[index] + self.forgiven[index]
+    }
+
+    /// The mean of [`Cluster::counted`] over open targets; 0 where there are none.
+    fn mean_counted(&self, which: impl Fn(usize) -> bool) -> f64 {
+        let open = self.open.iter().map(|&index| index as usize).filter(|&index| which(index));
+        let counted: Vec<f64> = open.map(|index| self.counted(index)).collect();
+        counted.iter().sum::<f64>() / counted.len().max(1) as f64
+    }
+
+    /// Where files of the other targets went, less is needed for a target to be owed nothing.
+    fn limit_forgiven(&mut self) {
+        let mean = self.mean_counted(|index| self.forgiven[index] == 0.0);
+        for (forgiven, placed) in self.forgiven.iter_mut().zip(&self.placed) {
+            *forgiven = forgiven.min((mean - placed).max(0.0));
+        }
     }
 
     /// A target that comes back is owed nothing: else all new files would go there at once.
     fn settle_returned(&mut self, returned: &[usize]) {
-        let stayed = self.open.iter().map(|&index| index as usize).filter(|index| !returned.contains(index));
-        let stayed: Vec<f64> = stayed.map(|index| self.placed[index]).collect();
-        let mean = stayed.iter().sum::<f64>() / stayed.len().max(1) as f64;
+        let mean = self.mean_counted(|index| !returned.contains(&index));
         for &index in returned {
-            self.placed[index] = self.placed[index].max(mean);
+            self.forgiven[index] = self.forgiven[index].max(mean - self.placed[index]);
         }
     }
 
@@ -306,6 +329,7 @@ impl Cluster {
             let before = std::mem::replace(left, factors[view.server_of(index)]);
             if *left != before {
                 self.placed[index] *= *left / before;
+                self.forgiven[index] *= *left / before;
             }
         }
     }
@@ -426,9 +450,9 @@ impl Cluster {
         self.by_turn.iter().copied().filter(is_other)
     }
 
-    /// The bytes that this server placed on each target lately.
+    /// The bytes of this server that count on each target: those that it placed there lately, and those that are forgiven.
     pub(crate) fn placed(&self) -> impl Iterator<Item = (TargetId, f64)> + '_ {
-        self.targets.iter().copied().zip(self.placed.iter().copied())
+        self.targets.iter().enumerate().map(|(index, &target)| (target, self.counted(index)))
     }
 
     /// Whether the queue of the target of this index is far above the others'.
@@ -464,7 +488,7 @@ impl Cluster {
         let state = |index: usize| {
             let figures = &self.figures[index];
             let waits = self.waits_seconds[index] * figures.bytes_per_second;
-            let load = self.placed[index] + figures.placed_bytes + waits;
+            let load = self.counted(index) + figures.placed_bytes + waits;
             let room = (free(index) / (ROOM_USUAL * mean_free)).clamp(ROOM_PART_MIN, 1.0);
             let room = if room.is_nan() { 1.0 } else { room };
             let speed = self.speed(index).max(f64::MIN_POSITIVE) * room;

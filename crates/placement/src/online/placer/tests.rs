@@ -144,6 +144,29 @@ fn who_comes_back_gets_its_part_and_not_all_that_it_missed() {
 }
 
 #[test]
+fn who_came_back_counts_as_loaded_no_longer_than_the_others_are() {
+    let mut placer = placer(0, 1, 4);
+    let with = |presence| {
+        move |asked| Some(if asked == target(0, 3) { Figures { presence, ..healthy() } } else { healthy() })
+    };
+    placer.refresh(1.0, with(Presence::Dead));
+    let before: Vec<Layout> = (0..300).map(|_| make(&mut placer, "-c 1").unwrap().layout).collect();
+    placer.refresh(2.0, with(Presence::Alive));
+    let loads =
+        |placer: &Placer| placer.placed_lately().map(|(_, bytes)| bytes.round()).collect::<Vec<f64>>();
+    let forgiven = loads(&placer)[3];
+    assert!(forgiven > 0.0 && loads(&placer).iter().all(|load| (load - forgiven).abs() < 2e6));
+    before.iter().take(150).for_each(|layout| placer.removed_at_age(layout, 1.0));
+    placer.refresh(3.0, with(Presence::Alive));
+    let half = loads(&placer)[3];
+    assert!(half < 0.6 * forgiven && half > 0.4 * forgiven, "{half} of {forgiven}");
+    before.iter().skip(150).for_each(|layout| placer.removed_at_age(layout, 2.0));
+    placer.refresh(4.0, with(Presence::Alive));
+    let left = loads(&placer);
+    assert!(left.iter().all(|load| *load < 1e5), "{left:?}");
+}
+
+#[test]
 fn a_slow_target_gets_one_stripe_a_minute_and_is_otherwise_the_last_resort() {
     let mut placer = placer(0, 1, 4);
     let at = |seconds: f64, placer: &mut Placer| {
