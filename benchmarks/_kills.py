@@ -320,8 +320,8 @@ class Worker:
     def _do_or_miss(self, step: Step) -> None:
         """Do a step, or find that its name is not there: the model knows whether it should be.
 
-        A mount point whose mount was killed has no names either. So a step counts that is done once more after the
-        client's folder was seen.
+        A mount point whose mount was killed has no names either. So a name is missing only if the step, done once more
+        after the client's folder was seen, misses it again.
         """
         try:
             self._do(step)

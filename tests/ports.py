@@ -13,16 +13,16 @@ _LEAST = 10_000
 def free_ports(count: int) -> list[int]:
     """Ports on which nobody listens.
 
-    They lie below the range from which the system serves every other program: a port of that range may be taken
-    between this call and the server's start.
+    They lie below the range from which the system serves every other program, where that range leaves any: a port of it
+    may be taken between this call and the server's start.
     """
     below = range(_LEAST, int(_RANGE.read_text().split()[0]))
-    candidates = random.sample(below, len(below))
+    # Port 0 is any port of the system's range.
+    candidates = [0] * count + random.sample(below, len(below))
     with ExitStack() as held:
         ports: list[int] = []
         while len(ports) < count:
-            port = candidates.pop()
             with suppress(OSError):
-                held.enter_context(socket.create_server(("127.0.0.1", port)))
-                ports.append(port)
+                taken = held.enter_context(socket.create_server(("127.0.0.1", candidates.pop())))
+                ports.append(taken.getsockname()[1])
         return ports

@@ -43,15 +43,17 @@ fn drain(cluster: &Cluster, mover: &Store, retiring: TargetId) {
     }
 }
 
+/// Asks a target's server for a change; false where the server is too busy, or the change has to wait.
+fn is_changed(cluster: &Cluster, target: TargetId, path: &str, body: &str) -> bool {
+    let answer = cluster.change_target(usize::from(target.server.0), path, body);
+    assert!([200, 503].contains(&answer.status), "{}", answer.body);
+    answer.status == 200
+}
+
 /// Lets a target retire, and answers when it has left.
 fn retire(cluster: &Cluster, mover: &Store, target: TargetId) {
     let path = format!("{target}/state");
-    let server = usize::from(target.server.0);
-    let change = |state: &str| {
-        let answer = cluster.change_target(server, &path, &format!("{{\"state\": \"{state}\"}}"));
-        assert!([200, 503].contains(&answer.status), "{}", answer.body);
-        answer.status == 200
-    };
+    let change = |state: &str| is_changed(cluster, target, &path, &format!("{{\"state\": \"{state}\"}}"));
     wait_until(&format!("{target} retires"), || change("retiring"));
     wait_until(&format!("{target} is empty"), || {
         drain(cluster, mover, target);
@@ -62,11 +64,8 @@ fn retire(cluster: &Cluster, mover: &Store, target: TargetId) {
 
 fn add(cluster: &Cluster, target: TargetId, backend: &str) {
     let body = format!("{{\"backend\": \"{backend}\", \"capacity\": \"256MiB\"}}");
-    wait_until(&format!("{target} joins"), || {
-        let answer = cluster.change_target(usize::from(target.server.0), &target.to_string(), &body);
-        assert!([200, 503].contains(&answer.status), "{}", answer.body);
-        answer.status == 200
-    });
+    let joins = || is_changed(cluster, target, &target.to_string(), &body);
+    wait_until(&format!("{target} joins"), joins);
 }
 
 /// Two clients change two files in turn, each compared with plain bytes at every step, while targets join and retire.

@@ -161,7 +161,7 @@ fn silent_connections_of_another_user_keep_nobody_out() {
             assert_eq!(line.reply(&Request::Ping), Reply::Done);
         }
     });
-    // Twenty lines are logged in ten seconds, and the number of the others.
+    // The server logs twenty lines in ten seconds, and the number of the others.
     let tens = (began.elapsed().as_secs() / 10) as usize;
     assert!(cluster.log(0).len() < (16 + 4 * tens) << 10, "{} bytes of log", cluster.log(0).len());
 }

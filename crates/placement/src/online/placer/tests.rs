@@ -129,15 +129,19 @@ fn a_target_of_a_late_server_gets_the_stripes_that_name_it_and_no_others() {
     assert_eq!(make(&mut placer, "-o 1.0").unwrap_err(), Refusal::Full);
 }
 
+/// A placer of four targets one of which came back just now, and the files that were placed while it was dead.
+fn placer_with_one_back() -> (Placer, Vec<Layout>) {
+    let mut placer = placer(0, 1, 4);
+    let dead = Figures { presence: Presence::Dead, ..healthy() };
+    placer.refresh(1.0, |asked| Some(if asked == target(0, 3) { dead } else { healthy() }));
+    let missed = (0..300).map(|_| make(&mut placer, "-c 1").unwrap().layout).collect();
+    placer.refresh(2.0, |_| Some(healthy()));
+    (placer, missed)
+}
+
 #[test]
 fn who_comes_back_gets_its_part_and_not_all_that_it_missed() {
-    let mut placer = placer(0, 1, 4);
-    let with = |presence| {
-        move |asked| Some(if asked == target(0, 3) { Figures { presence, ..healthy() } } else { healthy() })
-    };
-    placer.refresh(1.0, with(Presence::Dead));
-    (0..300).for_each(|_| _ = make(&mut placer, "-c 1").unwrap());
-    placer.refresh(2.0, with(Presence::Alive));
+    let (mut placer, _) = placer_with_one_back();
     let layouts: Vec<Layout> = (0..40).map(|_| make(&mut placer, "-c 1").unwrap().layout).collect();
     let counts = counts(&layouts);
     assert!(counts.values().all(|count| (9..=11).contains(count)), "{counts:?}");
@@ -145,23 +149,17 @@ fn who_comes_back_gets_its_part_and_not_all_that_it_missed() {
 
 #[test]
 fn who_came_back_counts_as_loaded_no_longer_than_the_others_are() {
-    let mut placer = placer(0, 1, 4);
-    let with = |presence| {
-        move |asked| Some(if asked == target(0, 3) { Figures { presence, ..healthy() } } else { healthy() })
-    };
-    placer.refresh(1.0, with(Presence::Dead));
-    let before: Vec<Layout> = (0..300).map(|_| make(&mut placer, "-c 1").unwrap().layout).collect();
-    placer.refresh(2.0, with(Presence::Alive));
+    let (mut placer, missed) = placer_with_one_back();
     let loads =
         |placer: &Placer| placer.placed_lately().map(|(_, bytes)| bytes.round()).collect::<Vec<f64>>();
     let forgiven = loads(&placer)[3];
     assert!(forgiven > 0.0 && loads(&placer).iter().all(|load| (load - forgiven).abs() < 2e6));
-    before.iter().take(150).for_each(|layout| placer.removed_at_age(layout, 1.0));
-    placer.refresh(3.0, with(Presence::Alive));
+    missed.iter().take(150).for_each(|layout| placer.removed_at_age(layout, 1.0));
+    placer.refresh(3.0, |_| Some(healthy()));
     let half = loads(&placer)[3];
     assert!(half < 0.6 * forgiven && half > 0.4 * forgiven, "{half} of {forgiven}");
-    before.iter().skip(150).for_each(|layout| placer.removed_at_age(layout, 2.0));
-    placer.refresh(4.0, with(Presence::Alive));
+    missed.iter().skip(150).for_each(|layout| placer.removed_at_age(layout, 2.0));
+    placer.refresh(4.0, |_| Some(healthy()));
     let left = loads(&placer);
     assert!(left.iter().all(|load| *load < 1e5), "{left:?}");
 }
