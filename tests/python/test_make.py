@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("5 passed in 0.12s", (5, 0, 0)),
         ("assert '2 passed in 3s' in output", (0, 0, 0)),
     ],
+    ids=["cargo", "cargo that failed", "pytest", "pytest in colours", "quiet pytest", "words of a test"],
 )
 def test_finished_tests_are_counted(line: str, counts: tuple[int, int, int]) -> None:
     found = counted(line)
