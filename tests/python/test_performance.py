@@ -149,15 +149,17 @@ def test_a_slower_device_slows_the_simulated_system_in_proportion() -> None:
 
 
 def test_the_table_that_comes_with_weir_is_what_the_simulator_says() -> None:
-    dice = random.Random(number := seed())
     table = {each.name: each for each in simulated_sslos.built_in().sslos}
-    device, servers = dice.choice(list(DEVICES.values())), dice.choice((1, 2, 4))
-    chosen = [each for each in configurations() if int(each["stripe_count"]) <= servers]
-    (again,) = simulated_table([device], [servers], [dice.choice(chosen)]).sslos
-    before = table[again.name]
-    for name in ("read_bytes_per_second", "write_bytes_per_second"):
-        assert getattr(before.guarantees, name) == pytest.approx(getattr(again.guarantees, name), rel=1e-3), number
-    assert before.sensitivities.small == pytest.approx(again.sensitivities.small, rel=1e-3), number
+    again = simulated_table(list(DEVICES.values()), simulated_sslos.SERVERS, configurations()).sslos
+    assert table.keys() == {each.name for each in again}
+    for found in again:
+        before = table[found.name]
+        for name in ("read_bytes_per_second", "write_bytes_per_second"):
+            assert getattr(before.guarantees, name) == pytest.approx(getattr(found.guarantees, name), rel=1e-3), found
+        for name in ("small", "shared_file"):
+            assert getattr(before.sensitivities, name) == pytest.approx(getattr(found.sensitivities, name), rel=1e-3), (
+                found
+            )
 
 
 def test_the_error_on_measurements_that_were_held_out_is_below_the_papers() -> None:

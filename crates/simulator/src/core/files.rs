@@ -60,7 +60,9 @@ impl Files {
             files: table.iter().map(|_| FileState::default()).collect(),
         };
         let there: Vec<u32> = (0..).zip(table).filter(|(_, file)| file.bytes > 0).map(|(n, _)| n).collect();
-        for turn in there.chunks(there.len().div_ceil(TURNS_BEFORE).max(1)) {
+        let turns = there.chunks(there.len().div_ceil(TURNS_BEFORE).max(1));
+        files.homes.await_exchanges_before(turns.len());
+        for turn in turns {
             for &file in turn {
                 if files.make(file, (machines, settings, Nanos::ZERO)).is_ok() {
                     files.claim(file, (0, table[file as usize].bytes), (machines, settings, Nanos::ZERO));

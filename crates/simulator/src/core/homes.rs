@@ -13,6 +13,9 @@ use weir_fairshare::Nanos;
 use weir_placement::online::{Figures, Placed, Placer, Presence, Refusal, Seat};
 use weir_placement::{AllocatorName, Layout, LayoutDefaults, LayoutSpecification, ServerId, TargetId};
 
+/// Between two exchanges before the run nothing of a placed file fades. A placer tells exchanges apart by their moments, though.
+const BETWEEN_BEFORE_SECONDS: f64 = 1e-6;
+
 /// The home servers of a store.
 #[derive(Debug)]
 pub(crate) struct Homes {
@@ -24,8 +27,10 @@ pub(crate) struct Homes {
     silent_max: Nanos,
     homes: Vec<Home>,
     common: Common,
-    /// Exchanges before the run.
+    /// Exchanges before the run, up to now.
     exchanges_before: u64,
+    /// Exchanges that are still to come before the run.
+    coming_before: u64,
     /// Whether the model tells the placers the figures, by exchanges of its own.
     is_told: bool,
 }
@@ -85,6 +90,7 @@ impl Homes {
             },
             targets,
             exchanges_before: 1,
+            coming_before: 0,
             is_told: false,
         };
         homes.homes = (0..machines.servers.len() as u32).map(|number| homes.start(number)).collect();
@@ -99,9 +105,15 @@ impl Homes {
         Home { seat, files: 0, busy_exchange: 0, own: None }
     }
 
+    /// Before the run the servers will exchange their figures so many times more.
+    pub(crate) fn await_exchanges_before(&mut self, count: usize) {
+        self.coming_before = count as u64;
+    }
+
     /// The servers exchange their figures once more before the run.
     pub(crate) fn exchange_before(&mut self) {
         self.exchanges_before += 1;
+        self.coming_before = self.coming_before.saturating_sub(1);
     }
 
     /// From now on the model tells each home's placer the figures of the store, by exchanges of its own. The homes placed the files of
@@ -236,9 +248,9 @@ impl Homes {
         self.exchanges_before + now.0 / self.lambda.0
     }
 
-    /// The moment of the last exchange, in seconds.
+    /// The moment of the last exchange, in seconds; below 0 before the run.
     fn exchange_seconds(&self, now: Nanos) -> f64 {
-        seconds(Nanos(now.0 / self.lambda.0 * self.lambda.0))
+        seconds(Nanos(now.0 / self.lambda.0 * self.lambda.0)) - self.coming_before as f64 * BETWEEN_BEFORE_SECONDS
     }
 
     /// The common placer learns the figures of the last exchange.

@@ -224,3 +224,25 @@ fn a_home_knows_its_own_files_before_the_others_do() {
     assert_eq!(told, f64::from(count + 1) * f64::from(1 << 19), "half of each byte is left");
     assert!(homes.homes.iter().all(|home| home.own.is_none()), "copies end with the exchange");
 }
+
+/// A placer that takes two exchanges for one expects files of other homes that it was told of.
+#[test]
+fn files_made_before_the_run_in_turn_are_even() {
+    let scenario = scenario("balanced");
+    let settings = crate::check::check(&scenario).unwrap();
+    let machines = Machines::new(&scenario.topology);
+    let mut homes =
+        Homes::new(&machines, &settings, Nanos::from_millis(LAMBDA_SECONDS * 1_000), scenario.seed);
+    let two_stripes = Some(&settings.specifications[2]);
+    let files = SERVERS * TARGETS_EACH;
+    let mut used: Vec<TargetId> = Vec::new();
+    homes.await_exchanges_before(files as usize);
+    for file in 0..files {
+        let home = homes.usual(file);
+        used.extend(homes.place(home, two_stripes, (&machines, Nanos::ZERO)).unwrap().1.targets());
+        homes.exchange_before();
+    }
+    used.sort_unstable();
+    let twice: Vec<TargetId> = homes.targets.iter().flat_map(|&target| [target; 2]).collect();
+    assert_eq!(used, twice);
+}
