@@ -250,7 +250,8 @@ impl Homes {
 
     /// The moment of the last exchange, in seconds; below 0 before the run.
     fn exchange_seconds(&self, now: Nanos) -> f64 {
-        seconds(Nanos(now.0 / self.lambda.0 * self.lambda.0)) - self.coming_before as f64 * BETWEEN_BEFORE_SECONDS
+        seconds(Nanos(now.0 / self.lambda.0 * self.lambda.0))
+            - self.coming_before as f64 * BETWEEN_BEFORE_SECONDS
     }
 
     /// The common placer learns the figures of the last exchange.
