@@ -153,13 +153,12 @@ def test_the_table_that_comes_with_weir_is_what_the_simulator_says() -> None:
     again = simulated_table(list(DEVICES.values()), simulated_sslos.SERVERS, configurations()).sslos
     assert table.keys() == {each.name for each in again}
     for found in again:
-        before = table[found.name]
-        for name in ("read_bytes_per_second", "write_bytes_per_second"):
-            assert getattr(before.guarantees, name) == pytest.approx(getattr(found.guarantees, name), rel=1e-3), found
-        for name in ("small", "shared_file"):
-            assert getattr(before.sensitivities, name) == pytest.approx(getattr(found.sensitivities, name), rel=1e-3), (
-                found
-            )
+        assert _numbers(table[found.name]) == pytest.approx(_numbers(found), rel=1e-3), found.name
+
+
+def _numbers(sslo: Sslo) -> list[float | None]:
+    rates, left = sslo.guarantees, sslo.sensitivities
+    return [rates.read_bytes_per_second, rates.write_bytes_per_second, left.small, left.shared_file]
 
 
 def test_the_error_on_measurements_that_were_held_out_is_below_the_papers() -> None:

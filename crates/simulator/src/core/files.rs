@@ -1,7 +1,7 @@
 //! The files of a run: their layouts, the bytes that they hold, and the room that these take on targets.
 
 use super::extents::Extents;
-use super::homes::Homes;
+use super::homes::{Homes, EXCHANGES_BEFORE_MAX};
 use super::machines::Machines;
 use super::time::nanos;
 use crate::check::Settings;
@@ -10,8 +10,6 @@ use weir_fairshare::Nanos;
 use weir_placement::online::Refusal;
 use weir_placement::{Component, Layout, LayoutSpecification, Stripes, TargetId, END_OF_FILE};
 
-/// Files that were there before the run are placed in so many turns with an exchange between them.
-const TURNS_BEFORE: usize = 16;
 /// A write goes around full targets so many times at most; every detour leaves out one target more.
 const DETOURS_MAX: usize = 16;
 /// The number of files that name their targets: no home chooses these.
@@ -60,7 +58,7 @@ impl Files {
             files: table.iter().map(|_| FileState::default()).collect(),
         };
         let there: Vec<u32> = (0..).zip(table).filter(|(_, file)| file.bytes > 0).map(|(n, _)| n).collect();
-        let turns = there.chunks(there.len().div_ceil(TURNS_BEFORE).max(1));
+        let turns = there.chunks(there.len().div_ceil(EXCHANGES_BEFORE_MAX).max(1));
         files.homes.await_exchanges_before(turns.len());
         for turn in turns {
             for &file in turn {

@@ -13,6 +13,12 @@ use weir_fairshare::Nanos;
 use weir_placement::online::{Figures, Placed, Placer, Presence, Refusal, Seat};
 use weir_placement::{AllocatorName, Layout, LayoutDefaults, LayoutSpecification, ServerId, TargetId};
 
+/// Files that were there before the run are placed in so many turns at most, with an exchange after each.
+pub(crate) const EXCHANGES_BEFORE_MAX: usize = 16;
+
+/// The number of the exchange at which the run begins.
+const FIRST_OF_RUN: u64 = 1 + EXCHANGES_BEFORE_MAX as u64;
+
 /// Between two exchanges before the run nothing of a placed file fades. A placer tells exchanges apart by their moments, though.
 const BETWEEN_BEFORE_SECONDS: f64 = 1e-6;
 
@@ -27,8 +33,6 @@ pub(crate) struct Homes {
     silent_max: Nanos,
     homes: Vec<Home>,
     common: Common,
-    /// Exchanges before the run, up to now.
-    exchanges_before: u64,
     /// Exchanges that are still to come before the run.
     coming_before: u64,
     /// Whether the model tells the placers the figures, by exchanges of its own.
@@ -89,7 +93,6 @@ impl Homes {
                 copied: Vec::new(),
             },
             targets,
-            exchanges_before: 1,
             coming_before: 0,
             is_told: false,
         };
@@ -105,14 +108,13 @@ impl Homes {
         Home { seat, files: 0, busy_exchange: 0, own: None }
     }
 
-    /// Before the run the servers will exchange their figures so many times more.
+    /// Before the run the servers will exchange their figures so many times, at most [`EXCHANGES_BEFORE_MAX`].
     pub(crate) fn await_exchanges_before(&mut self, count: usize) {
         self.coming_before = count as u64;
     }
 
     /// The servers exchange their figures once more before the run.
     pub(crate) fn exchange_before(&mut self) {
-        self.exchanges_before += 1;
         self.coming_before = self.coming_before.saturating_sub(1);
     }
 
@@ -245,7 +247,7 @@ impl Homes {
 
     /// The number of the last exchange.
     fn exchange(&self, now: Nanos) -> u64 {
-        self.exchanges_before + now.0 / self.lambda.0
+        FIRST_OF_RUN - self.coming_before + now.0 / self.lambda.0
     }
 
     /// The moment of the last exchange, in seconds; below 0 before the run.
@@ -257,7 +259,7 @@ impl Homes {
     /// The common placer learns the figures of the last exchange.
     fn hear(&mut self, machines: &Machines, now: Nanos) {
         let (exchange, at) = (self.exchange(now), self.exchange_seconds(now));
-        let Homes { homes, common, silent_max, lambda, exchanges_before, .. } = self;
+        let Homes { homes, common, silent_max, lambda, .. } = self;
         if common.exchange == exchange {
             return;
         }
@@ -266,7 +268,7 @@ impl Homes {
         for news in common.news.drain(..count) {
             if news.exchange > told {
                 told = news.exchange;
-                common.seconds = seconds(Nanos((told - *exchanges_before) * lambda.0));
+                common.seconds = seconds(Nanos((told - FIRST_OF_RUN) * lambda.0));
                 common.placer.refresh(common.seconds, |_| None);
             }
             news.count(&mut common.placer, common.seconds);

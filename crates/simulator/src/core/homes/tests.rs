@@ -79,6 +79,14 @@ fn scenario(allocator: &str) -> Scenario {
     }
 }
 
+fn store(allocator: &str) -> (Settings, Machines, Homes) {
+    let scenario = scenario(allocator);
+    let settings = crate::check::check(&scenario).unwrap();
+    let machines = Machines::new(&scenario.topology);
+    let homes = Homes::new(&machines, &settings, Nanos::from_millis(LAMBDA_SECONDS * 1_000), scenario.seed);
+    (settings, machines, homes)
+}
+
 /// A placer for each home.
 struct Each {
     placers: Vec<Placer>,
@@ -149,11 +157,7 @@ proptest! {
         allocator in prop_oneof![3 => Just("balanced"), 1 => Just("lustre-standard"), 1 => Just("random")],
         events in prop::collection::vec(event(), 1..60),
     ) {
-        let scenario = scenario(allocator);
-        let settings = crate::check::check(&scenario).unwrap();
-        let mut machines = Machines::new(&scenario.topology);
-        let lambda = Nanos::from_millis(LAMBDA_SECONDS * 1_000);
-        let mut homes = Homes::new(&machines, &settings, lambda, scenario.seed);
+        let (settings, mut machines, mut homes) = store(allocator);
         let mut each = Each::new(&homes);
         let mut now = Nanos::ZERO;
         let mut made: Vec<(u32, Layout, Nanos)> = Vec::new();
@@ -177,7 +181,7 @@ proptest! {
                 }
                 Event::Remove(_) => {}
                 Event::Pass(intervals) => {
-                    now = Nanos(now.0 + intervals * lambda.0);
+                    now = Nanos(now.0 + intervals * homes.lambda.0);
                     each.exchange(&machines, now);
                 }
                 // Figures are heard with the next exchange.
@@ -188,7 +192,7 @@ proptest! {
                     if target.free_bytes() > 0 {
                         target.workload_bytes = CAPACITY / 16 * part;
                     }
-                    now = Nanos(now.0 + lambda.0);
+                    now = Nanos(now.0 + homes.lambda.0);
                     each.exchange(&machines, now);
                 }
                 Event::Silence(server) => {
@@ -202,11 +206,7 @@ proptest! {
 /// A home that makes many files between two exchanges counts each, and the others hear of them at the next.
 #[test]
 fn a_home_knows_its_own_files_before_the_others_do() {
-    let scenario = scenario("balanced");
-    let settings = crate::check::check(&scenario).unwrap();
-    let machines = Machines::new(&scenario.topology);
-    let mut homes =
-        Homes::new(&machines, &settings, Nanos::from_millis(LAMBDA_SECONDS * 1_000), scenario.seed);
+    let (settings, machines, mut homes) = store("balanced");
     let asked = Some(&settings.specifications[0]);
     let count = SERVERS * TARGETS_EACH;
     let mut of_burst: Vec<TargetId> = Vec::new();
@@ -228,11 +228,7 @@ fn a_home_knows_its_own_files_before_the_others_do() {
 /// A placer that takes two exchanges for one expects files of other homes that it was told of.
 #[test]
 fn files_made_before_the_run_in_turn_are_even() {
-    let scenario = scenario("balanced");
-    let settings = crate::check::check(&scenario).unwrap();
-    let machines = Machines::new(&scenario.topology);
-    let mut homes =
-        Homes::new(&machines, &settings, Nanos::from_millis(LAMBDA_SECONDS * 1_000), scenario.seed);
+    let (settings, machines, mut homes) = store("balanced");
     let two_stripes = Some(&settings.specifications[2]);
     let files = SERVERS * TARGETS_EACH;
     let mut used: Vec<TargetId> = Vec::new();
