@@ -4,8 +4,9 @@ The victim (4 nodes) writes and reads a checkpoint, unpacks a source tree and qu
 floods the servers. The targets work at an emulated speed, so that storage is what is shared. The victim runs alone,
 then beside the neighbour under `fifo`, then under `size-fair`; every byte is compared with what was written.
 
-The processors are shared, too, and no policy of a store divides them. So the victim also runs while the neighbour
-floods another store, as fast as `size-fair` lets it flood this one: that slowdown is the processors' part.
+Two more runs say what to expect. A policy of a store does not divide the processors: so the victim also runs while the
+neighbour floods another store, as fast as `size-fair` lets it flood this one. And no division is better than a store of
+its own: so the victim also runs alone on a store that has its share of the speed.
 """
 
 import argparse
@@ -25,12 +26,11 @@ HERE = Path(__file__).resolve().parent
 WEIR = Path(sys.executable).with_name("weir")
 PROCESSES = 48
 NODES = {"victim": 4, "neighbour": 1}
-SPEED = ["--read-speed", "20MB/s", "--write-speed", "20MB/s", "--fixed-time", "100us"]
-SHARE_SPEED = ["--read-speed", "4MB/s", "--write-speed", "4MB/s", "--fixed-time", "500us"]
-"""A fifth of it, which is the neighbour's share: one node of five."""
+SPEED_MB, FIXED_US = 20, 100
+"""Speed of a target, and what it takes for each request."""
 WAIT_SECONDS = 600
-REST_OVER_ALONE = 6
-"""Time of the three runs beside a flood, and of its starts, over that of the victim alone."""
+REST_OVER_ALONE = 8
+"""Time of the other four runs, and of their starts, over that of the victim alone."""
 
 
 def say(text: str) -> None:
@@ -56,6 +56,19 @@ def job(name: str, *command: str, home: str = "") -> list[str]:
         sys.executable,
         *command,
     ]
+
+
+def up(share: float = 1.0, home: str = "") -> None:
+    """Starts a store whose targets have this share of the speed."""
+    speed, fixed = f"{SPEED_MB * share:.0f}MB/s", f"{FIXED_US / share:.0f}us"
+    store = ["--servers", "2", "--targets", "2", "--backend", "ram", "--policy", "fifo"]
+    speeds = ["--read-speed", speed, "--write-speed", speed, "--fixed-time", fixed]
+    weir(*(["--home", home] if home else []), "up", *store, *speeds)
+
+
+def owed(name: str) -> float:
+    """The part of the device time that `size-fair` owes the victim or the neighbour while both want more."""
+    return NODES[name] / sum(NODES.values())
 
 
 def victim(name: str, tarball: Path) -> dict[str, float]:
@@ -101,13 +114,13 @@ def source_tree(directory: Path) -> Path:
 
 def measure(directory: Path) -> dict[str, Any]:
     tarball = source_tree(directory)
-    say("starting two servers with two targets each, at an emulated speed of 20 MB/s and 100 us a request")
-    weir("up", "--servers", "2", "--targets", "2", "--backend", "ram", "--policy", "fifo", *SPEED)
+    say(f"starting two servers with two targets each, at {SPEED_MB} MB/s and {FIXED_US} us a request, emulated")
+    up()
     try:
         say("the victim alone")
         alone = victim("victim-alone", tarball)
         took = alone["total"]
-        say(f"that took {took:.0f} s; the three runs beside a flood take about {REST_OVER_ALONE * took:.0f} s more")
+        say(f"that took {took:.0f} s; four more runs take about {REST_OVER_ALONE * took:.0f} s")
         runs = {}
         for policy in ("fifo", "size-fair"):
             say(f"the victim beside {PROCESSES} flooding processes, under {policy}")
@@ -118,14 +131,14 @@ def measure(directory: Path) -> dict[str, Any]:
         processors = beside_another_store(directory, tarball)
     finally:
         weir("down")
-    return {"alone": alone, "runs": runs, "processors": processors}
+    return {"alone": alone, "runs": runs, "processors": processors, "its share": with_its_share(tarball)}
 
 
 def beside_another_store(directory: Path, tarball: Path) -> dict[str, float]:
     """Runs the victim while the neighbour floods another store: only the processors are shared."""
     home = str(directory / "other")
     say(f"the victim while {PROCESSES} processes flood another store, which shares the processors alone")
-    weir("--home", home, "up", "--servers", "2", "--targets", "2", "--backend", "ram", *SHARE_SPEED)
+    up(owed("neighbour"), home)
     try:
         with neighbour("neighbour-elsewhere", home):
             return victim("victim-processors", tarball)
@@ -133,15 +146,26 @@ def beside_another_store(directory: Path, tarball: Path) -> dict[str, float]:
         weir("--home", home, "down")
 
 
+def with_its_share(tarball: Path) -> dict[str, float]:
+    """Runs the victim alone on a store that has the share of the speed that `size-fair` owes the victim."""
+    say(f"the victim alone on a store of {100 * owed('victim'):.0f} % of the speed, which is its share")
+    up(owed("victim"))
+    try:
+        return victim("victim-share", tarball)
+    finally:
+        weir("down")
+
+
 def table(figures: dict[str, Any]) -> list[str]:
     alone, runs = figures["alone"], figures["runs"]
+    columns = {policy: runs[policy]["seconds"] for policy in ("fifo", "size-fair")}
+    columns |= {limit: figures[limit] for limit in ("its share", "processors")}
     lines = [
-        f"{'':12}{'alone':>10}{'fifo':>14}{'size-fair':>14}{'processors':>14}",
-        f"{'':12}{'seconds':>10}{'slowdown':>14}{'slowdown':>14}{'slowdown':>14}",
+        f"{'':12}{'alone':>10}" + "".join(f"{name:>14}" for name in columns),
+        f"{'':12}{'seconds':>10}" + f"{'slowdown':>14}" * len(columns),
     ]
     for part, seconds in alone.items():
-        slowdowns = [runs[policy]["seconds"][part] / seconds for policy in ("fifo", "size-fair")]
-        slowdowns.append(figures["processors"][part] / seconds)
+        slowdowns = [column[part] / seconds for column in columns.values()]
         lines.append(f"{part:12}{seconds:10.2f}" + "".join(f"{slowdown:13.2f}x" for slowdown in slowdowns))
     for title, name in (("share owed", "share_owed"), ("received", "share_received")):
         # The policy fifo owes nobody a share.
@@ -154,10 +178,11 @@ def table(figures: dict[str, Any]) -> list[str]:
 def conclusion(figures: dict[str, Any]) -> str:
     alone = figures["alone"]["total"]
     fifo, fair = (figures["runs"][policy]["seconds"]["total"] / alone for policy in ("fifo", "size-fair"))
-    processors = figures["processors"]["total"] / alone
+    share, processors = (figures[limit]["total"] / alone for limit in ("its share", "processors"))
     return (
         f"the flood slowed your job {fifo:.1f} times; with size-fair sharing {fair:.1f} times "
-        f"({processors:.1f} times where only the processors are shared)"
+        f"({share:.1f} times on a store of its own with its share of the speed; "
+        f"{processors:.1f} times where only the processors are shared)"
     )
 
 

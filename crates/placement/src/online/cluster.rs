@@ -211,7 +211,7 @@ impl Cluster {
                 None => grown.forgiven[index] = mean,
             }
         }
-        grown.unheard = self.unheard;
+        grown.unheard = self.unheard.clone();
         grown.seconds = self.seconds;
         grown.sort_targets(self.is_balanced);
         *self = grown;
@@ -245,8 +245,14 @@ impl Cluster {
             self.figures[index] = heard(target).unwrap_or(self.figures[index]);
         }
         self.limit_forgiven();
-        self.unheard.hear(self.placed_by_all(), left);
+        let placed = (self.placed_by_all(), left);
+        self.unheard.hear(seconds, placed, self.grain_bytes());
         self.sort_targets(is_balanced);
+    }
+
+    /// An exchange at `seconds` tells the same as the one before.
+    pub(crate) fn hear_nothing(&mut self, seconds: f64) {
+        self.unheard.hear_nothing(seconds);
     }
 
     /// Sorts the targets by their figures into those that take stripes and slow, full and dead ones. A balanced allocator gives slow
@@ -277,9 +283,10 @@ impl Cluster {
         let speed = |index: u32| self.figures[index as usize].speed;
         slow.sort_by(|&one, &other| speed(other).total_cmp(&speed(one)));
         (self.slow, self.full, self.dead) = (slow, full, dead);
+        let before = self.placed_by_all();
         self.settle_busy();
         self.settle_returned(&returned);
-        self.unheard.settle(self.placed_by_all());
+        self.unheard.settle(self.placed_by_all() - before);
         self.take_figures();
     }
 
@@ -366,15 +373,17 @@ impl Cluster {
     }
 
     /// A file with a stripe of `bytes` on a target, made `age_seconds` ago, is gone.
-    pub(crate) fn remove(&mut self, index: usize, bytes: f64, age_seconds: f64) {
+    /// Answers the bytes that counted and are gone.
+    pub(crate) fn remove(&mut self, index: usize, bytes: f64, age_seconds: f64) -> f64 {
         if age_seconds >= HALF_LIVES_MAX * HALF_LIFE_SECONDS {
-            return;
+            return 0.0;
         }
         let gone = self.placed[index].min(bytes * part_left(age_seconds));
         self.placed[index] -= gone;
         if self.is_balanced {
             self.unload(index, gone);
         }
+        gone
     }
 
     /// Takes `bytes` off the load of the target of this index and of its server: those placed since the last exchange, and the
@@ -384,10 +393,15 @@ impl Cluster {
         self.since[index] -= of_since;
         self.gone[index] += bytes - of_since;
         let server = self.view.get_mut().server_of(index);
-        if let Some(filling) = self.filling.get() {
-            let view = &mut self.view.borrow_mut();
-            self.fill_target(view, index, filling);
-            self.fill_server(view, server, filling);
+        match self.filling.get() {
+            // The level that is filled up to is a lower one now.
+            Some(filling) if filling.expected > 0.0 => self.filling.set(None),
+            Some(filling) => {
+                let view = &mut self.view.borrow_mut();
+                self.fill_target(view, index, filling);
+                self.fill_server(view, server, filling);
+            }
+            None => {}
         }
     }
 
@@ -510,12 +524,17 @@ impl Cluster {
         self.filling.set(None);
     }
 
-    /// The view for the files of `home`, which placed `own_bytes` between two exchanges at most; older ones count for less.
-    pub(crate) fn view(&self, home: ServerId, own_bytes: f64) -> RefMut<'_, View> {
+    /// The exchanges that were heard of.
+    pub(crate) fn unheard(&self) -> &Unheard {
+        &self.unheard
+    }
+
+    /// The view for the files of `home`, which expects the others to have placed so many bytes by now.
+    pub(crate) fn view(&self, home: ServerId, expected_bytes: f64) -> RefMut<'_, View> {
         let mut view = self.view.borrow_mut();
-        // Lustre's allocator knows nothing of the other servers' files either.
-        let homes = if self.is_balanced { view.servers().len() } else { 1 };
-        let expected = self.unheard.expected(own_bytes, homes) / self.part_of_others(home);
+        // Lustre's allocator knows nothing of the other servers' files.
+        let is_expected = self.is_balanced && expected_bytes > self.grain_bytes();
+        let expected = if is_expected { expected_bytes / self.part_of_others(home) } else { 0.0 };
         match self.filling.get().filter(|filling| filling.expected == expected) {
             Some(filling) if filling.home == home => {}
             Some(before) => {
@@ -524,8 +543,8 @@ impl Cluster {
                 [before.home, home].into_iter().for_each(|home| self.fill_home(&mut view, home, filling));
             }
             None => {
-                let (of_targets, of_servers) =
-                    (level(&self.heard, expected), level(&self.heard_servers, expected));
+                let of_targets = level(&self.left_of_targets(), expected);
+                let of_servers = level(&self.left_of_servers(&view), expected);
                 let filling = Filling { home, expected, of_targets, of_servers };
                 self.filling.set(Some(filling));
                 (0..self.heard.len()).for_each(|index| self.fill_target(&mut view, index, filling));
@@ -582,19 +601,35 @@ impl Cluster {
     fn fill_server(&self, view: &mut View, server: usize, filling: Filling) {
         let (speed, _) = self.heard_servers[server];
         let id = view.servers()[server].server;
-        let (mut since, mut load) = (0.0, 0.0);
-        for index in self.of_server(id) {
-            since += self.since[index];
-            // The load of a server is that of its targets in use.
-            load += if self.heard[index].0 > 0.0 { self.left_of(index) } else { 0.0 };
-        }
+        let since: f64 = self.of_server(id).map(|index| self.since[index]).sum();
         let level = filling.of(id, filling.of_servers);
-        let _ = view.update_server(server, speed, filled(load, level, speed) + since);
+        let _ = view.update_server(server, speed, filled(self.left_of_server(id), level, speed) + since);
+    }
+
+    /// The load of a server: that of its targets in use.
+    fn left_of_server(&self, server: ServerId) -> f64 {
+        let used = self.of_server(server).filter(|&index| self.heard[index].0 > 0.0);
+        used.map(|index| self.left_of(index)).sum()
+    }
+
+    /// Speed and load of each target, without what went since the last exchange.
+    fn left_of_targets(&self) -> Vec<(f64, f64)> {
+        (0..self.heard.len()).map(|index| (self.heard[index].0, self.left_of(index))).collect()
+    }
+
+    /// The same of each server of the view.
+    fn left_of_servers(&self, view: &View) -> Vec<(f64, f64)> {
+        let speeds = self.heard_servers.iter().map(|(speed, _)| *speed);
+        speeds.zip(view.servers()).map(|(speed, state)| (speed, self.left_of_server(state.server))).collect()
+    }
+
+    fn grain_bytes(&self) -> f64 {
+        (LOAD_GRAIN * self.full_bytes as f64).max(1.0)
     }
 
     /// The load of a target by the last exchange, without that of files that went since, in whole grains.
     fn left_of(&self, index: usize) -> f64 {
-        let grain_bytes = (LOAD_GRAIN * self.full_bytes as f64).max(1.0);
+        let grain_bytes = self.grain_bytes();
         ((self.heard[index].1 - self.gone[index]) / grain_bytes).round() * grain_bytes
     }
 }

@@ -6,6 +6,7 @@
 
 mod awaited;
 mod cluster;
+mod company;
 mod detour;
 mod heard;
 mod placer;

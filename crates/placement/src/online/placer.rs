@@ -1,7 +1,8 @@
 //! The choice of targets for files that are made, and the memory of choices.
 
 use super::awaited::{Awaited, Turn};
-use super::cluster::{loads, part_left, set_loads, Cluster, Figures, Loads, Unfit};
+use super::cluster::{loads, set_loads, Cluster, Figures, Loads, Unfit};
+use super::company::Company;
 use super::record::{self, LeftOut, Record};
 use super::refusal::Refusal;
 use crate::{
@@ -71,35 +72,7 @@ pub struct Tally {
 pub struct Seat {
     server: ServerId,
     chooser: RefCell<Chooser>,
-    own: Own,
-}
-
-/// The bytes that a server placed between two exchanges.
-#[derive(Clone, Copy, Debug, Default)]
-struct Own {
-    /// Since the exchange of this moment.
-    bytes: f64,
-    heard_seconds: f64,
-    /// Most bytes between two exchanges before; older ones count for less.
-    most_bytes: f64,
-}
-
-impl Own {
-    fn count(&mut self, bytes: f64, heard_seconds: f64) {
-        if heard_seconds != self.heard_seconds {
-            *self = Own { bytes: 0.0, heard_seconds, most_bytes: self.most(heard_seconds) };
-        }
-        self.bytes += bytes;
-    }
-
-    /// Most bytes between two exchanges, where the last exchange was at this moment: as much of an old time between two exchanges
-    /// counts as for the bytes of all homes.
-    fn most(&self, heard_seconds: f64) -> f64 {
-        if heard_seconds == self.heard_seconds {
-            return self.most_bytes;
-        }
-        self.most_bytes.max(self.bytes) * part_left(heard_seconds - self.heard_seconds)
-    }
+    company: Company,
 }
 
 /// The allocator and its state from file to file.
@@ -143,12 +116,7 @@ impl Chooser {
 
 impl Seat {
     fn new(server: ServerId, allocator: AllocatorName, seed: u64) -> Seat {
-        Seat { server, chooser: RefCell::new(Chooser::of(allocator, seed)), own: Own::default() }
-    }
-
-    /// The server placed a file of this layout after the exchange at `heard_seconds`, and no placer of this seat knows.
-    pub fn placed(&mut self, layout: &Layout, heard_seconds: f64) {
-        each_stripe(layout, |_, bytes| self.own.count(bytes, heard_seconds));
+        Seat { server, chooser: RefCell::new(Chooser::of(allocator, seed)), company: Company::default() }
     }
 }
 
@@ -191,7 +159,8 @@ impl Placer {
     /// figures and the placed bytes stay: both servers know the same of the store.
     pub fn change_seat(&mut self, seat: &mut Seat) {
         std::mem::swap(&mut self.seat.server, &mut seat.server);
-        std::mem::swap(&mut self.seat.own, &mut seat.own);
+        std::mem::swap(&mut self.seat.company, &mut seat.company);
+        self.seat.company.hear(self.cluster.unheard());
         self.seat.chooser.get_mut().swap_turns(seat.chooser.get_mut());
     }
 
@@ -216,7 +185,15 @@ impl Placer {
     pub fn refresh(&mut self, seconds: f64, heard: impl Fn(TargetId) -> Option<Figures>) {
         self.seconds = seconds;
         self.cluster.refresh(seconds, self.name == AllocatorName::Balanced, heard);
+        self.seat.company.hear(self.cluster.unheard());
         self.find_probes();
+    }
+
+    /// An exchange at `seconds` told what the one before did. Exchanges before a [`Placer::refresh`] may be left out but for these
+    /// calls, which are cheap.
+    pub fn hear_nothing(&mut self, seconds: f64) {
+        self.cluster.hear_nothing(seconds);
+        self.seat.company.hear(self.cluster.unheard());
     }
 
     /// The bytes that this server placed on each target lately.
@@ -278,18 +255,20 @@ impl Placer {
     /// A file of this layout was made at `unix_seconds`.
     pub fn placed(&mut self, layout: &Layout, unix_seconds: i64) {
         self.wall_seconds = unix_seconds;
-        self.seat.placed(layout, self.cluster.heard_seconds());
         let (cluster, seconds) = (&mut self.cluster, self.seconds);
         let (given, probes, probed) = (&mut self.given, &mut self.probes, &mut self.probed);
+        let mut all_bytes = 0.0;
         each_stripe(layout, |target, bytes| {
             let Some(index) = cluster.find(target) else { return };
             cluster.place(index, bytes);
+            all_bytes += bytes;
             given[index] += 1;
             if probes.contains(&(index as u32)) {
                 probed.insert(index as u32, seconds);
                 probes.retain(|&slow| slow != index as u32);
             }
         });
+        self.seat.company.placed(all_bytes);
     }
 
     /// A new file of this layout is likely to be written soon. `file` is its number, above those of files before;
@@ -321,11 +300,13 @@ impl Placer {
     /// A file of this layout, made `age_seconds` ago, is gone.
     pub fn removed_at_age(&mut self, layout: &Layout, age_seconds: f64) {
         let cluster = &mut self.cluster;
+        let mut gone_bytes = 0.0;
         each_stripe(layout, |target, bytes| {
             if let Some(index) = cluster.find(target) {
-                cluster.remove(index, bytes, age_seconds);
+                gone_bytes += cluster.remove(index, bytes, age_seconds);
             }
         });
+        self.seat.company.removed(gone_bytes, age_seconds);
     }
 
     fn find_probes(&mut self) {
@@ -463,7 +444,7 @@ impl Placer {
     }
 
     fn view(&self) -> RefMut<'_, View> {
-        self.cluster.view(self.seat.server, self.seat.own.most(self.cluster.heard_seconds()))
+        self.cluster.view(self.seat.server, self.seat.company.expected())
     }
 
     /// A target of this server that is as good as the one chosen for a stripe of `bytes`, if there is one.

@@ -1,36 +1,71 @@
-//! The bytes that other homes place before they are heard of, and where these bytes are likely to lie.
+//! The bytes that all homes placed, exchange by exchange, and where bytes that are not heard of yet are likely to lie.
 //!
-//! Homes that know the same choose the same targets until they hear of each other. A home therefore expects that, until
-//! the next exchange, the others place as much as was placed between two exchanges lately, on the targets with the least
-//! load. Below the level up to which these bytes fill the targets, no target is known to be emptier than another.
+//! Homes that know the same choose the same targets until they hear of each other: those with the least load. Below the level
+//! up to which bytes that others placed meanwhile fill the targets, no target is known to be emptier than another.
+
+use std::collections::VecDeque;
+
+/// Exchanges that are remembered.
+const EXCHANGES_MAX: usize = 64;
 
 /// An account of the bytes that all homes placed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Unheard {
     /// Bytes placed lately, as of the last exchange; absent before the first.
     known_bytes: Option<f64>,
-    /// Most bytes that were placed between two exchanges; older ones count for less.
-    most_bytes: f64,
+    exchanges: VecDeque<Exchange>,
+    /// Whether older exchanges are gone from `exchanges`.
+    has_forgotten: bool,
+}
+
+/// What one exchange told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Exchange {
+    /// Its moment.
+    pub(crate) seconds: f64,
+    /// Bytes that all homes placed since the one before, without those removed.
+    pub(crate) bytes: f64,
+    /// Fewer bytes may be an error of rounding.
+    pub(crate) grain_bytes: f64,
 }
 
 impl Unheard {
-    /// The figures of an exchange hold `bytes` that all homes placed lately. Of a byte that was placed by the exchange before,
-    /// the part `left` counts.
-    pub(crate) fn hear(&mut self, bytes: f64, left: f64) {
+    /// The figures of an exchange at `seconds` hold `bytes` that all homes placed lately. Of a byte that was placed by the
+    /// exchange before, the part `left` counts.
+    pub(crate) fn hear(&mut self, seconds: f64, (bytes, left): (f64, f64), grain_bytes: f64) {
         let new = self.known_bytes.map_or(0.0, |known| bytes - known * left);
-        self.most_bytes = (self.most_bytes * left).max(new);
         self.known_bytes = Some(bytes);
+        self.remember(Exchange { seconds, bytes: new, grain_bytes });
     }
 
-    /// The bytes that were heard of, if any exchange was, count for so many from now on.
-    pub(crate) fn settle(&mut self, bytes: f64) {
-        self.known_bytes = self.known_bytes.map(|_| bytes);
+    /// An exchange at `seconds` told of nothing new.
+    pub(crate) fn hear_nothing(&mut self, seconds: f64) {
+        self.remember(Exchange { seconds, bytes: 0.0, grain_bytes: 0.0 });
     }
 
-    /// The bytes that others are expected to place until the next exchange. This home is one of `homes`, and placed
-    /// `own_bytes` between two exchanges at most, by the same measure.
-    pub(crate) fn expected(&self, own_bytes: f64, homes: usize) -> f64 {
-        (self.most_bytes - own_bytes.max(self.most_bytes / homes.max(1) as f64)).max(0.0)
+    fn remember(&mut self, exchange: Exchange) {
+        if self.exchanges.len() == EXCHANGES_MAX {
+            self.exchanges.pop_front();
+            self.has_forgotten = true;
+        }
+        self.exchanges.push_back(exchange);
+    }
+
+    /// Bytes that were heard of, if any exchange was, count for so many more from now on.
+    pub(crate) fn settle(&mut self, more_bytes: f64) {
+        self.known_bytes = self.known_bytes.map(|known| known + more_bytes);
+    }
+
+    /// The exchanges after the one of a moment.
+    pub(crate) fn after(&self, seconds: f64) -> impl Iterator<Item = &Exchange> {
+        let first = self.exchanges.partition_point(|exchange| exchange.seconds <= seconds);
+        self.exchanges.range(first..)
+    }
+
+    /// The moment of the oldest exchange that is remembered, if the one after that of `seconds` may be forgotten.
+    pub(crate) fn forgotten_after(&self, seconds: f64) -> Option<f64> {
+        let oldest = self.exchanges.front().filter(|_| self.has_forgotten)?;
+        (seconds < oldest.seconds).then_some(oldest.seconds)
     }
 }
 
@@ -67,20 +102,29 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_home_expects_what_was_placed_between_two_exchanges_less_its_own_part() {
+    fn an_exchange_tells_of_new_bytes_and_of_none_that_were_there_before() {
         let mut unheard = Unheard::default();
-        for (bytes, left) in [(1e9, 1.0), (5e8, 0.5)] {
-            unheard.hear(bytes, left);
-            assert_eq!(unheard.expected(0.0, 10), 0.0, "old bytes are no sign of new ones");
+        unheard.hear(1.0, (1e9, 1.0), 1.0);
+        unheard.hear(2.0, (5e8, 0.5), 1.0);
+        unheard.settle(-5e8);
+        unheard.hear(3.0, (1000.0, 0.9), 1.0);
+        unheard.hear(4.0, (300.0, 1.0), 1.0);
+        let bytes = |after: f64| unheard.after(after).map(|exchange| exchange.bytes).collect::<Vec<f64>>();
+        assert_eq!(bytes(0.0), [0.0, 0.0, 1000.0, -700.0]);
+        assert_eq!(bytes(3.0), [-700.0]);
+    }
+
+    #[test]
+    fn the_last_exchanges_are_remembered() {
+        let mut unheard = Unheard::default();
+        for second in 0..2 * EXCHANGES_MAX {
+            assert!(second > EXCHANGES_MAX || unheard.forgotten_after(-1.0).is_none());
+            unheard.hear(second as f64, (0.0, 1.0), 1.0);
         }
-        unheard.settle(0.0);
-        unheard.hear(1000.0, 0.9);
-        assert_eq!(unheard.expected(0.0, 10), 900.0);
-        assert_eq!(unheard.expected(400.0, 10), 600.0);
-        assert_eq!(unheard.expected(1000.0, 10), 0.0, "all was placed here");
-        assert_eq!(unheard.expected(0.0, 1), 0.0, "there is no other home");
-        unheard.hear(500.0, 0.5);
-        assert_eq!(unheard.expected(0.0, 10), 450.0, "half of it after a half-life without new files");
+        assert_eq!(unheard.after(-1.0).count(), EXCHANGES_MAX);
+        let oldest = EXCHANGES_MAX as f64;
+        assert_eq!(unheard.forgotten_after(oldest - 1.0), Some(oldest));
+        assert_eq!(unheard.forgotten_after(oldest), None);
     }
 
     proptest! {

@@ -19,6 +19,9 @@ pub(crate) const EXCHANGES_BEFORE_MAX: usize = 16;
 /// The number of the exchange at which the run begins.
 const FIRST_OF_RUN: u64 = 1 + EXCHANGES_BEFORE_MAX as u64;
 
+/// Of exchanges that told nothing new, the last of so many are told: homes that made no file meanwhile begin anew.
+const SILENT_EXCHANGES_MAX: u64 = 64;
+
 /// Between two exchanges before the run nothing of a placed file fades. A placer tells exchanges apart by their moments, though.
 const BETWEEN_BEFORE_SECONDS: f64 = 1e-6;
 
@@ -267,14 +270,19 @@ impl Homes {
         let mut told = common.exchange;
         for news in common.news.drain(..count) {
             if news.exchange > told {
+                pass(&mut common.placer, (told, news.exchange), *lambda);
                 told = news.exchange;
-                common.seconds = seconds(Nanos((told - FIRST_OF_RUN) * lambda.0));
+                common.seconds = seconds_of(told, *lambda);
                 common.placer.refresh(common.seconds, |_| None);
             }
-            news.count(&mut common.placer, common.seconds);
             let Home { own, seat, .. } = &mut homes[news.home as usize];
-            if own.is_none() && news.removed_of.is_none() {
-                seat.placed(&news.layout, common.seconds);
+            // The seat in a copy knows of it.
+            if own.is_none() {
+                common.placer.change_seat(seat);
+            }
+            news.count(&mut common.placer, common.seconds);
+            if own.is_none() {
+                common.placer.change_seat(seat);
             }
         }
         for home in common.copied.drain(..) {
@@ -283,6 +291,7 @@ impl Homes {
                 own.change_seat(seat);
             }
         }
+        pass(&mut common.placer, (told, exchange), *lambda);
         (common.exchange, common.seconds) = (exchange, at);
         common.placer.refresh(at, |target| {
             let number = machines.number(target);
@@ -315,6 +324,23 @@ impl Homes {
         server.own = Some(copy);
         common.copied.push(home);
     }
+}
+
+/// The exchanges between two of which a placer is told: the first told of what was placed before it, the others of nothing new. Those
+/// before the run are all told.
+fn pass(placer: &mut Placer, (before, after): (u64, u64), lambda: Nanos) {
+    let first = (before + 1).max(FIRST_OF_RUN);
+    if first < after {
+        placer.refresh(seconds_of(first, lambda), |_| None);
+    }
+    for exchange in (first + 1).max(after.saturating_sub(SILENT_EXCHANGES_MAX))..after {
+        placer.hear_nothing(seconds_of(exchange, lambda));
+    }
+}
+
+/// The moment of an exchange of the run.
+fn seconds_of(exchange: u64, lambda: Nanos) -> f64 {
+    seconds(Nanos((exchange - FIRST_OF_RUN) * lambda.0))
 }
 
 impl News {

@@ -407,6 +407,23 @@ impl Homes {
             .refresh(self.seconds, |target| Some(Figures { placed_bytes: others(target), ..healthy() }));
     }
 
+    /// All homes hear of each other, so many seconds later.
+    fn exchange_all(&mut self, seconds: f64) {
+        self.seconds += seconds;
+        (0..self.placers.len()).for_each(|home| self.exchange(home));
+    }
+
+    /// The homes hear of each other ten times a second, one after the other, up to a moment.
+    fn exchange_until(&mut self, seconds: f64) {
+        let each = 0.1 / self.placers.len() as f64;
+        let ticks = |seconds: f64| (seconds / each).floor() as u64;
+        for tick in ticks(self.seconds)..ticks(seconds) {
+            self.seconds = (tick + 1) as f64 * each;
+            self.exchange(tick as usize % self.placers.len());
+        }
+        self.seconds = seconds;
+    }
+
     /// Every home makes so many files at one moment, home `exchanging` hears of the others when each has made half, and all
     /// files are removed a second later. Answers the files on the fullest target.
     fn round(&mut self, files: usize, exchanging: Option<usize>) -> usize {
@@ -550,6 +567,62 @@ fn the_load_of_a_file_goes_with_the_file_and_not_at_the_next_exchange() {
             before.iter().for_each(|layout| placer.removed(layout, NOW));
             placer.refresh(f64::from(round), |_| Some(healthy()));
             after.iter().for_each(|layout| placer.removed(layout, NOW));
+        }
+    }
+}
+
+/// One home made many files a while ago, and now another makes some, which nobody else does: they are spread over all targets.
+#[test]
+fn files_of_one_home_are_spread_after_a_burst_of_another() {
+    let mut homes = Homes::new(4, 2);
+    homes.exchange_all(0.1);
+    for _ in 0..200 {
+        make(&mut homes.placers[1], "-c 1").unwrap();
+    }
+    homes.exchange_all(0.1);
+    homes.exchange_all(5.0);
+    let layouts: Vec<Layout> = (0..40).map(|_| make(&mut homes.placers[0], "-c 1").unwrap().layout).collect();
+    let counts = counts(&layouts);
+    assert_eq!(counts.values().max(), Some(&5), "{counts:?}");
+}
+
+/// Creators of one job on all homes begin to write within `seconds`, as processors allow, and homes hear of each other ten times a
+/// second meanwhile. Answers how many of 100 rounds leave a target with more files than its part. Files are removed after
+/// each round, or stay.
+fn uneven_rounds(seconds: f64, pause: f64, are_removed: bool) -> usize {
+    let mut random = SplitMix64(1);
+    let mut fraction = || (random.draw() >> 11) as f64 / (1_u64 << 53) as f64;
+    let mut homes = Homes::new(4, 2);
+    let mut uneven = 0;
+    for round in 0..100 {
+        let mut creations: Vec<(f64, usize)> =
+            (0..16).map(|number| (homes.seconds + seconds * fraction(), number % 4)).collect();
+        creations.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let mut layouts = Vec::new();
+        let end = homes.seconds + seconds;
+        for (at, home) in creations {
+            homes.exchange_until(at);
+            layouts.push((home, make(&mut homes.placers[home], "-c 1").unwrap().layout));
+        }
+        homes.exchange_until(end);
+        if are_removed {
+            for (home, layout) in &layouts {
+                homes.placers[*home].removed_at_age(layout, seconds.round());
+            }
+        }
+        homes.exchange_until(end + pause);
+        let layouts: Vec<Layout> = layouts.into_iter().map(|(_, layout)| layout).collect();
+        uneven += usize::from(round > 1 && counts(&layouts).values().max() > Some(&2));
+    }
+    uneven
+}
+
+#[test]
+fn creators_on_all_homes_within_a_second_share_the_targets_evenly() {
+    for seconds in [0.2, 0.5, 1.0] {
+        for (pause, are_removed) in [(0.0, true), (0.05, true), (0.3, true), (5.0, true), (5.0, false)] {
+            let uneven = uneven_rounds(seconds, pause, are_removed);
+            assert!(uneven <= 5, "{seconds} s, pause {pause} s, removed: {are_removed}: {uneven} of 98");
         }
     }
 }

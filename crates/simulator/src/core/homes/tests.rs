@@ -181,8 +181,10 @@ proptest! {
                 }
                 Event::Remove(_) => {}
                 Event::Pass(intervals) => {
-                    now = Nanos(now.0 + intervals * homes.lambda.0);
-                    each.exchange(&machines, now);
+                    for _ in 0..intervals {
+                        now = Nanos(now.0 + homes.lambda.0);
+                        each.exchange(&machines, now);
+                    }
                 }
                 // Figures are heard with the next exchange.
                 Event::Fill(target, part) => {
