@@ -40,7 +40,8 @@ SIMULATE_PACKAGES := g++ libsimgrid-dev
 SLURM_PACKAGES := lua-cjson lua-posix lua5.1 munge slurm-client slurm-wlm-basic-plugins slurmctld slurmd
 
 RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name Cargo.toml \))
-PYTHON_SOURCES := $(shell find python -type f \( -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.toml' -o -name '*.html' \))
+# With the tables and pages that come with the package.
+PYTHON_SOURCES := $(shell find python -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*' -not -name '*.so')
 DOCUMENTS := setup.py $(shell find packaging -type f -not -name "*.pyc")
 # `bench-adapt` runs the forecasts, and `bench-place` the others of these, so `make bench` does not run them again.
 BENCHMARK_PARTS := $(patsubst %,benchmarks/%.py,allocation forecast lookup prediction replay)

@@ -7,7 +7,8 @@ reason.
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -219,13 +220,21 @@ CHECKED = [each for each in parameters() if f"{each[0]} {each[1]}" not in FREE a
 
 @pytest.fixture(autouse=True)
 def unreachable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whoever looks for a store, or starts a program, fails."""
+    """A command that looks for a store, or starts a program, fails. Threads of tests before may go on."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the command went on")
 
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
+    here = threading.current_thread()
+
+    def refused_here(allowed: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: object, **named: object) -> None:
+            (refuse if threading.current_thread() is here else allowed)(*arguments, **named)
+
+        return call
+
+    monkeypatch.setattr(socket.socket, "connect", refused_here(socket.socket.connect))
+    monkeypatch.setattr(subprocess.Popen, "__init__", refused_here(subprocess.Popen.__init__))
     monkeypatch.setattr(home, "find_cluster", refuse)
     for name in ("WEIR_CLUSTER", "WEIR_CREDENTIAL", "WEIR_MOUNT"):
         monkeypatch.delenv(name, raising=False)

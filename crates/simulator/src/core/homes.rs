@@ -276,12 +276,16 @@ impl Homes {
                 common.placer.refresh(common.seconds, |_| None);
             }
             let Home { own, seat, .. } = &mut homes[news.home as usize];
-            // The seat in a copy knows of it.
-            if own.is_none() {
+            // A copy knows the news of its own exchange.
+            let is_known = own.is_some() && news.exchange == common.exchange;
+            if !is_known {
+                if let Some(mut copy) = own.take() {
+                    copy.change_seat(seat);
+                }
                 common.placer.change_seat(seat);
             }
             news.count(&mut common.placer, common.seconds);
-            if own.is_none() {
+            if !is_known {
                 common.placer.change_seat(seat);
             }
         }
