@@ -103,10 +103,10 @@ pub(crate) struct Cluster {
     waits_seconds: Vec<f64>,
     /// Files whose first bytes are late, by target.
     late: Vec<u32>,
-    /// Speed and load of each target, and of each server of the view, as of the last exchange. Those that are not to be
-    /// used have no speed.
+    /// Speed and load of each target as of the last exchange. Those that are not to be used have no speed.
     heard: Vec<(f64, f64)>,
-    heard_servers: Vec<(f64, f64)>,
+    /// Speed of each server of the view.
+    server_speeds: Vec<f64>,
     /// Sum of the speeds of `heard`.
     speeds: f64,
     /// The bytes that this server placed on each target since.
@@ -170,7 +170,7 @@ impl Cluster {
             full: Vec::new(),
             dead: Vec::new(),
             heard: Vec::new(),
-            heard_servers: Vec::new(),
+            server_speeds: Vec::new(),
             speeds: 0.0,
             since: vec![0.0; targets.len()],
             gone: vec![0.0; targets.len()],
@@ -372,8 +372,7 @@ impl Cluster {
         self.late.fill(0);
     }
 
-    /// A file with a stripe of `bytes` on a target, made `age_seconds` ago, is gone.
-    /// Answers the bytes that counted and are gone.
+    /// A file with a stripe of `bytes` on a target, made `age_seconds` ago, is gone. Answers how many of these bytes counted.
     pub(crate) fn remove(&mut self, index: usize, bytes: f64, age_seconds: f64) -> f64 {
         if age_seconds >= HALF_LIVES_MAX * HALF_LIFE_SECONDS {
             return 0.0;
@@ -511,11 +510,10 @@ impl Cluster {
         self.heard = (0..self.targets.len()).map(state).collect();
         self.speeds = self.heard.iter().map(|(speed, _)| speed).sum();
         let view = self.view.get_mut();
-        self.heard_servers = vec![(0.0, 0.0); view.servers().len()];
+        self.server_speeds = vec![0.0; view.servers().len()];
         let mut sum = 0.0;
         for (index, &(speed, load)) in self.heard.iter().enumerate().filter(|(_, (speed, _))| *speed > 0.0) {
-            let server = &mut self.heard_servers[view.server_of(index)];
-            *server = (server.0 + speed, server.1 + load);
+            self.server_speeds[view.server_of(index)] += speed;
             sum += load;
         }
         self.mean_load_bytes = sum / self.open.len().max(1) as f64;
@@ -548,7 +546,7 @@ impl Cluster {
                 let filling = Filling { home, expected, of_targets, of_servers };
                 self.filling.set(Some(filling));
                 (0..self.heard.len()).for_each(|index| self.fill_target(&mut view, index, filling));
-                (0..self.heard_servers.len()).for_each(|server| self.fill_server(&mut view, server, filling));
+                (0..self.server_speeds.len()).for_each(|server| self.fill_server(&mut view, server, filling));
             }
         }
         view
@@ -599,7 +597,7 @@ impl Cluster {
 
     /// The same for a server of the view.
     fn fill_server(&self, view: &mut View, server: usize, filling: Filling) {
-        let (speed, _) = self.heard_servers[server];
+        let speed = self.server_speeds[server];
         let id = view.servers()[server].server;
         let since: f64 = self.of_server(id).map(|index| self.since[index]).sum();
         let level = filling.of(id, filling.of_servers);
@@ -619,8 +617,8 @@ impl Cluster {
 
     /// The same of each server of the view.
     fn left_of_servers(&self, view: &View) -> Vec<(f64, f64)> {
-        let speeds = self.heard_servers.iter().map(|(speed, _)| *speed);
-        speeds.zip(view.servers()).map(|(speed, state)| (speed, self.left_of_server(state.server))).collect()
+        let speeds = self.server_speeds.iter().zip(view.servers());
+        speeds.map(|(&speed, state)| (speed, self.left_of_server(state.server))).collect()
     }
 
     fn grain_bytes(&self) -> f64 {

@@ -189,8 +189,7 @@ impl Placer {
         self.find_probes();
     }
 
-    /// An exchange at `seconds` told what the one before did. Exchanges before a [`Placer::refresh`] may be left out but for these
-    /// calls, which are cheap.
+    /// An exchange at `seconds` told what the one before did. It is cheaper than a [`Placer::refresh`] with the same figures.
     pub fn hear_nothing(&mut self, seconds: f64) {
         self.cluster.hear_nothing(seconds);
         self.seat.company.hear(self.cluster.unheard());
