@@ -19,12 +19,13 @@ from counting_stores import WINDOW_SECONDS, cluster
 from store import Store, kill
 from waits import PATIENCE_SECONDS
 from ways import has_fuse
+from weir.interference import clients as client_readers
 from weir.interference import windows
 from weir.interference.clients import Clients
 from weir.interference.errors import InterferenceError
 from weir.interference.upkeep import MARK
 from weir.store import client_windows
-from weir.store.client_windows import ClientLine
+from weir.store.client_windows import ClientLine, ClientWindows
 
 OTHER, NAMESAKE = 54871, 54872
 """Users without accounts, who run nothing in other tests: their windows are of the host."""
@@ -406,6 +407,20 @@ def test_a_reader_that_writes_something_else_is_left_out(tmp_path: Path, line: b
             time.sleep(0.01)
     # The programs of others on this host may have had too many jobs.
     assert ["wrote something else than windows" in words for words in told if "cat" in words] == [True]
+
+
+def test_what_was_not_counted_before_a_reader_began_is_no_loss_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"servers": [{"server": 0, "tcp": "127.0.0.1:1"}]}))
+    counts = iter([5, 5, 8])
+    monkeypatch.setattr(client_readers, "look", lambda *_, **__: ClientWindows((), 0, 0, next(counts), ()))
+    told: list[str] = []
+    with Clients(cluster, [], told.append).running() as clients:
+        for _ in range(3):
+            clients.look(0, 1.0)
+    assert told == ["3 operations were not counted: there are too many jobs and devices at once"]
 
 
 def test_a_command_that_cannot_be_run_is_an_error(tmp_path: Path) -> None:

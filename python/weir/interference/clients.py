@@ -71,7 +71,8 @@ class Clients:
         self._commands = commands
         self._tell = tell
         self._told: set[str] = set()
-        self._left_out = 0
+        self._left_out: int | None = None
+        """Operations that were not counted up to the last look; those before the first are no loss of this reader."""
         self._hosts: list[_Host] = []
         self._own_reached = 0
         self._began = 0.0
@@ -109,10 +110,10 @@ class Clients:
         self._own_reached = found.last
         for problem in found.problems:
             self._tell_once(problem)
-        if found.left_out > self._left_out:
-            more = found.left_out - self._left_out
+        more = 0 if self._left_out is None else found.left_out - self._left_out
+        if more > 0:
             self._tell(f"{more} operations were not counted: there are too many jobs and devices at once")
-        self._left_out = max(self._left_out, found.left_out)
+        self._left_out = max(self._left_out or 0, found.left_out)
         last = found.last
         self._waiting += found.lines
         for host in self._hosts:
