@@ -42,11 +42,16 @@ def weir(*words: str) -> str:
     return subprocess.run([WEIR, *words], check=True, stdout=subprocess.PIPE, text=True, timeout=WAIT_SECONDS).stdout
 
 
+def at(home: str) -> list[str]:
+    """The words that name the folder of a store; none for the usual one."""
+    return ["--home", home] if home else []
+
+
 def job(name: str, *command: str, home: str = "") -> list[str]:
     nodes = str(NODES[name.split("-")[0]])
     return [
         str(WEIR),
-        *(["--home", home] if home else []),
+        *at(home),
         "run",
         "--nodes",
         nodes,
@@ -63,7 +68,7 @@ def up(share: float = 1.0, home: str = "") -> None:
     speed, fixed = f"{SPEED_MB * share:.0f}MB/s", f"{FIXED_US / share:.0f}us"
     store = ["--servers", "2", "--targets", "2", "--backend", "ram", "--policy", "fifo"]
     speeds = ["--read-speed", speed, "--write-speed", speed, "--fixed-time", fixed]
-    weir(*(["--home", home] if home else []), "up", *store, *speeds)
+    weir(*at(home), "up", *store, *speeds)
 
 
 def owed(name: str) -> float:

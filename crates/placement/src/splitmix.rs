@@ -12,6 +12,11 @@ impl SplitMix64 {
         self.0 = self.0.wrapping_add(STEP);
         drawn
     }
+
+    /// The next number as a fraction: at least 0 and below 1.
+    pub fn fraction(&mut self) -> f64 {
+        (self.draw() >> 11) as f64 / (1_u64 << 53) as f64
+    }
 }
 
 /// The golden ratio as a fraction of 2^64: multiples of it are spread evenly.

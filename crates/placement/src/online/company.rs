@@ -16,7 +16,7 @@ const EXCHANGES_LATE: u8 = 2;
 /// The part of an expectation that stays after an exchange or a burst that fell short of it.
 const KEPT: f64 = 0.5;
 
-/// What one home knows of the others' files beside its own.
+/// The account that one home keeps of the others' files beside its own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Company {
     heard_seconds: f64,
@@ -45,7 +45,7 @@ struct Burst {
     others_last_seconds: f64,
 }
 
-/// What bursts before told: the greatest count, and one that is a burst older half as much.
+/// The bursts before: the greatest counts, of which those of a burst earlier count half as much.
 #[derive(Clone, Debug, Default)]
 struct Past {
     others_bytes: f64,
@@ -67,7 +67,8 @@ impl Company {
 
     fn hear_one(&mut self, exchange: &Exchange) {
         let others = exchange.bytes - self.own_bytes;
-        let left = part_left(exchange.seconds - self.heard_seconds);
+        let seconds = exchange.seconds - self.heard_seconds;
+        let left = part_left(seconds);
         self.most_bytes *= left;
         self.before.others_bytes *= left;
         if self.exchanges_awaited > 0 && others > exchange.grain_bytes {
@@ -77,15 +78,11 @@ impl Company {
         }
         self.exchanges_awaited = self.exchanges_awaited.saturating_sub(1);
         self.own_bytes = 0.0;
-        let seconds = exchange.seconds - self.heard_seconds;
         self.heard_seconds = exchange.seconds;
-        let Some(burst) = &mut self.burst else {
-            let lately = 0.5_f64.powf(seconds.max(0.0) / QUIET_SECONDS);
-            self.others_bytes = (self.others_bytes * lately + others).max(0.0);
-            return;
-        };
+        let lately = if self.burst.is_some() { 1.0 } else { 0.5_f64.powf(seconds.max(0.0) / QUIET_SECONDS) };
+        self.others_bytes = (self.others_bytes * lately + others).max(0.0);
+        let Some(burst) = &mut self.burst else { return };
         burst.exchanges += u64::from(burst.files > 0);
-        self.others_bytes = (self.others_bytes + others).max(0.0);
         if self.others_bytes > burst.others_most_bytes {
             burst.others_most_bytes = self.others_bytes;
             burst.others_last_seconds = exchange.seconds;
@@ -127,20 +124,19 @@ impl Company {
 
     /// The bytes that others are expected to place, or to have placed, without this home having heard of them.
     pub(crate) fn expected(&self) -> f64 {
-        let before = &self.before;
-        let rest = match self.burst.as_ref().filter(|burst| burst.files > 0) {
-            None => before.others_bytes - self.others_bytes,
-            Some(burst) if self.heard_seconds - burst.begun_seconds <= LATENESS_MAX * before.seconds => {
-                before.others_bytes - self.others_bytes
-            }
-            Some(_) => 0.0,
+        let is_over = |burst: &Burst| {
+            burst.files > 0 && self.heard_seconds - burst.begun_seconds > LATENESS_MAX * self.before.seconds
+        };
+        let rest = match &self.burst {
+            Some(burst) if is_over(burst) => 0.0,
+            _ => self.before.others_bytes - self.others_bytes,
         };
         rest.max(self.most_bytes)
     }
 }
 
 impl Burst {
-    /// What it leaves behind, where bursts left `past` before.
+    /// The past once this burst is over, where it was `past` before.
     fn after(&self, past: &Past) -> Past {
         let seconds = self.last_seconds.max(self.others_last_seconds) - self.begun_seconds;
         Past {

@@ -19,3 +19,4 @@ pub use heard::Heard;
 pub use placer::{each_stripe, Placed, Placer, Seat, Tally};
 pub use record::{LeftOut, Record};
 pub use refusal::Refusal;
+pub use unheard::EXCHANGES_MAX;

@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-/// Exchanges that are remembered.
-const EXCHANGES_MAX: usize = 64;
+/// A placer remembers so many exchanges.
+pub const EXCHANGES_MAX: usize = 64;
 
 /// An account of the bytes that all homes placed.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Unheard {
     has_forgotten: bool,
 }
 
-/// What one exchange told.
+/// The news of one exchange.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Exchange {
     /// Its moment.

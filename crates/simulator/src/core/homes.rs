@@ -10,7 +10,7 @@ use super::time::seconds;
 use crate::check::Settings;
 use weir_device::{lateness_max, silence_max};
 use weir_fairshare::Nanos;
-use weir_placement::online::{Figures, Placed, Placer, Presence, Refusal, Seat};
+use weir_placement::online::{Figures, Placed, Placer, Presence, Refusal, Seat, EXCHANGES_MAX};
 use weir_placement::{AllocatorName, Layout, LayoutDefaults, LayoutSpecification, ServerId, TargetId};
 
 /// Files that were there before the run are placed in so many turns at most, with an exchange after each.
@@ -18,9 +18,6 @@ pub(crate) const EXCHANGES_BEFORE_MAX: usize = 16;
 
 /// The number of the exchange at which the run begins.
 const FIRST_OF_RUN: u64 = 1 + EXCHANGES_BEFORE_MAX as u64;
-
-/// Of exchanges that told nothing new, the last of so many are told: homes that made no file meanwhile begin anew.
-const SILENT_EXCHANGES_MAX: u64 = 64;
 
 /// Between two exchanges before the run nothing of a placed file fades. A placer tells exchanges apart by their moments, though.
 const BETWEEN_BEFORE_SECONDS: f64 = 1e-6;
@@ -275,25 +272,19 @@ impl Homes {
                 common.seconds = seconds_of(told, *lambda);
                 common.placer.refresh(common.seconds, |_| None);
             }
-            let Home { own, seat, .. } = &mut homes[news.home as usize];
+            let home = &mut homes[news.home as usize];
             // A copy knows the news of its own exchange.
-            let is_known = own.is_some() && news.exchange == common.exchange;
-            if !is_known {
-                if let Some(mut copy) = own.take() {
-                    copy.change_seat(seat);
-                }
-                common.placer.change_seat(seat);
+            if home.own.is_some() && news.exchange == common.exchange {
+                news.count(&mut common.placer, common.seconds);
+                continue;
             }
+            home.drop_copy();
+            common.placer.change_seat(&mut home.seat);
             news.count(&mut common.placer, common.seconds);
-            if !is_known {
-                common.placer.change_seat(seat);
-            }
+            common.placer.change_seat(&mut home.seat);
         }
         for home in common.copied.drain(..) {
-            let Home { own, seat, .. } = &mut homes[home as usize];
-            if let Some(mut own) = own.take() {
-                own.change_seat(seat);
-            }
+            homes[home as usize].drop_copy();
         }
         pass(&mut common.placer, (told, exchange), *lambda);
         (common.exchange, common.seconds) = (exchange, at);
@@ -330,6 +321,15 @@ impl Homes {
     }
 }
 
+impl Home {
+    /// Takes its seat back from its copy of the common placer, if it has one.
+    fn drop_copy(&mut self) {
+        if let Some(mut copy) = self.own.take() {
+            copy.change_seat(&mut self.seat);
+        }
+    }
+}
+
 /// The exchanges between two of which a placer is told: the first told of what was placed before it, the others of nothing new. Those
 /// before the run are all told.
 fn pass(placer: &mut Placer, (before, after): (u64, u64), lambda: Nanos) {
@@ -337,7 +337,7 @@ fn pass(placer: &mut Placer, (before, after): (u64, u64), lambda: Nanos) {
     if first < after {
         placer.refresh(seconds_of(first, lambda), |_| None);
     }
-    for exchange in (first + 1).max(after.saturating_sub(SILENT_EXCHANGES_MAX))..after {
+    for exchange in (first + 1).max(after.saturating_sub(EXCHANGES_MAX as u64))..after {
         placer.hear_nothing(seconds_of(exchange, lambda));
     }
 }

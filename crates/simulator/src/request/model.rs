@@ -380,7 +380,7 @@ impl<'a> Requesting<'a> {
 
     /// A uniform number from 0 to 1.
     fn draw(&mut self) -> f64 {
-        (self.random.draw() >> 11) as f64 / (1u64 << 53) as f64
+        self.random.fraction()
     }
 
     /// A report arrives; it is answered with the last one of the server that it came to.

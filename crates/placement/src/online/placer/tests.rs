@@ -316,8 +316,7 @@ fn by_server(
 fn small_differences_of_busy_machines_change_nothing() {
     let seed = 7;
     let mut random = SplitMix64(seed);
-    let mut between =
-        |low: f64, high: f64| low + (high - low) * (random.draw() >> 11) as f64 / (1u64 << 53) as f64;
+    let mut between = |low: f64, high: f64| low + (high - low) * random.fraction();
     for (low, high) in [(0.0, 0.5), (0.4, 0.64), (0.75, 1.0)] {
         let (mut idle, mut noisy) = (placer(2, 7, 5), placer(2, 7, 5));
         for second in 0..30 {
@@ -427,8 +426,7 @@ impl Homes {
     /// Every home makes so many files at one moment, home `exchanging` hears of the others when each has made half, and all
     /// files are removed a second later. Answers the files on the fullest target.
     fn round(&mut self, files: usize, exchanging: Option<usize>) -> usize {
-        self.seconds += 1.0;
-        (0..self.placers.len()).for_each(|home| self.exchange(home));
+        self.exchange_all(1.0);
         let mut layouts = Vec::new();
         for file in 0..files {
             if let Some(home) = exchanging.filter(|_| file == files / 2) {
@@ -438,8 +436,7 @@ impl Homes {
                 layouts.push((home, make(placer, "-c 1").unwrap().layout));
             }
         }
-        self.seconds += 1.0;
-        (0..self.placers.len()).for_each(|home| self.exchange(home));
+        self.exchange_all(1.0);
         for (home, layout) in &layouts {
             self.placers[*home].removed_at_age(layout, 2.0);
         }
@@ -591,12 +588,11 @@ fn files_of_one_home_are_spread_after_a_burst_of_another() {
 /// each round, or stay.
 fn uneven_rounds(seconds: f64, pause: f64, are_removed: bool) -> usize {
     let mut random = SplitMix64(1);
-    let mut fraction = || (random.draw() >> 11) as f64 / (1_u64 << 53) as f64;
     let mut homes = Homes::new(4, 2);
     let mut uneven = 0;
     for round in 0..100 {
         let mut creations: Vec<(f64, usize)> =
-            (0..16).map(|number| (homes.seconds + seconds * fraction(), number % 4)).collect();
+            (0..16).map(|number| (homes.seconds + seconds * random.fraction(), number % 4)).collect();
         creations.sort_by(|one, other| one.0.total_cmp(&other.0));
         let mut layouts = Vec::new();
         let end = homes.seconds + seconds;
