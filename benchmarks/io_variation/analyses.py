@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import _examples  # noqa: F401 - makes the package of the next line known
 import numpy as np
 from adaptive import blobs, generated, meshes, pressure, rendering
 from numpy.typing import NDArray
+
+from io_variation.fields import Field
 
 SCALE = 25.0
 """Factor by which the paper's times and sizes are scaled down: an analysis each second."""
@@ -18,8 +19,6 @@ STEPS = 4
 """Number of different steps; a stream repeats them."""
 _PIXELS = 512
 _SEED = 20
-
-Field = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -95,9 +94,3 @@ def _stacked(steps: Sequence[NDArray[np.float64]]) -> NDArray[np.float32]:
 
 
 ANALYSES = (Analysis("XGC", _blobs), Analysis("GenASiS", _rendering), Analysis("Jet", _pressure))
-FIELDS = Path(__file__).resolve().parents[2] / "tests/data/fields"
-
-
-def real_fields() -> dict[str, Field]:
-    """The fields of real simulations, by name."""
-    return {path.stem: np.load(path) for path in sorted(FIELDS.glob("*.npy"))}

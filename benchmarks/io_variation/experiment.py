@@ -15,7 +15,8 @@ import numpy as np
 from _noise import CADENCE_SECONDS, PAPER, Noise
 from adaptive.quality import psnr
 
-from io_variation.analyses import STEPS, Analysis, Field
+from io_variation.analyses import STEPS, Analysis
+from io_variation.fields import Field
 from io_variation.shared_tier import SharedTier
 
 HISTORY_SECONDS = 1200.0

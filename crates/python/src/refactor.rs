@@ -167,7 +167,7 @@ impl Refactored {
     /// The version of the container's format.
     #[getter]
     fn version(&self) -> u16 {
-        weir_refactor::VERSION
+        self.header.version
     }
 
     /// The array's shape.

@@ -21,7 +21,7 @@ fn measure(path: &str, samples: &[f32], shape: [usize; 4]) {
     let (least, most) =
         samples.iter().fold((f32::MAX, f32::MIN), |(a, b), &value| (a.min(value), b.max(value)));
     let range = f64::from(most) - f64::from(least);
-    let settings = Settings { top: range.log2() as i32 + 10, finest: (range * 3e-6).log2().floor() as i32 };
+    let settings = Settings::new(range.log2() as i32 + 10, (range * 3e-6).log2().floor() as i32);
     let raw = size_of_val(samples);
     let (segments, seconds) = timed(|| encode_tile(samples, shape, settings));
     println!("{path} {shape:?}: encode {:.0} MB/s", raw as f64 / seconds / 1e6);

@@ -85,13 +85,12 @@ impl<'a> Container<'a> {
     /// The places of all blocks.
     fn places<'b>(&self, bytes: &'b mut [u8]) -> Vec<Place<'b>> {
         let (_, mut rest) = bytes.split_at_mut(self.head.len());
-        let block_bytes = (self.header.block_bytes + CHECKSUM_BYTES) as usize;
         let mut places = Vec::new();
         for chunk in &self.header.chunks {
             let (own, behind) = rest.split_at_mut(chunk.length as usize);
             rest = behind;
             let mut at = chunk.payload.start;
-            for stored in own.chunks_mut(block_bytes) {
+            for stored in own.chunks_mut((chunk.block_bytes + CHECKSUM_BYTES) as usize) {
                 let (payload, checksum) = stored.split_at_mut(stored.len() - CHECKSUM_BYTES as usize);
                 let length = payload.len() as u64;
                 places.push(Place { at, payload, checksum });

@@ -1,18 +1,28 @@
 //! Blocks: payload bytes with a checksum behind every few of them.
 //!
-//! A chunk's payload is cut every `block_bytes`; behind each block stands its checksum, little-endian. It covers the
-//! container's header and the block's place too: a sound block of another container, or of another place, is damage.
+//! A chunk's payload is cut every so many bytes, the later the chunk, the more; behind each block stands its checksum,
+//! little-endian. It covers the container's header and the block's place too: a sound block of another container, or of
+//! another place, is damage.
 
 /// Bytes of one checksum.
 pub(crate) const CHECKSUM_BYTES: u64 = 4;
-/// Blocks are at least this long, so that checksums cost at most 0.4 %.
-const BLOCK_BYTES_MIN: usize = 1024;
+/// The longest blocks are at least this long, so that checksums cost at most 0.4 % of a large prefix.
+const LONGEST_BYTES_MIN: usize = 1024;
 /// Blocks are at most this long, so that a damaged one costs little.
-const BLOCK_BYTES_MAX: usize = 16 * 1024;
+const LONGEST_BYTES_MAX: usize = 16 * 1024;
+/// Blocks are at least this long, so that checksums cost at most 3 %.
+const BLOCK_BYTES_MIN: u64 = 128;
+/// Blocks of a chunk have about this part of the bytes up to its end: a cut of the stream loses half a block on average.
+const BLOCK_PART: u64 = 32;
 
-/// The block length for an array: a cut of the stream loses half a block on average.
-pub(crate) fn block_bytes(array_bytes: usize) -> usize {
-    (array_bytes / 4096).next_power_of_two().clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX)
+/// The longest blocks of an array.
+pub(crate) fn longest(array_bytes: usize) -> usize {
+    (array_bytes / 4096).next_power_of_two().clamp(LONGEST_BYTES_MIN, LONGEST_BYTES_MAX)
+}
+
+/// The blocks of the chunk that ends at a place of the payload.
+pub(crate) fn of_chunk(end: u64, longest: u64) -> u64 {
+    (end / BLOCK_PART).next_power_of_two().max(BLOCK_BYTES_MIN).min(longest)
 }
 
 /// Bytes that a payload takes with its checksums.

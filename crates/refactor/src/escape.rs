@@ -15,23 +15,25 @@ const LEVEL: i32 = 3;
 
 /// The segment, empty if all samples are ordinary, and then no filled samples either.
 pub(crate) fn encode<T: Sample>(samples: &[T], ordinary: Ordinary) -> (Vec<u8>, Option<Vec<T>>) {
-    let Some(first) = samples.iter().find(|sample| ordinary.holds(**sample)) else {
-        return match samples {
-            [] => (Vec::new(), None),
-            _ => (segment(samples, ordinary), Some(vec![T::default(); samples.len()])),
-        };
-    };
-    if samples.chunks(PIECE_SAMPLES).all(|piece| ordinary.holds_all(piece)) {
-        return (Vec::new(), None);
+    match filled(samples, ordinary) {
+        Some(filled) => (segment(samples, ordinary), Some(filled)),
+        None => (Vec::new(), None),
     }
-    let mut last = *first;
+}
+
+/// The samples, with the last ordinary one in place of those that are not; none if all are ordinary.
+pub(crate) fn filled<T: Sample>(samples: &[T], ordinary: Ordinary) -> Option<Vec<T>> {
+    if samples.chunks(PIECE_SAMPLES).all(|piece| ordinary.holds_all(piece)) {
+        return None;
+    }
+    let mut last = samples.iter().copied().find(|sample| ordinary.holds(*sample)).unwrap_or_default();
     let fill = |sample: &T| {
         if ordinary.holds(*sample) {
             last = *sample;
         }
         last
     };
-    (segment(samples, ordinary), Some(samples.iter().map(fill).collect()))
+    Some(samples.iter().map(fill).collect())
 }
 
 fn segment<T: Sample>(samples: &[T], ordinary: Ordinary) -> Vec<u8> {

@@ -3,18 +3,20 @@
 //! The format is described in docs/reference/refactored.md.
 
 use crate::accuracy::Accuracy;
-use crate::block::{stored_bytes, CHECKSUM_BYTES};
+use crate::block::{self, stored_bytes, CHECKSUM_BYTES};
 use crate::bytes::{put_double, put_integer, put_rounded_up, Reader};
 use crate::error::RefactorError;
 use crate::grid::Grid;
+use crate::lengths;
 use crate::parameters::CodecParameters;
 use crate::sample::DataType;
+use crate::table;
 use std::ops::Range;
 
 /// The first bytes of every container. The line ends show a transfer that took it for text.
 pub const MAGIC: [u8; 8] = *b"\x89WRF\r\n\x1a\n";
 /// The version that this program writes.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// The oldest version that this program reads.
 const VERSION_OLDEST: u16 = 3;
 /// Bytes after which the length of the header is known.
@@ -22,6 +24,8 @@ pub const PREFIX_BYTES: usize = 14;
 /// An array of more bytes is taken for damage.
 const ARRAY_BYTES_MAX: u64 = 1 << 44;
 const BLOCK_BYTES_MAX: u64 = 1 << 16;
+/// Since this version most of the header is spelled shortly, blocks grow, and the transform is told.
+pub(crate) const VERSION_SHORT: u16 = 5;
 /// Flags: the last layer restores every bit; every prefix was measured.
 const EXACT: u8 = 1;
 const MEASURED: u8 = 2;
@@ -50,11 +54,15 @@ pub struct Chunk {
     pub measured: bool,
     /// The part of the payload that it holds.
     pub(crate) payload: Range<u64>,
+    /// Payload bytes of each of its blocks but the last.
+    pub(crate) block_bytes: u64,
 }
 
 /// The contents of a container's header.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
+    /// The version of the format.
+    pub version: u16,
     /// The kind of the samples.
     pub kind: DataType,
     /// The array's shape, 1 to 4 axes, slowest first.
@@ -80,6 +88,7 @@ pub struct Header {
     /// The table follows from the errors of every prefix that a reader can have.
     pub(crate) measured: bool,
     pub(crate) grid: Grid,
+    /// The longest block.
     pub(crate) block_bytes: u64,
     /// Payload bytes of every tile in each layer; none are listed of a layer that no tile has bytes of.
     pub(crate) layers: Vec<Vec<u64>>,
@@ -107,28 +116,16 @@ impl Header {
         body.push((u8::from(self.exact) * EXACT) | (u8::from(self.measured) * MEASURED));
         put_integer(self.block_bytes, &mut body);
         put_integer(self.taken, &mut body);
-        for double in [self.range.0, self.range.1, self.blank.rmse, self.blank.max_error] {
-            put_double(double, &mut body);
-        }
-        put_integer(self.layers.len() as u64, &mut body);
-        for layer in &self.layers {
-            let is_used = layer.iter().any(|length| *length > 0);
-            body.push(u8::from(is_used));
-            layer.iter().filter(|_| is_used).for_each(|length| put_integer(*length, &mut body));
-        }
-        put_integer(self.points.len() as u64, &mut body);
-        let mut start = 0;
-        for point in &self.points {
-            let ends_chunk = self.chunks.iter().any(|chunk| chunk.payload.end == point.payload);
-            let marks = u64::from(ends_chunk) << 1 | u64::from(point.measured);
-            put_integer((point.payload - start) << 2 | marks, &mut body);
-            put_rounded_up(point.accuracy.rmse, &mut body);
-            put_rounded_up(point.accuracy.max_error, &mut body);
-            start = point.payload;
-        }
+        put_double(self.range.0, &mut body);
+        put_double(self.range.1, &mut body);
+        put_rounded_up(self.blank.rmse, &mut body);
+        put_rounded_up(self.blank.max_error, &mut body);
+        lengths::put(&self.layers, &mut body);
+        let ends_chunk = |point: &Point| self.chunks.iter().any(|chunk| chunk.payload.end == point.payload);
+        table::put(self.blank, &self.points, ends_chunk, &mut body);
         let length = PREFIX_BYTES + body.len() + CHECKSUM_BYTES as usize;
         let mut header = MAGIC.to_vec();
-        header.extend_from_slice(&VERSION.to_le_bytes());
+        header.extend_from_slice(&self.version.to_le_bytes());
         header.extend_from_slice(&(length as u32).to_le_bytes());
         header.extend_from_slice(&body);
         let checksum = crc32c::crc32c(&header);
@@ -141,7 +138,7 @@ impl Header {
     /// # Errors
     /// [`RefactorError::HeaderShort`] says how many bytes are needed.
     pub fn decode(head: &[u8]) -> Result<Self, RefactorError> {
-        let length = header_bytes(head)?;
+        let (version, length) = prefix(head)?;
         let short = RefactorError::HeaderShort { needed: length, given: head.len() as u64 };
         let header = usize::try_from(length).ok().and_then(|length| head.get(..length)).ok_or(short)?;
         let (body, checksum) = header.split_at(header.len() - CHECKSUM_BYTES as usize);
@@ -149,14 +146,14 @@ impl Header {
         if computed.to_le_bytes() != checksum {
             return Err(RefactorError::Header("its checksum is wrong"));
         }
-        let mut header = Self::take(&mut Reader::new(&body[PREFIX_BYTES..]))
+        let mut header = Self::take(&mut Reader::new(&body[PREFIX_BYTES..]), version)
             .ok_or(RefactorError::Header("a field has no meaning"))?;
         (header.header_bytes, header.checksum) = (length, computed);
         header.place_chunks().ok_or(RefactorError::Header("its chunks do not hold what its layers need"))?;
         Ok(header)
     }
 
-    fn take(reader: &mut Reader<'_>) -> Option<Self> {
+    fn take(reader: &mut Reader<'_>, version: u16) -> Option<Self> {
         let kind = DataType::from_code(reader.byte()?)?;
         let dimensions = usize::from(reader.byte()?);
         if !(1..=4).contains(&dimensions) {
@@ -170,7 +167,7 @@ impl Header {
         let samples = shape.iter().try_fold(1_u64, |product, length| product.checked_mul(*length as u64))?;
         samples.checked_mul(kind.bytes() as u64).filter(|bytes| *bytes <= ARRAY_BYTES_MAX)?;
         let grid = Grid { shape: padded(&shape), edges };
-        let codec = CodecParameters::take(reader)?;
+        let codec = CodecParameters::take(reader, version)?;
         let is_whole = grid == Grid::whole(grid.shape);
         if !(grid.is_sound() || is_whole && matches!(codec, CodecParameters::Decimate(_))) {
             return None;
@@ -190,24 +187,18 @@ impl Header {
         let block_bytes = reader.integer().filter(|bytes| (1..=BLOCK_BYTES_MAX).contains(bytes))?;
         let taken = reader.integer().filter(|taken| *taken <= samples)?;
         let range = (reader.double()?, reader.double()?);
-        let error = |reader: &mut Reader<'_>| reader.double().filter(|error| *error >= 0.0);
+        let error = |reader: &mut Reader<'_>| match version {
+            ..VERSION_SHORT => reader.double().filter(|error| *error >= 0.0),
+            _ => reader.rounded_up(),
+        };
         let blank = Accuracy { rmse: error(reader)?, max_error: error(reader)? };
-        let (layer_count, tiles) = (reader.length()?, grid.tiles());
-        let mut layers = Vec::new();
-        for _ in 0..layer_count {
-            layers.push(match reader.byte()? {
-                // No tile has bytes of this layer.
-                0 => Vec::new(),
-                // Each length takes at least a byte, so the given bytes bound the allocated ones.
-                1 if tiles <= reader.rest().len() => {
-                    (0..tiles).map(|_| reader.integer()).collect::<Option<Vec<_>>>()?
-                }
-                _ => return None,
-            });
-        }
-        let (points, chunks) = take_points(reader)?;
+        let layers = lengths::take(grid.tiles(), reader, version)?;
+        let points = table::take(blank, reader, version)?;
+        let chunks = chunks_of(&points)?;
+        let points = points.into_iter().map(|(point, _)| point).collect();
         reader.rest().is_empty().then_some(())?;
         Some(Self {
+            version,
             kind,
             shape,
             codec,
@@ -235,7 +226,11 @@ impl Header {
                 return None;
             }
             chunk.offset = offset;
-            chunk.length = stored_bytes(payload, self.block_bytes);
+            chunk.block_bytes = match self.version {
+                ..VERSION_SHORT => self.block_bytes,
+                _ => block::of_chunk(chunk.payload.end, self.block_bytes),
+            };
+            chunk.length = stored_bytes(payload, chunk.block_bytes);
             offset = offset.checked_add(chunk.length)?;
         }
         let needed = self.layers.iter().flatten().try_fold(0_u64, |sum, length| sum.checked_add(*length))?;
@@ -243,22 +238,23 @@ impl Header {
     }
 }
 
-/// The table, and the chunks that end at some of its points.
-fn take_points(reader: &mut Reader<'_>) -> Option<(Vec<Point>, Vec<Chunk>)> {
-    let (mut points, mut chunks) = (Vec::new(), Vec::new());
-    let (mut payload, mut start) = (0_u64, 0);
-    for _ in 0..reader.length()? {
-        let code = reader.integer()?;
-        payload = payload.checked_add(code >> 2)?;
-        let accuracy = Accuracy { rmse: reader.rounded_up()?, max_error: reader.rounded_up()? };
-        let measured = code & 1 != 0;
-        points.push(Point { payload, accuracy, measured });
-        if code & 2 != 0 {
-            chunks.push(Chunk { offset: 0, length: 0, accuracy, measured, payload: start..payload });
-            start = payload;
-        }
+/// The chunks that end at some of the points; none if the last one does not.
+fn chunks_of(points: &[(Point, bool)]) -> Option<Vec<Chunk>> {
+    let mut chunks = Vec::new();
+    let mut start = 0;
+    for (point, _) in points.iter().filter(|(_, ends_chunk)| *ends_chunk) {
+        chunks.push(Chunk::up_to(point, start));
+        start = point.payload;
     }
-    (start == payload).then_some((points, chunks))
+    (points.last().map_or(0, |(last, _)| last.payload) == start).then_some(chunks)
+}
+
+impl Chunk {
+    /// The chunk from `start` to a point of the table; its place in the container is not known yet.
+    pub(crate) fn up_to(point: &Point, start: u64) -> Self {
+        let Point { payload, accuracy, measured } = *point;
+        Self { offset: 0, length: 0, accuracy, measured, payload: start..payload, block_bytes: 0 }
+    }
 }
 
 /// Bytes of the header that `head` begins with.
@@ -266,6 +262,11 @@ fn take_points(reader: &mut Reader<'_>) -> Option<(Vec<Point>, Vec<Chunk>)> {
 /// # Errors
 /// [`RefactorError::HeaderShort`] if even that takes more bytes than are given.
 pub fn header_bytes(head: &[u8]) -> Result<u64, RefactorError> {
+    prefix(head).map(|(_, length)| length)
+}
+
+/// The version of the container that `head` begins, and the bytes of its header.
+fn prefix(head: &[u8]) -> Result<(u16, u64), RefactorError> {
     let known = head.len().min(MAGIC.len());
     if head[..known] != MAGIC[..known] {
         return Err(RefactorError::Magic(head[..known].to_vec()));
@@ -280,7 +281,7 @@ pub fn header_bytes(head: &[u8]) -> Result<u64, RefactorError> {
     if u64::from(length) < PREFIX_BYTES as u64 + CHECKSUM_BYTES {
         return Err(RefactorError::Header("it says that it is shorter than any header"));
     }
-    Ok(u64::from(length))
+    Ok((version, u64::from(length)))
 }
 
 /// A shape of four axes: those that the array lacks come first, with length 1.

@@ -3,6 +3,7 @@
 //! A reader uses whole blocks, so a container has few prefixes that differ. In small arrays chance rules, and no margin
 //! on derived errors is right for all of them: there, every prefix is restored and compared while it is written.
 
+use crate::block;
 use crate::header::Header;
 use crate::judge::{Errors, Judge};
 use crate::parallel;
@@ -10,8 +11,8 @@ use crate::pieces::Pieces;
 use crate::sample::Sample;
 use crate::tile::Coder;
 
-/// Prefixes times samples that are decoded at most: a tenth of a second of work on one core.
-const SAMPLES_MAX: u64 = 1 << 22;
+/// Prefixes times samples that are decoded at most: an eighth of a second of work on one core.
+const SAMPLES_MAX: u64 = 3 << 21;
 
 /// Payload offsets at which blocks end, if all prefixes of them are to be decoded; chunks end at `ends`.
 pub(crate) fn decodable(header: &Header, ends: &[u64]) -> Option<Vec<u64>> {
@@ -22,8 +23,9 @@ pub(crate) fn decodable(header: &Header, ends: &[u64]) -> Option<Vec<u64>> {
     let mut cuts = vec![0];
     let mut start = 0;
     for end in ends {
+        let block_bytes = block::of_chunk(*end, header.block_bytes);
         while start < *end {
-            start = (start + header.block_bytes).min(*end);
+            start = (start + block_bytes).min(*end);
             cuts.push(start);
         }
         if cuts.len() as u64 * samples > SAMPLES_MAX {

@@ -170,10 +170,10 @@ pub(crate) struct Block {
 pub(crate) fn block_at(header: &Header, payload: u64) -> Block {
     let number = header.chunks.partition_point(|chunk| chunk.payload.end <= payload);
     let chunk = &header.chunks[number];
-    let block = (payload - chunk.payload.start) / header.block_bytes;
-    let start = chunk.payload.start + block * header.block_bytes;
-    let end = (start + header.block_bytes).min(chunk.payload.end);
-    let stored = chunk.offset + block * (header.block_bytes + CHECKSUM_BYTES);
+    let block = (payload - chunk.payload.start) / chunk.block_bytes;
+    let start = chunk.payload.start + block * chunk.block_bytes;
+    let end = (start + chunk.block_bytes).min(chunk.payload.end);
+    let stored = chunk.offset + block * (chunk.block_bytes + CHECKSUM_BYTES);
     Block { payload: start..end, stored: stored..stored + (end - start) + CHECKSUM_BYTES }
 }
 

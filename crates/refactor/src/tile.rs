@@ -6,7 +6,7 @@
 use crate::codec::{bytes_of, Deferred, Progress, TileCodec};
 use crate::escape;
 use crate::judge::{Errors, Measuring, Original};
-use crate::lossless;
+use crate::lossless::{self, Digits};
 use crate::ordinary::Ordinary;
 use crate::pieces::Pieces;
 use crate::sample::Sample;
@@ -39,6 +39,8 @@ impl Encoded<'_> {
 pub(crate) struct Coder<T: Sample> {
     pub(crate) codec: Box<dyn TileCodec<T>>,
     pub(crate) exact: bool,
+    /// Those of the residual.
+    pub(crate) digits: Digits,
 }
 
 impl<T: Sample> Coder<T> {
@@ -72,7 +74,7 @@ impl<T: Sample> Coder<T> {
             let segments: Vec<Pieces<'_>> = layers.iter().map(|layer| layer.as_slice().into()).collect();
             let mut restored = vec![T::default(); samples.len()];
             self.decode(shape, (&segments, None), threads, &mut restored);
-            residual = lossless::encode(samples, &restored);
+            residual = lossless::encode(samples, &restored, self.digits);
             if let Some(last) = progress.last_mut().filter(|_| residual.is_empty()) {
                 last.errors = Errors::default();
             }
@@ -92,7 +94,7 @@ impl<T: Sample> Coder<T> {
         self.codec.decode(shape, layers.get(1..).unwrap_or_default(), threads, samples);
         escape::decode(&layers.first().map(Pieces::joined).unwrap_or_default(), samples);
         if let Some(residual) = residual {
-            lossless::decode(&residual.joined(), samples);
+            lossless::decode(&residual.joined(), samples, self.digits);
         }
     }
 }

@@ -7,18 +7,23 @@ use crate::codec::{bytes_of, Deferred, Progress};
 use crate::curve::Curve;
 use crate::error::RefactorError;
 use crate::grid::{self, Bounds, Grid};
-use crate::header::{padded, Chunk, Header, Point};
+use crate::header::{padded, Chunk, Header, Point, VERSION};
 use crate::judge::Original;
 use crate::ordinary::Ordinary;
 use crate::parallel;
-use crate::parameters::{exponent, plan, range, CodecParameters, BASE_PART};
+use crate::parameters::CodecParameters;
+use crate::plan::{exponent, plan};
 use crate::planes::Number;
 use crate::prefixes;
+use crate::range::range;
 use crate::sample::Sample;
 use crate::scaled::EXPONENT_MAX;
+use crate::table;
 use crate::tile::Encoded;
 use std::borrow::Cow;
 
+/// The base has at most this part of the array's bytes unless the caller says otherwise.
+const BASE_PART: usize = 512;
 /// Chunks of a small array have this part of its bytes.
 const CHUNK_PART: usize = 128;
 /// Distances are scaled by at most this power of two, of either sign.
@@ -82,6 +87,7 @@ pub fn refactor<'a, T: Number>(
     let (grid, codec) = plan(samples, (ordinary, range), padded(shape), options)?;
     let exact = options.exact || codec.is_coarse(T::KIND, options.tolerance);
     let mut header = Header {
+        version: VERSION,
         kind: T::KIND,
         shape: shape.to_vec(),
         range,
@@ -91,7 +97,7 @@ pub fn refactor<'a, T: Number>(
         header_bytes: 0,
         checksum: 0,
         taken: 0,
-        block_bytes: block::block_bytes(array_bytes) as u64,
+        block_bytes: block::longest(array_bytes) as u64,
         exact,
         measured: false,
         codec,
@@ -114,7 +120,8 @@ pub fn refactor<'a, T: Number>(
         header.points = curve.table(&ends);
         let is_kept = header.points.last().is_none_or(|last| last.accuracy.max_error <= tolerance);
         if header.exact || is_kept {
-            header.blank = curve.blank();
+            header.blank = curve.blank().rounded_up();
+            header.points = table::told(header.blank, header.points);
             header.chunks = chunks(&ends, &header.points);
             return Ok(Container::new(header, tiles.layers, tiles.deferred));
         }
@@ -284,9 +291,8 @@ fn chunk_ends(header: &Header, array_bytes: usize, options: &Options) -> Vec<u64
 fn chunks(ends: &[u64], points: &[Point]) -> Vec<Chunk> {
     let mut start = 0;
     let chunk = |end: &u64| {
-        let point = points[points.partition_point(|point| point.payload < *end)];
-        let payload = std::mem::replace(&mut start, *end)..*end;
-        Chunk { offset: 0, length: 0, accuracy: point.accuracy, measured: point.measured, payload }
+        let point = &points[points.partition_point(|point| point.payload < *end)];
+        Chunk::up_to(point, std::mem::replace(&mut start, *end))
     };
     ends.iter().map(chunk).collect()
 }

@@ -146,7 +146,12 @@ proptest! {
             let (rmse, _) = errors(&samples, &whole.samples);
             // A part of the last residuals of decimation may be all that is off.
             if codec == "planes" {
-                let above = if measured { 1.001 } else { 1.5 };
+                let above = match measured {
+                    true => 1.012,
+                    // Within short segments, of which the first planes consist, nothing is told of.
+                    false if bytes < 4096 => 2.0,
+                    false => 1.5,
+                };
                 prop_assert!(accuracy.rmse <= above * rmse, "{bytes}: {accuracy:?} for {rmse}");
             }
             prop_assert!(measured || bytes < stream.len() as u64, "the end of a container is measured");

@@ -1,6 +1,5 @@
 //! Segments to the best estimate of a tile's samples.
 
-use super::bands::Plan;
 use super::boxes::{block_box, copy_row, copy_rows};
 use super::layout::{compact, is_single, Header, Layout, DESCENT_MAX};
 use super::magnitudes::Magnitudes;
@@ -39,8 +38,7 @@ impl<T: Number> Kernel for DecodingTo<'_, T> {
         else {
             return samples.fill(constant);
         };
-        let extents = compact(tile.shape);
-        let plan = Plan::new(extents);
+        let (extents, plan) = compact(tile.shape, tile.settings.first);
         let highest = tile.settings.top.saturating_sub(i32::from(descent));
         if T::INTEGER {
             let known = tile.read(Layout::integers(extents, plan, tile.settings, highest), words);
@@ -109,13 +107,14 @@ impl Decoding<'_> {
     fn read_planes<W: Words>(&self, layout: &Layout, blocks: &mut [Blocks], words: W) -> Vec<Option<usize>> {
         let mut last = vec![None; blocks.len()];
         let mut models = Models::new();
+        let mut open: Option<Decoder<'_>> = None;
         for exponent in (layout.lowest..=layout.highest).rev() {
             for pass in 0..PASSES {
                 let layer = layout.layer(exponent, pass);
                 if layer >= self.segments.len() {
                     return last;
                 }
-                let mut decoder = Decoder::new(self.segments[layer]);
+                let mut decoder = open.take().unwrap_or_else(|| Decoder::new(self.segment_of(layer)));
                 for (index, blocks) in blocks.iter_mut().enumerate() {
                     if let Some(bit) = layout.bit(index, exponent) {
                         last[index] = Some(bit);
@@ -125,9 +124,16 @@ impl Decoding<'_> {
                         }
                     }
                 }
+                open = Some(decoder).filter(|_| self.segments[layer].is_empty());
             }
         }
         last
+    }
+
+    /// The segment that the pass of a layer stands in: its own, or that of the next one that has any.
+    #[inline(always)]
+    fn segment_of(&self, layer: usize) -> &[u8] {
+        self.segments[layer..].iter().find(|bytes| !bytes.is_empty()).copied().unwrap_or_default()
     }
 }
 

@@ -4,7 +4,7 @@ use super::bands::{Band, Extents, Plan};
 use super::boxes::{block_box, copy_row, copy_rows, for_each_row};
 use super::lattice::BLOCK;
 use super::layout::{compact, integer_exponent, is_single, Header, Layout, DESCENT_MAX, FLOAT_EXPONENT_MIN};
-use super::measure::{beginning, Estimated, Passes, Tile};
+use super::measure::{beginning, Estimated, Grain, Passes, Tile};
 use super::number::Number;
 use super::passes::{Blocks, Models, PASSES};
 use super::rans::Encoder;
@@ -20,6 +20,8 @@ pub(super) struct Encoding<'a, T> {
     pub(super) settings: Settings,
     /// Without it, nothing is measured.
     pub(super) measuring: Option<&'a Measuring<'a, T>>,
+    /// Restored samples are rounded to whole numbers.
+    pub(super) rounded: bool,
 }
 
 impl<T: Number> Kernel for Encoding<'_, T> {
@@ -48,8 +50,7 @@ impl<T: Number> Encoding<'_, T> {
         if least == most {
             return self.constant(header);
         }
-        let extents = compact(self.shape);
-        let plan = Plan::new(extents);
+        let (extents, plan) = compact(self.shape, self.settings.first);
         // Half the range is left around the centre, and the coarsest band multiplies it most.
         let highest = highest_plane((most / 2.0 - least / 2.0) * plan.gain(), self.settings);
         if is_single(highest, self.settings.finest) {
@@ -86,8 +87,7 @@ impl<T: Number> Encoding<'_, T> {
         if span == 0 {
             return self.constant(header);
         }
-        let extents = compact(self.shape);
-        let plan = Plan::new(extents);
+        let (extents, plan) = compact(self.shape, self.settings.first);
         let mut coefficients: Vec<i64> = self.samples.iter().map(|sample| sample.centred(centre)).collect();
         transform::forward(&mut coefficients, extents, &plan);
         let highest_of =
@@ -134,8 +134,12 @@ impl<T: Number> Encoding<'_, T> {
             return Coded { segments, deferred: None, progress: Vec::new() };
         };
         let ends = squares.passes(&layout, &ends);
-        let passes =
-            Passes { layout: &layout, segments: &segments, ends, per_plane: PASSES, integer: T::INTEGER };
+        let grain = match (T::INTEGER, self.rounded) {
+            (true, _) => Grain::Lifted,
+            (false, true) => Grain::Rounded,
+            (false, false) => Grain::Fine,
+        };
+        let passes = Passes { layout: &layout, segments: &segments, ends, per_plane: PASSES, grain };
         let progress = passes.progress(coefficients, self.tile(header, measuring), measuring.base_bytes);
         Coded { segments, deferred: None, progress }
     }
@@ -166,8 +170,8 @@ fn bits_of(coefficients: &[i64], extents: Extents, band: &Band) -> u32 {
     u64::BITS - union.leading_zeros()
 }
 
-/// Appends the segments of all passes, and notes the coefficients that the first pass of each plane finds. The bands of
-/// each pass, and the bytes of its segment at which they end.
+/// Appends the segments of all passes, and notes the coefficients that the first pass of each plane finds. Short passes share
+/// the segment of the next one that is not. The bands of each pass, and the bytes of the segment at which they end.
 #[inline(always)]
 fn code_planes<W: Words>(
     bands: &mut [Blocks],
@@ -178,7 +182,8 @@ fn code_planes<W: Words>(
 ) -> Vec<Vec<(usize, usize)>> {
     let mut models = Models::new();
     let mut encoder = Encoder::default();
-    let mut all_ends = Vec::new();
+    let mut all_ends: Vec<Vec<(usize, usize)>> = Vec::new();
+    let mut done = 0;
     for exponent in (layout.lowest..=layout.highest).rev() {
         for pass in 0..PASSES {
             let mut coded = Vec::with_capacity(bands.len());
@@ -186,14 +191,20 @@ fn code_planes<W: Words>(
                 if let Some(bit) = layout.bit(index, exponent) {
                     band.pass(pass, bit, &mut encoder, &mut models, words);
                     encoder.mark();
-                    coded.push(index);
+                    coded.push((index, 0));
                     if let Some(squares) = squares.as_mut().filter(|_| pass == 0) {
                         band.for_each_fresh(|place, found| squares.found(index, place, bit, found));
                     }
                 }
             }
+            all_ends.push(coded);
+            let is_last = exponent == layout.lowest && pass + 1 == PASSES;
+            if encoder.is_short() && !is_last {
+                continue;
+            }
             let (bytes, ends) = encoder.finish();
-            all_ends.push(coded.into_iter().zip(ends).collect());
+            all_ends[done..].iter_mut().flatten().zip(ends).for_each(|(own, end)| own.1 = end);
+            done = all_ends.len();
             if !bytes.is_empty() {
                 segments.push(Segment { layer: layout.layer(exponent, pass) as u16, bytes });
             }

@@ -1,8 +1,8 @@
 //! The agreement of a tile's encoder and decoder before the first bit: axes, bands, weights, layers, header.
 
-use super::bands::{Band, Extents, Plan, AXES};
+use super::bands::{shorter, Band, Extents, Plan, AXES};
 use super::passes::PASSES;
-use super::Settings;
+use super::{First, Settings};
 
 /// Finest planes below the tile's top: doubles hold no more.
 const FLOAT_PLANES_MAX: i32 = 50;
@@ -56,12 +56,16 @@ impl Header {
     }
 }
 
-/// The axes that have more than one sample, moved to the end.
-pub(super) fn compact(shape: [usize; AXES]) -> Extents {
-    let mut extents = [1; AXES];
-    let long = shape.into_iter().filter(|&length| length > 1).collect::<Vec<_>>();
-    extents[AXES - long.len()..].copy_from_slice(&long);
-    extents
+/// The axes that have more than one sample, moved to the end, and the plan of their transform.
+pub(super) fn compact(shape: [usize; AXES], first: First) -> (Extents, Plan) {
+    let long: Vec<usize> = (0..AXES).filter(|&axis| shape[axis] > 1).collect();
+    let (mut extents, mut early) = ([1; AXES], [false; AXES]);
+    for (place, &axis) in (AXES - long.len()..).zip(&long) {
+        extents[place] = shape[axis];
+        early[place] = matches!(first, First::Axes(axes) if axes[axis]);
+    }
+    let early = if first == First::Shorter { shorter(extents) } else { early };
+    (extents, Plan::new(extents, early))
 }
 
 /// The planes of a tile whose highest plane is known.

@@ -18,23 +18,27 @@ use crate::sample::DataType;
 
 /// A tile of at most so many samples is measured at every plane: there, chance rules.
 const SMALL_SAMPLES: usize = 1 << 16;
-/// Planes that are measured of a larger one: that of the base, the last, and some between them.
+/// Planes that are measured of a larger one: that of the base, the last, and some between them, ...
 const PLANES_MEASURED: usize = 4;
-/// So many of the last planes of integers are measured too: there, errors are whole numbers, and few.
+/// ... and so many planes behind the base's: the largest error of the first few changes most, beside their mean.
+const PLANES_BEHIND_BASE: usize = 2;
+/// So many of the last planes of whole numbers are measured too: there, errors are whole numbers, and few.
 const INTEGER_PLANES_LAST: usize = 5;
 /// The factors on derived errors, for the root of the mean square and for the largest. On real fields, the first is off
 /// by at most 2 %, and the second scatters by up to 35 % from plane to plane (on noise, rarely, by 80 %).
 const RMSE_MARGIN: f64 = 1.08;
 const LARGEST_MARGIN: f64 = 2.0;
-/// The first factor for integers.
+/// The first factor for lifted integers.
 const INTEGER_RMSE_MARGIN: f64 = 1.35;
 /// Lifting of integers rounds: where a coefficient is off by few steps, the parts of it that reach other samples become
 /// whole numbers. That adds this part of the squares for each axis, as if by interest, ...
 const LIFTING_PART: f64 = 0.8;
 /// ... but no more than this for each sample.
 const LIFTING_SQUARES_MAX: f64 = 0.75;
-/// Rounding is most of the errors of integers whose root of the mean square is at most so many steps of the samples.
+/// Rounding is most of the errors of lifted integers whose root of the mean square is at most so many steps of the samples.
 const FEW_STEPS: f64 = 4.0;
+/// The same of rounded numbers.
+const FEW_STEPS_ROUNDED: f64 = 1.5;
 /// The first factor before the first measured plane.
 const EARLY_RMSE_MARGIN: f64 = 1.15;
 const EARLY_LARGEST_MARGIN: f64 = 2.4;
@@ -54,6 +58,17 @@ const INTEGER_RATIOS: std::ops::RangeInclusive<f64> = 0.5..=6.0;
 const ROUNDING_MAX: f64 = 0.05;
 /// Segments shorter than this have few symbols: a cut one may be worth no more than none.
 const SEGMENT_BYTES_MIN: usize = 64;
+
+/// What the samples and their restored values are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grain {
+    /// Floats.
+    Fine,
+    /// Integers that the reversible transform restores.
+    Lifted,
+    /// Whole numbers that restored floats are rounded to.
+    Rounded,
+}
 
 /// The samples of a tile and their judge.
 #[derive(Clone, Copy)]
@@ -164,7 +179,7 @@ pub(super) struct Passes<'a> {
     /// One for each pass: the coefficients' squared errors.
     pub(super) ends: Vec<Pass>,
     pub(super) per_plane: usize,
-    pub(super) integer: bool,
+    pub(super) grain: Grain,
 }
 
 /// A plane that was measured: the pass that ends it, the samples' errors in units of the coefficients', and theirs.
@@ -207,10 +222,13 @@ impl Passes<'_> {
             found.push(C::errors_at(coefficients, self.layout, self.layout.highest - *plane as i32, tile));
         }
         let is_complete = self.ends.last().is_some_and(|end| end.squares == 0.0);
-        // Integers are off by the rounding alone where all coefficients are known.
-        let rounding = match self.integer {
-            true => found.last().copied().filter(|_| is_complete).unwrap_or_default(),
-            false => rounding_of(tile),
+        let rounding = match self.grain {
+            Grain::Fine => rounding_of(tile),
+            // All coefficients are known, and the rest is rounding.
+            Grain::Lifted => found.last().copied().filter(|_| is_complete).unwrap_or_default(),
+            Grain::Rounded => {
+                Errors { squares: tile.unit * tile.unit * samples as f64 / 12.0, largest: tile.unit / 2.0 }
+            }
         };
         let lifting = self.lifting(tile.unit, samples);
         let mut measured: Vec<Measured> = Vec::new();
@@ -219,21 +237,30 @@ impl Passes<'_> {
             measured.push(self.measured(pass, errors, (tile.unit, samples), (rounding, measured.last())));
         }
         let mut before = points.last().map_or(Errors::default(), |point| point.errors);
+        let mut shared: Vec<(usize, Errors)> = Vec::new();
         for pass in 0..self.ends.len() {
             let end = &self.ends[pass];
             let (errors, is_measured) =
                 self.errors_of((pass, end.squares), &measured, samples, (rounding, lifting));
             let exponent = self.layout.highest - (pass / self.per_plane) as i32;
             let layer = self.layout.layer(exponent, pass % self.per_plane) as u16;
-            let bytes = self.segments.binary_search_by_key(&layer, |segment| segment.layer);
-            let bytes = bytes.map_or(0, |index| self.segments[index].bytes.len());
-            if bytes < SEGMENT_BYTES_MIN {
-                points.push(Progress {
-                    layer,
-                    bytes: bytes.saturating_sub(1),
-                    errors: before,
-                    measured: false,
-                });
+            let Ok(index) = self.segments.binary_search_by_key(&layer, |segment| segment.layer) else {
+                // The symbols, if it has any, stand in a later segment.
+                shared.push((end.bytes, errors));
+                if pass + 1 == self.ends.len() {
+                    points.push(Progress { layer, bytes: 0, errors, measured: is_measured });
+                }
+                continue;
+            };
+            let bytes = self.segments[index].bytes.len();
+            let mut begun = 0;
+            for (bytes, errors) in shared.drain(..).filter(|(bytes, _)| *bytes > 0) {
+                points.push(Progress { layer, bytes: bytes - 1, errors: before, measured: false });
+                points.push(Progress { layer, bytes, errors, measured: false });
+                (before, begun) = (errors, bytes);
+            }
+            if bytes - begun < SEGMENT_BYTES_MIN {
+                points.push(Progress { layer, bytes: bytes - 1, errors: before, measured: false });
             } else {
                 points.extend(end.inner.iter().map(|(bytes, squares)| {
                     let (errors, _) =
@@ -249,7 +276,7 @@ impl Passes<'_> {
 
     /// The part of squares that the rounding of lifting adds, by the distance of samples that lie one apart.
     fn lifting(&self, unit: f64, samples: usize) -> Lifting {
-        if !self.integer {
+        if self.grain != Grain::Lifted {
             return Lifting { unit, part: 0.0, most: 0.0 };
         }
         let axes = self.layout.extents.iter().filter(|length| **length > 1).count();
@@ -276,10 +303,11 @@ impl Passes<'_> {
         let first = (layer.saturating_sub(above) / self.per_plane).saturating_sub(1).min(planes - 1);
         let spread = |number| first + (planes - 1 - first) * number / (PLANES_MEASURED - 1);
         let mut all: Vec<usize> = (0..PLANES_MEASURED).map(spread).collect();
-        if self.integer {
+        all.extend((first + 1..planes).take(PLANES_BEHIND_BASE).last());
+        if self.grain != Grain::Fine {
             all.extend(first.max(planes.saturating_sub(INTEGER_PLANES_LAST))..planes);
-            all.sort_unstable();
         }
+        all.sort_unstable();
         all.dedup();
         all
     }
@@ -292,7 +320,7 @@ impl Passes<'_> {
         (rounding, before): (Errors, Option<&Measured>),
     ) -> Measured {
         let ratio = (errors.squares - rounding.squares) / self.ends[pass].squares;
-        let ratios = if self.integer { INTEGER_RATIOS } else { RATIOS };
+        let ratios = if self.grain == Grain::Lifted { INTEGER_RATIOS } else { RATIOS };
         let is_rounding = self.is_rounding(errors.squares, rounding, (unit, samples));
         if ratios.contains(&ratio) && !is_rounding {
             let crest = errors.largest / (errors.squares / samples as f64).sqrt();
@@ -306,9 +334,11 @@ impl Passes<'_> {
 
     /// Whether rounding is most of the errors whose squares add up to so much.
     fn is_rounding(&self, squares: f64, rounding: Errors, (unit, samples): (f64, usize)) -> bool {
-        match self.integer {
-            true => squares <= (FEW_STEPS * unit).powi(2) * samples as f64,
-            false => rounding.squares >= ROUNDING_MAX * squares,
+        let is_few = |steps: f64| squares <= (steps * unit).powi(2) * samples as f64;
+        match self.grain {
+            Grain::Fine => rounding.squares >= ROUNDING_MAX * squares,
+            Grain::Lifted => is_few(FEW_STEPS),
+            Grain::Rounded => is_few(FEW_STEPS_ROUNDED),
         }
     }
 
@@ -342,7 +372,10 @@ impl Passes<'_> {
             }
             None => (after.ratio, after.crest, EARLY_RMSE_MARGIN, EARLY_LARGEST_MARGIN),
         };
-        let rmse_margin = if self.integer { rmse_margin.max(INTEGER_RMSE_MARGIN) } else { rmse_margin };
+        let rmse_margin = match self.grain {
+            Grain::Lifted => rmse_margin.max(INTEGER_RMSE_MARGIN),
+            Grain::Fine | Grain::Rounded => rmse_margin,
+        };
         let lifted = (lifting.part * squares).min(lifting.most);
         let squares = squares * ratio * (rmse_margin * chance).powi(2) + lifted + rounding.squares;
         let least = after.errors.or(self.of_rounding(next, measured, samples, (rounding, lifting)));

@@ -7,13 +7,16 @@
 //! asymmetric numeral system (`rans`), everything else as it is.
 //!
 //! A segment is one pass of one plane of all bands, coarse bands first; any prefix decodes. The first segment (layer 0)
-//! holds the centre and the highest plane. A missing segment ends the stream, for what follows builds on it.
+//! holds the centre and the highest plane. What follows a missing segment is of no use.
+//! Passes of few symbols have no segment: they stand at the beginning of the next one.
 //!
 //! Samples must be finite: one that is not yields a tile of arbitrary samples, but no panic. Doubles have 50 planes at
-//! most below the largest coefficient, and none below `2^-1000`. Integers are exact when all planes are there.
+//! most below the largest coefficient, and none below `2^-1000`. Integers by the
+//! reversible transform are exact when all planes are there.
 
 mod bands;
 mod boxes;
+mod choice;
 mod decode;
 mod encode;
 mod lattice;
@@ -33,8 +36,9 @@ mod transform;
 mod words;
 
 use crate::codec::{Coded, Segment, TileCodec};
-use crate::judge::Measuring;
+use crate::judge::{Converted, Measuring};
 use crate::pieces::Pieces;
+pub(crate) use choice::Choosing;
 pub(crate) use number::scaled;
 pub use number::Number;
 use std::borrow::Cow;
@@ -46,23 +50,89 @@ pub(crate) use words::{dispatch, Kernel, Words};
 pub struct Settings {
     /// Exponent of the highest plane of any tile.
     pub top: i32,
-    /// Exponent of the last plane. Integers have no more planes than make them exact.
+    /// Exponent of the last plane. Integers by the reversible transform have no more planes than make them exact.
     pub finest: i32,
+    /// The axes that are decomposed before the others.
+    pub first: First,
+    /// The transform of integers.
+    pub integers: Integers,
+}
+
+/// The axes that are decomposed to their ends before the others are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// Those that can be halved less often than the longest: in containers of version 4 and before.
+    Shorter,
+    /// These, slowest first; axes that the array lacks come before all.
+    Axes([bool; 4]),
+}
+
+/// The transform of integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Integers {
+    /// Of integers to integers, by short filters: all planes restore every bit.
+    Reversible,
+    /// That of floats, whose results are rounded: fewer bits for the same error, and no end to the planes.
+    Rounded,
+}
+
+impl Settings {
+    /// All axes are decomposed together, integers reversibly.
+    pub fn new(top: i32, finest: i32) -> Self {
+        Self { top, finest, first: First::Axes([false; 4]), integers: Integers::Reversible }
+    }
+
+    /// Whether samples of this kind are rounded.
+    fn rounds<T: Number>(&self) -> bool {
+        T::INTEGER && self.integers == Integers::Rounded
+    }
+}
+
+/// The nearest sample.
+fn rounded<T: Number>(value: f64) -> T {
+    T::from_f64(value.round())
 }
 
 /// Encode a tile of finite samples in C order.
 pub fn encode_tile<T: Number>(samples: &[T], shape: [usize; 4], settings: Settings) -> Vec<Segment> {
-    dispatch(encode::Encoding { samples, shape, settings, measuring: None }).segments
+    coded(samples, shape, settings, None).segments
 }
 
 /// The best estimate that the segments of layers 0, 1, ... give.
 pub fn decode_tile<T: Number>(shape: [usize; 4], settings: Settings, segments: &[&[u8]]) -> Vec<T> {
     let mut samples = vec![T::default(); shape.iter().product()];
-    dispatch(decode::DecodingTo {
-        tile: decode::Decoding { shape, settings, segments },
-        samples: &mut samples,
-    });
+    restore(shape, settings, segments, &mut samples);
     samples
+}
+
+fn coded<T: Number>(
+    samples: &[T],
+    shape: [usize; 4],
+    settings: Settings,
+    measuring: Option<&Measuring<'_, T>>,
+) -> Coded<'static> {
+    if !settings.rounds::<T>() {
+        return dispatch(encode::Encoding { samples, shape, settings, measuring, rounded: false });
+    }
+    let doubles: Vec<f64> = samples.iter().map(|sample| sample.to_f64()).collect();
+    let judge = measuring.map(|measuring| Converted { judge: measuring.judge, convert: rounded::<T> });
+    let measuring = measuring.zip(judge.as_ref()).map(|(measuring, judge)| Measuring {
+        judge,
+        unit: measuring.unit,
+        base_bytes: measuring.base_bytes,
+    });
+    let measuring = measuring.as_ref();
+    dispatch(encode::Encoding { samples: &doubles, shape, settings, measuring, rounded: true })
+}
+
+fn restore<T: Number>(shape: [usize; 4], settings: Settings, segments: &[&[u8]], samples: &mut [T]) {
+    let tile = decode::Decoding { shape, settings, segments };
+    if !settings.rounds::<T>() {
+        return dispatch(decode::DecodingTo { tile, samples });
+    }
+    let mut doubles = vec![0.0; samples.len()];
+    dispatch(decode::DecodingTo { tile, samples: &mut doubles });
+    samples.iter_mut().zip(doubles).for_each(|(sample, double)| *sample = rounded(double));
 }
 
 impl<T: Number> TileCodec<T> for Settings {
@@ -76,14 +146,12 @@ impl<T: Number> TileCodec<T> for Settings {
     where
         T: 'a,
     {
-        let measuring = Some(measuring);
-        dispatch(encode::Encoding { samples: &samples, shape, settings: *self, measuring })
+        coded(&samples, shape, *self, Some(measuring))
     }
 
     fn decode(&self, shape: [usize; 4], segments: &[Pieces<'_>], _threads: usize, samples: &mut [T]) {
         let joined: Vec<Cow<'_, [u8]>> = segments.iter().map(Pieces::joined).collect();
         let segments: Vec<&[u8]> = joined.iter().map(|bytes| bytes.as_ref()).collect();
-        let tile = decode::Decoding { shape, settings: *self, segments: &segments };
-        dispatch(decode::DecodingTo { tile, samples });
+        restore(shape, *self, &segments, samples);
     }
 }

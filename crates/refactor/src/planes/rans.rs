@@ -10,6 +10,8 @@ use super::model::{Interval, Model, FREQUENCY_BITS};
 const STATE_MIN: u32 = 1 << 16;
 /// Plain bits come from the stream in words of so many.
 const PLAIN_WORD_BITS: u32 = u32::BITS;
+/// Fewer symbols are not worth a segment of their own.
+const SHORT_SYMBOLS: usize = 64;
 /// Stands among the symbols where the decoder reads the next word of plain bits.
 const PLAIN_WORD: u32 = 0;
 
@@ -54,6 +56,11 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
+    /// So few symbols that the states' own bytes would be most of a segment.
+    pub(super) fn is_short(&self) -> bool {
+        self.intervals.len() < SHORT_SYMBOLS
+    }
+
     /// Asks for the byte at which the symbols so far end.
     pub(super) fn mark(&mut self) {
         self.marks.push(self.intervals.len());

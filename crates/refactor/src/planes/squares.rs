@@ -31,6 +31,8 @@ struct Known {
 /// The end of a pass: the coefficients' squared errors, and those within it where they are off the straight line.
 pub(super) struct Pass {
     pub(super) squares: f64,
+    /// Bytes of the segment at which it ends.
+    pub(super) bytes: usize,
     /// Bytes of the segment, and the squares when they are there.
     pub(super) inner: Vec<(usize, f64)>,
 }
@@ -110,7 +112,7 @@ impl Squares {
                 marks.push((*bytes, now.iter().sum()));
             }
             let (bytes, squares) = marks.last().copied().unwrap_or((0, begun));
-            passes.push(Pass { squares, inner: off_line(begun, &marks, (bytes, squares)) });
+            passes.push(Pass { squares, bytes, inner: off_line(begun, &marks, (bytes, squares)) });
         }
         passes
     }

@@ -83,12 +83,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn integers_return_exactly(extents in proptest::array::uniform4(1_usize..14), seed in any::<u64>()) {
+        fn integers_return_exactly(extents in proptest::array::uniform4(1_usize..14), early: [bool; AXES], seed in any::<u64>()) {
             let mut state = seed | 1;
             let samples: Vec<i64> = (0..extents.iter().product::<usize>())
                 .map(|_| { state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1); state as i64 })
                 .collect();
-            let plan = Plan::new(extents);
+            let plan = Plan::new(extents, early);
             let mut coefficients = samples.clone();
             forward(&mut coefficients, extents, &plan);
             inverse(&mut coefficients, extents, &plan);
@@ -96,9 +96,9 @@ mod tests {
         }
 
         #[test]
-        fn floats_return_and_keep_their_energy(extents in proptest::array::uniform4(1_usize..14), phase in 0.1_f64..3.0) {
+        fn floats_return_and_keep_their_energy(extents in proptest::array::uniform4(1_usize..14), early: [bool; AXES], phase in 0.1_f64..3.0) {
             let samples: Vec<f64> = (0..extents.iter().product::<usize>()).map(|i| (phase * i as f64).sin()).collect();
-            let plan = Plan::new(extents);
+            let plan = Plan::new(extents, early);
             let mut coefficients = samples.clone();
             forward(&mut coefficients, extents, &plan);
             let energy = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>();

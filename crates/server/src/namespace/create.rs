@@ -157,7 +157,14 @@ impl Namespace {
                         return Err(EISDIR.into());
                     }
                     None if flags.create => return self.open_new(draft, &place, flags, permissions, layout),
-                    _ => self.named(&place)?,
+                    _ => {
+                        let ino = self.named(&place)?;
+                        if flags.create {
+                            let parent = self.inode(place.parent)?;
+                            permission::check_made(draft.who(), parent, self.inode(ino)?)?;
+                        }
+                        ino
+                    }
                 }
             }
         };

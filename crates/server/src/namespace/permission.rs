@@ -15,6 +15,7 @@ pub(super) const SET_UID: u16 = 0o4000;
 pub(super) const SET_GID: u16 = 0o2000;
 pub(super) const STICKY: u16 = 0o1000;
 const GROUP_EXECUTE: u16 = 0o010;
+const OTHERS_WRITE: u16 = 0o002;
 const ANY_EXECUTE: u16 = 0o111;
 /// All bits that `chmod` sets.
 pub(super) const ALL_BITS: u16 = 0o7777;
@@ -60,6 +61,18 @@ pub(super) fn permits(who: &Identity, inode: &Inode, mask: u8) -> bool {
 pub(super) fn check_sticky(who: &Identity, directory: &Inode, victim: &Inode) -> Result<(), Errno> {
     if sticky_asks_owner(who, directory) && who.uid != victim.uid {
         return Err(EPERM);
+    }
+    Ok(())
+}
+
+/// In a sticky directory that all may write to, nobody opens by O_CREAT what another put there; for regular files and FIFOs
+/// that is the choice of each host (`fs.protected_regular`, `fs.protected_fifos`), and of its kernel.
+pub(super) fn check_made(who: &Identity, directory: &Inode, found: &Inode) -> Result<(), Errno> {
+    let is_shared = directory.permissions & STICKY != 0 && directory.permissions & OTHERS_WRITE != 0;
+    let is_others = found.uid != directory.uid && found.uid != who.uid;
+    let is_host_choice = matches!(found.kind(), FileKind::Regular | FileKind::Fifo);
+    if is_shared && is_others && !is_host_choice {
+        return Err(EACCES);
     }
     Ok(())
 }
