@@ -13,10 +13,10 @@ const SUM_ROUNDING: f64 = 1e-9;
 /// The table has so many points that the straight lines between them are at most this far above the curve, as a part
 /// of the root of the mean square.
 const ABOVE_MAX: f64 = 1.15;
-/// And this far below, which a reader makes up for between points: where the curve is measured or has margins of its own,
-/// and where it has steps that are proven.
+/// And this far below, which a reader makes up for between points: where the curve has margins of its own, and where its
+/// steps are proven or measured.
 const BELOW_MAX: f64 = 1.01;
-const BELOW_MAX_PROVEN: f64 = 1.04;
+const BELOW_MAX_CERTAIN: f64 = 1.04;
 
 /// Within a pass squares fall along a straight line, but for this factor of their root (on real fields, they were up to
 /// 2 % above the line), and the part that few samples add to it by chance, times the root of their number.
@@ -26,7 +26,7 @@ const FLOATS_BETWEEN: (f64, f64) = (1.05, 3.0);
 const INTEGERS_BETWEEN: (f64, f64) = (1.2, 80.0);
 
 /// The factor where every prefix was measured, so that only the line's own distance is made up for.
-const MEASURED_BETWEEN: f64 = BELOW_MAX + 0.001;
+const MEASURED_BETWEEN: f64 = BELOW_MAX_CERTAIN + 0.001;
 
 /// The factor and the shape by which errors between two points of a table are raised.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +157,8 @@ impl Curve {
             kind: header.kind,
             scale,
             below_max: match header.codec {
-                CodecParameters::Decimate(_) if !header.measured => BELOW_MAX_PROVEN,
+                CodecParameters::Decimate(_) => BELOW_MAX_CERTAIN,
+                _ if header.measured => BELOW_MAX_CERTAIN,
                 _ => BELOW_MAX,
             },
             between: header.between(),

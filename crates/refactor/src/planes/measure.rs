@@ -303,7 +303,7 @@ impl Passes<'_> {
         let first = (layer.saturating_sub(above) / self.per_plane).saturating_sub(1).min(planes - 1);
         let spread = |number| first + (planes - 1 - first) * number / (PLANES_MEASURED - 1);
         let mut all: Vec<usize> = (0..PLANES_MEASURED).map(spread).collect();
-        all.extend((first + 1..planes).take(PLANES_BEHIND_BASE).last());
+        all.push((first + PLANES_BEHIND_BASE).min(planes - 1));
         if self.grain != Grain::Fine {
             all.extend(first.max(planes.saturating_sub(INTEGER_PLANES_LAST))..planes);
         }
