@@ -120,7 +120,7 @@ pub fn refactor<'a, T: Number>(
         header.points = curve.table(&ends);
         let is_kept = header.points.last().is_none_or(|last| last.accuracy.max_error <= tolerance);
         if header.exact || is_kept {
-            header.blank = curve.blank().rounded_up();
+            header.blank = curve.blank();
             header.points = table::told(header.blank, header.points);
             header.chunks = chunks(&ends, &header.points);
             return Ok(Container::new(header, tiles.layers, tiles.deferred));

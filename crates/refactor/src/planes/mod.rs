@@ -7,12 +7,12 @@
 //! asymmetric numeral system (`rans`), everything else as it is.
 //!
 //! A segment is one pass of one plane of all bands, coarse bands first; any prefix decodes. The first segment (layer 0)
-//! holds the centre and the highest plane. What follows a missing segment is of no use.
-//! Passes of few symbols have no segment: they stand at the beginning of the next one.
+//! holds the centre and the highest plane. A pass of few symbols has no segment: it stands at the beginning of the next
+//! one. What follows a missing segment is of no use.
 //!
 //! Samples must be finite: one that is not yields a tile of arbitrary samples, but no panic. Doubles have 50 planes at
-//! most below the largest coefficient, and none below `2^-1000`. Integers by the
-//! reversible transform are exact when all planes are there.
+//! most below the largest coefficient, and none below `2^-1000`. Integers by the reversible transform are exact when
+//! all planes are there.
 
 mod bands;
 mod boxes;
