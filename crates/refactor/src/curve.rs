@@ -17,6 +17,10 @@ const ABOVE_MAX: f64 = 1.15;
 /// steps are proven or measured.
 const BELOW_MAX: f64 = 1.01;
 const BELOW_MAX_CERTAIN: f64 = 1.04;
+/// Where every prefix of at most so many samples was measured, points are few: they would be most of the header.
+const FEW_SAMPLES: u64 = 1 << 14;
+const ABOVE_MAX_FEW: f64 = 1.5;
+const BELOW_MAX_FEW: f64 = 1.2;
 
 /// Within a pass squares fall along a straight line, but for this factor of their root (on real fields, they were up to
 /// 2 % above the line), and the part that few samples add to it by chance, times the root of their number.
@@ -25,8 +29,8 @@ const FLOATS_BETWEEN: (f64, f64) = (1.05, 3.0);
 /// changes more of them than one of another.
 const INTEGERS_BETWEEN: (f64, f64) = (1.2, 80.0);
 
-/// The factor where every prefix was measured, so that only the line's own distance is made up for.
-const MEASURED_BETWEEN: f64 = BELOW_MAX_CERTAIN + 0.001;
+/// What the factor exceeds the line's own distance by where every prefix was measured.
+const MEASURED_BETWEEN: f64 = 0.001;
 
 /// The factor and the shape by which errors between two points of a table are raised.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +44,8 @@ impl Between {
     /// The factors of an array of which the codec takes so many samples; whether every prefix was measured.
     pub(crate) fn new(kind: DataType, taken: u64, measured: bool) -> Self {
         if measured {
-            return Self { factor: MEASURED_BETWEEN, rises: false };
+            let below_max = if taken <= FEW_SAMPLES { BELOW_MAX_FEW } else { BELOW_MAX_CERTAIN };
+            return Self { factor: below_max + MEASURED_BETWEEN, rises: false };
         }
         let (least, chance) = if kind.is_float() { FLOATS_BETWEEN } else { INTEGERS_BETWEEN };
         Self { factor: least + chance / (taken.max(1) as f64).sqrt(), rises: !kind.is_float() }
@@ -89,8 +94,8 @@ pub(crate) struct Curve {
     kind: DataType,
     /// The factor that errors are multiplied by.
     scale: f64,
-    /// The straight lines of a table may be so far below the curve.
-    below_max: f64,
+    /// The straight lines of a table may be so far above and below the curve.
+    off_max: (f64, f64),
     between: Between,
 }
 
@@ -156,10 +161,11 @@ impl Curve {
             taken: header.taken.max(1) as f64,
             kind: header.kind,
             scale,
-            below_max: match header.codec {
-                CodecParameters::Decimate(_) => BELOW_MAX_CERTAIN,
-                _ if header.measured => BELOW_MAX_CERTAIN,
-                _ => BELOW_MAX,
+            off_max: match header.codec {
+                _ if header.measured && header.taken <= FEW_SAMPLES => (ABOVE_MAX_FEW, BELOW_MAX_FEW),
+                CodecParameters::Decimate(_) => (ABOVE_MAX, BELOW_MAX_CERTAIN),
+                _ if header.measured => (ABOVE_MAX, BELOW_MAX_CERTAIN),
+                _ => (ABOVE_MAX, BELOW_MAX),
             },
             between: header.between(),
         }
@@ -229,7 +235,7 @@ impl Curve {
             if ratio.is_nan() {
                 0.0
             } else {
-                (ratio.ln() / ABOVE_MAX.ln()).max(-ratio.ln() / self.below_max.ln())
+                (ratio.ln() / self.off_max.0.ln()).max(-ratio.ln() / self.off_max.1.ln())
             }
         };
         let inner = self.points.get(start..end).unwrap_or_default();

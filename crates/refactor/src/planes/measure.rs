@@ -244,32 +244,33 @@ impl Passes<'_> {
                 self.errors_of((pass, end.squares), &measured, samples, (rounding, lifting));
             let exponent = self.layout.highest - (pass / self.per_plane) as i32;
             let layer = self.layout.layer(exponent, pass % self.per_plane) as u16;
-            let Ok(index) = self.segments.binary_search_by_key(&layer, |segment| segment.layer) else {
+            shared.push((pass, errors));
+            if self.segments.binary_search_by_key(&layer, |segment| segment.layer).is_err() {
                 // The symbols, if it has any, stand in a later segment.
-                shared.push((end.bytes, errors));
                 if pass + 1 == self.ends.len() {
                     points.push(Progress { layer, bytes: 0, errors, measured: is_measured });
                 }
                 continue;
-            };
-            let bytes = self.segments[index].bytes.len();
+            }
             let mut begun = 0;
-            for (bytes, errors) in shared.drain(..).filter(|(bytes, _)| *bytes > 0) {
-                points.push(Progress { layer, bytes: bytes - 1, errors: before, measured: false });
-                points.push(Progress { layer, bytes, errors, measured: false });
-                (before, begun) = (errors, bytes);
+            for (pass, errors) in shared.drain(..).filter(|(pass, _)| self.ends[*pass].bytes > 0) {
+                let end = &self.ends[pass];
+                let told = |bytes, errors| Progress { layer, bytes, errors, measured: false };
+                if end.bytes.saturating_sub(begun) < SEGMENT_BYTES_MIN {
+                    points.push(told(end.bytes - 1, before));
+                } else {
+                    points.extend(end.inner.iter().map(|(bytes, squares)| {
+                        let (errors, _) =
+                            self.errors_of((pass, *squares), &measured, samples, (rounding, lifting));
+                        told(*bytes, errors)
+                    }));
+                }
+                points.push(told(end.bytes, errors));
+                (before, begun) = (errors, end.bytes);
             }
-            if bytes - begun < SEGMENT_BYTES_MIN {
-                points.push(Progress { layer, bytes: bytes - 1, errors: before, measured: false });
-            } else {
-                points.extend(end.inner.iter().map(|(bytes, squares)| {
-                    let (errors, _) =
-                        self.errors_of((pass, *squares), &measured, samples, (rounding, lifting));
-                    Progress { layer, bytes: *bytes, errors, measured: false }
-                }));
+            if let Some(last) = points.last_mut() {
+                last.measured = is_measured;
             }
-            points.push(Progress { layer, bytes, errors, measured: is_measured });
-            before = errors;
         }
         points
     }

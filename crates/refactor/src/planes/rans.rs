@@ -10,8 +10,8 @@ use super::model::{Interval, Model, FREQUENCY_BITS};
 const STATE_MIN: u32 = 1 << 16;
 /// Plain bits come from the stream in words of so many.
 const PLAIN_WORD_BITS: u32 = u32::BITS;
-/// Fewer symbols are not worth a segment of their own.
-const SHORT_SYMBOLS: usize = 64;
+/// Fewer symbols are not worth a segment of their own: the two states would cost 2 % of it or more.
+const SHORT_SYMBOLS: usize = 1024;
 /// Stands among the symbols where the decoder reads the next word of plain bits.
 const PLAIN_WORD: u32 = 0;
 
