@@ -28,11 +28,11 @@ impl Spelled {
     /// The shortest spelling of errors no less than these, behind a point with such a root of the mean square.
     fn of(before: f64, errors: Accuracy) -> Self {
         let itself = Self::Errors(errors.rounded_up());
-        let is_normal = |error: f64| error.is_normal();
-        if ![before, errors.rmse, errors.max_error].into_iter().all(is_normal) || errors.rmse > before {
+        let ratios = [before / errors.rmse, errors.max_error / errors.rmse];
+        if ![before, errors.rmse].into_iter().chain(ratios).all(f64::is_normal) || errors.rmse > before {
             return itself;
         }
-        let fall = (FALLS * (before / errors.rmse).log2() + LOGARITHM_ROUNDING).floor() as u64;
+        let fall = (FALLS * ratios[0].log2() + LOGARITHM_ROUNDING).floor() as u64;
         for fall in [fall, fall.saturating_sub(1)] {
             let rmse = fallen(before, fall);
             let crest =
