@@ -5,8 +5,8 @@ floods the servers. The targets work at an emulated speed, so that storage is wh
 then beside the neighbour under `fifo`, then under `size-fair`; every byte is compared with what was written.
 
 Two more runs say what to expect. A policy of a store does not divide the processors: so the victim also runs while the
-neighbour floods another store, as fast as `size-fair` lets it flood this one. And a fair share is
-worth a store of its own: so the victim also runs alone on a store that has its share of the speed.
+neighbour floods another store, as fast as `size-fair` lets it flood this one. And a fair share is worth a store of its
+own: so the victim also runs alone on a store that has its share of the speed.
 """
 
 import argparse

@@ -29,7 +29,7 @@ const FLOATS_BETWEEN: (f64, f64) = (1.05, 3.0);
 /// changes more of them than one of another.
 const INTEGERS_BETWEEN: (f64, f64) = (1.2, 80.0);
 
-/// What the factor exceeds the line's own distance by where every prefix was measured.
+/// The factor exceeds the line's own distance by so much where every prefix was measured.
 const MEASURED_BETWEEN: f64 = 0.001;
 
 /// The factor and the shape by which errors between two points of a table are raised.

@@ -12,9 +12,9 @@ const LEVEL: i32 = 3;
 /// The digits that differences are stored in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Digits {
-    /// Whole bytes: in containers of version 4 and before.
+    /// A digit is a whole byte, in containers of version 4 and before.
     Bytes,
-    /// Of two bits, the first sample's lowest in a byte.
+    /// A digit has two bits; the first sample's are the lowest in a byte.
     Pairs,
 }
 

@@ -6,7 +6,7 @@ use crate::decimate::{Decimate, Layout};
 use crate::header::{Header, VERSION_SHORT};
 use crate::lossless::Digits;
 use crate::planes::{First, Integers, Number, Settings};
-use crate::quantised::Quantised;
+use crate::quantised::{mean_step, Quantised};
 use crate::sample::DataType;
 use crate::scaled::Scaled;
 use crate::tile::Coder;
@@ -17,6 +17,7 @@ const HEADER_EXPONENT_MAX: i32 = 1200;
 pub(crate) const EXPONENT_MIN: i32 = -1150;
 /// The bit of rounded integers in the code of a transform.
 const ROUNDED: u8 = 1 << 4;
+
 /// The codec of an array and its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CodecParameters {
@@ -159,9 +160,7 @@ impl CodecParameters {
         let unit = match self {
             Self::Scaled(_, dropped) if !kind.is_float() => f64::from(*dropped).exp2(),
             Self::Planes(settings) if settings.integers == Integers::Rounded => 1.0,
-            Self::Quantised(settings, values) if settings.integers == Integers::Rounded => {
-                (values[values.len() - 1] - values[0]) / (values.len() - 1) as f64
-            }
+            Self::Quantised(settings, values) if settings.integers == Integers::Rounded => mean_step(values),
             _ => return false,
         };
         tolerance.is_none_or(|tolerance| tolerance < unit)

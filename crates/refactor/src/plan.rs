@@ -7,7 +7,7 @@ use crate::grid::{self, Bounds, Grid, TILE_SAMPLES};
 use crate::ordinary::Ordinary;
 use crate::parameters::{CodecParameters, EXPONENT_MIN};
 use crate::planes::{dispatch, scaled, Choosing, First, Integers, Number, Settings};
-use crate::quantised::values_of;
+use crate::quantised::{mean_step, values_of};
 use crate::sample::DataType;
 use crate::scaled::{EXPONENT_MAX, INTEGER_BITS_MAX};
 use crate::write::Options;
@@ -94,17 +94,9 @@ impl Middle {
         Self { samples: own.iter().map(|sample| sample.to_f64()).collect(), shape }
     }
 
-    /// The transform that suits the samples divided by `2^exponent`; that of integers, if samples are multiples of `unit`.
-    fn transform(&self, exponent: i32, unit: Option<f64>) -> (First, Integers) {
-        let divided: Vec<f64>;
-        let samples = match exponent {
-            0 => &self.samples,
-            _ => {
-                divided = self.samples.iter().map(|sample| scaled(*sample, -exponent)).collect();
-                &divided
-            }
-        };
-        dispatch(Choosing { samples, shape: self.shape, unit })
+    /// The transform that suits the samples; that of integers, too, if they are multiples of `unit`.
+    fn transform(&self, unit: Option<f64>) -> (First, Integers) {
+        dispatch(Choosing { samples: &self.samples, shape: self.shape, unit })
     }
 }
 
@@ -128,10 +120,9 @@ type Size = (usize, Option<f64>);
 
 /// Planes of places in a list.
 fn quantised(values: Vec<f64>, (tile_samples, tolerance): Size, middle: &Middle) -> CodecParameters {
-    let last = (values.len() - 1) as f64;
-    let step = (values[values.len() - 1] - values[0]) / last;
+    let (last, step) = ((values.len() - 1) as f64, mean_step(&values));
     let tolerance = tolerance.map(|tolerance| tolerance / step);
-    let transform = middle.transform(0, Some(step));
+    let transform = middle.transform(Some(step));
     CodecParameters::Quantised(integer_settings(last, (tile_samples, tolerance), transform), values)
 }
 
@@ -150,7 +141,7 @@ fn float_planes<T: Number>(
     let half = exponent(scaled(range.1, -divisor) / 2.0 - scaled(range.0, -divisor) / 2.0);
     let rounding = if T::KIND == DataType::Float32 { 22 } else { 44 };
     let finest = tolerance.map_or(half - rounding, |tolerance| finest_for(scaled(tolerance, -divisor)));
-    let transform = middle.transform(divisor, None);
+    let transform = middle.transform(None);
     let settings = float_settings(half, finest, tile_samples, transform);
     match divisor {
         0 => CodecParameters::Planes(settings),
@@ -164,11 +155,11 @@ fn integer_planes(range: (f64, f64), (tile_samples, tolerance): Size, middle: &M
     let dropped = exponent(span) + 1 - INTEGER_BITS_MAX;
     if dropped <= 0 {
         let is_double = range.0.abs().max(range.1.abs()) <= DOUBLE_INTEGER_MAX;
-        let transform = middle.transform(0, is_double.then_some(1.0));
+        let transform = middle.transform(is_double.then_some(1.0));
         return CodecParameters::Planes(integer_settings(span, (tile_samples, tolerance), transform));
     }
     let tolerance = tolerance.map(|tolerance| scaled(tolerance, -dropped));
-    let transform = middle.transform(0, None);
+    let transform = middle.transform(None);
     let settings = integer_settings(scaled(span, -dropped), (tile_samples, tolerance), transform);
     CodecParameters::Scaled(settings, dropped)
 }

@@ -64,9 +64,14 @@ fn distinct<T: Sample>(samples: Vec<T>) -> Vec<u64> {
 
 fn is_straight<T: Sample>(values: &[T]) -> bool {
     let (first, last) = (values[0].to_f64(), values[values.len() - 1].to_f64());
-    let step = (last - first) / (values.len() - 1) as f64;
+    let step = mean_step(values);
     let off = |(place, value): (usize, &T)| (value.to_f64() - first - step * place as f64).abs();
     values.iter().enumerate().map(off).all(|off| off <= CURVATURE_MAX * (last - first) + step)
+}
+
+/// The mean distance of neighbouring values, of which there are at least two.
+pub(crate) fn mean_step<T: Sample>(values: &[T]) -> f64 {
+    (values[values.len() - 1].to_f64() - values[0].to_f64()) / (values.len() - 1) as f64
 }
 
 impl<T: Number> Quantised<T> {
@@ -136,9 +141,7 @@ impl<T: Number> TileCodec<T> for Quantised<T> {
             })
             .collect();
         let judge = Converted { judge: measuring.judge, convert: |place: i32| self.value(place) };
-        let last = self.values.len().saturating_sub(1);
-        let span = self.value(last as i32).to_f64() - self.value(0).to_f64();
-        let unit = measuring.unit * span / last.max(1) as f64;
+        let unit = measuring.unit * mean_step(&self.values);
         self.settings.encode(
             Cow::Owned(places),
             shape,

@@ -11,7 +11,7 @@ use crate::header::{Point, VERSION_SHORT};
 const FALLS: f64 = 64.0;
 /// Steps of the largest error above it in an octave: it is told as at most 4.4 % more.
 const CRESTS: f64 = 16.0;
-/// What a logarithm may be off by.
+/// A logarithm may be off by so much.
 const LOGARITHM_ROUNDING: f64 = 1e-9;
 /// A point ends a chunk; its errors were measured.
 const ENDS_CHUNK: u64 = 2;

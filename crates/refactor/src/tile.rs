@@ -39,7 +39,7 @@ impl Encoded<'_> {
 pub(crate) struct Coder<T: Sample> {
     pub(crate) codec: Box<dyn TileCodec<T>>,
     pub(crate) exact: bool,
-    /// Those of the residual.
+    /// The digits of the residual.
     pub(crate) digits: Digits,
 }
 

@@ -1,8 +1,8 @@
 //! The bands of a box's multilevel transform, and their places.
 //!
 //! Axes are halved together, coarse samples first (Mallat 1989), each as often as its length allows. Axes that the
-//! settings name are decomposed to their ends before the others, a wavelet packet: it suits arrays whose axes are no
-//! alike, such as months of a map, or pressure levels over a wide grid.
+//! settings name are decomposed to their ends before the others, a wavelet packet: it suits arrays whose axes are
+//! unlike each other, such as months of a map, or pressure levels over a wide grid.
 
 /// Axes of a tile.
 pub(super) const AXES: usize = 4;

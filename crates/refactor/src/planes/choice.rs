@@ -5,6 +5,7 @@
 
 use super::bands::{halvings_of, Axes, AXES};
 use super::boxes::for_each_row;
+use super::encode::range;
 use super::layout::{compact, integer_norm_log2};
 use super::words::{Kernel, Words};
 use super::{transform, First, Integers};
@@ -31,12 +32,9 @@ impl Kernel for Choosing<'_> {
     #[inline(always)]
     fn run<W: Words>(self, _words: W) -> Self::Output {
         let mut best = (f64::INFINITY, First::Axes([false; AXES]), Integers::Reversible);
-        let (low, high) = (
-            self.samples.iter().copied().fold(f64::INFINITY, f64::min),
-            self.samples.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        );
+        let (low, high) = if self.samples.is_empty() { (0.0, 0.0) } else { range(self.samples) };
         let (centre, half) = (low / 2.0 + high / 2.0, high / 2.0 - low / 2.0);
-        if half.is_nan() || half <= 0.0 {
+        if half <= 0.0 {
             return (best.1, best.2);
         }
         let floats: Vec<f32> = self.samples.iter().map(|value| ((value - centre) / half) as f32).collect();

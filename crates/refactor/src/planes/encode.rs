@@ -147,7 +147,7 @@ impl<T: Number> Encoding<'_, T> {
 
 /// The least and the most of the samples.
 #[inline(always)]
-fn range<T: Number>(samples: &[T]) -> (T, T) {
+pub(super) fn range<T: Number>(samples: &[T]) -> (T, T) {
     samples.iter().fold((samples[0], samples[0]), |(least, most), &sample| {
         (if sample < least { sample } else { least }, if sample > most { sample } else { most })
     })

@@ -200,6 +200,15 @@ struct Lifting {
     most: f64,
 }
 
+/// The errors of a tile's passes are derived from these.
+#[derive(Clone, Copy)]
+struct Basis<'a> {
+    measured: &'a [Measured],
+    samples: usize,
+    rounding: Errors,
+    lifting: Lifting,
+}
+
 impl Passes<'_> {
     /// The error that is left, from nothing to everything.
     #[inline(always)]
@@ -210,7 +219,6 @@ impl Passes<'_> {
         base_bytes: usize,
     ) -> Vec<Progress> {
         let samples = tile.samples.len();
-        let mut points = beginning(tile, self.segments[0].bytes.len());
         for pass in &mut self.ends {
             let inner = pass.inner.iter_mut().map(|(_, squares)| squares);
             inner.chain([&mut pass.squares]).for_each(|squares| *squares *= tile.unit * tile.unit);
@@ -236,15 +244,21 @@ impl Passes<'_> {
             let pass = (plane + 1) * self.per_plane - 1;
             measured.push(self.measured(pass, errors, (tile.unit, samples), (rounding, measured.last())));
         }
+        let beginning = beginning(tile, self.segments[0].bytes.len());
+        self.points(beginning, Basis { measured: &measured, samples, rounding, lifting })
+    }
+
+    /// The points of all passes behind those of the beginning.
+    fn points(&self, beginning: Vec<Progress>, basis: Basis<'_>) -> Vec<Progress> {
+        let mut points = beginning;
         let mut before = points.last().map_or(Errors::default(), |point| point.errors);
-        let mut shared: Vec<(usize, Errors)> = Vec::new();
+        // Passes whose segment has not come yet, and the errors that each leaves.
+        let mut waiting: Vec<(usize, Errors)> = Vec::new();
         for pass in 0..self.ends.len() {
-            let end = &self.ends[pass];
-            let (errors, is_measured) =
-                self.errors_of((pass, end.squares), &measured, samples, (rounding, lifting));
+            let (errors, is_measured) = self.errors_of((pass, self.ends[pass].squares), basis);
             let exponent = self.layout.highest - (pass / self.per_plane) as i32;
             let layer = self.layout.layer(exponent, pass % self.per_plane) as u16;
-            shared.push((pass, errors));
+            waiting.push((pass, errors));
             if self.segments.binary_search_by_key(&layer, |segment| segment.layer).is_err() {
                 // The symbols, if it has any, stand in a later segment.
                 if pass + 1 == self.ends.len() {
@@ -253,17 +267,17 @@ impl Passes<'_> {
                 continue;
             }
             let mut begun = 0;
-            for (pass, errors) in shared.drain(..).filter(|(pass, _)| self.ends[*pass].bytes > 0) {
+            for (pass, errors) in waiting.drain(..).filter(|(pass, _)| self.ends[*pass].bytes > 0) {
                 let end = &self.ends[pass];
                 let told = |bytes, errors| Progress { layer, bytes, errors, measured: false };
                 if end.bytes.saturating_sub(begun) < SEGMENT_BYTES_MIN {
                     points.push(told(end.bytes - 1, before));
                 } else {
-                    points.extend(end.inner.iter().map(|(bytes, squares)| {
-                        let (errors, _) =
-                            self.errors_of((pass, *squares), &measured, samples, (rounding, lifting));
-                        told(*bytes, errors)
-                    }));
+                    points.extend(
+                        end.inner
+                            .iter()
+                            .map(|(bytes, squares)| told(*bytes, self.errors_of((pass, *squares), basis).0)),
+                    );
                 }
                 points.push(told(end.bytes, errors));
                 (before, begun) = (errors, end.bytes);
@@ -344,13 +358,8 @@ impl Passes<'_> {
     }
 
     /// The errors when a pass is done, and whether they were measured.
-    fn errors_of(
-        &self,
-        (pass, squares): (usize, f64),
-        measured: &[Measured],
-        samples: usize,
-        (rounding, lifting): (Errors, Lifting),
-    ) -> (Errors, bool) {
+    fn errors_of(&self, (pass, squares): (usize, f64), basis: Basis<'_>) -> (Errors, bool) {
+        let Basis { measured, samples, rounding, lifting } = basis;
         let next = measured.partition_point(|known| known.pass < pass);
         let Some(after) = measured.get(next) else {
             return (Errors::default(), false);
@@ -379,7 +388,7 @@ impl Passes<'_> {
         };
         let lifted = (lifting.part * squares).min(lifting.most);
         let squares = squares * ratio * (rmse_margin * chance).powi(2) + lifted + rounding.squares;
-        let least = after.errors.or(self.of_rounding(next, measured, samples, (rounding, lifting)));
+        let least = after.errors.or(self.of_rounding(next, basis));
         let squares = squares.max(least.squares);
         let crest = crest * largest_margin * chance;
         let plane =
@@ -392,13 +401,8 @@ impl Passes<'_> {
 
     /// The errors at the measured plane before number `next`, if the two follow each other and rounding is most of the errors:
     /// it does not follow the coefficients from pass to pass.
-    fn of_rounding(
-        &self,
-        next: usize,
-        measured: &[Measured],
-        samples: usize,
-        (rounding, lifting): (Errors, Lifting),
-    ) -> Errors {
+    fn of_rounding(&self, next: usize, basis: Basis<'_>) -> Errors {
+        let Basis { measured, samples, rounding, lifting } = basis;
         let Some(before) = next.checked_sub(1).map(|number| &measured[number]) else {
             return Errors::default();
         };

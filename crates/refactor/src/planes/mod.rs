@@ -61,18 +61,20 @@ pub struct Settings {
 /// The axes that are decomposed to their ends before the others are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
-    /// Those that can be halved less often than the longest: in containers of version 4 and before.
+    /// The axes that can be halved less often than the longest come first, in containers of version 4 and before.
     Shorter,
-    /// These, slowest first; axes that the array lacks come before all.
+    /// The axes that are set come first. The slowest axis is the first of the four, and axes that the array lacks are
+    /// before it.
     Axes([bool; 4]),
 }
 
 /// The transform of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Integers {
-    /// Of integers to integers, by short filters: all planes restore every bit.
+    /// The coefficients are integers, too, by short filters: all planes restore every bit.
     Reversible,
-    /// That of floats, whose results are rounded: fewer bits for the same error, and no end to the planes.
+    /// The integers are transformed as floats, and restored floats are rounded: fewer bits for the same error, and no end
+    /// to the planes.
     Rounded,
 }
 
