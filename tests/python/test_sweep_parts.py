@@ -130,6 +130,14 @@ def test_the_best_is_told_from_others_by_differences_seed_by_seed() -> None:
     assert best(found, "none", is_greater_better=True) is None
 
 
+def test_figures_without_a_square_are_left_out() -> None:
+    """A damaged file told of 1e200 seconds once; the interval's squares overflowed."""
+    for damaged in (1e200, -1e308, float("inf"), float("nan"), 10**400):
+        (found,) = cells(rows({"a": [1.0, damaged, 3.0]}))
+        mean = found.mean("seconds")
+        assert mean is not None and mean.mean == 2.0
+
+
 def test_the_last_digits_of_sums_tell_nothing() -> None:
     # All device time went where it was owed under both policies: the figures differ by the rounding of sums alone.
     rows = [

@@ -4,7 +4,6 @@ A *cell* is one choice of every key but the seed. Cells share their seeds, so tw
 seed by seed: dice that fall alike in both do not blur the comparison.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,8 @@ from weir.simulation.intervals import ROUNDING, Interval, interval_of
 
 SEED = "seed"
 """The key whose values repeat a cell."""
+_FIGURE_MAX = 1e150
+"""A larger figure, of either sign, has a square that is no double: only a damaged file holds one."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def cells(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[C
     """Gather runs into cells.
 
     Args:
-        rows: Settings and figures of each run. Figures that are no finite number are left out.
+        rows: Settings and figures of each run. Figures that are no number, or too large to be squared, are left out.
 
     Returns:
         The cells, in the order in which they first occur.
@@ -59,7 +60,7 @@ def cells(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[C
         rest = {key: value for key, value in settings.items() if key != SEED}
         cell = found.setdefault(_name(rest), Cell(rest, {}))
         for name, value in figures.items():
-            number = _finite(value)
+            number = _number(value)
             if number is not None:
                 cell.figures.setdefault(name, {})[_hashable(settings.get(SEED))] = number
     return list(found.values())
@@ -99,14 +100,14 @@ def _is_as_good(cell: Cell, winner: Cell, figure: str) -> bool:
     return difference.low <= rounding and difference.high >= -rounding
 
 
-def _finite(value: Any) -> float | None:
+def _number(value: Any) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
         number = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= _FIGURE_MAX else None
 
 
 def _name(settings: Mapping[str, Any]) -> str:
