@@ -22,6 +22,7 @@ Array = NDArray[Any]
 
 POINTS_ADVERSARIAL = 31_000
 POINTS_SINES = 2_700
+POINTS_WAVES = 5_000
 _CUTS = 9
 """Prefixes of one container."""
 _KINDS = ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
@@ -50,6 +51,7 @@ def codec(directory: Path) -> dict[str, float]:
     for name, arrays, count in (
         ("adversarial arrays", _adversarial(generator), POINTS_ADVERSARIAL),
         ("fields of sines", _sines(generator), POINTS_SINES),
+        ("large fields of waves", _waves(generator), POINTS_WAVES),
     ):
         judged, above = _count(arrays, count, generator)
         announce(f"told of {name}", f"{above} too low", f"{judged} prefixes", above / judged)
@@ -168,6 +170,23 @@ def _sines(generator: np.random.Generator) -> Iterator[Array]:
             axes = np.meshgrid(*(np.linspace(0, 1, edge) for edge in edges), indexing="ij")
             values = np.sin(np.sum([axis * generator.uniform(1, 60) for axis in axes], axis=0))
         yield values.astype(generator.choice(["f4", "f8"]))
+
+
+def _waves(generator: np.random.Generator) -> Iterator[Array]:
+    """Waves and noise in the plane, or their sums along an axis, that are too large for every prefix to be decoded."""
+    while True:
+        height, width = generator.integers(200, 600, 2).tolist()
+        rows, columns = np.indices((height, width))
+        values = generator.normal(size=(height, width)) * 10.0 ** generator.uniform(-5, 0)
+        for row, column in generator.uniform(0, 0.5, (generator.integers(1, 8), 2)):
+            values += generator.normal() * np.sin(rows * row + columns * column + generator.uniform(0, 2 * np.pi))
+        if generator.random() < 0.3:
+            values = values.cumsum(0) / 10
+        if generator.random() < 0.3:
+            values = np.round(values * 10.0 ** generator.uniform(1, 4))
+            yield values.astype("i4")
+        else:
+            yield values.astype(generator.choice(["f4", "f8"]))
 
 
 def _speed() -> dict[str, float]:

@@ -84,7 +84,7 @@ def test_what_is_told_of_an_error_bounds_it(name: str, codec: str) -> None:
         assert error.max() <= restored.max_error * (1 + 1e-9)
         # The last bits of decimation, and those below the rounding of the samples, are told by more.
         if codec == "planes" and name in NAMES:
-            assert restored.rmse <= (1.4 if size in cuts else 1.22) * rmse
+            assert restored.rmse <= (1.6 if size in cuts else 1.35) * rmse
 
 
 def parabolas(shape: tuple[int, ...]) -> Any:
@@ -93,7 +93,7 @@ def parabolas(shape: tuple[int, ...]) -> Any:
     return sum(((axis + 3 * number) % 16 - 8.0) ** 2 for number, axis in enumerate(axes))
 
 
-OF_VERSION_4 = {
+OF_EARLIER = {
     "floats": parabolas((5, 24, 40)).astype(np.float32) / 3,
     "doubles": parabolas((9, 31)) / 7,
     "quantised": (np.add.outer(np.arange(30) % 16, np.arange(40) % 16) * 0.25).astype(np.float32),
@@ -104,12 +104,13 @@ OF_VERSION_4 = {
 }
 
 
-@pytest.mark.parametrize("name", OF_VERSION_4)
-def test_containers_of_version_4_are_read(name: str) -> None:
-    original = OF_VERSION_4[name]
-    container = (DATA / "containers" / f"{name}.v4").read_bytes()
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("name", OF_EARLIER)
+def test_containers_of_earlier_versions_are_read(name: str, version: int) -> None:
+    original = OF_EARLIER[name]
+    container = (DATA / "containers" / f"{name}.v{version}").read_bytes()
     header = _core.Refactored(container)
-    assert header.version == 4
+    assert header.version == version
     base = header.chunks[0][0] + header.chunks[0][1]
     for size in np.linspace(base, len(container), 9).astype(int):
         restored = restore(container[:size])

@@ -4,25 +4,39 @@
 //! little-endian. It covers the container's header and the block's place too: a sound block of another container, or of
 //! another place, is damage.
 
+use crate::version::VERSION_SHORT;
+
 /// Bytes of one checksum.
 pub(crate) const CHECKSUM_BYTES: u64 = 4;
 /// The longest blocks are at least this long, so that checksums cost at most 0.4 % of a large prefix.
 const LONGEST_BYTES_MIN: usize = 1024;
 /// Blocks are at most this long, so that a damaged one costs little.
 const LONGEST_BYTES_MAX: usize = 16 * 1024;
-/// Blocks are at least this long, so that checksums cost at most 3 %.
-const BLOCK_BYTES_MIN: u64 = 128;
-/// Blocks of a chunk have about this part of the bytes up to its end: a cut of the stream loses half a block on average.
+/// Blocks of a chunk have at most this part of the bytes up to its end, but where those are few: a cut of the stream loses
+/// half a block on average.
 const BLOCK_PART: u64 = 32;
+/// Blocks are at least this long ...
+const BLOCK_BYTES_MIN: u64 = 32;
+/// ... and this long in [`VERSION_SHORT`].
+const BLOCK_BYTES_MIN_SHORT: u64 = 128;
 
 /// The longest blocks of an array.
 pub(crate) fn longest(array_bytes: usize) -> usize {
     (array_bytes / 4096).next_power_of_two().clamp(LONGEST_BYTES_MIN, LONGEST_BYTES_MAX)
 }
 
-/// The blocks of the chunk that ends at a place of the payload.
-pub(crate) fn of_chunk(end: u64, longest: u64) -> u64 {
-    (end / BLOCK_PART).next_power_of_two().max(BLOCK_BYTES_MIN).min(longest)
+/// The blocks of the chunk that ends at a place of the payload. The first bytes of an array lose least to checksums and to
+/// half a block together where a block is as long as two square roots of the bytes.
+pub(crate) fn of_chunk(end: u64, longest: u64, version: u16) -> u64 {
+    let part = (end / BLOCK_PART).max(1);
+    match version {
+        ..VERSION_SHORT => longest,
+        VERSION_SHORT => part.next_power_of_two().max(BLOCK_BYTES_MIN_SHORT).min(longest),
+        _ => {
+            let least = end.saturating_mul(4).isqrt().next_power_of_two().max(BLOCK_BYTES_MIN);
+            (1 << part.ilog2()).max(least).min(longest)
+        }
+    }
 }
 
 /// Bytes that a payload takes with its checksums.

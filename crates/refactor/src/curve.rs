@@ -2,6 +2,7 @@
 
 use crate::accuracy::Accuracy;
 use crate::codec::Progress;
+use crate::course::Course;
 use crate::header::{Header, Point};
 use crate::judge::Errors;
 use crate::parameters::CodecParameters;
@@ -10,17 +11,24 @@ use crate::stream::starts;
 
 /// Sums in another order may differ by this part.
 const SUM_ROUNDING: f64 = 1e-9;
-/// The table has so many points that the straight lines between them are at most this far above the curve, as a part
-/// of the root of the mean square.
+/// The table has so many points that the lines between them are at most this far above the curve, as a part of the root of
+/// the mean square.
 const ABOVE_MAX: f64 = 1.15;
 /// And this far below, which a reader makes up for between points: where the curve has margins of its own, and where its
-/// steps are proven or measured.
+/// steps are proven.
 const BELOW_MAX: f64 = 1.01;
-const BELOW_MAX_CERTAIN: f64 = 1.04;
-/// Where every prefix of at most so many samples was measured, points are few: they would be most of the header.
+const BELOW_MAX_PROVEN: f64 = 1.04;
+/// Where every prefix was measured, arrays are small, and points are few: they would be most of the header.
+const ABOVE_MAX_MEASURED: f64 = 1.25;
+const BELOW_MAX_MEASURED: f64 = 1.1;
+/// Fewer still where at most so many samples were.
 const FEW_SAMPLES: u64 = 1 << 14;
 const ABOVE_MAX_FEW: f64 = 1.5;
 const BELOW_MAX_FEW: f64 = 1.2;
+/// The lines of the largest error may be this far above the curve: it falls in leaps.
+const LARGEST_ABOVE_MAX: f64 = 2.0;
+/// Chunks end up to this part of their length later than they might, where errors are known: between those they are raised.
+const CHUNK_LATER: f64 = 0.5;
 
 /// Within a pass squares fall along a straight line, but for this factor of their root (on real fields, they were up to
 /// 2 % above the line), and the part that few samples add to it by chance, times the root of their number.
@@ -28,6 +36,8 @@ const FLOATS_BETWEEN: (f64, f64) = (1.05, 3.0);
 /// Errors of integers are few whole numbers near the last bits, and may rise within a pass: a coefficient of one band
 /// changes more of them than one of another.
 const INTEGERS_BETWEEN: (f64, f64) = (1.2, 80.0);
+/// The same of floats that are rounded to integers.
+const ROUNDED_BETWEEN: (f64, f64) = (1.1, 20.0);
 
 /// The factor exceeds the line's own distance by so much where every prefix was measured.
 const MEASURED_BETWEEN: f64 = 0.001;
@@ -41,18 +51,23 @@ pub(crate) struct Between {
 }
 
 impl Between {
-    /// The factors of an array of which the codec takes so many samples; whether every prefix was measured.
-    pub(crate) fn new(kind: DataType, taken: u64, measured: bool) -> Self {
+    /// The factors of an array of which the codec takes so many samples, and may round them; whether every prefix was
+    /// measured.
+    pub(crate) fn new(kind: DataType, is_rounded: bool, taken: u64, measured: bool) -> Self {
         if measured {
-            let below_max = if taken <= FEW_SAMPLES { BELOW_MAX_FEW } else { BELOW_MAX_CERTAIN };
+            let below_max = if taken <= FEW_SAMPLES { BELOW_MAX_FEW } else { BELOW_MAX_MEASURED };
             return Self { factor: below_max + MEASURED_BETWEEN, rises: false };
         }
-        let (least, chance) = if kind.is_float() { FLOATS_BETWEEN } else { INTEGERS_BETWEEN };
+        let (least, chance) = match kind.is_float() {
+            true => FLOATS_BETWEEN,
+            false if is_rounded => ROUNDED_BETWEEN,
+            false => INTEGERS_BETWEEN,
+        };
         Self { factor: least + chance / (taken.max(1) as f64).sqrt(), rises: !kind.is_float() }
     }
 
-    /// The root of the mean square on the line between two points, of which the first has `before`.
-    pub(crate) fn rmse(self, line: f64, before: f64) -> f64 {
+    /// An error on the line between two points, of which the first has `before`.
+    pub(crate) fn raised(self, line: f64, before: f64) -> f64 {
         let raised = line * self.factor;
         // Squares of very large or small errors are no doubles.
         match raised.is_normal() {
@@ -62,16 +77,7 @@ impl Between {
         }
     }
 
-    /// The largest error between two points, of which the first has `before`.
-    pub(crate) fn largest(self, before: f64) -> f64 {
-        if self.rises {
-            before * self.factor
-        } else {
-            before
-        }
-    }
-
-    /// The root of the mean square on the line whose raised value is `told`.
+    /// The error on the line whose raised value is `told`.
     pub(crate) fn untold(self, told: f64) -> f64 {
         told / self.factor
     }
@@ -94,7 +100,8 @@ pub(crate) struct Curve {
     kind: DataType,
     /// The factor that errors are multiplied by.
     scale: f64,
-    /// The straight lines of a table may be so far above and below the curve.
+    /// The lines of a table, which may be so far above and below the curve.
+    course: Course,
     off_max: (f64, f64),
     between: Between,
 }
@@ -163,10 +170,11 @@ impl Curve {
             scale,
             off_max: match header.codec {
                 _ if header.measured && header.taken <= FEW_SAMPLES => (ABOVE_MAX_FEW, BELOW_MAX_FEW),
-                CodecParameters::Decimate(_) => (ABOVE_MAX, BELOW_MAX_CERTAIN),
-                _ if header.measured => (ABOVE_MAX, BELOW_MAX_CERTAIN),
+                _ if header.measured => (ABOVE_MAX_MEASURED, BELOW_MAX_MEASURED),
+                CodecParameters::Decimate(_) => (ABOVE_MAX, BELOW_MAX_PROVEN),
                 _ => (ABOVE_MAX, BELOW_MAX),
             },
+            course: header.course(),
             between: header.between(),
         }
     }
@@ -197,14 +205,27 @@ impl Curve {
         let Some(after) = self.points.get(next).or(self.points.last()) else { return nothing };
         match next.checked_sub(1).map(|before| self.points[before]) {
             Some(before) if after.payload > payload => {
-                let rmse =
-                    self.between.rmse(line(&before, after, payload).sqrt(), before.errors.squares.sqrt());
-                let errors =
-                    Errors { squares: rmse * rmse, largest: self.between.largest(before.errors.largest) };
-                Left { payload, errors, measured: false }
+                let Errors { squares, largest } = line(Course::Squares, &before, after, payload);
+                let rmse = self.between.raised(squares.sqrt(), before.errors.squares.sqrt());
+                let largest = self.between.raised(largest, before.errors.largest);
+                Left { payload, errors: Errors { squares: rmse * rmse, largest }, measured: false }
             }
             _ => Left { payload, ..*after },
         }
+    }
+
+    /// The ends of chunks, in rising order, each but the last moved to a point behind it that is near.
+    pub(crate) fn moved_to_points(&self, ends: &[u64]) -> Vec<u64> {
+        let (mut start, mut moved) = (0, Vec::with_capacity(ends.len()));
+        for (number, end) in ends.iter().enumerate() {
+            let latest = end + (CHUNK_LATER * end.saturating_sub(start) as f64) as u64;
+            let before_next = ends.get(number + 1).map_or(*end, |next| next - 1);
+            let behind = self.points.partition_point(|point| point.payload < *end);
+            let near = self.points.get(behind).map(|point| point.payload);
+            start = near.filter(|near| *near <= latest.min(before_next)).unwrap_or(*end);
+            moved.push(start);
+        }
+        moved
     }
 
     /// A table of it that has all of `ends`, in rising order, among its points.
@@ -229,26 +250,36 @@ impl Curve {
     fn refine(&self, first: Left, last: Left, chosen: &mut Vec<Left>) {
         let start = self.points.partition_point(|point| point.payload <= first.payload);
         let end = self.points.partition_point(|point| point.payload < last.payload);
-        let off = |point: &Left| {
-            let ratio = (line(&first, &last, point.payload) / point.errors.squares).sqrt();
-            // 0 / 0: neither has an error.
-            if ratio.is_nan() {
-                0.0
-            } else {
-                (ratio.ln() / self.off_max.0.ln()).max(-ratio.ln() / self.off_max.1.ln())
-            }
-        };
+        let off = |point: &Left| self.off(&line(self.course, &first, &last, point.payload), &point.errors);
         let inner = self.points.get(start..end).unwrap_or_default();
-        let Some(worst) = farthest(&first, &last, inner, off) else { return };
-        if off(worst) > 1.0 {
+        let worst = match self.course {
+            Course::Squares => farthest(&first, &last, inner, off),
+            Course::Factors => inner.iter().max_by(|one, other| off(one).total_cmp(&off(other))),
+        };
+        if let Some(worst) = worst.filter(|worst| off(worst) > 1.0) {
             self.refine(first, *worst, chosen);
             chosen.push(*worst);
             self.refine(*worst, last, chosen);
         }
     }
+
+    /// The distance of the errors on a line from those of the curve: more than 1 is too far.
+    fn off(&self, line: &Errors, curve: &Errors) -> f64 {
+        let (above, below) = self.off_max;
+        let distance = |ratio: f64, above: f64| match ratio.is_nan() {
+            // 0 / 0: neither has an error.
+            true => 0.0,
+            false => (ratio.ln() / above.ln()).max(-ratio.ln() / below.ln()),
+        };
+        let rmse = distance((line.squares / curve.squares).sqrt(), above);
+        match self.course {
+            Course::Squares => rmse,
+            Course::Factors => rmse.max(distance(line.largest / curve.largest, LARGEST_ABOVE_MAX)),
+        }
+    }
 }
 
-/// The point of `inner` that is farthest off the line between two, as `off` tells.
+/// The point of `inner` that is farthest off the straight line of squares between two, as `off` tells.
 fn farthest<'a>(
     first: &Left,
     last: &Left,
@@ -259,7 +290,7 @@ fn farthest<'a>(
     let (mut most, mut least) = (inner.first()?, inner.first()?);
     let (mut highest, mut lowest) = (0.0, f64::INFINITY);
     for point in inner {
-        let ratio = line(first, last, point.payload) / point.errors.squares;
+        let ratio = line(Course::Squares, first, last, point.payload).squares / point.errors.squares;
         if ratio > highest {
             (most, highest) = (point, ratio);
         }
@@ -324,11 +355,18 @@ fn falling(points: Vec<Left>) -> Vec<Left> {
     falling
 }
 
-/// The sum of squares at a place on the line between two points.
-fn line(first: &Left, last: &Left, payload: u64) -> f64 {
-    if payload <= first.payload || first.errors.squares == last.errors.squares {
-        return first.errors.squares;
+/// The errors at a place on the line between two points.
+#[inline]
+fn line(course: Course, first: &Left, last: &Left, payload: u64) -> Errors {
+    let (one, other) = (first.errors, last.errors);
+    if payload <= first.payload {
+        return one;
     }
     let part = (payload - first.payload) as f64 / (last.payload - first.payload) as f64;
-    first.errors.squares * (1.0 - part) + last.errors.squares * part
+    let squares = match course {
+        _ if one.squares == other.squares => one.squares,
+        Course::Squares => one.squares * (1.0 - part) + other.squares * part,
+        Course::Factors => one.squares * course.rmse(part, (other.squares / one.squares).sqrt()).powi(2),
+    };
+    Errors { squares, largest: one.largest * course.largest(part, other.largest / one.largest) }
 }

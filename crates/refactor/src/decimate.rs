@@ -214,7 +214,7 @@ mod tests {
 
     fn coded<T: Sample>(codec: &Decimate, samples: &[T]) -> Vec<Segment> {
         let judge = Original { samples, taken: Some(Ordinary::FINITE), scale: 1.0 };
-        let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes: 0 };
+        let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes: 0, is_alone: true };
         let mut coded = codec.encode(Cow::Borrowed(samples), [1, 1, 1, samples.len()], 2, &measuring);
         coded.complete(2);
         coded.segments

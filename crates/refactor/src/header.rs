@@ -4,28 +4,24 @@
 
 use crate::accuracy::Accuracy;
 use crate::block::{self, stored_bytes, CHECKSUM_BYTES};
-use crate::bytes::{put_double, put_integer, put_rounded_up, Reader};
+use crate::bytes::{put_integer, Reader};
 use crate::error::RefactorError;
 use crate::grid::Grid;
 use crate::lengths;
 use crate::parameters::CodecParameters;
 use crate::sample::DataType;
+use crate::spelling;
 use crate::table;
+use crate::version::{VERSION, VERSION_BRIEF, VERSION_OLDEST};
 use std::ops::Range;
 
 /// The first bytes of every container. The line ends show a transfer that took it for text.
 pub const MAGIC: [u8; 8] = *b"\x89WRF\r\n\x1a\n";
-/// The version that this program writes.
-pub const VERSION: u16 = 5;
-/// The oldest version that this program reads.
-const VERSION_OLDEST: u16 = 3;
 /// Bytes after which the length of the header is known.
 pub const PREFIX_BYTES: usize = 14;
 /// An array of more bytes is taken for damage.
 const ARRAY_BYTES_MAX: u64 = 1 << 44;
 const BLOCK_BYTES_MAX: u64 = 1 << 16;
-/// Since this version most of the header is spelled shortly, blocks grow, and the transform is told.
-pub(crate) const VERSION_SHORT: u16 = 5;
 /// Flags: the last layer restores every bit; every prefix was measured.
 const EXACT: u8 = 1;
 const MEASURED: u8 = 2;
@@ -111,15 +107,14 @@ impl Header {
 
     fn encode(&self) -> (Vec<u8>, u32) {
         let mut body = vec![self.kind as u8, self.shape.len() as u8];
-        self.shape.iter().chain(&self.grid.edges).for_each(|length| put_integer(*length as u64, &mut body));
+        self.shape.iter().for_each(|length| put_integer(*length as u64, &mut body));
+        spelling::put_edges(&self.grid, &mut body);
         self.codec.put(&mut body);
         body.push((u8::from(self.exact) * EXACT) | (u8::from(self.measured) * MEASURED));
         put_integer(self.block_bytes, &mut body);
-        put_integer(self.taken, &mut body);
-        put_double(self.range.0, &mut body);
-        put_double(self.range.1, &mut body);
-        put_rounded_up(self.blank.rmse, &mut body);
-        put_rounded_up(self.blank.max_error, &mut body);
+        put_integer(self.grid.samples() as u64 - self.taken, &mut body);
+        spelling::put_range(self.kind, self.range, &mut body);
+        spelling::put_blank(self.kind, self.range, self.blank, &mut body);
         lengths::put(&self.layers, &mut body);
         let ends_chunk = |point: &Point| self.chunks.iter().any(|chunk| chunk.payload.end == point.payload);
         table::put(self.blank, &self.points, ends_chunk, &mut body);
@@ -160,13 +155,9 @@ impl Header {
             return None;
         }
         let shape = (0..dimensions).map(|_| reader.length()).collect::<Option<Vec<_>>>()?;
-        let mut edges = [0; 4];
-        for edge in &mut edges {
-            *edge = reader.length().filter(|edge| *edge > 0)?;
-        }
+        let grid = spelling::take_edges(padded(&shape), reader, version)?;
         let samples = shape.iter().try_fold(1_u64, |product, length| product.checked_mul(*length as u64))?;
         samples.checked_mul(kind.bytes() as u64).filter(|bytes| *bytes <= ARRAY_BYTES_MAX)?;
-        let grid = Grid { shape: padded(&shape), edges };
         let codec = CodecParameters::take(reader, version)?;
         let is_whole = grid == Grid::whole(grid.shape);
         if !(grid.is_sound() || is_whole && matches!(codec, CodecParameters::Decimate(_))) {
@@ -185,13 +176,10 @@ impl Header {
         let flags = reader.byte().filter(|flags| *flags <= EXACT | MEASURED)?;
         let (exact, measured) = (flags & EXACT != 0, flags & MEASURED != 0);
         let block_bytes = reader.integer().filter(|bytes| (1..=BLOCK_BYTES_MAX).contains(bytes))?;
-        let taken = reader.integer().filter(|taken| *taken <= samples)?;
-        let range = (reader.double()?, reader.double()?);
-        let error = |reader: &mut Reader<'_>| match version {
-            ..VERSION_SHORT => reader.double().filter(|error| *error >= 0.0),
-            _ => reader.rounded_up(),
-        };
-        let blank = Accuracy { rmse: error(reader)?, max_error: error(reader)? };
+        let count = reader.integer().filter(|count| *count <= samples)?;
+        let taken = if version < VERSION_BRIEF { count } else { samples - count };
+        let range = spelling::take_range(kind, reader, version)?;
+        let blank = spelling::take_blank(kind, range, reader, version)?;
         let layers = lengths::take(grid.tiles(), reader, version)?;
         let points = table::take(blank, reader, version)?;
         let chunks = chunks_of(&points)?;
@@ -226,10 +214,7 @@ impl Header {
                 return None;
             }
             chunk.offset = offset;
-            chunk.block_bytes = match self.version {
-                ..VERSION_SHORT => self.block_bytes,
-                _ => block::of_chunk(chunk.payload.end, self.block_bytes),
-            };
+            chunk.block_bytes = block::of_chunk(chunk.payload.end, self.block_bytes, self.version);
             chunk.length = stored_bytes(payload, chunk.block_bytes);
             offset = offset.checked_add(chunk.length)?;
         }

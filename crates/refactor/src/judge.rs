@@ -72,6 +72,8 @@ pub struct Measuring<'a, T> {
     pub unit: f64,
     /// Bytes of the tile that belong to the base, about.
     pub base_bytes: usize,
+    /// The tile is the whole array: no other tile's bytes stand between its own.
+    pub is_alone: bool,
 }
 
 /// Judges by the samples themselves.

@@ -3,13 +3,14 @@
 use crate::bytes::{put_integer, Reader};
 use crate::codec::TileCodec;
 use crate::decimate::{Decimate, Layout};
-use crate::header::{Header, VERSION_SHORT};
+use crate::header::Header;
 use crate::lossless::Digits;
-use crate::planes::{First, Integers, Number, Settings};
+use crate::planes::{First, Integers, Learning, Number, Settings};
 use crate::quantised::{mean_step, Quantised};
 use crate::sample::DataType;
 use crate::scaled::Scaled;
 use crate::tile::Coder;
+use crate::version::{VERSION_BRIEF, VERSION_SHORT};
 
 /// Exponents of planes lie within this of 0: those of doubles do, whatever the transform adds.
 const HEADER_EXPONENT_MAX: i32 = 1200;
@@ -37,6 +38,16 @@ impl CodecParameters {
         match self {
             Self::Decimate(_) => "decimate",
             Self::Planes(_) | Self::Quantised(..) | Self::Scaled(..) => "planes",
+        }
+    }
+
+    /// Whether integers are coded as floats and rounded.
+    pub(crate) fn is_rounded(&self) -> bool {
+        match self {
+            Self::Planes(settings) | Self::Quantised(settings, _) | Self::Scaled(settings, _) => {
+                settings.integers == Integers::Rounded
+            }
+            Self::Decimate(_) => false,
         }
     }
 
@@ -123,6 +134,7 @@ fn take_settings(reader: &mut Reader<'_>, version: u16) -> Option<Settings> {
             (code == transform_code(&settings)).then_some(())?;
         }
     }
+    settings.learning = if version < VERSION_BRIEF { Learning::Quick } else { Learning::Steady };
     (settings.finest <= settings.top).then_some(settings)
 }
 
@@ -150,7 +162,7 @@ impl Header {
             }),
         };
         let digits = if self.version < VERSION_SHORT { Digits::Bytes } else { Digits::Pairs };
-        Coder { codec, exact: self.exact, digits }
+        Coder { codec, exact: self.exact, digits, is_alone: self.grid.tiles() == 1 }
     }
 }
 

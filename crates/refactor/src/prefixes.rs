@@ -23,7 +23,7 @@ pub(crate) fn decodable(header: &Header, ends: &[u64]) -> Option<Vec<u64>> {
     let mut cuts = vec![0];
     let mut start = 0;
     for end in ends {
-        let block_bytes = block::of_chunk(*end, header.block_bytes);
+        let block_bytes = block::of_chunk(*end, header.block_bytes, header.version);
         while start < *end {
             start = (start + block_bytes).min(*end);
             cuts.push(start);

@@ -146,7 +146,12 @@ impl<T: Number> TileCodec<T> for Quantised<T> {
             Cow::Owned(places),
             shape,
             threads,
-            &Measuring { judge: &judge, unit, base_bytes: measuring.base_bytes },
+            &Measuring {
+                judge: &judge,
+                unit,
+                base_bytes: measuring.base_bytes,
+                is_alone: measuring.is_alone,
+            },
         )
     }
 

@@ -1,6 +1,7 @@
 //! The restoration of an array from the present parts of a container, with its accuracy.
 
 use crate::accuracy::Accuracy;
+use crate::course::Course;
 use crate::curve::Between;
 use crate::error::RefactorError;
 use crate::grid::{self, Bounds};
@@ -10,6 +11,7 @@ use crate::parameters::CodecParameters;
 use crate::planes::Number;
 use crate::sample::Sample;
 use crate::stream::{block_at, ranges_of, Part, Parts, Stream};
+use crate::version::VERSION_BRIEF;
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -222,11 +224,18 @@ impl Header {
         let (index, point) = found;
         let mut payload = point.payload;
         if let Some(before) = index.checked_sub(1).map(|before| self.points[before]) {
-            let between = self.between();
-            // The largest error is that of the point before, so only the other may be reached earlier.
-            if within(between.largest(before.accuracy.max_error), asked.max_error) {
-                payload = reached(&before, &point, between.untold(asked.rmse));
-            }
+            let (course, between) = (self.course(), self.between());
+            let ratio = |asked: f64, before: f64| between.untold(asked) / before;
+            let Accuracy { rmse, max_error } = before.accuracy;
+            let rmse_part = course.part_to_rmse(ratio(asked.rmse, rmse), point.accuracy.rmse / rmse);
+            let largest_part = match within(between.raised(max_error, max_error), asked.max_error) {
+                true => 0.0,
+                false => course
+                    .part_to_largest(ratio(asked.max_error, max_error), point.accuracy.max_error / max_error),
+            };
+            let part =
+                if rmse_part.is_nan() || largest_part.is_nan() { 1.0 } else { rmse_part.max(largest_part) };
+            payload = place_between(&before, &point, part);
         }
         Some(self.container_end(payload))
     }
@@ -249,7 +258,16 @@ impl Header {
 
     /// The rise of errors between two points of the table.
     pub(crate) fn between(&self) -> Between {
-        Between::new(self.kind, self.taken, self.measured)
+        let is_rounded = self.version >= VERSION_BRIEF && self.codec.is_rounded();
+        Between::new(self.kind, is_rounded, self.taken, self.measured)
+    }
+
+    /// The course of errors between two points of the table.
+    pub(crate) fn course(&self) -> Course {
+        match self.measured && self.version >= VERSION_BRIEF {
+            true => Course::Factors,
+            false => Course::Squares,
+        }
     }
 
     fn bounds(&self, region: Option<&Region>) -> Result<Bounds, RefactorError> {
@@ -298,29 +316,22 @@ impl Header {
         match self.points.get(next) {
             Some(after) if before.payload < payload => {
                 let part = (payload - before.payload) as f64 / (after.payload - before.payload) as f64;
-                // The ratio's square may get lost beside 1, but the square of a very small error would as a whole.
-                let (one, ratio) = (before.accuracy.rmse, after.accuracy.rmse / before.accuracy.rmse);
-                let line = one * (1.0 - part + ratio * ratio * part).sqrt();
-                let between = self.between();
-                let max_error = between.largest(before.accuracy.max_error);
-                Accuracy { rmse: between.rmse(line, one).min(max_error), max_error }
+                let (course, between) = (self.course(), self.between());
+                let (first, last) = (before.accuracy, after.accuracy);
+                let max_error = first.max_error * course.largest(part, last.max_error / first.max_error);
+                let max_error = between.raised(max_error, first.max_error);
+                let rmse = between.raised(first.rmse * course.rmse(part, last.rmse / first.rmse), first.rmse);
+                Accuracy { rmse: rmse.min(max_error), max_error }
             }
             _ => before.accuracy,
         }
     }
 }
 
-/// The place between two points of the table where the RMSE is `asked`.
-fn reached(before: &Point, after: &Point, asked: f64) -> u64 {
-    let square = |rmse: f64| rmse * rmse;
-    let (first, last) = (square(before.accuracy.rmse), square(after.accuracy.rmse));
-    let part = (first - square(asked)) / (first - last);
+/// The place at a part of the way between two points of the table.
+fn place_between(before: &Point, after: &Point, part: f64) -> u64 {
     let length = (after.payload - before.payload) as f64;
-    // A byte more, for the loss of the sum of squares by rounding.
+    // A byte more, for the loss of the part by rounding.
     let payload = before.payload.saturating_add((part.clamp(0.0, 1.0) * length).ceil() as u64 + 1);
-    if part.is_nan() {
-        after.payload
-    } else {
-        payload.min(after.payload)
-    }
+    payload.min(after.payload)
 }

@@ -44,7 +44,12 @@ impl<T: Number> TileCodec<T> for Scaled {
             Cow::Owned(samples),
             shape,
             threads,
-            &Measuring { judge: &judge, unit, base_bytes: measuring.base_bytes },
+            &Measuring {
+                judge: &judge,
+                unit,
+                base_bytes: measuring.base_bytes,
+                is_alone: measuring.is_alone,
+            },
         )
     }
 

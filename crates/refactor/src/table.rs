@@ -5,7 +5,8 @@
 
 use crate::accuracy::Accuracy;
 use crate::bytes::{put_integer, put_rounded_up, Reader};
-use crate::header::{Point, VERSION_SHORT};
+use crate::header::Point;
+use crate::version::VERSION_SHORT;
 
 /// Steps of the root of the mean square in an octave: it is told as at most 1.1 % more.
 const FALLS: f64 = 64.0;
@@ -17,16 +18,16 @@ const LOGARITHM_ROUNDING: f64 = 1e-9;
 const ENDS_CHUNK: u64 = 2;
 const MEASURED: u64 = 1;
 
-/// A point as the header spells it: steps that lead from the errors before, or the errors themselves.
+/// Errors as the header spells them: steps that lead from the errors before, or the errors themselves.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Spelled {
+pub(crate) enum Spelled {
     Steps { fall: u64, crest: u64 },
     Errors(Accuracy),
 }
 
 impl Spelled {
     /// The shortest spelling of errors no less than these, behind a point with such a root of the mean square.
-    fn of(before: f64, errors: Accuracy) -> Self {
+    pub(crate) fn of(before: f64, errors: Accuracy) -> Self {
         let itself = Self::Errors(errors.rounded_up());
         let ratios = [before / errors.rmse, errors.max_error / errors.rmse];
         if ![before, errors.rmse].into_iter().chain(ratios).all(f64::is_normal) || errors.rmse > before {
@@ -48,7 +49,8 @@ impl Spelled {
         itself
     }
 
-    fn errors(self, before: f64) -> Accuracy {
+    /// The errors behind such a root of the mean square.
+    pub(crate) fn errors(self, before: f64) -> Accuracy {
         match self {
             Self::Errors(errors) => errors,
             Self::Steps { fall, crest } => {
@@ -57,6 +59,35 @@ impl Spelled {
             }
         }
     }
+
+    pub(crate) fn put(self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Steps { fall, crest } => {
+                put_integer(fall + 1, bytes);
+                put_integer(crest, bytes);
+            }
+            Self::Errors(errors) => {
+                put_integer(0, bytes);
+                put_errors(errors, bytes);
+            }
+        }
+    }
+
+    pub(crate) fn take(reader: &mut Reader<'_>) -> Option<Self> {
+        match reader.integer()?.checked_sub(1) {
+            Some(fall) => Some(Self::Steps { fall, crest: reader.integer()? }),
+            None => take_errors(reader).map(Self::Errors),
+        }
+    }
+}
+
+fn put_errors(errors: Accuracy, bytes: &mut Vec<u8>) {
+    put_rounded_up(errors.rmse, bytes);
+    put_rounded_up(errors.max_error, bytes);
+}
+
+fn take_errors(reader: &mut Reader<'_>) -> Option<Accuracy> {
+    Some(Accuracy { rmse: reader.rounded_up()?, max_error: reader.rounded_up()? })
 }
 
 fn fallen(before: f64, fall: u64) -> f64 {
@@ -91,17 +122,7 @@ pub(crate) fn put(
             true => Spelled::Errors(point.accuracy),
             false => Spelled::of(before, point.accuracy),
         };
-        match spelled {
-            Spelled::Steps { fall, crest } => {
-                put_integer(fall + 1, bytes);
-                put_integer(crest, bytes);
-            }
-            Spelled::Errors(errors) => {
-                put_integer(0, bytes);
-                put_rounded_up(errors.rmse, bytes);
-                put_rounded_up(errors.max_error, bytes);
-            }
-        }
+        spelled.put(bytes);
         (start, before) = (point.payload, point.accuracy.rmse);
     }
 }
@@ -113,10 +134,9 @@ pub(crate) fn take(blank: Accuracy, reader: &mut Reader<'_>, version: u16) -> Op
     for _ in 0..reader.length()? {
         let code = reader.integer()?;
         payload = payload.checked_add(code >> 2)?;
-        let fall = if version < VERSION_SHORT { 0 } else { reader.integer()? };
-        let spelled = match fall.checked_sub(1) {
-            Some(fall) => Spelled::Steps { fall, crest: reader.integer()? },
-            None => Spelled::Errors(Accuracy { rmse: reader.rounded_up()?, max_error: reader.rounded_up()? }),
+        let spelled = match version {
+            ..VERSION_SHORT => Spelled::Errors(take_errors(reader)?),
+            _ => Spelled::take(reader)?,
         };
         let accuracy =
             Some(spelled.errors(before)).filter(|told| told.rmse >= 0.0 && told.max_error >= 0.0)?;
@@ -167,7 +187,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_taken_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200), version in 4_u16..6) {
+        fn any_bytes_are_taken_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200), version in 4_u16..7) {
             let blank = Accuracy { rmse: 1.0, max_error: 2.0 };
             for (point, _) in take(blank, &mut Reader::new(&bytes), version).unwrap_or_default() {
                 prop_assert!(point.accuracy.rmse >= 0.0 && point.accuracy.max_error >= 0.0);

@@ -41,6 +41,8 @@ pub(crate) struct Coder<T: Sample> {
     pub(crate) exact: bool,
     /// The digits of the residual.
     pub(crate) digits: Digits,
+    /// The array is one tile.
+    pub(crate) is_alone: bool,
 }
 
 impl<T: Sample> Coder<T> {
@@ -56,7 +58,7 @@ impl<T: Sample> Coder<T> {
         let count = |_: &Vec<T>| samples.iter().filter(|sample| ordinary.holds(**sample)).count();
         let taken = filled.as_ref().map_or(samples.len(), count);
         let judge = Original { samples, taken: filled.is_some().then_some(ordinary), scale };
-        let measuring = Measuring { judge: &judge, unit: scale, base_bytes };
+        let measuring = Measuring { judge: &judge, unit: scale, base_bytes, is_alone: self.is_alone };
         let own = filled.map_or(Cow::Borrowed(samples), Cow::Owned);
         let mut coded = self.codec.encode(own, shape, threads, &measuring);
         if self.exact {

@@ -7,7 +7,7 @@ use crate::codec::{bytes_of, Deferred, Progress};
 use crate::curve::Curve;
 use crate::error::RefactorError;
 use crate::grid::{self, Bounds, Grid};
-use crate::header::{padded, Chunk, Header, Point, VERSION};
+use crate::header::{padded, Chunk, Header, Point};
 use crate::judge::Original;
 use crate::ordinary::Ordinary;
 use crate::parallel;
@@ -18,8 +18,10 @@ use crate::prefixes;
 use crate::range::range;
 use crate::sample::Sample;
 use crate::scaled::EXPONENT_MAX;
+use crate::spelling;
 use crate::table;
 use crate::tile::Encoded;
+use crate::version::VERSION;
 use std::borrow::Cow;
 
 /// The base has at most this part of the array's bytes unless the caller says otherwise.
@@ -110,17 +112,22 @@ pub fn refactor<'a, T: Number>(
         let mut tiles = encode(samples, (ordinary, scale), &mut header, options);
         let ends = chunk_ends(&header, array_bytes, options);
         header.measured = false;
-        let curve = match prefixes::decodable(&header, &ends) {
+        let (curve, ends) = match prefixes::decodable(&header, &ends) {
             Some(cuts) => {
                 tiles.complete(options.threads);
-                measured_curve(samples, (ordinary, scale), &mut header, (&tiles.layers, &cuts), options)
+                let tiles = (tiles.layers.as_slice(), cuts.as_slice());
+                (measured_curve(samples, (ordinary, scale), &mut header, tiles, options), ends)
             }
-            None => Curve::new(&header, &tiles.progress, scale),
+            None => {
+                let curve = Curve::new(&header, &tiles.progress, scale);
+                let ends = curve.moved_to_points(&ends);
+                (curve, ends)
+            }
         };
         header.points = curve.table(&ends);
         let is_kept = header.points.last().is_none_or(|last| last.accuracy.max_error <= tolerance);
         if header.exact || is_kept {
-            header.blank = curve.blank();
+            header.blank = spelling::told_blank(T::KIND, header.range, curve.blank());
             header.points = table::told(header.blank, header.points);
             header.chunks = chunks(&ends, &header.points);
             return Ok(Container::new(header, tiles.layers, tiles.deferred));

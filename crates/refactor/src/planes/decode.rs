@@ -106,7 +106,7 @@ impl Decoding<'_> {
     #[inline(always)]
     fn read_planes<W: Words>(&self, layout: &Layout, blocks: &mut [Blocks], words: W) -> Vec<Option<usize>> {
         let mut last = vec![None; blocks.len()];
-        let mut models = Models::new();
+        let mut models = Models::new(self.settings.learning);
         let mut open: Option<Decoder<'_>> = None;
         for exponent in (layout.lowest..=layout.highest).rev() {
             for pass in 0..PASSES {

@@ -14,6 +14,11 @@ use super::{transform, Settings};
 use crate::codec::{Coded, Segment};
 use crate::judge::Measuring;
 
+/// Fewer symbols are not worth a segment of their own: the coder's two states would cost 2 % of it or more.
+const SEGMENT_SYMBOLS: usize = 1 << 10;
+/// Where no other tile waits for the segment to end, only the memory for its symbols does: it should stay in a cache.
+const SEGMENT_SYMBOLS_ALONE: usize = 1 << 16;
+
 pub(super) struct Encoding<'a, T> {
     pub(super) samples: &'a [T],
     pub(super) shape: [usize; 4],
@@ -129,7 +134,10 @@ impl<T: Number> Encoding<'_, T> {
             bands.push(gather(coefficients, &layout, band, squares.as_mut()));
         }
         let mut segments = vec![Segment { layer: 0, bytes: header.to_bytes() }];
-        let ends = code_planes(&mut bands, &layout, squares.as_mut(), words, &mut segments);
+        let is_alone = self.measuring.is_some_and(|measuring| measuring.is_alone);
+        let least = if is_alone { SEGMENT_SYMBOLS_ALONE } else { SEGMENT_SYMBOLS };
+        let models = Models::new(self.settings.learning);
+        let ends = code_planes(&mut bands, &layout, squares.as_mut(), (models, least), words, &mut segments);
         let (Some(measuring), Some(squares)) = (self.measuring, squares) else {
             return Coded { segments, deferred: None, progress: Vec::new() };
         };
@@ -170,21 +178,22 @@ fn bits_of(coefficients: &[i64], extents: Extents, band: &Band) -> u32 {
     u64::BITS - union.leading_zeros()
 }
 
-/// Appends the segments of all passes, and notes the coefficients that the first pass of each plane finds. Short passes share
-/// the segment of the next one that is not. The bands of each pass, and the bytes of the segment at which they end.
+/// Appends the segments of all passes, and notes the coefficients that the first pass of each plane finds. Passes share a
+/// segment until at least so many symbols are together. The bands of each pass, and the bytes of the segment at which they end.
 #[inline(always)]
 fn code_planes<W: Words>(
     bands: &mut [Blocks],
     layout: &Layout,
     mut squares: Option<&mut Squares>,
+    (mut models, least): (Models, usize),
     words: W,
     segments: &mut Vec<Segment>,
 ) -> Vec<Vec<(usize, usize)>> {
-    let mut models = Models::new();
     let mut encoder = Encoder::default();
     let mut all_ends: Vec<Vec<(usize, usize)>> = Vec::new();
     let mut done = 0;
     for exponent in (layout.lowest..=layout.highest).rev() {
+        let mut found_in_plane = 0;
         for pass in 0..PASSES {
             let mut coded = Vec::with_capacity(bands.len());
             for (index, band) in bands.iter_mut().enumerate() {
@@ -192,14 +201,17 @@ fn code_planes<W: Words>(
                     band.pass(pass, bit, &mut encoder, &mut models, words);
                     encoder.mark();
                     coded.push((index, 0));
-                    if let Some(squares) = squares.as_mut().filter(|_| pass == 0) {
-                        band.for_each_fresh(|place, found| squares.found(index, place, bit, found));
+                    match squares.as_mut() {
+                        Some(squares) if pass == 0 => {
+                            band.for_each_fresh(|place, found| squares.found(index, place, bit, found));
+                        }
+                        _ => band.for_each_fresh(|_, found| found_in_plane += found.count_ones() as usize),
                     }
                 }
             }
             all_ends.push(coded);
             let is_last = exponent == layout.lowest && pass + 1 == PASSES;
-            if encoder.is_short() && !is_last {
+            if encoder.symbols() < least && !is_last {
                 continue;
             }
             let (bytes, ends) = encoder.finish();
@@ -208,6 +220,9 @@ fn code_planes<W: Words>(
             if !bytes.is_empty() {
                 segments.push(Segment { layer: layout.layer(exponent, pass) as u16, bytes });
             }
+        }
+        if let Some(squares) = squares.as_mut() {
+            squares.finds(found_in_plane);
         }
     }
     all_ends

@@ -42,11 +42,20 @@ const FEW_STEPS_ROUNDED: f64 = 1.5;
 /// The first factor before the first measured plane.
 const EARLY_RMSE_MARGIN: f64 = 1.15;
 const EARLY_LARGEST_MARGIN: f64 = 2.4;
+/// The first factor while few coefficients are known, and the parts of them from which on it falls to the others: errors of
+/// coefficients that are not known yet may be those of waves, which add up in the samples.
+const FEW_RMSE_MARGIN: f64 = 1.28;
+const FEW_PARTS: (f64, f64) = (0.03, 0.15);
+/// Between measured planes the samples' squares are taken for at least so many times those of the coefficients.
+const RATIO_MIN: f64 = 1.05;
 /// The part that few samples may add by chance, times the root of their number.
 const CHANCE: f64 = 2.0;
 /// The largest error is told as at least so many times that of a coefficient of which no bit is known yet: a few of those
-/// leave errors that are large beside their mean.
+/// leave errors that are large beside their mean. While few are known, it is told as more: at corners the filters of all
+/// axes and levels add up.
 const LONE_MARGIN: f64 = 2.0;
+const FEW_LONE_MARGIN: f64 = 8.0;
+const FEW_LONE_PARTS: (f64, f64) = (0.15, 0.5);
 /// The largest error in units of the root of the mean square where none is measured.
 const CREST_USUAL: f64 = 8.0;
 /// Square of the samples' over that of the coefficients' errors: the filters make no ratio outside of this.
@@ -256,8 +265,7 @@ impl Passes<'_> {
         let mut waiting: Vec<(usize, Errors)> = Vec::new();
         for pass in 0..self.ends.len() {
             let (errors, is_measured) = self.errors_of((pass, self.ends[pass].squares), basis);
-            let exponent = self.layout.highest - (pass / self.per_plane) as i32;
-            let layer = self.layout.layer(exponent, pass % self.per_plane) as u16;
+            let layer = self.layer(pass);
             waiting.push((pass, errors));
             if self.segments.binary_search_by_key(&layer, |segment| segment.layer).is_err() {
                 // The symbols, if it has any, stand in a later segment.
@@ -308,14 +316,9 @@ impl Passes<'_> {
         if samples <= SMALL_SAMPLES {
             return (0..planes).collect();
         }
-        let mut bytes = 0;
-        let base = self.segments.iter().position(|segment| {
-            bytes += segment.bytes.len();
-            bytes > base_bytes
-        });
-        let layer = base.map_or(0, |index| usize::from(self.segments[index].layer));
-        let above = self.layout.layer(self.layout.highest, 0);
-        let first = (layer.saturating_sub(above) / self.per_plane).saturating_sub(1).min(planes - 1);
+        let passes_of_base =
+            (0..self.ends.len()).take_while(|pass| self.bytes_before_end(*pass) <= base_bytes).count();
+        let first = (passes_of_base / self.per_plane).saturating_sub(1).min(planes - 1);
         let spread = |number| first + (planes - 1 - first) * number / (PLANES_MEASURED - 1);
         let mut all: Vec<usize> = (0..PLANES_MEASURED).map(spread).collect();
         all.push((first + PLANES_BEHIND_BASE).min(planes - 1));
@@ -382,9 +385,12 @@ impl Passes<'_> {
             }
             None => (after.ratio, after.crest, EARLY_RMSE_MARGIN, EARLY_LARGEST_MARGIN),
         };
+        let ratio = if self.grain == Grain::Lifted { ratio } else { ratio.max(RATIO_MIN) };
         let rmse_margin = match self.grain {
             Grain::Lifted => rmse_margin.max(INTEGER_RMSE_MARGIN),
-            Grain::Fine | Grain::Rounded => rmse_margin,
+            Grain::Fine | Grain::Rounded => {
+                rmse_margin.max(FEW_RMSE_MARGIN.powf(self.fewness(pass, samples, FEW_PARTS)))
+            }
         };
         let lifted = (lifting.part * squares).min(lifting.most);
         let squares = squares * ratio * (rmse_margin * chance).powi(2) + lifted + rounding.squares;
@@ -393,10 +399,30 @@ impl Passes<'_> {
         let crest = crest * largest_margin * chance;
         let plane =
             self.layout.highest - (pass / self.per_plane) as i32 + i32::from(pass % self.per_plane == 0);
-        let lone = LONE_MARGIN * scaled(lifting.unit, plane) + rounding.largest;
+        let lone_margin =
+            LONE_MARGIN * (FEW_LONE_MARGIN / LONE_MARGIN).powf(self.fewness(pass, samples, FEW_LONE_PARTS));
+        let lone = lone_margin * scaled(lifting.unit, plane) + rounding.largest;
         let largest =
             (crest * (squares / samples as f64).sqrt() + rounding.largest).max(lone).min(squares.sqrt());
         (Errors { squares, largest: largest.max(least.largest) }, false)
+    }
+
+    /// The tile's bytes before the end of a pass.
+    fn bytes_before_end(&self, pass: usize) -> usize {
+        let layer = self.layer(pass);
+        let before = self.segments.iter().take_while(|segment| segment.layer < layer);
+        before.map(|segment| segment.bytes.len()).sum::<usize>() + self.ends[pass].bytes
+    }
+
+    fn layer(&self, pass: usize) -> u16 {
+        let exponent = self.layout.highest - (pass / self.per_plane) as i32;
+        self.layout.layer(exponent, pass % self.per_plane) as u16
+    }
+
+    /// The fewness of the coefficients that are known before a pass: 1 up to a part of them, and 0 from another on.
+    fn fewness(&self, pass: usize, samples: usize, (few, many): (f64, f64)) -> f64 {
+        let known = self.ends[pass].significant as f64 / samples as f64;
+        1.0 - ((known / few).ln() / (many / few).ln()).clamp(0.0, 1.0)
     }
 
     /// The errors at the measured plane before number `next`, if the two follow each other and rounding is most of the errors:

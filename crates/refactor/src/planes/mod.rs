@@ -8,7 +8,7 @@
 //!
 //! A segment is one pass of one plane of all bands, coarse bands first; any prefix decodes. The first segment (layer 0)
 //! holds the centre and the highest plane. A pass of few symbols has no segment: it stands at the beginning of the next
-//! one. What follows a missing segment is of no use.
+//! one; in a tile that is the whole array, even one of many symbols. What follows a missing segment is of no use.
 //!
 //! Samples must be finite: one that is not yields a tile of arbitrary samples, but no panic. Doubles have 50 planes at
 //! most below the largest coefficient, and none below `2^-1000`. Integers by the reversible transform are exact when
@@ -39,6 +39,7 @@ use crate::codec::{Coded, Segment, TileCodec};
 use crate::judge::{Converted, Measuring};
 use crate::pieces::Pieces;
 pub(crate) use choice::Choosing;
+pub use model::Learning;
 pub(crate) use number::scaled;
 pub use number::Number;
 use std::borrow::Cow;
@@ -56,6 +57,8 @@ pub struct Settings {
     pub first: First,
     /// The transform of integers.
     pub integers: Integers,
+    /// The haste of the models.
+    pub learning: Learning,
 }
 
 /// The axes that are decomposed to their ends before the others are.
@@ -81,7 +84,13 @@ pub enum Integers {
 impl Settings {
     /// All axes are decomposed together, integers reversibly.
     pub fn new(top: i32, finest: i32) -> Self {
-        Self { top, finest, first: First::Axes([false; 4]), integers: Integers::Reversible }
+        Self {
+            top,
+            finest,
+            first: First::Axes([false; 4]),
+            integers: Integers::Reversible,
+            learning: Learning::Steady,
+        }
     }
 
     /// Whether samples of this kind are rounded.
@@ -122,6 +131,7 @@ fn coded<T: Number>(
         judge,
         unit: measuring.unit,
         base_bytes: measuring.base_bytes,
+        is_alone: measuring.is_alone,
     });
     let measuring = measuring.as_ref();
     dispatch(encode::Encoding { samples: &doubles, shape, settings, measuring, rounded: true })

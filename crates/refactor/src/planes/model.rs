@@ -1,7 +1,7 @@
 //! Adaptive statistics of a four-bit symbol.
 //!
-//! Cumulative frequencies move towards those of a certain next symbol by a fraction that falls from a quarter to
-//! 1/128 as symbols are seen; all sixteen move at once (F. Giesen, "Mixing discrete probability distributions", 2015).
+//! Cumulative frequencies move towards those of a certain next symbol by a fraction that falls from an eighth to 1/128 as
+//! symbols are seen; all sixteen move at once (F. Giesen, "Mixing discrete probability distributions", 2015).
 
 /// Frequencies are parts of `1 << FREQUENCY_BITS`.
 pub(super) const FREQUENCY_BITS: u32 = 15;
@@ -20,6 +20,16 @@ pub(super) struct Model {
     seen: u8,
 }
 
+/// The weight of a model's first frequencies, in symbols beyond four.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Learning {
+    /// The first symbol counts a quarter, in containers of version 5 and before.
+    Quick = 0,
+    /// The first symbol counts an eighth.
+    Steady = 8,
+}
+
 /// The place of a symbol in the frequencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interval {
@@ -29,7 +39,7 @@ pub(super) struct Interval {
 
 impl Model {
     /// A model of bits that are one with about `ones` parts in 256.
-    pub(super) fn new(ones: u32) -> Self {
+    pub(super) fn new(ones: u32, learning: Learning) -> Self {
         let mut below = [0; SYMBOLS];
         let mut sum = 0.0;
         let one = f64::from(ones) / 256.0;
@@ -38,7 +48,7 @@ impl Model {
             let count = symbol.count_ones() as i32;
             sum += one.powi(count) * (1.0 - one).powi(4 - count);
         }
-        Self { below, seen: 0 }
+        Self { below, seen: learning as u8 }
     }
 
     #[inline(always)]
@@ -111,8 +121,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_slot_belongs_to_one_symbol(ones in 0_u32..=256, symbols in proptest::collection::vec(0_u32..16, 0..600)) {
-            let mut model = Model::new(ones);
+        fn every_slot_belongs_to_one_symbol(ones in 0_u32..=256, learning in prop_oneof![Just(Learning::Quick), Just(Learning::Steady)], symbols in proptest::collection::vec(0_u32..16, 0..600)) {
+            let mut model = Model::new(ones, learning);
             for symbol in symbols {
                 let interval = model.interval(symbol);
                 prop_assert!(interval.length > 0);

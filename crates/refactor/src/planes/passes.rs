@@ -8,7 +8,7 @@
 
 use super::bands::{Band, Extents};
 use super::lattice::{Counts, Lattice};
-use super::model::Model;
+use super::model::{Learning, Model};
 use super::rans::Channel;
 use super::words::Words;
 
@@ -108,15 +108,15 @@ struct Sparse {
 }
 
 impl Group {
-    fn new(ones: u32) -> Self {
-        Self([1, 2, 3, 4].map(|_| Model::new(ones)))
+    fn new(ones: u32, learning: Learning) -> Self {
+        Self([1, 2, 3, 4].map(|_| Model::new(ones, learning)))
     }
 }
 
 impl Likely {
-    fn new() -> Self {
+    fn new(learning: Learning) -> Self {
         Self {
-            groups: [90, 100, 110, 128].map(Group::new),
+            groups: [90, 100, 110, 128].map(|ones| Group::new(ones, learning)),
             shares: [Share { ones: 0, bits: 0 }; LIKELY_CLASSES],
         }
     }
@@ -149,13 +149,9 @@ impl Likely {
 }
 
 impl Sparse {
-    fn new() -> Self {
-        Self {
-            quarters: Group::new(100),
-            sixteenths: [60, 80].map(Group::new),
-            bits: Group::new(70),
-            few: Group::new(40),
-        }
+    fn new(learning: Learning) -> Self {
+        let group = |ones| Group::new(ones, learning);
+        Self { quarters: group(100), sixteenths: [60, 80].map(group), bits: group(70), few: group(40) }
     }
 }
 
@@ -163,13 +159,13 @@ const DENSITIES: usize = 4;
 const LIKELY_CLASSES: usize = 4;
 
 impl Models {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(learning: Learning) -> Self {
         Self {
-            blocks: vec![Group::new(64); 3],
-            likely: (0..DENSITIES).map(|_| Likely::new()).collect(),
-            late: vec![Group::new(60); 2 * DENSITIES],
-            lone: vec![Sparse::new(); DENSITIES + 1],
-            lone_blocks: vec![Sparse::new(); 1],
+            blocks: vec![Group::new(64, learning); 3],
+            likely: (0..DENSITIES).map(|_| Likely::new(learning)).collect(),
+            late: vec![Group::new(60, learning); 2 * DENSITIES],
+            lone: vec![Sparse::new(learning); DENSITIES + 1],
+            lone_blocks: vec![Sparse::new(learning); 1],
         }
     }
 }

@@ -10,8 +10,6 @@ use super::model::{Interval, Model, FREQUENCY_BITS};
 const STATE_MIN: u32 = 1 << 16;
 /// Plain bits come from the stream in words of so many.
 const PLAIN_WORD_BITS: u32 = u32::BITS;
-/// Fewer symbols are not worth a segment of their own: the two states would cost 2 % of it or more.
-const SHORT_SYMBOLS: usize = 1024;
 /// Stands among the symbols where the decoder reads the next word of plain bits.
 const PLAIN_WORD: u32 = 0;
 
@@ -56,9 +54,9 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// So few symbols that the states' own bytes would be most of a segment.
-    pub(super) fn is_short(&self) -> bool {
-        self.intervals.len() < SHORT_SYMBOLS
+    /// The symbols that are together, and the words of plain bits between them.
+    pub(super) fn symbols(&self) -> usize {
+        self.intervals.len()
     }
 
     /// Asks for the byte at which the symbols so far end.
@@ -218,6 +216,7 @@ impl Channel for Decoder<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::model::Learning;
     use super::*;
     use proptest::prelude::*;
 
@@ -226,7 +225,7 @@ mod tests {
         fn symbols_return_and_a_prefix_gives_the_first_of_them(
             symbols in proptest::collection::vec((0_u32..3, any::<u32>()), 0..900), cut in 0.0_f64..1.0,
         ) {
-            let mut models = [Model::new(20), Model::new(128)];
+            let mut models = [20, 128].map(|ones| Model::new(ones, Learning::Steady));
             let mut encoder = Encoder::default();
             let middle = symbols.len() / 2;
             for (number, &(kind, value)) in symbols.iter().enumerate() {
@@ -243,7 +242,7 @@ mod tests {
             let marked = ends.first().copied().unwrap_or(0);
             for length in [bytes.len(), (bytes.len() as f64 * cut) as usize, marked] {
                 let mut returned_symbols = 0;
-                let mut models = [Model::new(20), Model::new(128)];
+                let mut models = [20, 128].map(|ones| Model::new(ones, Learning::Steady));
                 let mut decoder = Decoder::new(&bytes[..length]);
                 for &(kind, value) in &symbols {
                     let (expected, returned) = match kind {

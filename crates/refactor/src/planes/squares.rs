@@ -16,6 +16,8 @@ const OFF_LINE_MAX: f64 = 0.005;
 pub(super) struct Squares {
     bands: Vec<Known>,
     integer: bool,
+    /// Coefficients that are known not to be zero before each plane.
+    significant: Vec<usize>,
 }
 
 /// Squared errors of a band, in steps of its least bit.
@@ -35,6 +37,8 @@ pub(super) struct Pass {
     pub(super) bytes: usize,
     /// Bytes of the segment, and the squares when they are there.
     pub(super) inner: Vec<(usize, f64)>,
+    /// Coefficients that were known not to be zero before its plane.
+    pub(super) significant: usize,
 }
 
 impl Squares {
@@ -44,7 +48,7 @@ impl Squares {
             gains: vec![0.0; layout.bits(index)],
             magnitudes: Vec::new(),
         };
-        Self { bands: (0..layout.plan.bands.len()).map(known).collect(), integer }
+        Self { bands: (0..layout.plan.bands.len()).map(known).collect(), integer, significant: vec![0] }
     }
 
     /// Make room for the blocks of a band.
@@ -84,6 +88,11 @@ impl Squares {
         band.gains[bit] += estimate * (2.0 * sum - count * estimate);
     }
 
+    /// Note how many coefficients the next plane finds.
+    pub(super) fn finds(&mut self, count: usize) {
+        self.significant.extend(self.significant.last().map(|before| before + count));
+    }
+
     /// The ends of all passes. `ends` has the bytes of each pass's segment at which each of its bands ends.
     pub(super) fn passes(&self, layout: &Layout, ends: &[Vec<(usize, usize)>]) -> Vec<Pass> {
         let unit = |(index, band)| {
@@ -112,7 +121,8 @@ impl Squares {
                 marks.push((*bytes, now.iter().sum()));
             }
             let (bytes, squares) = marks.last().copied().unwrap_or((0, begun));
-            passes.push(Pass { squares, bytes, inner: off_line(begun, &marks, (bytes, squares)) });
+            let inner = off_line(begun, &marks, (bytes, squares));
+            passes.push(Pass { squares, bytes, inner, significant: self.significant[number / PASSES] });
         }
         passes
     }

@@ -7,8 +7,13 @@ use super::*;
 use crate::judge::Original;
 use proptest::prelude::*;
 
-const SETTINGS: Settings =
-    Settings { top: 12, finest: -9, first: First::Axes([false; 4]), integers: Integers::Reversible };
+const SETTINGS: Settings = Settings {
+    top: 12,
+    finest: -9,
+    first: First::Axes([false; 4]),
+    integers: Integers::Reversible,
+    learning: Learning::Steady,
+};
 
 fn shapes() -> impl Strategy<Value = [usize; 4]> {
     prop_oneof![
@@ -137,11 +142,11 @@ proptest! {
     #[test]
     fn what_passes_leave_is_known_without_decoding(
         shape in prop_oneof![Just([1, 1, 300, 230]), Just([1, 40, 43, 39]), Just([1, 1, 1, 70_000])],
-        seed in any::<u64>(), noise in 1.0_f64..50.0,
+        seed in any::<u64>(), noise in 1.0_f64..50.0, is_alone in any::<bool>(),
     ) {
         let samples = field(shape, seed, noise);
         let judge = Original { samples: &samples, taken: None, scale: 1.0 };
-        let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes: size_of_val(&samples[..]) / 128 };
+        let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes: size_of_val(&samples[..]) / 128, is_alone };
         let coded: Coded<'_> = SETTINGS.encode(Cow::Borrowed(&samples), shape, 1, &measuring);
         let layers = by_layer(&coded.segments);
         let mut bytes = 0;
@@ -162,7 +167,7 @@ proptest! {
             let told = (point.errors.squares / samples.len() as f64).sqrt();
             prop_assert!(error <= told * (1.0 + 1e-6), "layer {layer}: {error} > {told}");
             prop_assert!(largest <= point.errors.largest * (1.0 + 1e-4), "layer {layer}: {largest} > {}", point.errors.largest);
-            prop_assert!(told <= 1.2 * error, "layer {layer}: {told} for {error}");
+            prop_assert!(told <= 1.4 * error, "layer {layer}: {told} for {error}");
             if point.measured && layer > 0 {
                 prop_assert!(told <= 1.001 * error, "layer {layer}: {told} measured for {error}");
             }
