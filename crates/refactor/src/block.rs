@@ -54,3 +54,28 @@ pub(crate) fn checked(header: u32, place: u64, stored: &[u8]) -> Option<&[u8]> {
     let (block, stored) = stored.split_at_checked(stored.len().checked_sub(CHECKSUM_BYTES as usize)?)?;
     (checksum(header, place, block) == stored).then_some(block)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::VERSION;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn checksums_and_half_a_block_cost_little_more_than_they_must(end in 1_u64..1 << 16) {
+            let block = of_chunk(end, 1 << 14, VERSION);
+            let cost = (CHECKSUM_BYTES * end) as f64 / block as f64 + block as f64 / 2.0;
+            // Of a block as long as the root of eight times the bytes.
+            let least = (2.0 * (CHECKSUM_BYTES * end) as f64).sqrt();
+            prop_assert!(cost <= 2.0 * least || block == BLOCK_BYTES_MIN, "{end} {block}");
+        }
+
+        #[test]
+        fn blocks_of_any_chunk_are_powers_of_two(end in any::<u64>(), longest in 5_u32..17, version in 3_u16..7) {
+            let longest = 1 << longest;
+            let block = of_chunk(end, longest, version);
+            prop_assert!(block.is_power_of_two() && block <= longest);
+        }
+    }
+}
