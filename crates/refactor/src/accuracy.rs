@@ -13,6 +13,11 @@ pub struct Accuracy {
 }
 
 impl Accuracy {
+    /// Errors that a header may tell: numbers that are not negative.
+    pub(crate) fn checked(self) -> Option<Self> {
+        (self.rmse >= 0.0 && self.max_error >= 0.0).then_some(self)
+    }
+
     /// The accuracy as the table holds it.
     pub(crate) fn rounded_up(self) -> Self {
         Self { rmse: rounded_up(self.rmse), max_error: rounded_up(self.max_error) }

@@ -66,7 +66,7 @@ mod tests {
         fn checksums_and_half_a_block_cost_little_more_than_they_must(end in 1_u64..1 << 16) {
             let block = of_chunk(end, 1 << 14, VERSION);
             let cost = (CHECKSUM_BYTES * end) as f64 / block as f64 + block as f64 / 2.0;
-            // Of a block as long as the root of eight times the bytes.
+            // A block as long as the root of eight times the bytes costs the least.
             let least = (2.0 * (CHECKSUM_BYTES * end) as f64).sqrt();
             prop_assert!(cost <= 2.0 * least || block == BLOCK_BYTES_MIN, "{end} {block}");
         }

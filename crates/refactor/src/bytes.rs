@@ -9,6 +9,16 @@ pub(crate) fn put_integer(mut value: u64, bytes: &mut Vec<u8>) {
     bytes.push(value as u8);
 }
 
+/// A number of either sign as one without, small where the number is near 0.
+pub(crate) fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
+}
+
+/// The number that [`zigzag`] folded.
+pub(crate) fn unzigzag(folded: u64) -> i64 {
+    (folded >> 1) as i64 ^ -((folded & 1) as i64)
+}
+
 /// Append a double.
 pub(crate) fn put_double(value: f64, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&value.to_le_bytes());
@@ -95,6 +105,16 @@ mod tests {
                 back <= value * (1.0 + 1e-6) || value < 1e-300 || value == f64::MAX,
                 "{value:e} {back:e}"
             );
+        }
+    }
+
+    #[test]
+    fn numbers_of_either_sign_are_folded_and_come_back() {
+        for (value, folded) in
+            [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MAX, u64::MAX - 1), (i64::MIN, u64::MAX)]
+        {
+            assert_eq!(zigzag(value), folded);
+            assert_eq!(unzigzag(folded), value);
         }
     }
 

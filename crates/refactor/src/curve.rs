@@ -21,7 +21,7 @@ const BELOW_MAX_PROVEN: f64 = 1.04;
 /// Where every prefix was measured, arrays are small, and points are few: they would be most of the header.
 const ABOVE_MAX_MEASURED: f64 = 1.25;
 const BELOW_MAX_MEASURED: f64 = 1.1;
-/// Fewer still where at most so many samples were.
+/// Points are fewer still where at most so many samples were measured.
 const FEW_SAMPLES: u64 = 1 << 14;
 const ABOVE_MAX_FEW: f64 = 1.5;
 const BELOW_MAX_FEW: f64 = 1.2;
@@ -218,7 +218,7 @@ impl Curve {
     pub(crate) fn moved_to_points(&self, ends: &[u64]) -> Vec<u64> {
         let (mut start, mut moved) = (0, Vec::with_capacity(ends.len()));
         for (number, end) in ends.iter().enumerate() {
-            let latest = end + (CHUNK_LATER * end.saturating_sub(start) as f64) as u64;
+            let latest = end + (CHUNK_LATER * (end - start) as f64) as u64;
             let before_next = ends.get(number + 1).map_or(*end, |next| next - 1);
             let behind = self.points.partition_point(|point| point.payload < *end);
             let near = self.points.get(behind).map(|point| point.payload);

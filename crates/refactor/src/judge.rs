@@ -76,6 +76,13 @@ pub struct Measuring<'a, T> {
     pub is_alone: bool,
 }
 
+impl<T> Measuring<'_, T> {
+    /// The same wishes for samples in other units, of which another judge knows the distances.
+    pub(crate) fn converted<'b, S>(&self, judge: &'b dyn Judge<S>, unit: f64) -> Measuring<'b, S> {
+        Measuring { judge, unit, base_bytes: self.base_bytes, is_alone: self.is_alone }
+    }
+}
+
 /// Judges by the samples themselves.
 pub(crate) struct Original<'a, T> {
     pub(crate) samples: &'a [T],

@@ -1,7 +1,7 @@
 //! The spelling of the payload's lengths in the header: bytes of each tile in each layer.
 //!
-//! Of a single tile, each length stands behind the number of empty layers before it: the first planes often are. For more
-//! tiles, a mark says of each layer whether any tile has bytes in it.
+//! Each length of a single tile stands behind the number of empty layers before it: the first planes often are empty. For
+//! more tiles, a mark says of each layer whether any tile has bytes in it.
 
 use crate::bytes::{put_integer, Reader};
 use crate::version::{VERSION_BRIEF, VERSION_SHORT};

@@ -4,6 +4,7 @@
 //! digits of all samples first, since the high ones are mostly zero. Digits of two bits, four in a byte, let zstd spend less
 //! than a bit on a difference.
 
+use crate::bytes::{unzigzag, zigzag};
 use crate::escape::decompressed;
 use crate::sample::Sample;
 
@@ -89,12 +90,11 @@ fn from_bits<T: Sample>(bits: u64) -> T {
 fn folded(one: u64, other: u64, bytes: usize) -> u64 {
     let unused = 64 - 8 * bytes as u32;
     let difference = (one.wrapping_sub(other) << unused) as i64 >> unused;
-    ((difference << 1) ^ (difference >> 63)) as u64 & (u64::MAX >> unused)
+    zigzag(difference) & (u64::MAX >> unused)
 }
 
 fn unfolded(folded: u64, other: u64, bytes: usize) -> u64 {
-    let difference = (folded >> 1) ^ (folded & 1).wrapping_neg();
-    other.wrapping_add(difference) & (u64::MAX >> (64 - 8 * bytes as u32))
+    other.wrapping_add(unzigzag(folded) as u64) & (u64::MAX >> (64 - 8 * bytes as u32))
 }
 
 #[cfg(test)]

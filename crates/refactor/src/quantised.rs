@@ -142,17 +142,7 @@ impl<T: Number> TileCodec<T> for Quantised<T> {
             .collect();
         let judge = Converted { judge: measuring.judge, convert: |place: i32| self.value(place) };
         let unit = measuring.unit * mean_step(&self.values);
-        self.settings.encode(
-            Cow::Owned(places),
-            shape,
-            threads,
-            &Measuring {
-                judge: &judge,
-                unit,
-                base_bytes: measuring.base_bytes,
-                is_alone: measuring.is_alone,
-            },
-        )
+        self.settings.encode(Cow::Owned(places), shape, threads, &measuring.converted(&judge, unit))
     }
 
     fn decode(&self, shape: [usize; 4], segments: &[Pieces<'_>], threads: usize, samples: &mut [T]) {

@@ -40,17 +40,7 @@ impl<T: Number> TileCodec<T> for Scaled {
         let judge =
             Converted { judge: measuring.judge, convert: |sample: T| sample.multiplied(self.exponent) };
         let unit = scaled(measuring.unit, self.exponent);
-        self.settings.encode(
-            Cow::Owned(samples),
-            shape,
-            threads,
-            &Measuring {
-                judge: &judge,
-                unit,
-                base_bytes: measuring.base_bytes,
-                is_alone: measuring.is_alone,
-            },
-        )
+        self.settings.encode(Cow::Owned(samples), shape, threads, &measuring.converted(&judge, unit))
     }
 
     fn decode(&self, shape: [usize; 4], segments: &[Pieces<'_>], threads: usize, samples: &mut [T]) {

@@ -1,7 +1,7 @@
 //! The spelling of those fields of the header that follow from others nearly or wholly: tiles, the range, and blank errors.
 
 use crate::accuracy::Accuracy;
-use crate::bytes::{put_double, put_integer, rounded_up, Reader};
+use crate::bytes::{put_double, put_integer, rounded_up, unzigzag, zigzag, Reader};
 use crate::grid::Grid;
 use crate::sample::DataType;
 use crate::table::Spelled;
@@ -51,14 +51,6 @@ pub(crate) fn take_range(kind: DataType, reader: &mut Reader<'_>, version: u16) 
     Some((sample()?, sample()?))
 }
 
-fn zigzag(value: i64) -> u64 {
-    (value << 1 ^ value >> 63) as u64
-}
-
-fn unzigzag(code: u64) -> i64 {
-    (code >> 1) as i64 ^ -((code & 1) as i64)
-}
-
 /// The errors of zeros, whose largest is the largest sample.
 #[derive(Clone, Copy)]
 struct Zeros {
@@ -74,7 +66,7 @@ impl Zeros {
     fn spelled(self, errors: Accuracy) -> Spelled {
         match errors.max_error <= self.largest {
             true => Spelled::of(self.largest, errors),
-            // Of samples that the codec does not take nothing is known.
+            // Nothing is known of samples that the codec does not take.
             false => Spelled::Errors(errors.rounded_up()),
         }
     }
@@ -115,7 +107,7 @@ pub(crate) fn take_blank(
             let is_double = version < VERSION_SHORT;
             Some(Accuracy { rmse: error(is_double)?, max_error: error(is_double)? })
         }
-        _ => Some(Zeros::new(kind, range).errors(Spelled::take(reader)?)),
+        _ => Zeros::new(kind, range).errors(Spelled::take(reader)?).checked(),
     }
 }
 
@@ -176,7 +168,7 @@ mod tests {
             let mut reader = Reader::new(&bytes);
             let range = take_range(kind, &mut reader, version).unwrap_or_default();
             let told = take_blank(kind, range, &mut reader, version);
-            prop_assert!(told.is_none_or(|told| !(told.rmse < 0.0 || told.max_error < 0.0)));
+            prop_assert!(told.is_none_or(|told| told.rmse >= 0.0 && told.max_error >= 0.0));
         }
     }
 }

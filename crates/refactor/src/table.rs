@@ -138,8 +138,7 @@ pub(crate) fn take(blank: Accuracy, reader: &mut Reader<'_>, version: u16) -> Op
             ..VERSION_SHORT => Spelled::Errors(take_errors(reader)?),
             _ => Spelled::take(reader)?,
         };
-        let accuracy =
-            Some(spelled.errors(before)).filter(|told| told.rmse >= 0.0 && told.max_error >= 0.0)?;
+        let accuracy = spelled.errors(before).checked()?;
         points.push((Point { payload, accuracy, measured: code & MEASURED != 0 }, code & ENDS_CHUNK != 0));
         before = accuracy.rmse;
     }

@@ -201,10 +201,9 @@ fn code_planes<W: Words>(
                     band.pass(pass, bit, &mut encoder, &mut models, words);
                     encoder.mark();
                     coded.push((index, 0));
-                    match squares.as_mut() {
-                        Some(squares) if pass == 0 => {
-                            band.for_each_fresh(|place, found| squares.found(index, place, bit, found));
-                        }
+                    let Some(squares) = squares.as_mut() else { continue };
+                    match pass {
+                        0 => band.for_each_fresh(|place, found| squares.found(index, place, bit, found)),
                         _ => band.for_each_fresh(|_, found| found_in_plane += found.count_ones() as usize),
                     }
                 }

@@ -127,12 +127,8 @@ fn coded<T: Number>(
     }
     let doubles: Vec<f64> = samples.iter().map(|sample| sample.to_f64()).collect();
     let judge = measuring.map(|measuring| Converted { judge: measuring.judge, convert: rounded::<T> });
-    let measuring = measuring.zip(judge.as_ref()).map(|(measuring, judge)| Measuring {
-        judge,
-        unit: measuring.unit,
-        base_bytes: measuring.base_bytes,
-        is_alone: measuring.is_alone,
-    });
+    let measuring =
+        measuring.zip(judge.as_ref()).map(|(measuring, judge)| measuring.converted(judge, measuring.unit));
     let measuring = measuring.as_ref();
     dispatch(encode::Encoding { samples: &doubles, shape, settings, measuring, rounded: true })
 }
