@@ -25,9 +25,15 @@ WRITER = Path(__file__).parent / "programs/changes.py"
 def network() -> Iterator[Hosts]:
     """Three hosts with a durable store, the host that it is deployed from, and a host that is new to the store."""
     with hosts.hosts(["desk", *NODES, "node4"]) as network:
-        file = network.folder / "cluster.toml"
-        file.write_text(DURABLE)
-        network.deploy(file, "--nodes", ",".join(NODES))
+        network.deploy_durable(NODES)
+        yield network
+
+
+@pytest.fixture
+def network_in_memory() -> Iterator[Hosts]:
+    """Three hosts with a store in memory, and the host that it is deployed from."""
+    with hosts.hosts(["desk", *NODES]) as network:
+        network.deploy("--nodes", ",".join(NODES), "--capacity", "256MiB")
         yield network
 
 
@@ -107,6 +113,27 @@ sys.stdin.readline()
 """
 
 
+def start_holder(network: Hosts, folder: str) -> "subprocess.Popen[str]":
+    """A program without a mount, on a host, holds a lock of a file in a folder."""
+    words = ["run", "--prefix", "/weir", "--", "python3", "-c", HOLDER, f"/weir/{Path(folder).name}/held"]
+    holder = network["node2"].start(network.program, *words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    return holder
+
+
+def end_holder(network: Hosts, holder: "subprocess.Popen[str]", folder: str) -> None:
+    """The program still has its lock and its file."""
+    assert holder.stdin is not None and holder.stdout is not None
+    print("still?", file=holder.stdin, flush=True)
+    assert holder.stdout.readline() == "held\n"
+    locked = network["node1"].run("flock", "--nonblock", f"{folder}/held", "true", code=None)
+    assert locked.returncode == 1, "the lock outlives the move"
+    print("on", file=holder.stdin, flush=True)
+    assert holder.stdout.readline() == "before after\n"
+    holder.communicate("end\n", timeout=PATIENCE_SECONDS)
+
+
 def interrupt(network: Hosts, choices: random.Random, *words: str) -> None:
     """Kill a command and its calls to other hosts at a random moment; now and then a host's server, too."""
     command = network["desk"].command(network.program, *words)
@@ -152,20 +179,11 @@ def test_servers_join_and_retire_and_programs_go_on(network: Hosts) -> None:
     network["node1"].run("sh", "-c", f"seq 300000 | cmp - {new}/numbers")
     old = folder_on(network, "node1", 2)
     network["node2"].run("sh", "-c", f"cd {old} && mkdir inner && seq 200000 >inner/numbers && ln inner/numbers hard")
-    words = ["run", "--prefix", "/weir", "--", "python3", "-c", HOLDER, f"/weir/{Path(old).name}/held"]
-    holder = network["node2"].start(network.program, *words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert holder.stdin is not None and holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
+    holder = start_holder(network, old)
     retired = told(network, "server", "retire", "2", "--to", "node1")
     assert (retired["state"], retired["host"]) == ("retired", "node1")
     end_writers(network, begun)
-    print("still?", file=holder.stdin, flush=True)
-    assert holder.stdout.readline() == "held\n"
-    locked = network["node4"].run("flock", "--nonblock", f"{old}/held", "true", code=None)
-    assert locked.returncode == 1, "the lock outlives the move"
-    print("on", file=holder.stdin, flush=True)
-    assert holder.stdout.readline() == "before after\n"
-    holder.communicate("end\n", timeout=PATIENCE_SECONDS)
+    end_holder(network, holder, old)
     assert network["node3"].run("ls", network.home / "servers").stdout.split() == ["2.sealed"]
     assert network["node3"].run("pgrep", "weir-server", code=None).stdout == ""
     again = told(network, "server", "retire", "2")
@@ -253,3 +271,34 @@ def test_commands_that_were_killed_go_on(network: Hosts) -> None:
     assert [server["up"] for server in status(network)] == [True] * (made + 1)
     for name in (*NODES, "node4"):
         network[name].run("sh", "-c", f"seq 300000 | cmp - {folder}/numbers")
+
+
+def test_names_in_memory_go_to_another_host(network_in_memory: Hosts) -> None:
+    """The command fails, as the names cannot be written; called again, it is killed; then the same command goes on."""
+    network, retire = network_in_memory, ("server", "retire", "2", "--to", "node2")
+    desk, mount, in_the_way = network["desk"], network.home / "mnt", network.home / "servers/2/names"
+    folder = folder_on(network, "node1", 2)
+    network["node1"].run("sh", "-c", f"cd {folder} && seq 300000 >numbers && mkdir inner && ln numbers inner/hard")
+    begun, holder = start_writers(network), start_holder(network, folder)
+    network["node3"].run("touch", in_the_way)
+    answer = desk.weir(*retire, code=1)
+    assert "server 2 could not write its names, and goes on" in answer.stderr and str(in_the_way) in answer.stderr
+    network["node2"].run("sh", "-c", f"seq 300000 | cmp - {folder}/inner/hard")
+    network["node3"].run("rm", in_the_way)
+    kill_behind_the_seal(network, *retire)
+    retired = told(network, *retire)
+    assert (retired["state"], retired["host"]) == ("retired", "node2")
+    end_writers(network, begun)
+    end_holder(network, holder, folder)
+    assert network["node2"].run("ls", network.home / "servers/2").stdout.split().count("names") == 0
+    network["node3"].cut()
+    network["node1"].run("sh", "-c", f"cd {folder} && seq 300000 | cmp - numbers && echo more >>inner/hard")
+    network["node2"].run("sh", "-c", f"tail -n 1 {folder}/numbers | grep -q more")
+    homes = network["node2"].run("sh", "-c", f"cd {mount} && mkdir $(seq -f later%g 60) && stat -c %i later*").stdout
+    assert {int(ino) >> 48 for ino in homes.split()} == {0, 1}
+    network["node3"].join()
+    assert [server["up"] for server in status(network)] == [True] * 3
+    # Names in memory are lost with the store, as before.
+    desk.weir("down")
+    network.deploy()
+    assert network["node1"].run("ls", mount).stdout == ""

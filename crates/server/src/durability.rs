@@ -426,6 +426,33 @@ impl Durability {
     }
 }
 
+/// Writes the names of a store that keeps nothing into `folder`.
+///
+/// # Errors
+/// They could not be written: a device is full or broken.
+pub(crate) fn write_names(folder: &Path, namespace: &Namespace) -> Result<(), JournalError> {
+    let described = || folder.display().to_string();
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).map_err(JournalError::io("remove", described()))?;
+    }
+    let storage = DirectoryStorage::open(folder)?;
+    let (mut journal, _) = OwnJournal::open(storage, JOURNAL_SCHEMA, |_| {})?;
+    if let Some(writer) = journal.snapshot_begin()? {
+        let writer = write(&mut journal, writer, namespace)?;
+        journal.snapshot_seal(writer).run()?;
+    }
+    Ok(())
+}
+
+/// Reads the names that [`write_names`] wrote.
+///
+/// # Errors
+/// They are damaged.
+pub(crate) fn read_names(folder: &Path, namespace: &mut Namespace) -> Result<(), JournalError> {
+    let storage = DirectoryStorage::open(folder)?;
+    OwnJournal::open(storage, JOURNAL_SCHEMA, |change| namespace.apply(&change)).map(|_| ())
+}
+
 /// Writes the whole namespace into a snapshot, which is given up at the first error.
 fn write(
     journal: &mut OwnJournal,

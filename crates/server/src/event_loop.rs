@@ -101,6 +101,7 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, losses: Losses) -> 
     notice!("server {id} listens on {}, control on {}", address.tcp, address.control);
     server.announce(address);
     server.meet_peers(home)?;
+    server.forget_written_names();
     let outcome = turn_until_stopped(&mut poll, &mut server, &mut doors, &receiver);
     server.close_journal();
     // The files say that the server is up; a missing one is as good as a removed one.
@@ -143,7 +144,8 @@ fn turn_until_stopped(
         }
         for _ in 0..EVENTS_PER_TURN {
             match receiver.try_recv() {
-                Ok(Event::Stop) => return Ok(()),
+                Ok(Event::Stop) if server.is_ready_to_end() => return Ok(()),
+                Ok(Event::Stop) => {}
                 Ok(event) => server.handle_event(event),
                 Err(_) => break,
             }
@@ -318,7 +320,7 @@ fn stop_on_signals(events: Events) -> Result<(), ServerError> {
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            if signals.forever().next().is_some() {
+            for _ in signals.forever() {
                 events.send(Event::Stop);
             }
         })

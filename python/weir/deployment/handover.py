@@ -1,8 +1,9 @@
 """The move of a server without targets to another host, while programs use the store.
 
 Its number stays: inodes, open files and the names of objects have the number in them. So its files go to the other
-host, and a process there serves the number at another address. Most files go while the server runs. Then it ends, its
-folder on the old host is sealed, the rest goes, and it starts on the new host: for clients that is a restart. The
+host, and a process there serves the number at another address. Most files go while the server runs; names in memory
+are written when it ends. Then its folder on the old host is sealed, the rest goes, and it starts on the new host: for
+clients that is a restart. The
 description of the store names the move from before the seal until the server runs again, so that a command that died
 is gone on with.
 """
@@ -16,7 +17,6 @@ from weir import _core
 from weir.deployment import asking, deployment, operations, places, record
 from weir.deployment.operations import Fetched, Member, Stored
 from weir.deployment.record import Move, Record
-from weir.store.answers import Status
 from weir.store.configuration import Configuration, check
 from weir.store.control import Server, ask_all, servers_of
 from weir.store.errors import StoreError
@@ -75,7 +75,7 @@ def check_move(home: Home, number: int, goal: str | None, token: str, listener: 
         Name of the host; that of the server where it has moved before.
 
     Raises:
-        StoreError: There is no other host, a host or a server does not answer, or the server keeps its names in memory.
+        StoreError: There is no other host, or a host or a server does not answer.
     """
     described = _read(home)
     if described.moving is not None:
@@ -100,12 +100,6 @@ def check_move(home: Home, number: int, goal: str | None, token: str, listener: 
         raise StoreError(
             f"{chosen} is no host of the store", hint="`weir status` lists them; `weir server add --host` takes one in"
         )
-    for state in states:
-        if isinstance(state, Status) and state.server == number and not state.durable:
-            raise StoreError(
-                f"server {number} keeps its names in memory, and cannot move to another host",
-                hint="its targets can retire: `weir target retire`",
-            )
     deployment.probe(home, described.hosts(), described.reach())
     return chosen
 

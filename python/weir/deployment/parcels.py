@@ -1,8 +1,9 @@
 """A server's own files on their way to another host: sent in parts, checked, and put in place as a whole.
 
-The files are those of a server without targets: its journal and its settings. The logs and snapshots of a journal only
-grow (docs/design/journal.md), so most of them goes while the server runs. Once the server has ended, its folder is
-sealed by another name, and no server can start from it any more. The rest goes then, with the digest of each file.
+The files are those of a server without targets: its journal and its settings. In a store in memory the names stand in
+place of the journal, in files of the same form. The logs and snapshots of a journal only grow
+(docs/design/journal.md), so most of them goes while the server runs. Once the server has ended, its folder is sealed by
+another name, and no server can start from it any more. The rest goes then, with the digest of each file.
 """
 
 import base64
@@ -17,8 +18,9 @@ from weir.store.errors import StoreError
 from weir.store.files import make_folder
 from weir.store.home import Home
 
-_GROWING = re.compile(r"journal/(?:log|snapshot)-[0-9a-f]{16}-[0-9a-f]{8}")
-_REWRITTEN = ("journal/durable", "settings.json")
+_JOURNALS = ("journal", "names")
+_GROWING = re.compile(r"(?:journal|names)/(?:log|snapshot)-[0-9a-f]{16}-[0-9a-f]{8}")
+_REWRITTEN = ("journal/durable", "names/durable", "settings.json")
 """Files that are written in place: they go when the server has ended."""
 _WHOLE = "whole"
 """File in a folder of arrivals to which nothing is added any more."""
@@ -103,9 +105,9 @@ def store(home: Home, number: int, fetched: Fetched) -> tuple[dict[str, int], bo
     if _is_here(home, number):
         return {}, True
     make_folder(folder, 0o700)
-    make_folder(folder / "journal", 0o700)
     for part in fetched.parts:
         path = folder / _checked(part.name)
+        make_folder(path.parent, 0o700)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
             file.seek(part.offset)
             file.write(base64.b64decode(part.data, validate=True))
@@ -117,7 +119,7 @@ def store(home: Home, number: int, fetched: Fetched) -> tuple[dict[str, int], bo
             (folder / name).unlink()
     if fetched.is_sealed and fetched.files and _are_whole(folder, wanted):
         (folder / _WHOLE).touch()
-        for path in (*(folder / name for name in wanted), folder / _WHOLE, folder / "journal", folder):
+        for path in (*(folder / name for name in wanted), folder / _WHOLE, *_journals(folder), folder):
             _sync(path)
         return {}, True
     return {name: (folder / name).stat().st_size for name in _names(folder, with_rewritten=True)}, False
@@ -184,12 +186,15 @@ def _is_here(home: Home, number: int) -> bool:
 
 def _names(folder: Path, *, with_rewritten: bool) -> list[str]:
     """The names of the server's files that are there, the oldest part of the journal first."""
-    journal = folder / "journal"
-    found = [f"journal/{entry.name}" for entry in journal.iterdir()] if journal.is_dir() else []
+    found = [f"{journal.name}/{entry.name}" for journal in _journals(folder) for entry in journal.iterdir()]
     growing = [name for name in found if _GROWING.fullmatch(name)]
     # By the number of the first group, which follows the kind of the file.
     names = sorted(growing, key=lambda name: name.partition("-")[2])
     return names + [name for name in _REWRITTEN if with_rewritten and (folder / name).is_file()]
+
+
+def _journals(folder: Path) -> list[Path]:
+    return [folder / name for name in _JOURNALS if (folder / name).is_dir()]
 
 
 def _checked(name: str) -> str:

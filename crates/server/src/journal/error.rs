@@ -90,7 +90,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    pub(super) fn io(
+    pub(crate) fn io(
         action: &'static str,
         file: impl Into<String>,
     ) -> impl FnOnce(io::Error) -> JournalError {

@@ -44,6 +44,7 @@ mod effects;
 mod events;
 mod exchange;
 mod execution;
+mod handover;
 mod handshake;
 mod immediate;
 mod lease;

@@ -1,6 +1,7 @@
 //! The start of a server: the journal is replayed, and the targets are brought to the state that it knows.
 
 use super::Server;
+use crate::durability::read_names;
 use crate::error::ServerError;
 use crate::journal::{Losses, Recovered};
 use crate::notices::warning;
@@ -9,7 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 impl Server {
-    /// Opens the journal of a durable store and brings the namespace to its last state.
+    /// Opens the journal of a durable store and brings the namespace to its last state. In a store that keeps nothing, this is
+    /// the state with which the server came from another host.
     ///
     /// # Errors
     /// [`ServerError::Journal`] when it is damaged or in use.
@@ -23,6 +25,10 @@ impl Server {
             }
             has_returned = recovered.groups > 0 || recovered.snapshot_records > 0;
             self.settle_targets(&place, &recovered)?;
+            self.namespace.index();
+        } else if self.written_names().is_dir() {
+            read_names(&self.written_names(), &mut self.namespace)?;
+            has_returned = true;
             self.namespace.index();
         }
         let start = self.namespace.start(self.clock.moment());
