@@ -144,8 +144,11 @@ fn turn_until_stopped(
         }
         for _ in 0..EVENTS_PER_TURN {
             match receiver.try_recv() {
-                Ok(Event::Stop) if server.is_ready_to_end() => return Ok(()),
-                Ok(Event::Stop) => {}
+                Ok(Event::Stop) => {
+                    if server.prepare_to_end() {
+                        return Ok(());
+                    }
+                }
                 Ok(event) => server.handle_event(event),
                 Err(_) => break,
             }

@@ -19,8 +19,8 @@ impl Server {
         self.site.folder.join("names")
     }
 
-    /// Whether the server may end. One that is asked for its names writes them first; it goes on where it cannot.
-    pub(crate) fn is_ready_to_end(&self) -> bool {
+    /// Writes the names where the server is asked for them. Answers whether it may end: it goes on where it cannot write them.
+    pub(crate) fn prepare_to_end(&self) -> bool {
         if self.durability.is_durable() || !self.site.folder.join(ASKED).exists() {
             return true;
         }
