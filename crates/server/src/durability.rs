@@ -42,8 +42,10 @@ pub(crate) type SyncEnd = Receiver<(SyncTicket<DirectoryStorage>, std::io::Resul
 /// The journal of a server, and everything that waits for it.
 #[derive(Default)]
 pub(crate) struct Durability {
-    /// None where the store keeps nothing.
+    /// None where the store keeps nothing, unless this server is about to go to another host.
     journal: Option<OwnJournal>,
+    /// The store keeps nothing, and the journal goes with the server to another host.
+    is_for_a_move: bool,
     /// Room for removals and for a start.
     reserve: Option<Reserve>,
     /// The journal's file system had no room at the last record.
@@ -168,9 +170,33 @@ impl Durability {
         Ok(recovered)
     }
 
+    /// Begins a journal in `folder` with all names of a store that keeps nothing, so that they can go to another host. Repeated,
+    /// it changes nothing.
+    ///
+    /// # Errors
+    /// A device is full or broken: the names are in memory alone, as before.
+    pub(crate) fn keep_names(&mut self, folder: &Path, namespace: &Namespace) -> Result<(), JournalError> {
+        if self.journal.is_some() {
+            return Ok(());
+        }
+        if folder.exists() {
+            let described = folder.display().to_string();
+            std::fs::remove_dir_all(folder).map_err(JournalError::io("remove", described))?;
+        }
+        let storage = DirectoryStorage::open(folder)?;
+        let (mut journal, _) = OwnJournal::open(storage, JOURNAL_SCHEMA, |_| {})?;
+        if let Some(writer) = journal.snapshot_begin()? {
+            let writer = write(&mut journal, writer, namespace)?;
+            let written = journal.snapshot_seal(writer).run();
+            journal.snapshot_complete(written)?;
+        }
+        (self.journal, self.is_for_a_move) = (Some(journal), true);
+        Ok(())
+    }
+
     /// Whether the store keeps its metadata.
     pub(crate) fn is_durable(&self) -> bool {
-        self.journal.is_some()
+        self.journal.is_some() && !self.is_for_a_move
     }
 
     /// A target lies on another device than the journal: a sync brings its objects that were set aside to stable storage, too.
@@ -195,7 +221,10 @@ impl Durability {
 
     /// The numbers of the last change, and of the last one on stable storage; none where the store keeps nothing.
     pub(crate) fn progress(&self) -> Option<(u64, u64)> {
-        self.journal.as_ref().map(|journal| (journal.appended().0, journal.durable().0))
+        self.journal
+            .as_ref()
+            .filter(|_| self.is_durable())
+            .map(|journal| (journal.appended().0, journal.durable().0))
     }
 
     /// Writes changes to the journal. On a full file system only changes that free something are taken.
@@ -320,7 +349,7 @@ impl Durability {
 
     /// The journal in `/v1/status`; none where the store keeps nothing.
     pub(crate) fn status(&self, now: Nanos) -> Option<JournalStatus> {
-        let journal = self.journal.as_ref()?;
+        let journal = self.journal.as_ref().filter(|_| self.is_durable())?;
         let trouble = self.trouble.as_ref();
         Some(JournalStatus {
             state: if trouble.is_some() { "stopped" } else { "works" },
@@ -426,25 +455,7 @@ impl Durability {
     }
 }
 
-/// Writes the names of a store that keeps nothing into `folder`.
-///
-/// # Errors
-/// They could not be written: a device is full or broken.
-pub(crate) fn write_names(folder: &Path, namespace: &Namespace) -> Result<(), JournalError> {
-    let described = || folder.display().to_string();
-    if folder.exists() {
-        std::fs::remove_dir_all(folder).map_err(JournalError::io("remove", described()))?;
-    }
-    let storage = DirectoryStorage::open(folder)?;
-    let (mut journal, _) = OwnJournal::open(storage, JOURNAL_SCHEMA, |_| {})?;
-    if let Some(writer) = journal.snapshot_begin()? {
-        let writer = write(&mut journal, writer, namespace)?;
-        journal.snapshot_seal(writer).run()?;
-    }
-    Ok(())
-}
-
-/// Reads the names that [`write_names`] wrote.
+/// Reads the names that [`Durability::keep_names`] kept on another host.
 ///
 /// # Errors
 /// They are damaged.

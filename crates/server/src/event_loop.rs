@@ -144,11 +144,7 @@ fn turn_until_stopped(
         }
         for _ in 0..EVENTS_PER_TURN {
             match receiver.try_recv() {
-                Ok(Event::Stop) => {
-                    if server.prepare_to_end() {
-                        return Ok(());
-                    }
-                }
+                Ok(Event::Stop) => return Ok(()),
                 Ok(event) => server.handle_event(event),
                 Err(_) => break,
             }
@@ -323,7 +319,7 @@ fn stop_on_signals(events: Events) -> Result<(), ServerError> {
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            for _ in signals.forever() {
+            if signals.forever().next().is_some() {
                 events.send(Event::Stop);
             }
         })

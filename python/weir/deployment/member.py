@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weir import distribution
-from weir.deployment import leaving, operations, parcels
+from weir.deployment import operations, parcels
 from weir.deployment.operations import Address, Member
 from weir.store import cluster, lifecycle, mounts, units
 from weir.store.decoding import DecodingError, decode, encode
@@ -226,14 +226,14 @@ def fetch(request: operations.FetchRequest) -> operations.Fetched:
         The files and some of the missing parts.
 
     Raises:
-        StoreError: The home has no part of the store, or not the server's files; or the server does not end.
+        StoreError: The home has no part of the store, or not the server's files.
         OSError: A file cannot be read.
     """
     home = Home.at(request.home)
     with home.locked():
         _member(home, request.deployment)
         if request.seals:
-            leaving.end(home, request.server)
+            cluster.stop_servers(home, [request.server])
             parcels.seal(home, request.server)
         return parcels.fetch(home, request.server, request.have, request.bytes_max)
 

@@ -1,7 +1,7 @@
 """A server's own files on their way to another host: sent in parts, checked, and put in place as a whole.
 
-The files are those of a server without targets: its journal and its settings. In a store in memory the names stand in
-place of the journal, in files of the same form. The logs and snapshots of a journal only grow
+The files are those of a server without targets: its journal and its settings. In a store in memory the names that are
+to go stand in place of the journal, in files of the same form. The logs and snapshots of a journal only grow
 (docs/design/journal.md), so most of them goes while the server runs. Once the server has ended, its folder is sealed by
 another name, and no server can start from it any more. The rest goes then, with the digest of each file.
 """
@@ -18,7 +18,11 @@ from weir.store.errors import StoreError
 from weir.store.files import make_folder
 from weir.store.home import Home
 
-_JOURNALS = ("journal", "names")
+_LEAVING = "names"
+"""Folder of names that go to another host (crates/server/src/server/handover.rs)."""
+_ARRIVED = "arrived"
+"""Folder from which a server takes them."""
+_JOURNALS = ("journal", _LEAVING)
 _GROWING = re.compile(r"(?:journal|names)/(?:log|snapshot)-[0-9a-f]{16}-[0-9a-f]{8}")
 _REWRITTEN = ("journal/durable", "names/durable", "settings.json")
 """Files that are written in place: they go when the server has ended."""
@@ -146,6 +150,8 @@ def put_in_place(home: Home, number: int) -> bool:
     if home.sealed(number).is_dir():
         # It was here before.
         shutil.rmtree(home.sealed(number))
+    if (folder / _LEAVING).is_dir():
+        (folder / _LEAVING).rename(folder / _ARRIVED)
     (folder / _WHOLE).unlink()
     folder.rename(home.server(number))
     home.server(number).chmod(home.passage)

@@ -107,6 +107,13 @@ ADD_SERVER = Request(
     "Takes in a server that runs, with the store's next number; the others follow. Sent again, it changes nothing.",
     WantedServer,
 )
+KEEP_NAMES = Request(
+    "PUT",
+    "/v1/servers/{server}/names",
+    AddedServer,
+    "Lets the server, which has this number, keep its names in files, too, before it goes to another host.",
+    is_private=True,
+)
 SET_SERVER_STATE = Request(
     "PUT",
     "/v1/servers/{server}/state",
@@ -166,6 +173,7 @@ REQUESTS: tuple[Request[Any], ...] = (
     TELL_INTERFERENCE,
     SET_SPEED,
     ADD_SERVER,
+    KEEP_NAMES,
     SET_SERVER_STATE,
     ADD_TARGET,
     SET_STATE,
@@ -393,6 +401,14 @@ class Server:
             token: Token of the site's key.
         """
         self.ask(SET_SERVER_STATE, server=self.number, body=WantedState(state), token=token)
+
+    def keep_names(self, token: str) -> None:
+        """Have the server keep its names in files, too, before it goes to another host.
+
+        Args:
+            token: Token of the site's key.
+        """
+        self.ask(KEEP_NAMES, server=self.number, token=token)
 
     def set_target_state(self, target: str, state: str, token: str) -> None:
         """Change the state of a target of the server.

@@ -41,7 +41,7 @@ const JSON: &str = "application/json";
 
 /// `PUT /v1/targets/SERVER.INDEX`, and `/speed` or `/state` below it.
 const TARGET_PATH: &str = "/v1/targets/";
-/// `PUT /v1/servers/NUMBER`, and `/state` below it.
+/// `PUT /v1/servers/NUMBER`, and `/state` or `/names` below it.
 const SERVER_PATH: &str = "/v1/servers/";
 
 /// The way to the event loop: questions there, snapshots back.
@@ -244,7 +244,11 @@ fn change_server(request: &Request, desk: &Desk) -> Answer {
                 json(400, &failure(&format!("not a state: {error}"), "see `weir server retire --help`"))
             }
         },
-        Some(_) => json(404, &failure("no such resource", "a server has a state")),
+        Some("names") => {
+            let ask = |answer| Question::KeepNames(ServerId(number), answer);
+            changed(desk.ask(ask), || serde_json::json!({ "server": number }))
+        }
+        Some(_) => json(404, &failure("no such resource", "a server has a state and names")),
     }
 }
 

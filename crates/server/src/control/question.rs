@@ -117,6 +117,8 @@ pub(crate) enum Question {
     AddServer(ServerId, Box<ServerConfig>, SyncSender<Result<(), NotChanged>>),
     /// Another state of this server, which must have that number.
     SetServerState(ServerId, TargetState, SyncSender<Result<(), NotChanged>>),
+    /// The names of this server in files, which must have that number.
+    KeepNames(ServerId, SyncSender<Result<(), NotChanged>>),
     /// One more target.
     AddTarget(TargetId, Box<TargetConfig>, SyncSender<Result<(), NotChanged>>),
     /// Another state of a target.

@@ -183,6 +183,7 @@ impl Server {
                 // The caller may have given up.
                 let _ = answer.send(self.set_server_state(server, state));
             }
+            Question::KeepNames(server, answer) => _ = answer.try_send(self.keep_names(server)),
             Question::AddServer(server, config, answer) => {
                 let _ = answer.try_send(self.add_server(server, &config));
             }

@@ -1,48 +1,49 @@
 //! The names of a store in memory on their way to another host, with the server that has them.
 //!
-//! A server that ends writes its names where it is asked to, and a server that starts reads them. They are removed before the
-//! first request is served: from then on the names are in memory alone, and a crash loses them as before.
+//! A server that is to leave its host keeps its names in files, too, from the moment on at which it is asked to: as a journal, in
+//! a folder of its own. The server on the other host reads the files and removes them before it serves the first request. From
+//! then on the names are in memory alone, and a crash loses them as before.
 
 use super::Server;
-use crate::durability::write_names;
+use crate::control::question::NotChanged;
 use crate::notices::{notice, warning};
 use std::path::PathBuf;
-
-/// File in the server's folder that asks for the names: whoever stops the server makes it, and removes it.
-const ASKED: &str = "names-wanted";
-/// File in the server's folder that tells why the names could not be written.
-const REFUSED: &str = "names-refused";
+use weir_placement::ServerId;
 
 impl Server {
-    /// The folder of names that were written when the server ended.
-    pub(super) fn written_names(&self) -> PathBuf {
+    /// Keeps the names of this server in files from now on. A repeated request changes nothing.
+    ///
+    /// # Errors
+    /// [`NotChanged`]; nothing changes then.
+    pub(super) fn keep_names(&mut self, server: ServerId) -> Result<(), NotChanged> {
+        if server != self.site.id {
+            let what = format!("server {server} is another one than {}", self.site.id);
+            return Err(NotChanged::refused(what, "ask the server itself".into()));
+        }
+        let folder = self.leaving_names();
+        self.durability.keep_names(&folder, &self.namespace).map_err(|error| {
+            let what = format!("server {server} cannot write its names: {error}");
+            NotChanged::refused(what, "make room in the server's folder".into())
+        })?;
+        notice!("the names go to another host; until then they are in {}, too", folder.display());
+        Ok(())
+    }
+
+    /// The folder of names that go to another host.
+    fn leaving_names(&self) -> PathBuf {
         self.site.folder.join("names")
     }
 
-    /// Writes the names where the server is asked for them. Answers whether it may end: it goes on where it cannot write them.
-    pub(crate) fn prepare_to_end(&self) -> bool {
-        if self.durability.is_durable() || !self.site.folder.join(ASKED).exists() {
-            return true;
-        }
-        let Err(error) = write_names(&self.written_names(), &self.namespace) else {
-            notice!("the names are in {}", self.written_names().display());
-            return true;
-        };
-        warning!("{error}; the server goes on");
-        let (refused, unfinished) =
-            (self.site.folder.join(REFUSED), self.site.folder.join("names-refused.unfinished"));
-        let told = std::fs::write(&unfinished, error.to_string())
-            .and_then(|()| std::fs::rename(&unfinished, &refused));
-        if let Err(error) = told {
-            warning!("nobody can be told that the names were not written: {error}");
-        }
-        false
+    /// The folder of names that came from another host.
+    pub(super) fn arrived_names(&self) -> PathBuf {
+        self.site.folder.join("arrived")
     }
 
-    /// Removes the names that were read at the start.
+    /// Removes the names that came here, which are read, and those that did not leave.
     pub(crate) fn forget_written_names(&self) {
-        let folder = self.written_names();
-        if folder.exists() {
+        for folder in
+            [self.arrived_names(), self.leaving_names()].into_iter().filter(|folder| folder.exists())
+        {
             if let Err(error) = std::fs::remove_dir_all(&folder) {
                 warning!("{} cannot be removed: {error}; remove it before the next start", folder.display());
             }

@@ -26,8 +26,8 @@ impl Server {
             has_returned = recovered.groups > 0 || recovered.snapshot_records > 0;
             self.settle_targets(&place, &recovered)?;
             self.namespace.index();
-        } else if self.written_names().is_dir() {
-            read_names(&self.written_names(), &mut self.namespace)?;
+        } else if self.arrived_names().is_dir() {
+            read_names(&self.arrived_names(), &mut self.namespace)?;
             has_returned = true;
             self.namespace.index();
         }
