@@ -172,19 +172,27 @@ def _sines(generator: np.random.Generator) -> Iterator[Array]:
         yield values.astype(generator.choice(["f4", "f8"]))
 
 
+_WAVE_EDGES = {2: (200, 600), 3: (40, 80), 4: (12, 25)}
+"""Edges of fields of waves, by their axes."""
+
+
 def _waves(generator: np.random.Generator) -> Iterator[Array]:
-    """Waves and noise in the plane, or their sums along an axis, that are too large for every prefix to be decoded."""
+    """Waves and noise on two to four axes, or their sums along an axis, that are too large for every prefix to be
+    decoded."""
     while True:
-        height, width = generator.integers(200, 600, 2).tolist()
-        rows, columns = np.indices((height, width))
-        values = generator.normal(size=(height, width)) * 10.0 ** generator.uniform(-5, 0)
-        for row, column in generator.uniform(0, 0.5, (generator.integers(1, 8), 2)):
-            values += generator.normal() * np.sin(rows * row + columns * column + generator.uniform(0, 2 * np.pi))
+        axes = int(generator.integers(2, 5))
+        shape = generator.integers(*_WAVE_EDGES[axes], axes).tolist()
+        places = np.indices(shape)
+        values = generator.normal(size=shape) * 10.0 ** generator.uniform(-9, 0)
+        fastest = generator.choice([0.1, 0.5, 3.0])
+        for wave in generator.uniform(0, fastest, (generator.integers(1, 8), axes)):
+            values += generator.normal() * np.sin(np.tensordot(wave, places, 1) + generator.uniform(0, 2 * np.pi))
         if generator.random() < 0.3:
             values = values.cumsum(0) / 10
-        if generator.random() < 0.3:
-            values = np.round(values * 10.0 ** generator.uniform(1, 4))
-            yield values.astype("i4")
+        if generator.random() < 0.5:
+            kind = np.iinfo(generator.choice(["u2", "i2", "i4"]))
+            part = (values - values.min()) / np.ptp(values) * 10.0 ** generator.uniform(-2, 0)
+            yield (kind.min + part * (float(kind.max) - kind.min)).astype(kind.dtype)
         else:
             yield values.astype(generator.choice(["f4", "f8"]))
 

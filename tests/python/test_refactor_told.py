@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from weir import _core
+from weir.adaptive.array import restore
 
 Array = NDArray[Any]
 KINDS = ["f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
@@ -147,6 +148,45 @@ def test_told_errors_of_large_waves_bound_the_true_ones(edge: int, slope: float,
         field = slope * field.cumsum(0) if slope else field
         field = np.round(1000 * field) if kind == "i4" else field
         check(field.astype(kind), "planes", list(np.geomspace(0.003, 0.9, 40)))
+
+
+@pytest.mark.parametrize("kind", ["u2", "i2", "i4", "f8"])
+@pytest.mark.parametrize("shape", [(60, 60, 60), (20, 20, 20, 20)], ids=str)
+def test_told_errors_of_waves_on_many_axes_bound_the_true_ones(shape: tuple[int, ...], kind: str) -> None:
+    """The filters of integers are short, and add up along each axis: RMSE was up to 73 % above the told one."""
+    generator = np.random.default_rng(len(shape))
+    places = np.indices(shape)
+    for fastest in (0.1, 1.5, 3.0):
+        waves = generator.uniform(0.001, [fastest, 6], (len(shape), 2))
+        field = sum(np.sin(wave * axis + phase) for (wave, phase), axis in zip(waves, places, strict=True))
+        part = (field - field.min()) / np.ptp(field)
+        limits = np.iinfo(kind) if kind != "f8" else np.iinfo("i4")
+        field = (limits.min + part * (float(limits.max) - limits.min) * (1 - 1e-9)).astype(kind)
+        check(field, "planes", list(np.geomspace(0.003, 0.9, 40)))
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_what_is_restored_of_the_largest_floats_is_finite_and_bounded(kind: str) -> None:
+    """Estimates beyond the largest finite float were infinite, and a finite error was told."""
+    values = np.random.default_rng(0).standard_normal(77_236)
+    field = (values / np.abs(values).max() * np.finfo(kind).max * 0.999).astype(kind)
+    check(field, "planes", list(np.linspace(0.05, 0.95, 40)))
+
+
+@pytest.mark.parametrize("codec", ["planes", "decimate"])
+def test_the_rmse_of_a_region_is_of_samples_that_are_no_fill_values(codec: str) -> None:
+    """A region of many fill values was told the mean over all of its samples, although they have no error."""
+    field = np.zeros((300, 400))
+    field[100:130, 100:140] = np.nan
+    lakes = np.arange(12)
+    field[100 + 2 * lakes, 101 + 3 * lakes] = np.random.default_rng(0).uniform(-1, 1, 12)
+    container = bytes(_core.refactor(field, tolerance=1e-6, codec=codec))
+    within = field[100:130, 100:140]
+    known = np.isfinite(within)
+    for size in np.geomspace(600, len(container) - 1, 60).astype(int):
+        restored = restore(container[:size], region=[(100, 130), (100, 140)])
+        error = np.sqrt(np.mean(np.square(restored.data[known] - within[known])))
+        assert error <= restored.rmse, size
 
 
 @pytest.mark.parametrize("part", [0.002, 0.02, 0.2])

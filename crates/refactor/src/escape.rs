@@ -7,6 +7,7 @@ use crate::bytes::{put_integer, Reader};
 use crate::ordinary::Ordinary;
 use crate::sample::Sample;
 use std::io::Read;
+use std::ops::Range;
 
 /// Samples that are looked at at a time.
 const PIECE_SAMPLES: usize = 4096;
@@ -63,30 +64,40 @@ fn segment<T: Sample>(samples: &[T], ordinary: Ordinary) -> Vec<u8> {
 
 /// Put the escaped samples back, if the segment is whole.
 pub(crate) fn decode<T: Sample>(segment: &[u8], samples: &mut [T]) {
-    if segment.is_empty() {
-        return;
-    }
-    // A run takes at most 20 bytes and holds at least one sample.
-    let limit = (samples.len() + 1) * (20 + T::KIND.bytes());
-    if let Some(plain) = decompressed(segment, limit) {
+    if let Some(plain) = plain::<T>(segment, samples.len()) {
         place(&plain, samples);
     }
 }
 
+/// The places of the escaped samples of a tile; none if the segment is not whole.
+pub(crate) fn places<T: Sample>(segment: &[u8], samples: usize) -> Vec<Range<usize>> {
+    plain::<T>(segment, samples).and_then(|plain| runs(&mut Reader::new(&plain), samples)).unwrap_or_default()
+}
+
+fn plain<T: Sample>(segment: &[u8], samples: usize) -> Option<Vec<u8>> {
+    // A run takes at most 20 bytes and holds at least one sample.
+    let limit = (samples + 1) * (20 + T::KIND.bytes());
+    (!segment.is_empty()).then(|| decompressed(segment, limit)).flatten()
+}
+
 fn place<T: Sample>(plain: &[u8], samples: &mut [T]) -> Option<()> {
     let mut reader = Reader::new(plain);
+    for sample in runs(&mut reader, samples.len())?.into_iter().flatten() {
+        samples[sample] = T::take(reader.take(T::KIND.bytes())?);
+    }
+    Some(())
+}
+
+fn runs(reader: &mut Reader<'_>, samples: usize) -> Option<Vec<Range<usize>>> {
     let count = reader.length()?;
     let mut runs = Vec::new();
     let mut at = 0_usize;
     for _ in 0..count {
         let start = at.checked_add(reader.length()?)?;
-        at = start.checked_add(reader.length()?).filter(|end| *end <= samples.len())?;
+        at = start.checked_add(reader.length()?).filter(|end| *end <= samples)?;
         runs.push(start..at);
     }
-    for sample in runs.into_iter().flatten() {
-        samples[sample] = T::take(reader.take(T::KIND.bytes())?);
-    }
-    Some(())
+    Some(runs)
 }
 
 /// The bytes that zstd makes, at most `limit`; none if its input is cut or makes more.

@@ -147,6 +147,9 @@ fn transform_code(settings: &Settings) -> u8 {
     axes | if settings.integers == Integers::Rounded { ROUNDED } else { 0 }
 }
 
+/// Estimates of samples are at most so many times as large as the largest sample.
+const OVERSHOOT_MAX: f64 = 64.0;
+
 impl Header {
     /// The coder of the tiles.
     pub(crate) fn coder<T: Number>(&self) -> Coder<T> {
@@ -162,7 +165,13 @@ impl Header {
             }),
         };
         let digits = if self.version < VERSION_SHORT { Digits::Bytes } else { Digits::Pairs };
-        Coder { codec, exact: self.exact, digits, is_alone: self.grid.tiles() == 1 }
+        let most = match self.kind {
+            DataType::Float32 => f64::from(f32::MAX),
+            DataType::Float64 => f64::MAX,
+            _ => f64::INFINITY,
+        };
+        let overflows = self.range.1.abs().max(self.range.0.abs()) > most / OVERSHOOT_MAX;
+        Coder { codec, exact: self.exact, digits, is_alone: self.grid.tiles() == 1, overflows }
     }
 }
 

@@ -4,10 +4,12 @@ use crate::accuracy::Accuracy;
 use crate::course::Course;
 use crate::curve::Between;
 use crate::error::RefactorError;
+use crate::escape;
 use crate::grid::{self, Bounds};
 use crate::header::{padded, Header, Point};
 use crate::parallel;
 use crate::parameters::CodecParameters;
+use crate::pieces::Pieces;
 use crate::planes::Number;
 use crate::sample::Sample;
 use crate::stream::{block_at, ranges_of, Part, Parts, Stream};
@@ -159,6 +161,10 @@ impl Header {
             let threads = parallel::of_each(threads, tiles.len());
             let mut bytes = stream.tile(tiles[number], threads);
             let layers = &mut bytes.segments;
+            let escaped = match region {
+                Some(_) => escaped_within::<T>(layers.first(), &tile, &bounds),
+                None => 0,
+            };
             let is_whole = bytes.known == u64::MAX && layers.len() == self.layers.len();
             let residual = if self.exact && layers.len() == self.layers.len() { layers.pop() } else { None };
             let layers = (layers.as_slice(), residual.as_ref().filter(|_| is_whole));
@@ -175,15 +181,19 @@ impl Header {
                     });
                 }
             }
-            (bytes.known..bytes.used, bytes.damaged)
+            (bytes.known..bytes.used, bytes.damaged, escaped)
         });
-        let known = found.iter().map(|(range, _)| range.start).min().unwrap_or(u64::MAX);
-        let used = found.iter().map(|(range, _)| range.end).max().unwrap_or(0);
-        let mut damaged: Vec<u64> = found.into_iter().flat_map(|(_, damaged)| damaged).collect();
+        let known = found.iter().map(|(range, ..)| range.start).min().unwrap_or(u64::MAX);
+        let used = found.iter().map(|(range, ..)| range.end).max().unwrap_or(0);
+        let escaped: usize = found.iter().map(|(.., escaped)| escaped).sum();
+        let mut damaged: Vec<u64> = found.into_iter().flat_map(|(_, damaged, _)| damaged).collect();
         damaged.sort_unstable();
         damaged.dedup();
-        let count: usize = grid::lengths(&bounds).iter().product();
-        Ok(Known { accuracy: self.accuracy(known..used, count), damaged })
+        let taken = match region {
+            Some(_) => grid::lengths(&bounds).iter().product::<usize>() as u64 - escaped as u64,
+            None => self.taken,
+        };
+        Ok(Known { accuracy: self.accuracy(known..used, taken), damaged })
     }
 
     /// Container ranges that hold the bytes of a region in the first `chunks` chunks.
@@ -283,9 +293,9 @@ impl Header {
         Ok([0, 1, 2, 3].map(|axis| if axis < lacking { 0..1 } else { starts[axis - lacking]..ends[axis] }))
     }
 
-    /// Bounds of the errors of `count` samples whose tiles are known up to the start of a range of the payload, and some
+    /// Bounds of the errors of `taken` samples outside layer 0, whose tiles are known up to the start of a range of the payload, and some
     /// up to its end.
-    fn accuracy(&self, payload: Range<u64>, count: usize) -> Accuracy {
+    fn accuracy(&self, payload: Range<u64>, taken: u64) -> Accuracy {
         let Accuracy { mut rmse, mut max_error } = self.prefix_accuracy(payload.start);
         if payload.end > payload.start {
             (rmse, max_error) = (rmse * BEYOND, max_error * BEYOND);
@@ -295,7 +305,7 @@ impl Header {
             rmse = rmse.max(max_error);
         }
         // A region may hold all of the array's error.
-        let share = (self.grid.samples() as f64 / count.max(1) as f64).max(1.0).sqrt();
+        let share = (self.taken as f64 / taken.max(1) as f64).max(1.0).sqrt();
         Accuracy { rmse: (rmse * share).min(max_error), max_error }
     }
 
@@ -334,4 +344,21 @@ fn place_between(before: &Point, after: &Point, part: f64) -> u64 {
     // A byte more, for the loss of the part by rounding.
     let payload = before.payload.saturating_add((part.clamp(0.0, 1.0) * length).ceil() as u64 + 1);
     payload.min(after.payload)
+}
+
+/// Samples of a tile within bounds that stand in its layer 0.
+fn escaped_within<T: Sample>(layer: Option<&Pieces<'_>>, tile: &Bounds, bounds: &Bounds) -> usize {
+    let Some(part) = grid::intersection(tile, bounds) else { return 0 };
+    let samples = grid::lengths(tile).iter().product();
+    let escaped = layer.map(|layer| escape::places::<T>(&layer.joined(), samples)).unwrap_or_default();
+    let mut within = 0;
+    if !escaped.is_empty() {
+        grid::for_each_row(tile, bounds, &part, |from, _, length| {
+            let end = from + length;
+            let first = escaped.partition_point(|run| run.end <= from);
+            let runs = escaped[first..].iter().take_while(|run| run.start < end);
+            within += runs.map(|run| run.end.min(end) - run.start.max(from)).sum::<usize>();
+        });
+    }
+    within
 }

@@ -93,6 +93,9 @@ pub trait Sample: bytemuck::Pod + Default + PartialEq + PartialOrd + fmt::Debug 
     /// Neither infinite nor not a number.
     fn is_finite(self) -> bool;
 
+    /// The nearest finite sample to an infinity; all others as they are.
+    fn bounded(self) -> Self;
+
     /// Write it in little-endian order; `bytes` has the sample's size.
     fn put(self, bytes: &mut [u8]);
 
@@ -235,6 +238,11 @@ macro_rules! float_sample {
                 <$float>::is_finite(self)
             }
 
+            #[inline]
+            fn bounded(self) -> Self {
+                self.clamp(<$float>::MIN, <$float>::MAX)
+            }
+
             little_endian!();
 
             #[inline]
@@ -338,6 +346,11 @@ macro_rules! integer_sample {
             #[inline]
             fn is_finite(self) -> bool {
                 true
+            }
+
+            #[inline]
+            fn bounded(self) -> Self {
+                self
             }
 
             little_endian!();

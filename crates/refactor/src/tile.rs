@@ -43,6 +43,8 @@ pub(crate) struct Coder<T: Sample> {
     pub(crate) digits: Digits,
     /// The array is one tile.
     pub(crate) is_alone: bool,
+    /// Estimates may be beyond the largest finite sample, and infinite.
+    pub(crate) overflows: bool,
 }
 
 impl<T: Sample> Coder<T> {
@@ -75,7 +77,7 @@ impl<T: Sample> Coder<T> {
         if self.exact {
             let segments: Vec<Pieces<'_>> = layers.iter().map(|layer| layer.as_slice().into()).collect();
             let mut restored = vec![T::default(); samples.len()];
-            self.decode(shape, (&segments, None), threads, &mut restored);
+            self.decode_layers(shape, &segments, (threads, false), &mut restored);
             residual = lossless::encode(samples, &restored, self.digits);
             if let Some(last) = progress.last_mut().filter(|_| residual.is_empty()) {
                 last.errors = Errors::default();
@@ -93,11 +95,26 @@ impl<T: Sample> Coder<T> {
         threads: usize,
         samples: &mut [T],
     ) {
-        self.codec.decode(shape, layers.get(1..).unwrap_or_default(), threads, samples);
-        escape::decode(&layers.first().map(Pieces::joined).unwrap_or_default(), samples);
+        let is_bounded = self.overflows && residual.is_none();
+        self.decode_layers(shape, layers, (threads, is_bounded), samples);
         if let Some(residual) = residual {
             lossless::decode(&residual.joined(), samples, self.digits);
         }
+    }
+
+    /// Set the samples to the best estimate from all layers but the residual, which belongs to estimates that are not bounded.
+    fn decode_layers(
+        &self,
+        shape: [usize; 4],
+        layers: &[Pieces<'_>],
+        (threads, is_bounded): (usize, bool),
+        samples: &mut [T],
+    ) {
+        self.codec.decode(shape, layers.get(1..).unwrap_or_default(), threads, samples);
+        if is_bounded {
+            samples.iter_mut().for_each(|sample| *sample = sample.bounded());
+        }
+        escape::decode(&layers.first().map(Pieces::joined).unwrap_or_default(), samples);
     }
 }
 

@@ -44,8 +44,11 @@ const EARLY_RMSE_MARGIN: f64 = 1.15;
 const EARLY_LARGEST_MARGIN: f64 = 2.4;
 /// The first factor while few coefficients are known, and the parts of them from which on it falls to the others: errors of
 /// coefficients that are not known yet may be those of waves, which add up in the samples.
-const FEW_RMSE_MARGIN: f64 = 1.28;
+const FEW_RMSE_MARGIN: f64 = 1.4;
 const FEW_PARTS: (f64, f64) = (0.03, 0.15);
+/// The same for lifted integers of more than two axes, whose filters are short.
+const INTEGER_FEW_RMSE_MARGIN: f64 = 2.5;
+const INTEGER_FEW_PARTS: (f64, f64) = (0.03, 0.3);
 /// Between measured planes the samples' squares are taken for at least so many times those of the coefficients.
 const RATIO_MIN: f64 = 1.05;
 /// The part that few samples may add by chance, times the root of their number.
@@ -55,6 +58,8 @@ const CHANCE: f64 = 2.0;
 /// axes and levels add up.
 const LONE_MARGIN: f64 = 2.0;
 const FEW_LONE_MARGIN: f64 = 8.0;
+/// This margin rises so many times with each axis beyond the second.
+const FEW_LONE_AXIS: f64 = 1.5;
 const FEW_LONE_PARTS: (f64, f64) = (0.15, 0.5);
 /// The largest error in units of the root of the mean square where none is measured.
 const CREST_USUAL: f64 = 8.0;
@@ -117,7 +122,7 @@ macro_rules! float_errors {
         let step = f64::from($exponent).exp2();
         let centre = f64::from_bits($tile.centre);
         judged($tile.judge, field.len(), |range, piece| {
-            let sample = |&offset: &$to| T::from_f64(f64::from(offset) * step + centre);
+            let sample = |&offset: &$to| T::from_f64(f64::from(offset) * step + centre).bounded();
             piece.extend(field[range].iter().map(sample));
         })
     }};
@@ -203,6 +208,8 @@ struct Measured {
 /// Squares that the rounding of lifting adds: a part of those of the coefficients, and the most of them.
 #[derive(Clone, Copy)]
 struct Lifting {
+    /// Axes of more than one sample.
+    axes: i32,
     /// The judge's distance between samples that lie one apart.
     unit: f64,
     part: f64,
@@ -299,13 +306,14 @@ impl Passes<'_> {
 
     /// The part of squares that the rounding of lifting adds, by the distance of samples that lie one apart.
     fn lifting(&self, unit: f64, samples: usize) -> Lifting {
+        let axes = self.layout.extents.iter().filter(|length| **length > 1).count() as i32;
         if self.grain != Grain::Lifted {
-            return Lifting { unit, part: 0.0, most: 0.0 };
+            return Lifting { axes, unit, part: 0.0, most: 0.0 };
         }
-        let axes = self.layout.extents.iter().filter(|length| **length > 1).count();
         Lifting {
+            axes,
             unit,
-            part: (1.0 + LIFTING_PART).powi(axes as i32) - 1.0,
+            part: (1.0 + LIFTING_PART).powi(axes) - 1.0,
             most: LIFTING_SQUARES_MAX * unit * unit * samples as f64,
         }
     }
@@ -387,7 +395,11 @@ impl Passes<'_> {
         };
         let ratio = if self.grain == Grain::Lifted { ratio } else { ratio.max(RATIO_MIN) };
         let rmse_margin = match self.grain {
-            Grain::Lifted => rmse_margin.max(INTEGER_RMSE_MARGIN),
+            Grain::Lifted => {
+                let few = if lifting.axes > 2 { INTEGER_FEW_RMSE_MARGIN } else { INTEGER_RMSE_MARGIN };
+                let few = few.powf(self.fewness(pass, samples, INTEGER_FEW_PARTS));
+                rmse_margin.max(INTEGER_RMSE_MARGIN).max(few)
+            }
             Grain::Fine | Grain::Rounded => {
                 rmse_margin.max(FEW_RMSE_MARGIN.powf(self.fewness(pass, samples, FEW_PARTS)))
             }
@@ -399,8 +411,9 @@ impl Passes<'_> {
         let crest = crest * largest_margin * chance;
         let plane =
             self.layout.highest - (pass / self.per_plane) as i32 + i32::from(pass % self.per_plane == 0);
+        let few_margin = FEW_LONE_MARGIN * FEW_LONE_AXIS.powi((lifting.axes - 2).max(0));
         let lone_margin =
-            LONE_MARGIN * (FEW_LONE_MARGIN / LONE_MARGIN).powf(self.fewness(pass, samples, FEW_LONE_PARTS));
+            LONE_MARGIN * (few_margin / LONE_MARGIN).powf(self.fewness(pass, samples, FEW_LONE_PARTS));
         let lone = lone_margin * scaled(lifting.unit, plane) + rounding.largest;
         let largest =
             (crest * (squares / samples as f64).sqrt() + rounding.largest).max(lone).min(squares.sqrt());
