@@ -7,6 +7,7 @@ use crate::accounts::waits::{WaitSummary, Waits};
 use crate::clock::seconds;
 use serde::Serialize;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use weir_fairshare::{Dispatch, GroupId, JobAttributes, JobName, JobShare, Nanos, Priority, UserId};
 use weir_wire::{name_number, Claims, DeviceUse, JobId, JobReport};
@@ -25,13 +26,19 @@ const USE_BYTES: usize = 6;
 /// Most bytes of all jobs' reports: a frame's payload, less the reports of the targets.
 const REPORTS_BYTES_MAX: usize = weir_wire::limits::PAYLOAD_BYTES - 64 * 1024;
 
-/// Everything a server knows of one job.
-pub(crate) struct Job {
+/// The names and attributes that a job is accounted under.
+#[derive(Debug)]
+pub(crate) struct JobIdentity {
     name: String,
     user: String,
     group: String,
     uid: u32,
     attributes: JobAttributes,
+}
+
+/// Everything a server knows of one job.
+pub(crate) struct Job {
+    identity: Rc<JobIdentity>,
     connections: usize,
     last_seen: Nanos,
     /// Whether it lost its place in devices and reports, because it was silent for [`RETIREMENT`].
@@ -114,13 +121,19 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Enters the job of `claims`, or notes that it is still there.
-    pub(crate) fn meet(&mut self, claims: &Claims, now: Nanos) -> JobAttributes {
-        let attributes = attributes(claims);
-        let job = self.jobs.entry(claims.job_id()).or_insert_with(|| Job::new(claims, attributes, now));
-        job.attributes = attributes;
+    /// Enters the job of `claims`, or notes that it is still there. The answer names the job when it comes again.
+    pub(crate) fn meet(&mut self, claims: &Claims, now: Nanos) -> Rc<JobIdentity> {
+        let identity = Rc::new(JobIdentity::of(claims));
+        self.meet_again(&identity, now).identity = Rc::clone(&identity);
+        identity
+    }
+
+    /// Notes that a job is still there. A job that was silent for so long that it was forgotten is entered anew.
+    pub(crate) fn meet_again(&mut self, identity: &Rc<JobIdentity>, now: Nanos) -> &mut Job {
+        let job =
+            self.jobs.entry(identity.attributes.job).or_insert_with(|| Job::new(Rc::clone(identity), now));
         job.note_sign_of_life(now);
-        attributes
+        job
     }
 
     pub(crate) fn job_mut(&mut self, id: JobId) -> Option<&mut Job> {
@@ -216,8 +229,8 @@ impl Jobs {
                 others += seconds;
                 continue;
             };
-            let (job, user) = (other.name.clone(), other.user.clone());
-            lines.push(WaitedForLine { job, user, uid: other.uid, seconds });
+            let JobIdentity { name, user, uid, .. } = &*other.identity;
+            lines.push(WaitedForLine { job: name.clone(), user: user.clone(), uid: *uid, seconds });
         }
         (lines, others)
     }
@@ -239,9 +252,8 @@ impl Jobs {
             taken.truncate(count);
         }
         let line = |(id, device, observed): &(JobId, usize, Observed)| {
-            let job = self.jobs.get(id)?;
-            let of =
-                ObservedOf { job: job.name.clone(), user: job.user.clone(), uid: job.uid, device: *device };
+            let JobIdentity { name, user, uid, .. } = &*self.jobs.get(id)?.identity;
+            let of = ObservedOf { job: name.clone(), user: user.clone(), uid: *uid, device: *device };
             Some(observed.line(of, self.waited_for(observed.delays())))
         };
         let mut lines: Vec<ObservedLine> = taken.iter().filter_map(line).collect();
@@ -254,12 +266,12 @@ impl Jobs {
     pub(crate) fn reports(&self, mut uses: HashMap<JobId, Vec<DeviceUse>>) -> Vec<JobReport> {
         let report = |(&id, job): (&JobId, &Job)| JobReport {
             job: id,
-            name: job.name.clone(),
-            user: job.user.clone(),
-            group: job.group.clone(),
-            uid: job.uid,
-            nodes: job.attributes.nodes,
-            priority: job.attributes.priority.0,
+            name: job.identity.name.clone(),
+            user: job.identity.user.clone(),
+            group: job.identity.group.clone(),
+            uid: job.identity.uid,
+            nodes: job.identity.attributes.nodes,
+            priority: job.identity.attributes.priority.0,
             active: job.active,
             device_seconds: seconds(job.device),
             uses: uses.remove(&id).unwrap_or_default(),
@@ -284,14 +296,27 @@ impl Jobs {
     }
 }
 
-impl Job {
-    fn new(claims: &Claims, attributes: JobAttributes, now: Nanos) -> Job {
-        Job {
+impl JobIdentity {
+    fn of(claims: &Claims) -> JobIdentity {
+        JobIdentity {
             name: claims.job.clone(),
             user: claims.user.clone(),
             group: claims.group.clone(),
             uid: claims.uid,
-            attributes,
+            attributes: attributes(claims),
+        }
+    }
+
+    /// The attributes for the policy.
+    pub(crate) fn attributes(&self) -> JobAttributes {
+        self.attributes
+    }
+}
+
+impl Job {
+    fn new(identity: Rc<JobIdentity>, now: Nanos) -> Job {
+        Job {
+            identity,
             connections: 0,
             last_seen: now,
             is_retired: false,
@@ -334,7 +359,7 @@ impl Job {
     }
 
     /// The job gave a sign of life.
-    pub(crate) fn note_sign_of_life(&mut self, now: Nanos) {
+    fn note_sign_of_life(&mut self, now: Nanos) {
         self.last_seen = now;
         self.is_retired = false;
     }
@@ -385,13 +410,13 @@ impl Job {
         waited_for: (Vec<WaitedForLine>, f64),
     ) -> JobLine {
         JobLine {
-            job: self.name.clone(),
+            job: self.identity.name.clone(),
             id: id.to_string(),
-            user: self.user.clone(),
-            group: self.group.clone(),
-            uid: self.uid,
-            nodes: self.attributes.nodes,
-            priority: self.attributes.priority.0,
+            user: self.identity.user.clone(),
+            group: self.identity.group.clone(),
+            uid: self.identity.uid,
+            nodes: self.identity.attributes.nodes,
+            priority: self.identity.attributes.priority.0,
             active: self.active,
             connections: self.connections,
             operations: self.operations,
@@ -484,6 +509,25 @@ mod tests {
         jobs.meet(&weir_testing::claims(0), later);
         assert_eq!(jobs.reports(HashMap::new()).len(), 1);
         assert_eq!(jobs.expire(later + later, Nanos(u64::MAX)).len(), 1, "and retires again");
+    }
+
+    /// A mount names its callers once, and a caller that was idle for long was not in the table any more, whatever it did.
+    #[test]
+    fn a_forgotten_job_that_works_again_is_known_as_before() {
+        let (mut jobs, claims, kept) = (Jobs::default(), weir_testing::claims(7), Nanos::from_millis(50));
+        let identity = jobs.meet(&claims, Nanos::ZERO);
+        let later = kept + Nanos(1);
+        assert_eq!(jobs.expire(later, kept), [claims.job_id()]);
+        assert_eq!(jobs.ids(), []);
+        jobs.meet_again(&identity, later);
+        let report = &jobs.reports(HashMap::new())[0];
+        assert_eq!(
+            (&report.name, &report.user, &report.group, report.uid, report.nodes, report.priority),
+            (&claims.job, &claims.user, &claims.group, claims.uid, claims.nodes, claims.priority)
+        );
+        jobs.meet_again(&identity, later + kept);
+        assert_eq!(jobs.expire(later + kept, kept), [], "each request is a sign of life");
+        assert_eq!(jobs.ids(), [claims.job_id()]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::clients::Introduction;
 use super::connection::{Connection, Stream};
 use super::memory::LinkMemory;
+use crate::accounts::jobs::JobIdentity;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use weir_fairshare::JobAttributes;
@@ -15,6 +16,8 @@ pub(crate) struct Acting {
     pub(crate) who: Identity,
     pub(crate) job: JobId,
     pub(crate) attributes: JobAttributes,
+    /// The job's entry in the job table; none for a server, which is no job.
+    pub(crate) account: Option<Rc<JobIdentity>>,
     /// A mount of the administrator: the kernel led its callers to the inodes that it names.
     pub(crate) trusted: bool,
     /// Unix time after which nothing is done for the identity any more, in seconds.

@@ -366,6 +366,7 @@ mod tests {
             who: Identity { uid: 1, gid: 1, groups: Vec::new() },
             job,
             attributes: attributes_of(job, "a", "b", "c", 1, 1),
+            account: None,
             trusted: false,
             expires_seconds: 0,
         };

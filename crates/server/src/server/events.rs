@@ -83,6 +83,10 @@ impl Server {
         self.pages.watches().expire(now);
         self.tell_homes();
         let kept = Nanos::from(self.site.config.finished_jobs_kept);
+        // A request may be in hand for longer than a finished job is kept, and its job is not finished.
+        for account in self.requests.iter().filter_map(|request| request.sender.acting.account.as_ref()) {
+            self.accounts.jobs().meet_again(account, now);
+        }
         for job in self.accounts.jobs().expire(now, kept) {
             self.devices.remove_job(job, now);
             self.links.visits().remove_job(job, now);

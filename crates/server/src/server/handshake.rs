@@ -72,10 +72,8 @@ impl Server {
         }
         let job = claims.job_id();
         // A server is no job: it is not listed, and its requests are never queued.
-        let attributes = match claims.role {
-            Role::Server => attributes(&claims),
-            Role::User | Role::Mount => self.accounts.jobs().meet(&claims, now),
-        };
+        let account = (claims.role != Role::Server).then(|| self.accounts.jobs().meet(&claims, now));
+        let attributes = account.as_ref().map_or_else(|| attributes(&claims), |account| account.attributes());
         let is_known = self.client_connected(introduction, claims.uid, job);
         let server_proof = self.site.key.server_proof(&claims, &theirs, &ours);
         let who = Identity { uid: claims.uid, gid: claims.gid, groups: claims.groups.clone() };
@@ -83,7 +81,7 @@ impl Server {
         let session = Session {
             client: introduction.client,
             role: claims.role,
-            own: Rc::new(Acting { who, job, attributes, trusted, expires_seconds }),
+            own: Rc::new(Acting { who, job, attributes, account, trusted, expires_seconds }),
             identities: HashMap::new(),
             theirs,
             ours,
@@ -151,9 +149,15 @@ impl Server {
             }
             None => claims::of_user(&who, names).ok_or(errno::EINVAL)?,
         };
-        let attributes = self.accounts.jobs().meet(&claims, self.clock.now());
-        let (trusted, expires_seconds) = (true, claims.expires_seconds);
-        let acting = Rc::new(Acting { who, job: claims.job_id(), attributes, trusted, expires_seconds });
+        let account = self.accounts.jobs().meet(&claims, self.clock.now());
+        let acting = Rc::new(Acting {
+            who,
+            job: claims.job_id(),
+            attributes: account.attributes(),
+            account: Some(account),
+            trusted: true,
+            expires_seconds: claims.expires_seconds,
+        });
         if let Some(Standing::Ready(session)) = self.links.get_mut(index).map(|link| link.standing()) {
             session.identities.insert(identity, acting);
         }

@@ -143,8 +143,8 @@ impl Server {
     }
 
     fn note_sign_of_life(&mut self, sender: &Sender) {
-        if let Some(job) = self.accounts.jobs().job_mut(sender.acting.job) {
-            job.note_sign_of_life(self.clock.now());
+        if let Some(account) = &sender.acting.account {
+            self.accounts.jobs().meet_again(account, self.clock.now());
         }
     }
 
