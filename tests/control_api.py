@@ -38,8 +38,10 @@ From Python, `weir.store.control.Server` has a method for each request, and so h
 
 _JOBS = """
 A job's shares over the whole store are the sum of `owed_seconds` over all servers, divided by the sum of `owing_seconds`, and the sum of `received_seconds`, divided by the sum of `contended_seconds`.
+A job is active at the servers where it has requests, and its `contended_seconds` and `owing_seconds` grow on every server meanwhile. So the shares of jobs that are active at the same times
+sum to 1, whichever devices each of them uses.
 
-**Who waited for whom.** The server looks at each accounting interval of a device (1 ms and more) by itself. If a job had requests queued for a part
+**Who waited for whom.** The server looks at each device in each accounting interval (1 ms and more) by itself. If a job had requests queued for a part
 of the interval, the job waited for each other job by that part of the device time that the other job received. So one list never sums to more than the other
 jobs received, and it grows only while the job has requests queued. In each interval the server tells apart the 32 jobs that received most, and
 each list keeps 32 names and shows the eight greatest. The remaining time is in `waited_for_others_seconds`.

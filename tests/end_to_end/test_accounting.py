@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from store import Store, program, search_path
-from waits import PATIENCE_SECONDS
+from waits import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.usefixtures("root_only")
 
@@ -27,6 +27,10 @@ backend = "ram"
 capacity = "64MiB"
 speed = { write = "4MB/s", read = "4MB/s" }
 """
+TWO_SERVERS = """\
+version = 1
+policy = "size-fair"
+""" + 2 * CONFIGURATION[CONFIGURATION.index("[[server]]") :]
 SHARE = """\
 [[share]]
 user = "nobody"
@@ -42,6 +46,16 @@ for _ in range(4):
     threading.Thread(target=write).start()
 """
 """Keeps requests of its job queued at the target until it is killed."""
+SPREAD_FLOOD = """
+import os, sys, threading
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT, 0o600)
+def write(at):
+    while True:
+        os.pwrite(file, bytes(1 << 16), at << 16)
+for at in range(8):
+    threading.Thread(target=write, args=(at,)).start()
+"""
+"""The same at every target of a file with stripes of 64 KiB."""
 
 
 @pytest.fixture
@@ -53,9 +67,9 @@ def programs() -> Iterator[list[Popen[str]]]:
         each.communicate(timeout=PATIENCE_SECONDS)
 
 
-def bring_up(store: Store, *, shares: str = "", mount: bool) -> None:
+def bring_up(store: Store, *, configuration: str = CONFIGURATION, shares: str = "", mount: bool) -> None:
     file = store.root / "cluster.toml"
-    file.write_text(CONFIGURATION + shares)
+    file.write_text(configuration + shares)
     store.up(file, mount=mount)
     store.weir("run", "--prefix", "/weir", "--", "chmod", "1777", "/weir")
 
@@ -131,6 +145,67 @@ def test_claimed_nodes_win_nothing_from_another_user(store: Store, programs: lis
     jobs = owed(store, {"honest", "claims", "small"})
     assert jobs["honest"][1] == pytest.approx(0.5, rel=0.01)
     assert jobs["claims"][1] == pytest.approx(0.5 * 0.999, rel=0.01)
+
+
+@pytest.mark.parametrize("has_credential", [False, True], ids=["user", "job"])
+def test_a_caller_of_a_mount_that_was_forgotten_is_shown_when_it_works_again(
+    store: Store, fuse: None, has_credential: bool
+) -> None:
+    """A mount names a caller once, so a caller that was idle for longer than a finished job is kept worked unseen."""
+    bring_up(store, configuration='finished_jobs_kept = "2s"\n' + CONFIGURATION, mount=True)
+    environment = store.grant(NOBODY, "--job", "granted", "--nodes", "2") if has_credential else {}
+    name, nodes = ("granted", 2) if has_credential else (f"uid-{NOBODY}", 1)
+
+    def write() -> None:
+        subprocess.run(
+            ["/bin/sh", "-c", 'echo word >> "$1"', "sh", store.mount / "file"],
+            env={"PATH": os.environ["PATH"], **environment},
+            cwd="/",
+            check=True,
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+        )
+
+    def shown() -> list[dict[str, Any]]:
+        return [job for job in store.json("jobs", "--all") if job["job"] == name]
+
+    def is_shown_at_work() -> bool:
+        write()
+        return any(
+            job["bytes_written"] > 0 and (job["user"], job["nodes"], job["uid"]) == ("nobody", nodes, NOBODY)
+            for job in shown()
+        )
+
+    wait_until("the job is shown", is_shown_at_work)
+    wait_until("the job is forgotten", lambda: not shown())
+    wait_until("the job is shown again", is_shown_at_work)
+
+
+def test_jobs_on_different_servers_are_owed_and_receive_the_whole_together(
+    store: Store, programs: list[Popen[str]]
+) -> None:
+    """Each job's time was divided by that of the devices which it used alone, so these jobs had 150 % together."""
+    bring_up(store, configuration=TWO_SERVERS, mount=False)
+    how: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    jobs = {"both": ("2", "0.0,1.0"), "first": ("1", "0.0"), "second": ("1", "1.0")}
+    for name, (count, targets) in jobs.items():
+        folder, within = f"/weir/{name}", ("run", "--prefix", "/weir")
+        store.weir(*within, "--", "mkdir", folder)
+        layout = ("-S", "64K", "-c", count, "-o", targets)
+        store.weir(*within, "--", *program(), "layout", "set", *layout, folder)
+        words = [*program(), *within, "--job", name, "--nodes", count, "--", "/usr/bin/python3", "-c"]
+        flood = [*words, SPREAD_FLOOD, f"{folder}/file"]
+        programs.append(Popen(flood, env=store.variables(), text=True, cwd="/", start_new_session=True, **how))
+
+    def have_the_whole() -> bool:
+        shown = [job for job in store.json("top", "--once", "--interval", "2")["jobs"] if job["job"] in jobs]
+        sums = [sum(job[share] or 0.0 for job in shown) for share in ("share_owed", "share_received")]
+        print(sums)
+        # A busy machine may hold all threads of a job up for a while.
+        return len(shown) == len(jobs) and sums == pytest.approx([1.0, 1.0], abs=0.03)
+
+    wait_until("the jobs have the whole together", have_the_whole)
 
 
 def test_nodes_that_were_not_granted_are_refused(store: Store) -> None:

@@ -67,6 +67,8 @@ def test_what_is_free_or_owed_is_available() -> None:
     mine, other = answers.job(job="a", share_owed=0.4), answers.job(job="b", share_owed=0.6)
     assert available_of(targets, [mine, other], "a") == pytest.approx(100 * 0.4 + 40)
     assert available_of(targets, [other], "a") == pytest.approx(100 * 0.5 + 40)
+    elsewhere = answers.job(job="a", devices=[], share_owed=0.0)
+    assert available_of(targets, [elsewhere, other], "a") == pytest.approx(100 * 0.5 + 40), "no share there yet"
     assert available_of(targets, [], None) == pytest.approx(140)
     assert available_of([busy], [other] * 9, "a") == pytest.approx(25)
 

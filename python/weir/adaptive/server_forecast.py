@@ -215,7 +215,8 @@ def server_forecast_of(folder: str | None) -> ServerForecast | None:
 def _share_owed(jobs: "Sequence[Job]", job: str | None) -> float:
     active = [entry for entry in jobs if entry.active and entry.job != job]
     own = next((entry for entry in jobs if entry.job == job), None)
-    share = None if own is None else own.share_owed
+    # A job that works at other servers alone has an entry here, too, with nothing owed to it.
+    share = None if own is None or not own.devices else own.share_owed
     return share if share is not None else 1.0 / (1 + len(active))
 
 

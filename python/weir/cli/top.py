@@ -145,9 +145,9 @@ def top(home: Home, once: bool, interval_seconds: float, output: str) -> int:
     """Show the present work of jobs: rates, and shares owed and received, over the last interval.
 
     DEVICE is the time that devices worked for the job, as a part of the interval. OWED and RECEIVED are shares of the
-    device time that was given to all jobs while the job was active. WAIT is the mean time that a request waited for its
-    turn. WAITS FOR is the job that received most while this one had requests queued, with the device time it received
-    meanwhile.
+    device time that all servers gave to all jobs while the job was active at any of them. WAIT is the mean time that a
+    request waited for its turn. WAITS FOR is the job that received most while this one had requests queued, with the
+    device time it received meanwhile.
 
     End it with Ctrl-C. Where standard output is no terminal, or with --output json, it prints one interval and ends.
     """

@@ -34,7 +34,7 @@ def merge(answers: Iterable[Sequence[Job]]) -> list[Job]:
     """Make one entry for each job, from the entries of all servers.
 
     Counts are added up. Waits are those of the worst server. Shares are parts of the device time that all servers gave
-    to all jobs while the job was active.
+    to all jobs while the job was active at any of them.
 
     Args:
         answers: The job table of each server.

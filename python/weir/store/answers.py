@@ -249,7 +249,10 @@ class DeviceAccount:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job on one server, since the server started. Times are in seconds."""
+    """A job on one server, since the server started. Times are in seconds.
+
+    A server lists the jobs that are active at other servers, too.
+    """
 
     job: str
     """Name of the job."""
@@ -296,7 +299,7 @@ class Job:
     devices: tuple[DeviceAccount, ...]
     """Devices that the job has used."""
     contended_seconds: float
-    """Device time that the server gave to all jobs while this job was active."""
+    """Device time that the server gave to all jobs while this job was active at any server of the store."""
     owing_seconds: float
     """Part of `contended_seconds` that was given under a policy that owes shares; `fifo` owes none."""
     owed_seconds: float

@@ -6,7 +6,8 @@ use crate::accounts::observed::{Kind, Observed, ObservedLine, ObservedOf};
 use crate::accounts::waits::{WaitSummary, Waits};
 use crate::clock::seconds;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use weir_fairshare::{Dispatch, GroupId, JobAttributes, JobName, JobShare, Nanos, Priority, UserId};
@@ -41,7 +42,9 @@ pub(crate) struct Job {
     identity: Rc<JobIdentity>,
     connections: usize,
     last_seen: Nanos,
-    /// Whether it lost its place in devices and reports, because it was silent for [`RETIREMENT`].
+    /// The last moment at which another server reported it.
+    reported: Nanos,
+    /// Whether it has no place in devices and reports: it was silent for [`RETIREMENT`], or has never been at this server.
     is_retired: bool,
     operations: u64,
     bytes_read: u64,
@@ -53,8 +56,8 @@ pub(crate) struct Job {
     delays: Delays,
     /// Its account with each device that it has used.
     devices: Vec<DeviceAccount>,
-    /// Device time that the server gave to anybody while this job was active, the part of it that was given under a policy
-    /// that owes shares, and the part of that which was owed to the job.
+    /// Device time that the server gave to anybody while this job was active at any server of the store, the part of it that
+    /// was given under a policy that owes shares, and the part of that which was owed to the job.
     contended: f64,
     owing: f64,
     owed: f64,
@@ -93,14 +96,15 @@ pub(crate) struct JobLine {
     pub(crate) waited_for_others_seconds: f64,
     /// The devices that it has used.
     pub(crate) devices: Vec<DeviceLine>,
-    /// Device time that this server gave to anybody while the job was active, the part of it that was given under a policy
-    /// that owes shares, and the parts that were owed to the job and received; sums over servers give its shares of the
+    /// Device time that this server gave to anybody while the job was active at any server, the part of it that was given under
+    /// a policy that owes shares, and the parts that were owed to the job and received; sums over servers give its shares of the
     /// whole store.
     pub(crate) contended_seconds: f64,
     pub(crate) owing_seconds: f64,
     pub(crate) owed_seconds: f64,
     pub(crate) received_seconds: f64,
-    /// Share of the device time that the policy owed the job while it was active; absent before it was, and under `fifo`.
+    /// Share of this server's device time that the policy owed the job while it was active at any server; absent before it was,
+    /// and under `fifo`.
     pub(crate) share_owed: Option<f64>,
     /// Share that it received.
     pub(crate) share_received: Option<f64>,
@@ -118,6 +122,8 @@ pub(crate) struct ShownJob {
 #[derive(Default)]
 pub(crate) struct Jobs {
     jobs: HashMap<JobId, Job>,
+    /// The jobs that are active at other servers.
+    elsewhere: HashSet<JobId>,
 }
 
 impl Jobs {
@@ -154,20 +160,64 @@ impl Jobs {
         }
     }
 
-    /// Accounts one device's interval.
-    pub(crate) fn account(&mut self, device: usize, interval: &Interval<'_>) {
-        let given: f64 = interval.received.values().map(|&time| seconds(time)).sum();
+    /// Notes the jobs that other servers report. An active job that was never here is entered too, because the time that is
+    /// given here meanwhile counts for its shares of the whole store.
+    pub(crate) fn note_elsewhere<'a>(&mut self, reports: impl Iterator<Item = &'a JobReport>, now: Nanos) {
+        self.elsewhere.clear();
+        for report in reports {
+            let is_active = report.active || !report.uses.is_empty();
+            let has_room = self.jobs.len() < JOBS_MAX;
+            let job = match self.jobs.entry(report.job) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) if is_active && has_room => {
+                    let identity = Rc::new(JobIdentity::reported(report));
+                    place.insert(Job { is_retired: true, ..Job::new(identity, now) })
+                }
+                Entry::Vacant(_) => continue,
+            };
+            job.reported = now;
+            if is_active {
+                self.elsewhere.insert(report.job);
+            }
+        }
+    }
+
+    /// Accounts an interval of all devices, each with its number. The time that they gave counts for every job that was active
+    /// at one of them or at another server, so that the shares of jobs that are active at the same times have one denominator.
+    pub(crate) fn account(&mut self, intervals: &[(usize, Interval<'_>)]) {
+        let (mut given, mut owing) = (0.0, 0.0);
+        let mut concerned = self.elsewhere.clone();
+        for (device, interval) in intervals {
+            let of_device: f64 = interval.received.values().map(|&time| seconds(time)).sum();
+            given += of_device;
+            if interval.shares.iter().any(|share| share.owed.is_some()) {
+                owing += of_device;
+            }
+            self.account_device(*device, interval, of_device, &mut concerned);
+        }
+        for id in concerned {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            job.contended += given;
+            job.owing += owing;
+        }
+    }
+
+    /// Accounts the interval of a device that gave so many seconds, and adds the jobs that were active there to `active`.
+    fn account_device(
+        &mut self,
+        device: usize,
+        interval: &Interval<'_>,
+        given: f64,
+        active: &mut HashSet<JobId>,
+    ) {
         let receivers = Receivers::of(interval.received);
         let concerned = |share: &&JobShare| share.active || interval.received.contains_key(&share.job);
         for share in interval.shares.iter().filter(concerned) {
             let id = share.job;
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             let own = interval.received.get(&share.job).map_or(0.0, |&time| seconds(time));
-            job.contended += given;
-            if let Some(owed) = share.owed {
-                job.owing += given;
-                job.owed += given * owed;
-            }
+            active.insert(id);
+            job.owed += given * share.owed.unwrap_or(0.0);
             job.received += own;
             job.active |= share.active;
             let account = job.device_account(device);
@@ -188,14 +238,14 @@ impl Jobs {
             if silent > RETIREMENT.min(kept) && !std::mem::replace(&mut job.is_retired, true) {
                 leaving.push(id);
             }
-            if silent > kept {
+            if silent > kept && now.saturating_since(job.reported) > kept {
                 gone.push(id);
             }
         }
         let excess = (self.jobs.len() - gone.len()).saturating_sub(JOBS_MAX);
         if excess > 0 {
             let mut idle: Vec<_> = self.jobs.iter().filter(|(_, job)| job.connections == 0).collect();
-            idle.sort_by_key(|(_, job)| job.last_seen);
+            idle.sort_by_key(|(_, job)| job.last_seen.max(job.reported));
             let forgotten = &idle[..idle.len().min(gone.len() + excess)];
             leaving.extend(forgotten.iter().filter(|(_, job)| !job.is_retired).map(|(&id, _)| id));
             gone = forgotten.iter().map(|(&id, _)| id).collect();
@@ -307,6 +357,17 @@ impl JobIdentity {
         }
     }
 
+    fn reported(report: &JobReport) -> JobIdentity {
+        let JobReport { job, name, user, group, uid, nodes, priority, .. } = report;
+        JobIdentity {
+            name: name.clone(),
+            user: user.clone(),
+            group: group.clone(),
+            uid: *uid,
+            attributes: attributes_of(*job, name, user, group, *nodes, *priority),
+        }
+    }
+
     /// The attributes for the policy.
     pub(crate) fn attributes(&self) -> JobAttributes {
         self.attributes
@@ -319,6 +380,7 @@ impl Job {
             identity,
             connections: 0,
             last_seen: now,
+            reported: Nanos::ZERO,
             is_retired: false,
             operations: 0,
             bytes_read: 0,
@@ -391,12 +453,12 @@ impl Job {
         &mut self.devices[index]
     }
 
-    /// Share of the device time that the policy owed the job while it was active.
+    /// Share of this server's device time that the policy owed the job while it was active at any server.
     pub(crate) fn share_owed(&self) -> Option<f64> {
         (self.owing > 0.0).then(|| self.owed / self.owing)
     }
 
-    /// Share of the device time that it received while it was active.
+    /// Share of this server's device time that it received while it was active at any server.
     pub(crate) fn share_received(&self) -> Option<f64> {
         (self.contended > 0.0).then(|| self.received / self.contended)
     }
@@ -528,6 +590,116 @@ mod tests {
         jobs.meet_again(&identity, later + kept);
         assert_eq!(jobs.expire(later + kept, kept), [], "each request is a sign of life");
         assert_eq!(jobs.ids(), [claims.job_id()]);
+    }
+
+    const SECOND: Nanos = Nanos::from_millis(1_000);
+
+    /// Accounts a second in which each device gave these parts of it to jobs that it owed those shares, by the jobs' uids.
+    fn account(jobs: &mut Jobs, devices: &[&[(u32, f64, Option<f64>)]]) {
+        let id = |uid| weir_testing::claims(uid).job_id();
+        let share = |&(uid, _, owed): &(u32, f64, Option<f64>)| {
+            let (queued, charged, backlogged) = (1, Nanos::ZERO, Nanos::ZERO);
+            JobShare { job: id(uid), owed, active: true, queued, charged, backlogged }
+        };
+        let given = |&(uid, part, _): &(u32, f64, Option<f64>)| (id(uid), Nanos((part * 1e9) as u64));
+        let shares: Vec<Vec<JobShare>> =
+            devices.iter().map(|jobs| jobs.iter().map(share).collect()).collect();
+        let received: Vec<HashMap<JobId, Nanos>> =
+            devices.iter().map(|jobs| jobs.iter().map(given).collect()).collect();
+        let interval = |(shares, received)| Interval { began: Nanos::ZERO, ended: SECOND, shares, received };
+        let intervals = shares.iter().map(Vec::as_slice).zip(&received).map(interval).enumerate();
+        jobs.account(&intervals.collect::<Vec<_>>());
+    }
+
+    /// The device time of each of three jobs at some servers: contended, owing, owed and received.
+    fn times(servers: &[&Jobs]) -> [[f64; 4]; 3] {
+        [0, 1, 2].map(|uid| {
+            let id = weir_testing::claims(uid).job_id();
+            let of = |jobs: &&Jobs| {
+                jobs.jobs.get(&id).map(|job| [job.contended, job.owing, job.owed, job.received])
+            };
+            let known = servers.iter().filter_map(of);
+            known.fold([0.0; 4], |sum, job| std::array::from_fn(|index| sum[index] + job[index]))
+        })
+    }
+
+    fn assert_near(found: &[f64], expected: &[f64]) {
+        let is_near = |(found, expected): (&f64, &f64)| (found - expected).abs() < 1e-9;
+        assert!(found.iter().zip(expected).all(is_near), "{found:?} instead of {expected:?}");
+    }
+
+    /// Each job's time was divided by that of the devices which it used, so three jobs on two devices had 150 % together.
+    #[test]
+    fn jobs_that_are_active_at_the_same_time_have_the_whole_together_whichever_devices_they_use() {
+        let mut jobs = jobs_of(0..3);
+        let half = Some(0.5);
+        account(&mut jobs, &[&[(0, 0.5, half), (1, 0.5, half)], &[(0, 0.4, half), (2, 0.6, half)]]);
+        let expected = [[2.0, 2.0, 1.0, 0.9], [2.0, 2.0, 0.5, 0.5], [2.0, 2.0, 0.5, 0.6]];
+        assert_near(times(&[&jobs]).as_flattened(), expected.as_flattened());
+    }
+
+    #[test]
+    fn a_limit_leaves_what_is_owed_below_the_whole() {
+        let mut jobs = jobs_of(0..2);
+        account(&mut jobs, &[&[(0, 0.25, Some(0.25))], &[(1, 0.75, Some(1.0))]]);
+        let expected = [[1.0, 1.0, 0.0625, 0.25], [1.0, 1.0, 0.75, 0.75]];
+        assert_near(times(&[&jobs])[..2].as_flattened(), expected.as_flattened());
+    }
+
+    #[test]
+    fn a_policy_that_owes_nothing_leaves_no_time_to_divide_by() {
+        let mut jobs = jobs_of(0..2);
+        account(&mut jobs, &[&[(0, 0.5, None), (1, 0.5, None)]]);
+        assert_near(&times(&[&jobs])[0], &[1.0, 0.0, 0.0, 0.5]);
+        assert_eq!(jobs.jobs[&weir_testing::claims(0).job_id()].share_owed(), None);
+    }
+
+    #[test]
+    fn the_time_of_a_server_counts_for_the_jobs_that_are_active_at_another_one() {
+        let mut servers = [jobs_of(0..2), Jobs::default()];
+        servers[1].meet(&weir_testing::claims(0), Nanos::ZERO);
+        servers[1].meet(&weir_testing::claims(2), Nanos::ZERO);
+        let half = Some(0.5);
+        let active = |jobs: &mut Jobs| -> Vec<JobReport> {
+            jobs.jobs.values_mut().for_each(|job| job.active = true);
+            jobs.reports(HashMap::new())
+        };
+        let reports = servers.each_mut().map(active);
+        for (server, heard) in servers.iter_mut().zip(reports.iter().rev()) {
+            server.note_elsewhere(heard.iter(), SECOND);
+        }
+        account(&mut servers[0], &[&[(0, 0.5, half), (1, 0.5, half)]]);
+        account(&mut servers[1], &[&[(0, 0.4, half), (2, 0.6, half)]]);
+        let expected = [[2.0, 2.0, 1.0, 0.9], [2.0, 2.0, 0.5, 0.5], [2.0, 2.0, 0.5, 0.6]];
+        assert_near(times(&[&servers[0], &servers[1]]).as_flattened(), expected.as_flattened());
+        assert_eq!(servers[0].reports(HashMap::new()).len(), 2, "a job is reported only where it has been");
+    }
+
+    #[test]
+    fn a_job_of_another_server_is_kept_for_as_long_as_it_is_reported_and_leaves_with_the_others() {
+        let (mut jobs, mut there, kept) = (Jobs::default(), jobs_of(0..1), Nanos::from_millis(50));
+        there.note_elsewhere(std::iter::empty(), Nanos::ZERO);
+        let idle = there.reports(HashMap::new());
+        jobs.note_elsewhere(idle.iter(), Nanos::ZERO);
+        assert_eq!(jobs.ids(), [], "a job that has done nothing there counts nowhere");
+        let active: Vec<JobReport> =
+            idle.iter().map(|job| JobReport { active: true, ..job.clone() }).collect();
+        jobs.note_elsewhere(active.iter(), Nanos::ZERO);
+        jobs.note_elsewhere(idle.iter(), SECOND);
+        assert_eq!(jobs.expire(SECOND + kept, kept), []);
+        assert_eq!(jobs.ids().len(), 1);
+        assert_eq!(jobs.expire(SECOND + kept + Nanos(1), kept), [], "it has no place in devices");
+        assert_eq!(jobs.ids(), []);
+    }
+
+    #[test]
+    fn other_servers_cannot_fill_the_table_beyond_its_limit() {
+        let mut jobs = jobs_of(0..JOBS_MAX as u32);
+        let report = Jobs::reports(&jobs_of(JOBS_MAX as u32..JOBS_MAX as u32 + 1), HashMap::new());
+        let active: Vec<JobReport> =
+            report.into_iter().map(|job| JobReport { active: true, ..job }).collect();
+        jobs.note_elsewhere(active.iter(), SECOND);
+        assert_eq!(jobs.ids().len(), JOBS_MAX);
     }
 
     #[test]

@@ -58,10 +58,16 @@ const JOB_COUNTERS: [JobCounter; 5] = [
 ];
 /// Gauges of each job that has a value.
 const JOB_GAUGES: [JobGauge; 3] = [
-    ("weir_job_share_owed_ratio", "Share of device time owed while the job was active", |job| job.share_owed),
-    ("weir_job_share_received_ratio", "Share of device time received while the job was active", |job| {
-        job.share_received
-    }),
+    (
+        "weir_job_share_owed_ratio",
+        "Share of device time owed while the job was active at any server",
+        |job| job.share_owed,
+    ),
+    (
+        "weir_job_share_received_ratio",
+        "Share of device time received while the job was active at any server",
+        |job| job.share_received,
+    ),
     ("weir_job_active", "1 while the job has requests, or had within the grace period", |job| {
         Some(f64::from(u8::from(job.active)))
     }),

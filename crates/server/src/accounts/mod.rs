@@ -1,6 +1,6 @@
 //! Accounts: the jobs, the devices' time that they were owed and received, and the state of the targets and the machine.
 //!
-//! [`Accounts::account_device`] comes before anything is told of a device's interval, and [`Accounts::begin_interval`] before
+//! [`Accounts::account_devices`] comes before anything is told of an interval, and [`Accounts::begin_interval`] before
 //! the devices of a new interval.
 
 pub(crate) mod delays;
@@ -32,15 +32,16 @@ const STALL: Nanos = Nanos::from_millis(50);
 /// The accounts of one server.
 pub(crate) struct Accounts {
     jobs: Jobs,
-    /// One for each device.
-    accounting: Vec<Accounting>,
+    accounting: Accounting,
+    /// Whether no job was active at each device when the devices were last accounted.
+    is_quiet: Vec<bool>,
     loads: Vec<Load>,
     /// One for each target.
     health: Vec<Health>,
     machine: Machine,
 }
 
-/// The last moment at which the shares of a device's jobs were accounted, and the earliest of the next time.
+/// The last moment at which the shares of jobs were accounted, and the earliest of the next time.
 #[derive(Clone, Copy, Default)]
 struct Accounting {
     last: Nanos,
@@ -52,7 +53,8 @@ impl Accounts {
     pub(crate) fn new(targets: usize) -> Accounts {
         Accounts {
             jobs: Jobs::default(),
-            accounting: vec![Accounting::default(); targets + 1],
+            accounting: Accounting::default(),
+            is_quiet: vec![false; targets + 1],
             loads: vec![Load::default(); targets + 1],
             health: vec![Health::default(); targets],
             machine: Machine::default(),
@@ -60,9 +62,9 @@ impl Accounts {
     }
 
     /// Takes in the device of one more target, before the metadata device.
-    pub(crate) fn add_target(&mut self, now: Nanos) {
+    pub(crate) fn add_target(&mut self) {
         let index = self.health.len();
-        self.accounting.insert(index, Accounting { last: now, next: now });
+        self.is_quiet.insert(index, false);
         self.loads.insert(index, Load::default());
         self.health.push(Health::default());
         self.jobs.renumber_metadata(index + 1);
@@ -76,35 +78,47 @@ impl Accounts {
     /// Begins an interval, after the devices' loads of the last one were looked at.
     pub(crate) fn begin_interval(&mut self, devices: &mut [Device], interval: Nanos, clock: &Clock) {
         self.jobs.begin_interval();
-        for (index, device) in devices.iter_mut().enumerate() {
-            self.account_device(index, device, clock);
-            self.loads[index].look(device, interval);
+        self.account_devices(devices, clock);
+        for (load, device) in self.loads.iter_mut().zip(devices) {
+            load.look(device, interval);
         }
     }
 
-    /// Accounts the time that a device gave to each job since the last call, against its debt to the jobs that are active now.
-    pub(crate) fn account_device(&mut self, index: usize, device: &mut Device, clock: &Clock) {
+    /// Accounts the time that the devices gave to each job since the last call, against their debts to the jobs that are active
+    /// now.
+    pub(crate) fn account_devices(&mut self, devices: &mut [Device], clock: &Clock) {
         let (begin, ended) = (clock.right_now(), clock.now());
-        let began = std::mem::replace(&mut self.accounting[index].last, ended);
-        // An interval without length tells nothing of the work in it, which is left for the next.
-        let received = if began < ended { device.take_worked() } else { HashMap::new() };
-        let interval = Interval { began, ended, shares: &device.shares(ended), received: &received };
-        self.jobs.account(index, &interval);
+        let began = std::mem::replace(&mut self.accounting.last, ended);
+        let mut accounts = Vec::new();
+        for ((index, device), is_quiet) in devices.iter_mut().enumerate().zip(&mut self.is_quiet) {
+            // An interval without length tells nothing of the work in it, which is left for the next.
+            let received = if began < ended { device.take_worked() } else { HashMap::new() };
+            if *is_quiet && received.is_empty() && device.in_progress() == 0 {
+                continue;
+            }
+            let shares = device.shares(ended);
+            *is_quiet = !shares.iter().any(|share| share.active);
+            accounts.push((index, shares, received));
+        }
+        let intervals = accounts.iter();
+        let intervals =
+            intervals.map(|(index, shares, received)| (*index, Interval { began, ended, shares, received }));
+        self.jobs.account(&intervals.collect::<Vec<_>>());
         let end = clock.right_now();
         let pause = ACCOUNT_PAUSE_MIN.0.max(ACCOUNT_COST_FACTOR * end.saturating_since(begin).0);
-        self.accounting[index].next = end + Nanos(pause);
+        self.accounting.next = end + Nanos(pause);
     }
 
-    /// Accounts a device that has served something, if the last time is long enough ago.
-    pub(crate) fn account_if_due(&mut self, index: usize, device: &mut Device, clock: &Clock) {
-        if clock.now() >= self.accounting[index].next {
-            self.account_device(index, device, clock);
+    /// Accounts the devices when one has served something, if the last time is long enough ago.
+    pub(crate) fn account_if_due(&mut self, devices: &mut [Device], clock: &Clock) {
+        if clock.now() >= self.accounting.next {
+            self.account_devices(devices, clock);
         }
     }
 
-    /// The last moment at which each device was accounted.
-    pub(crate) fn accounted(&self) -> impl Iterator<Item = Nanos> + '_ {
-        self.accounting.iter().map(|accounting| accounting.last)
+    /// The last moment at which the devices were accounted.
+    pub(crate) fn accounted(&self) -> Nanos {
+        self.accounting.last
     }
 
     /// The load of a device in the last interval.

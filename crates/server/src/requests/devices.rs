@@ -174,7 +174,7 @@ impl Devices {
         let (work, took) = (account.work(), right_now.saturating_since(request.arrived()));
         self.activities[index].complete(work.direction, work.bytes, took);
         self.was_busy = true;
-        accounts.account_if_due(index, device, clock);
+        accounts.account_if_due(&mut self.devices, clock);
         let Some(job) = accounts.jobs().job_mut(request.sender.acting.job) else { return };
         job.spend(index, spent);
         job.count(index, kind_of(&request.request), work.bytes, took);

@@ -54,6 +54,8 @@ impl Server {
             return;
         }
         let lambda = self.peers.lambda();
+        let reports = self.peers.fresh(now).chain(self.peers.late(now));
+        self.accounts.jobs().note_elsewhere(reports.flat_map(|report| &report.jobs), now);
         self.accounts.begin_interval(self.devices.all_mut(), lambda, &self.clock);
         self.update_report();
         self.refresh_placement();

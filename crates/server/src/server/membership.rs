@@ -100,7 +100,7 @@ impl Server {
     /// Serves an opened target from now on.
     fn take_in(&mut self, target: TargetId, config: TargetConfig, opened: Target) {
         self.devices.add(config.speed.as_ref(), self.site.boot);
-        self.accounts.add_target(self.clock.now());
+        self.accounts.add_target();
         let metadata = self.devices.metadata();
         for request in self.requests.iter_mut() {
             request.renumber_metadata(metadata);

@@ -16,9 +16,7 @@ impl Server {
     }
 
     fn close_window(&mut self, number: u64, is_whole: bool) {
-        for (index, device) in self.devices.all_mut().iter_mut().enumerate() {
-            self.accounts.account_device(index, device, &self.clock);
-        }
+        self.accounts.account_devices(self.devices.all_mut(), &self.clock);
         let statistics = self.devices.reduce();
         let (lines, left_out) = self.accounts.jobs().take_observed(LINES_MAX);
         if !is_whole {

@@ -22,9 +22,7 @@ impl Server {
         }
         if self.showing.begin_table(now) {
             let began = self.clock.right_now();
-            for (index, device) in self.devices.all_mut().iter_mut().enumerate() {
-                self.accounts.account_device(index, device, &self.clock);
-            }
+            self.accounts.account_devices(self.devices.all_mut(), &self.clock);
             let jobs = self.accounts.jobs().ids();
             let spent = self.clock.right_now().saturating_since(began);
             self.showing.begin_copy(jobs, spent);
@@ -40,10 +38,10 @@ impl Server {
         }
     }
 
-    /// The devices, and the last moment at which each was accounted.
+    /// The devices, and the last moment at which they were accounted.
     fn accounted(&self) -> Vec<Accounted> {
-        let accounted = self.accounts.accounted().enumerate();
-        accounted.map(|(index, at)| Accounted { device: self.device_name(index), at }).collect()
+        let (devices, at) = (self.devices.all().len(), self.accounts.accounted());
+        (0..devices).map(|index| Accounted { device: self.device_name(index), at }).collect()
     }
 
     fn status(&self) -> Status {
