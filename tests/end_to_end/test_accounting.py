@@ -27,10 +27,13 @@ backend = "ram"
 capacity = "64MiB"
 speed = { write = "4MB/s", read = "4MB/s" }
 """
-TWO_SERVERS = """\
+TWO_SERVERS = (
+    """\
 version = 1
 policy = "size-fair"
-""" + 2 * CONFIGURATION[CONFIGURATION.index("[[server]]") :]
+"""
+    + 2 * CONFIGURATION[CONFIGURATION.index("[[server]]") :]
+)
 SHARE = """\
 [[share]]
 user = "nobody"
