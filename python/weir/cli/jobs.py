@@ -38,7 +38,8 @@ def jobs(home: Home, everyone: bool, output: str) -> int:
     requests were expected to take. OWED and RECEIVED are shares of the device time that all servers gave to all jobs
     while the job was active at any of them. WAIT is the time that a request waits for its turn, on the worst server.
     WAITS FOR is the job that received most while this one had requests queued, with the device time it received
-    meanwhile. --output json has more. The policy fifo owes no shares. The exit code is 1 where a server does not answer.
+    meanwhile. --output json has more. The policy fifo owes no shares. The exit code is 1 where a server does not
+    answer.
     """
     from weir.cli.asking import ask_store
     from weir.cli.output import show
