@@ -190,7 +190,9 @@ impl Flows {
     fn retime(&mut self, variable: u32, world: &World<'_>) {
         let rate = self.network.rate(variable);
         let left = self.classes.class(variable).left().filter(|_| rate > 0.0);
-        self.completions.set(variable, left.map(|left| world.now + nanos_above(left / rate)));
+        let end = left.map(|left| world.now + nanos_above(left / rate));
+        // The end of the clock is no moment: what would end there does not end.
+        self.completions.set(variable, end.filter(|&end| end < Nanos(u64::MAX)));
     }
 
     /// Ends the flows of a class that are at their ends.

@@ -341,7 +341,8 @@ impl Network {
         for &resource in &region.resources {
             let state = &mut resources[resource as usize];
             (state.room, state.weight, state.unfilled) = (state.capacity - state.load, 0.0, 0);
-            state.level_next = f64::INFINITY;
+            // Nothing moves on a resource that stands still, not even by what rounding leaves of its room.
+            state.level_next = if state.capacity > 0.0 { f64::INFINITY } else { 0.0 };
         }
         region.heap.clear();
         for &number in &region.variables {
@@ -492,7 +493,7 @@ impl Network {
         for &resource in &region.resources {
             let state = &mut resources[resource as usize];
             state.level = if state.held > 0 { state.level_next } else { f64::INFINITY };
-            if state.changes > CHANGES_MAX {
+            if state.changes > CHANGES_MAX || state.capacity == 0.0 {
                 let share = |member: &Member| {
                     let variable = &variables[member.variable as usize];
                     variable.count * variable.rate * variable.uses[member.place as usize].coefficient
@@ -506,7 +507,7 @@ impl Network {
 impl Resource {
     /// The level at which its unfilled variables would use it up.
     fn present_level(&self) -> f64 {
-        if self.weight > 0.0 {
+        if self.weight > 0.0 && self.capacity > 0.0 {
             self.room.max(0.0) / self.weight
         } else {
             0.0

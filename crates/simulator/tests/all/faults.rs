@@ -50,6 +50,44 @@ fn a_run_whose_server_never_returns_ends_incomplete_with_what_was_done() {
     assert_eq!(outcome.jobs[0].written_bytes, 4 * GIBIBYTE);
 }
 
+/// Jobs of twelve processes whose server died were complete once, 584 years later: rounding had left their flows a rate.
+#[test]
+fn jobs_on_a_server_that_dies_do_not_end_however_many_flows_meet_there() {
+    for (servers, targets) in [(2, 2), (2, 3), (3, 1), (3, 2), (4, 2), (8, 8)] {
+        for processes in [1, 5, 12] {
+            let mut scenario = idle(topology(servers, targets, 4));
+            let job = scenario.job(4);
+            for process in 0..processes {
+                let stream = scenario.stream(job, process % 4);
+                let names: Vec<String> = (0..servers * targets)
+                    .map(|number| format!("{}.{}", number / targets, number % targets))
+                    .collect();
+                let file = scenario.file(job, &names.join(","));
+                scenario.step(step(stream, StepKind::Write, file, 2 * GIBIBYTE));
+            }
+            scenario.faults = vec![fault(0.01, FaultKind::Dies, 1)];
+            let dead = scenario.outcome();
+            assert!(!dead.is_complete && dead.seconds < 1000.0, "{servers}x{targets}: {}", dead.seconds);
+            assert!(dead.jobs[0].written_bytes < u64::from(processes) * 2 * GIBIBYTE);
+            scenario.faults = vec![fault(0.01, FaultKind::Speed(0.0), 1)];
+            let still = scenario.outcome();
+            assert!(!still.is_complete && still.seconds < 1000.0, "{servers}x{targets}: {}", still.seconds);
+            scenario.faults.push(fault(1.0, FaultKind::Speed(1.0), 1));
+            assert!(scenario.outcome().is_complete);
+        }
+    }
+}
+
+/// The clock ends after 584 years.
+#[test]
+fn a_flow_that_would_outlast_the_clock_does_not_end() {
+    let mut scenario = two_writers();
+    scenario.faults = vec![fault(SECOND, FaultKind::Speed(1e-15), 1)];
+    let outcome = scenario.outcome();
+    assert!(outcome.jobs[0].is_complete && !outcome.jobs[1].is_complete);
+    near(outcome.seconds, 4.0 * SECOND, TOLERANCE);
+}
+
 /// One stream that makes a file every tenth of a second, by which placement is seen.
 fn maker(servers: usize, files: u32) -> Scenario {
     let mut scenario = idle(topology(servers, 1, 1));

@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 const EXACT: f64 = 1e-9;
+const SLACK: f64 = 1e-5;
 const TOLERANCE: f64 = 1e-6;
 
 fn solved(network: &mut Network) {
@@ -41,6 +42,29 @@ fn three_flows_over_two_links_have_the_rates_of_the_textbook() {
     solved(&mut network);
     assert_eq!((network.rate(bounded), network.holder(bounded)), (3.0, None));
     near(network.rate(on_large), 34.0 * 7.0 / 8.0);
+}
+
+/// Rounding leaves a little of the load where many flows come and go, and a server that died went on at this rate.
+#[test]
+fn nothing_moves_over_a_resource_that_stands_still() {
+    let mut network = Network::new(SLACK);
+    let (link, other) = (network.add_resource(1e9), network.add_resource(0.7e9));
+    let coefficients = (1..40).map(|number| 1.0 / f64::from(number));
+    let over = |coefficient| uses(&[(link, coefficient), (other, 0.3)]);
+    let flows: Vec<u32> =
+        coefficients.map(|one| network.add_variable(over(one), 1.0 / (1.0 + one), f64::INFINITY)).collect();
+    solved(&mut network);
+    assert!(flows.iter().all(|&flow| network.rate(flow) > 0.0));
+    network.set_capacity(link, 0.0);
+    solved(&mut network);
+    assert!(flows.iter().all(|&flow| network.rate(flow) == 0.0));
+    assert_eq!(network.load(link), 0.0);
+    let late = network.add_variable(over(0.1), 1.0, 5.0);
+    solved(&mut network);
+    assert_eq!(network.rate(late), 0.0);
+    network.set_capacity(link, 1e9);
+    solved(&mut network);
+    assert!(network.rate(late) > 0.0 && flows.iter().all(|&flow| network.rate(flow) > 0.0));
 }
 
 #[track_caller]
@@ -160,6 +184,10 @@ fn check_max_min(
         let rate = network.rate(variable.number);
         prop_assert!(rate >= 0.0 && rate <= variable.rate_max * (1.0 + tolerance));
         for &(resource, coefficient) in &variable.uses {
+            prop_assert!(
+                capacities[resource as usize] > 0.0 || rate == 0.0,
+                "{rate} over a resource without any"
+            );
             loads[resource as usize] += variable.count * coefficient * rate;
             greatest[resource as usize] = greatest[resource as usize].max(rate / variable.weight);
         }
