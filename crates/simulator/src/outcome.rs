@@ -55,8 +55,9 @@ pub struct JobOutcome {
     pub busy_seconds: f64,
     /// Device time that targets spent on it.
     pub device_seconds: f64,
-    /// Device time that the policy owed it while it wanted time: at each target the job's share among the jobs that then
-    /// wanted the target, over time.
+    /// Device time that the policy owed it: at each target the job's share among the jobs that then wanted the target, over
+    /// time, as far as the job could use it; what it could not use was owed to the others there. 0 under `fifo`, which owes
+    /// nothing.
     pub owed_seconds: f64,
     /// Files that could not be made, because no target was left for them.
     pub refused_files: u64,

@@ -5,7 +5,7 @@ use super::time::seconds;
 use crate::outcome::{JobOutcome, Outcome, ServerOutcome, TargetOutcome};
 use crate::scenario::Scenario;
 use crate::workload::StepKind;
-use weir_fairshare::{Direction, Nanos};
+use weir_fairshare::{Direction, Nanos, Policy};
 
 /// The accounts that become an [`Outcome`].
 #[derive(Debug)]
@@ -14,6 +14,7 @@ pub(crate) struct Accounts {
     targets: Vec<TargetOutcome>,
     servers: Vec<ServerAccount>,
     sample_seconds: f64,
+    is_owing: bool,
 }
 
 #[derive(Debug)]
@@ -52,7 +53,7 @@ pub(crate) struct Period {
 }
 
 impl Accounts {
-    pub(crate) fn new(scenario: &Scenario, machines: &Machines) -> Accounts {
+    pub(crate) fn new(scenario: &Scenario, policy: &Policy, machines: &Machines) -> Accounts {
         let job = |_| JobAccount {
             outcome: JobOutcome::default(),
             has_begun: false,
@@ -83,6 +84,7 @@ impl Accounts {
             targets: (0..machines.targets.len()).map(target).collect(),
             servers: scenario.topology.servers.iter().map(server).collect(),
             sample_seconds: scenario.sample_seconds,
+            is_owing: *policy != Policy::Fifo,
         }
     }
 
@@ -181,9 +183,16 @@ impl Accounts {
         spread(series, bytes, period, self.sample_seconds);
     }
 
-    /// The policy owed the job device time.
+    /// Whether the policy owes anything: `fifo` does not.
+    pub(crate) fn is_owing(&self) -> bool {
+        self.is_owing
+    }
+
+    /// The policy owed the job device time, or less than it was told before where the time is negative.
     pub(crate) fn owes(&mut self, job: u32, device_seconds: f64) {
-        self.jobs[job as usize].outcome.owed_seconds += device_seconds;
+        if self.is_owing {
+            self.jobs[job as usize].outcome.owed_seconds += device_seconds;
+        }
     }
 
     /// The outcome at the end of the run; `events` were taken.

@@ -106,7 +106,7 @@ enum Event {
 impl<'a> World<'a> {
     pub(crate) fn new(scenario: &'a Scenario, settings: &'a Settings) -> World<'a> {
         let mut machines = Machines::new(&scenario.topology);
-        let accounts = Accounts::new(scenario, &machines);
+        let accounts = Accounts::new(scenario, settings.sharing.policy(), &machines);
         let files = Files::new(scenario, settings, &mut machines);
         let streams = Streams::new(&scenario.workload);
         let step_times = StepTimes::new(scenario.observe, streams.count());

@@ -273,6 +273,8 @@ impl Class {
             if capacity > 0.0 {
                 let device_seconds = moved * part.fraction * part.device_seconds / capacity;
                 world.accounts.uses(self.job, part.device, device_seconds, period);
+                // Where other jobs are on the device, the shares account the difference.
+                world.accounts.owes(self.job, device_seconds);
             }
             if world.accounts.has_series() {
                 world.accounts.passes(part.server, direction, moved * part.fraction, period);

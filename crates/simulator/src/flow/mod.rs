@@ -70,6 +70,9 @@ pub(crate) struct Flows {
     /// Variables on devices whose shares were found anew: each gets its weight once, after all of its devices have theirs.
     unweighed: Vec<u32>,
     is_unweighed: Vec<bool>,
+    /// Targets whose jobs may be owed other parts of their time.
+    unowed: Vec<u32>,
+    is_unowed: Vec<bool>,
     /// Whether a device had several jobs when its shares were found.
     was_shared: Vec<bool>,
     targets: u32,
@@ -111,6 +114,8 @@ impl Flows {
             is_changed: vec![false; targets + servers],
             unweighed: Vec::new(),
             is_unweighed: Vec::new(),
+            unowed: Vec::new(),
+            is_unowed: vec![false; targets],
             was_shared: vec![false; targets + servers],
             targets: targets as u32,
             division_at: None,
@@ -251,7 +256,8 @@ impl Flows {
         let is_shared = self.shares.is_shared(device);
         let was_shared = std::mem::replace(&mut self.was_shared[device as usize], is_shared);
         if is_shared {
-            self.weigh(device, resource, world);
+            self.weigh(device, resource);
+            self.await_owed(device);
         } else {
             self.shares.weigh_alone(device, world.now, &mut world.accounts);
         }
@@ -261,13 +267,21 @@ impl Flows {
     }
 
     /// Finds the shares of the jobs of a device.
-    fn weigh(&mut self, device: u32, resource: u32, world: &mut World<'_>) {
+    fn weigh(&mut self, device: u32, resource: u32) {
         let Flows { network, shares, classes, .. } = self;
         let window = |(variable, coefficient): (u32, f64)| {
             let class = classes.class(variable);
             (class.job, network.count(variable) * class.window * coefficient)
         };
-        shares.weigh(device, network.on(resource).map(window), world.now, &mut world.accounts);
+        shares.weigh(device, network.on(resource).map(window));
+    }
+
+    /// Notes that the jobs of a target may be owed other parts of its time.
+    fn await_owed(&mut self, device: u32) {
+        let is_owing = device < self.targets && self.shares.is_shared(device) && self.shares.divides();
+        if is_owing && !std::mem::replace(&mut self.is_unowed[device as usize], true) {
+            self.unowed.push(device);
+        }
     }
 
     /// Notes that the flows of a device need other weights, and the store another division.
@@ -338,8 +352,24 @@ impl Flows {
         for (variable, before) in rates_before.drain(..) {
             self.classes.move_on(variable, before, &self.network, world);
             self.retime(variable, world);
+            for place in 0..self.classes.class(variable).parts.len() {
+                self.await_owed(self.classes.class(variable).parts[place].device);
+            }
         }
         self.rates_before = rates_before;
+    }
+
+    /// Finds what is owed by the rates.
+    fn find_owed(&mut self, world: &mut World<'_>) {
+        let mut uses = Vec::new();
+        while let Some(target) = self.unowed.pop() {
+            self.is_unowed[target as usize] = false;
+            if self.shares.is_shared(target) {
+                uses.clear();
+                self.add_uses(target, |_| true, &mut uses);
+                self.shares.owe(&uses, world.now, &mut world.accounts);
+            }
+        }
     }
 
     /// Lets flows in that wait at devices with room; false where there are none.
@@ -371,7 +401,7 @@ impl Flows {
         }
         let mut uses: Vec<JobUse> = Vec::new();
         for target in 0..self.targets {
-            self.add_uses(target, &is_concerned, &mut uses);
+            self.add_uses(target, |job| is_concerned[job as usize], &mut uses);
         }
         uses.sort_by_key(|one| (one.job, one.target));
         // A job with one target spends all of its weight there, and again all where it had several.
@@ -382,10 +412,10 @@ impl Flows {
         }
     }
 
-    /// Appends the uses of a target by the concerned jobs.
-    fn add_uses(&self, target: u32, is_concerned: &[bool], uses: &mut Vec<JobUse>) {
+    /// Appends the uses of a target by the concerned jobs, sorted by job.
+    fn add_uses(&self, target: u32, is_concerned: impl Fn(u32) -> bool, uses: &mut Vec<JobUse>) {
         let first = uses.len();
-        let concerned = self.shares.jobs_on(target).filter(|&job| is_concerned[job as usize]);
+        let concerned = self.shares.jobs_on(target).filter(|&job| is_concerned(job));
         uses.extend(concerned.map(|job| JobUse { job, target, used: 0.0, is_short: false }));
         let here = &mut uses[first..];
         if here.is_empty() {
@@ -548,6 +578,7 @@ impl Model for Flows {
                 break;
             }
         }
+        self.find_owed(world);
     }
 
     fn close(&mut self, world: &mut World<'_>) {

@@ -448,7 +448,7 @@ impl<'a> Requesting<'a> {
             Event::Exchange(at) => self.exchange(at, world),
             Event::Mail(place) => self.deliver(place, world),
             Event::Owe => {
-                self.owed.account(&self.site, &self.servers, world);
+                self.owed.account(&self.site, (&self.servers, &self.is_alive), world);
                 self.events.push(world.now + self.owed.interval(), Event::Owe);
             }
             Event::Sample => {
@@ -502,6 +502,8 @@ impl Model for Requesting<'_> {
 
     fn fault(&mut self, fault: &Fault, world: &mut World<'_>) {
         let server = fault.server as u16;
+        // What is owed until now goes by the servers that were there.
+        self.owed.account(&self.site, (&self.servers, &self.is_alive), world);
         match fault.kind {
             FaultKind::Dies => self.die(server),
             FaultKind::Returns => self.return_server(server, world),
@@ -533,7 +535,7 @@ impl Model for Requesting<'_> {
     }
 
     fn close(&mut self, world: &mut World<'_>) {
-        self.owed.account(&self.site, &self.servers, world);
+        self.owed.account(&self.site, (&self.servers, &self.is_alive), world);
         if let Some(observation) = self.observation.take() {
             world.windows = observation.close(&self.servers, world.now);
         }

@@ -38,16 +38,27 @@ impl Owed {
     }
 
     /// Accounts the time since the last look.
-    pub(super) fn account(&mut self, site: &Site, servers: &[Server], world: &mut World<'_>) {
+    ///
+    /// Nobody can use a device of a dead server, however long its requests wait: it is owed to no one.
+    pub(super) fn account(
+        &mut self,
+        site: &Site,
+        (servers, is_alive): (&[Server], &[bool]),
+        world: &mut World<'_>,
+    ) {
         let span = world.now.saturating_since(self.looked);
-        if span == Nanos::ZERO {
+        if span == Nanos::ZERO || !world.accounts.is_owing() {
             return;
         }
         self.looked = world.now;
         let mut uses: Vec<Vec<Use>> = vec![Vec::new(); site.settings.jobs.len()];
         let mut device = 0;
         for (server, before) in servers.iter().zip(&mut self.before) {
-            for (station, before) in server.stations.iter().zip(before) {
+            let stations = match is_alive[usize::from(server.number())] {
+                true => &server.stations[..],
+                false => &[],
+            };
+            for (station, before) in stations.iter().zip(before) {
                 let shares = station.device.shares(world.now);
                 note(&shares, before, span, |job, wanted| uses[job].push(Use { device, wanted }));
                 *before = shares;

@@ -8,6 +8,7 @@ mod faults;
 mod flow;
 mod loops;
 mod observation;
+mod owed;
 mod request_faults;
 mod scenarios;
 mod sharing;
