@@ -31,8 +31,8 @@ class JobFigures:
     """The engine's account of it."""
     alone: Alone | None
     """The job by itself on the idle system; None where that was not run."""
-    share_owed: float
-    """Its part of the device time that the policy owed all jobs, 0 to 1."""
+    share_owed: float | None
+    """Its part of the device time that the policy owed all jobs, 0 to 1; None where nothing was owed, as by `fifo`."""
     share_received: float
     """Its part of the device time that all jobs got, 0 to 1."""
 
@@ -84,7 +84,7 @@ class RunFigures:
     """Mean of the jobs' bytes a second in their time of I/O."""
     share_error: float | None
     """Part of the device time that went to other jobs than the policy owed it: half the sum of the differences between
-    shares owed and received, 0 to 1; None where nothing was owed."""
+    shares owed and received, 0 to 1; None where nothing was owed, as under `fifo`."""
     target_cost: float
     """Greatest use of a target's capacity by the workload, divided by the mean use."""
     target_busy: float
@@ -115,7 +115,7 @@ def figures_of_jobs(
             arrival_seconds=job.arrival_seconds,
             outcome=part,
             alone=idle,
-            share_owed=part.owed_seconds / owed if owed else 0.0,
+            share_owed=part.owed_seconds / owed if owed else None,
             share_received=part.device_seconds / received if received else 0.0,
         )
         for job, part, idle in zip(jobs, outcome.jobs, alone or [None] * len(jobs), strict=True)
@@ -137,7 +137,7 @@ def figures_of_run(outcome: Outcome, jobs: Sequence[JobFigures]) -> RunFigures:
     rates = _known(job.outcome.bytes_per_second for job in jobs)
     moved = sum(job.outcome.read_bytes + job.outcome.written_bytes for job in jobs)
     busy = [target.busy_seconds for target in outcome.targets]
-    is_owed = any(job.outcome.owed_seconds for job in jobs)
+    errors = [abs(job.share_owed - job.share_received) for job in jobs if job.share_owed is not None]
     return RunFigures(
         jobs=len(jobs),
         jobs_complete=sum(job.outcome.is_complete for job in jobs),
@@ -150,7 +150,7 @@ def figures_of_run(outcome: Outcome, jobs: Sequence[JobFigures]) -> RunFigures:
         slowdown_max=max(slowdowns, default=None),
         bytes_per_second=moved / outcome.seconds if outcome.seconds > SECONDS_MIN else 0.0,
         job_bytes_per_second=_mean(rates),
-        share_error=math.fsum(abs(job.share_owed - job.share_received) for job in jobs) / 2 if is_owed else None,
+        share_error=math.fsum(errors) / 2 if errors else None,
         target_cost=outcome.target_cost,
         target_busy=math.fsum(busy) / len(busy) / outcome.seconds if busy and outcome.seconds > SECONDS_MIN else 0.0,
     )

@@ -192,7 +192,7 @@ def _record_of_document(document: dict[str, Any]) -> Record:
 
 
 def _job_of(row: dict[str, Any]) -> JobFigures:
-    seconds, busy = row["alone_seconds"], row["alone_busy_seconds"]
+    seconds, busy, owed = row["alone_seconds"], row["alone_busy_seconds"], row["share_owed"]
     names = {key: row[key] for key in ("name", "user", "group")}
     if not all(isinstance(name, str) for name in names.values()):
         raise TypeError("the name of a job is no text")
@@ -202,7 +202,7 @@ def _job_of(row: dict[str, Any]) -> JobFigures:
         arrival_seconds=number(row["arrival_seconds"], "arrival_seconds"),
         outcome=part_of(JobOutcome, row),
         alone=None if seconds is None else Alone(number(seconds, "alone_seconds"), number(busy, "alone_busy_seconds")),
-        share_owed=number(row["share_owed"], "share_owed"),
+        share_owed=None if owed is None else number(owed, "share_owed"),
         share_received=number(row["share_received"], "share_received"),
     )
 

@@ -106,7 +106,7 @@ def _show(record: "Record", output: str, files: list[str]) -> None:
 
 
 def _row(job: "JobFigures") -> tuple[Any, ...]:
-    from weir.cli.output import name, seconds, share
+    from weir.cli.output import name, seconds, share, share_or_dash
     from weir.cli.simulate.words import factor, rate
 
     return (
@@ -119,7 +119,7 @@ def _row(job: "JobFigures") -> tuple[Any, ...]:
         factor(job.io_slowdown),
         rate(job.outcome.read_bytes_per_second),
         rate(job.outcome.write_bytes_per_second),
-        share(job.share_owed),
+        share_or_dash(job.share_owed),
         share(job.share_received),
     )
 

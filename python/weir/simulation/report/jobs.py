@@ -119,13 +119,13 @@ def shares(records: "Sequence[Record]") -> Section:
         rows=[
             [
                 *_names(jobs[0]),
-                *(f"{100 * job.share_owed:.2f}%" for job in jobs),
+                *("-" if job.share_owed is None else f"{100 * job.share_owed:.2f}%" for job in jobs),
                 *(f"{100 * job.share_received:.2f}%" for job in jobs),
             ]
-            for jobs in _by_job(records, lambda job: job.share_owed)
+            for jobs in _by_job(records, lambda job: job.share_owed or job.share_received)
         ],
         note="Parts of the targets' time over the whole run. The policy owes a job its share of a target as long as "
-        "the job wants the target's time.",
+        "the job wants the target's time, as far as the job can use it. fifo owes nothing.",
     )
 
 
@@ -245,6 +245,8 @@ def _bars_of_shares(record: "Record") -> "Callable[[Axes], None]":
         rows = range(len(record.jobs))
         place.barh(rows, [100 * job.share_received for job in record.jobs], 0.62, color=COLOURS[0], label="received")
         for row, job in enumerate(record.jobs):
+            if job.share_owed is None:
+                continue
             owed = place.plot(
                 [100 * job.share_owed] * 2, [row - 0.42, row + 0.42], color="#1c2025", linewidth=2.0,
                 solid_capstyle="butt",
@@ -263,8 +265,9 @@ def _bars_of_shares(record: "Record") -> "Callable[[Axes], None]":
 
 def _points_of_shares(record: "Record") -> "Callable[[Axes], None]":
     def panel(place: "Axes") -> None:
-        owed = [100 * job.share_owed for job in record.jobs]
-        received = [100 * job.share_received for job in record.jobs]
+        shares = [(job.share_owed, job.share_received) for job in record.jobs]
+        owed = [100 * each for each, _ in shares if each is not None]
+        received = [100 * each for has_owed, each in shares if has_owed is not None]
         most = max(*owed, *received, 1e-9) * 1.05
         place.plot([0, most], [0, most], color="#1c2025", linewidth=1.0, linestyle=":", label="received what was owed")
         place.scatter(owed, received, s=14, color=COLOURS[0], alpha=0.6, linewidths=0, label="a job")

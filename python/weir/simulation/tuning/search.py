@@ -30,6 +30,8 @@ STUDY = "weir-tune"
 _PROBLEM = "problem"
 _DRAWN_FIRST = 12
 """Trials that are drawn at random before the sampler learns from them."""
+_COST_MIN = 1e-9
+"""Cost of a run whose figure is 0: costs are compared by their logarithms."""
 _SEED_STEP = 1_000_003
 """Distance of the seeds of searches whose seeds follow each other."""
 
@@ -233,6 +235,7 @@ def _run(objective: str, answer: Answer) -> Run:
         return Run(None, figures, "the jobs did not end")
     if figures["refused_files"]:
         return Run(None, figures, f"{figures['refused_files']} files could not be made")
-    if not value:
+    is_greater_better = OBJECTIVES[objective].is_greater_better
+    if value is None or (is_greater_better and not value):
         return Run(None, figures, f"it has no {objective}")
-    return Run(1 / value if OBJECTIVES[objective].is_greater_better else value, figures)
+    return Run(1 / value if is_greater_better else max(value, _COST_MIN), figures)
