@@ -195,6 +195,7 @@ def scenario_of(document: Document, *, like: Scenario | None = None) -> Scenario
     from weir.simulation.workloads.jobs import workload_of
 
     table = document.table()
+    _check_no_sweep(document)
     topology = like.topology if like and table.has("topology") else _topology(table)
     has_work = any([table.has("jobs"), table.has("accounting")])
     seed = table.whole("seed", 0)
@@ -277,6 +278,14 @@ def topology_of(document: Document) -> Topology:
         ScenarioError: The document names no machines, or they cannot be used.
     """
     return _topology(document.table())
+
+
+def _check_no_sweep(document: Document) -> None:
+    """Refuse the file of a sweep, which is many scenarios; its keys are none of those that a scenario may have."""
+    table = document.table()
+    for key in ("base", "sweep"):
+        if table.has(key):
+            raise table.error(key, "this is the file of a sweep and no scenario", "run it with `weir simulate sweep`")
 
 
 def _topology(table: Table) -> Topology:

@@ -189,10 +189,10 @@ class SkippedLog:
 
 @dataclass(slots=True)
 class Remarks:
-    """Remarks about logs and traces, in the order in which they were made; one that is made twice counts once."""
+    """Remarks about jobs, logs and traces, in the order in which they were made; one that is made twice counts once."""
 
     notes: dict[str, None] = field(default_factory=dict)
-    """Sentences about logs and traces that tell only a part of their job."""
+    """Sentences about logs and traces that tell only a part of their job, and about jobs that lack client nodes."""
     skipped: dict[SkippedLog, None] = field(default_factory=dict)
     """Logs that cannot be used and were left out."""
 
@@ -200,7 +200,8 @@ class Remarks:
         """Keep a sentence.
 
         Args:
-            words: A sentence about a log or a trace that tells only a part of its job.
+            words: A sentence about a log or a trace that tells only a part of its job, or about a job that lacks client
+                nodes.
         """
         self.notes[words] = None
 
@@ -232,7 +233,7 @@ class Workload:
     homes: tuple[int | None, ...] = ()
     """Server that places each file; None spreads files evenly over the servers. Empty where all are spread."""
     notes: tuple[str, ...] = ()
-    """Sentences about logs and traces that tell only a part of their job."""
+    """Sentences about logs and traces that tell only a part of their job, and about jobs that lack client nodes."""
     skipped: tuple[SkippedLog, ...] = ()
     """Logs that cannot be used and were left out."""
 

@@ -88,7 +88,20 @@ def workload_of(table: Table, topology: Topology, seed: int) -> Workload:
             raise entry.error(None, f"with it there are more than {JOBS_MAX} jobs")
     if not jobs:
         raise table.error(None, "there are no jobs", "give [[jobs]] or [[accounting]] tables")
+    _note_crowded(jobs, topology, remarks)
     return Workload.of(jobs, nodes=topology.nodes, remarks=remarks)
+
+
+def _note_crowded(jobs: list[tuple[Job, Work]], topology: Topology, remarks: Remarks) -> None:
+    """Remark on jobs with more nodes than the topology has."""
+    crowded = [job for job, _ in jobs if job.nodes > topology.nodes]
+    if crowded:
+        most = max(crowded, key=lambda job: job.nodes)
+        others = f" and {len(crowded) - 1} others have" if len(crowded) > 1 else " has"
+        remarks.note(
+            f"job {most.name} ({most.nodes} nodes){others} more nodes than the {topology.nodes} client nodes of "
+            f"{topology.name}: processes of several nodes run on one, and share its link"
+        )
 
 
 def _jobs(table: Table, seed: int, number: int, remarks: Remarks) -> Iterator[tuple[Job, Work]]:
