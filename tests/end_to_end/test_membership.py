@@ -385,6 +385,11 @@ def test_a_server_of_one_host_retires_and_keeps_its_names(kept: Store) -> None:
     assert (kept.home / "cluster.toml").read_text() == before
     kept.weir("up")
     check(kept)
+    kept.weir("server", "retire", "0")
+    assert kept.json("server", "add")["targets"] == 2, "as many as server 1 has, when server 0 has none any more"
+    own, added = (kept.json("status")["servers"][number]["targets"] for number in (1, 3))
+    alike = [[(target["backend"], target["capacity_bytes"]) for target in targets] for targets in (own, added)]
+    assert alike[0] == alike[1]
 
 
 def test_a_server_whose_bytes_find_no_room_stays_as_it_is(store: Store, fuse: None) -> None:

@@ -1,6 +1,6 @@
 """`weir server`: servers that join the store, or retire, while programs use it."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,9 @@ from weir.store import values
 from weir.store.errors import SettingsError
 from weir.store.home import Home
 
+if TYPE_CHECKING:
+    from weir.store.answers import WantedTarget
+
 
 @click.group()
 def server() -> None:
@@ -18,13 +21,13 @@ def server() -> None:
 
 
 @server.command()
-@click.option("--targets", type=click.IntRange(1, 64), help="Number of its targets.  [default: as many as server 0]")
-@click.option("--backend", type=click.Choice(["ram", "dir"]), help="Place of its bytes.  [default: as on server 0]")
+@click.option("--targets", type=click.IntRange(1, 64), help="Number of its targets.  [default: those of the model]")
+@click.option("--backend", type=click.Choice(["ram", "dir"]), help="Place of its bytes.  [default: as on the model]")
 @click.option(
     "--capacity",
     metavar="SIZE",
     type=Checked("size", values.size),
-    help="Most bytes of each target.  [default: as on server 0]",
+    help="Most bytes of each target.  [default: as on the model]",
 )
 @click.option("--host", metavar="HOST", help="Host of the server, in a store of several hosts; it may be new to it.")
 @click.option("--network", type=Network(), metavar="NET/BITS", help="Network that carries the store's traffic.")
@@ -47,6 +50,9 @@ def add(
 ) -> None:
     """Start one more server, and have it join the store.
 
+    The model is the first server that has targets: the new server gets as many, each with the backend and the capacity
+    that the configuration has for the model's. Emulated speeds and classes are not taken over.
+
     New files get their share on its targets at once, and new directories of the root may have their home on it. What is
     there stays where it is; `weir rebalance` moves stripes. All servers must answer, and be of the version that is
     installed; in a store of several hosts so must the hosts. A host that is new to the store gets the store's key, and
@@ -56,29 +62,46 @@ def add(
     from weir.cli.targets import control_token
     from weir.deployment.growth import add_server
     from weir.deployment.joining import Place
-    from weir.store.answers import WantedTarget
-    from weir.store.control import servers_of
-    from weir.store.home import find_cluster
 
     if host is None and (network is not None or port is not None):
         raise click.UsageError("--network and --port are for a server on another --host")
     token = control_token(home, "add a server")
-    first = servers_of(find_cluster(home))[0].status().targets
-    alike = first[0] if first else None
-    backend = backend or (alike.backend if alike else "dir")
-    if capacity is None and backend == "ram":
-        if alike is None or alike.backend != "ram":
-            raise click.UsageError("ram targets need --capacity")
-        capacity = str(alike.capacity_bytes)
-    wanted = [WantedTarget(backend, capacity)] * (targets or len(first) or 1)
+    wanted = _wanted(home, targets, backend, capacity)
     place = None if host is None else Place(_one(host), network, port)
     number, on = add_server(home, place, wanted, token, tell)
-    document = {"server": number, "targets": len(wanted), "backend": backend, "host": on}
-    headings, row = ("SERVER", "TARGETS", "BACKEND"), (number, len(wanted), backend)
+    backends = ", ".join(sorted({target.backend for target in wanted}))
+    document = {"server": number, "targets": len(wanted), "backend": backends, "host": on}
+    headings, row = ("SERVER", "TARGETS", "BACKEND"), (number, len(wanted), backends)
     if on is None:
         show(output, document, headings, [row])
     else:
         show(output, document, (*headings, "HOST"), [(*row, on)])
+
+
+def _wanted(home: Home, targets: int | None, backend: str | None, capacity: str | None) -> "list[WantedTarget]":
+    """The targets of a new server: like those of the first server that has some, unless options say otherwise.
+
+    Raises:
+        UsageError: Nothing tells the backend, or the capacity of a ram target.
+    """
+    from weir.deployment.growth import configuration_of
+    from weir.store.answers import WantedTarget
+    from weir.store.home import find_cluster
+    from weir.store.membership import model_targets
+
+    find_cluster(home)
+    model = model_targets(configuration_of(home, tell).read())
+    if backend is None and not model:
+        raise click.UsageError("no server of the store has targets to follow, so --backend and --capacity are needed")
+    like = [target for target in model if backend in (None, target.backend)]
+    if not like:
+        if backend == "ram" and capacity is None:
+            raise click.UsageError("ram targets need --capacity, as no server has some to follow")
+        like = [WantedTarget(str(backend))] * max(len(model), 1)
+    if backend is not None and targets is None:
+        targets = len(model) or 1
+    chosen = [like[number % len(like)] for number in range(targets or len(like))]
+    return chosen if capacity is None else [WantedTarget(target.backend, capacity) for target in chosen]
 
 
 def _one(spelled: str) -> str:

@@ -366,6 +366,23 @@ def wanted_of(tables: Sequence[dict[str, Any]]) -> tuple[WantedTarget, ...]:
     return tuple(targets)
 
 
+def model_targets(document: dict[str, Any]) -> tuple[WantedTarget, ...]:
+    """Find the targets that those of a new server are to be like.
+
+    Args:
+        document: The store's configuration.
+
+    Returns:
+        Backend and capacity of each target of the first server that has targets which have not retired; none where no
+        server has any.
+    """
+    for server in document["server"]:
+        tables = [table for table in server["target"] if table.get("state") != RETIRED]
+        if tables:
+            return tuple(WantedTarget(table["backend"], table.get("capacity")) for table in tables)
+    return ()
+
+
 def _index(target: str) -> int:
     """The number of a target on its server; -1 where the name has none."""
     _, _, index = target.partition(".")
