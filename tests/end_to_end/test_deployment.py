@@ -245,6 +245,31 @@ def test_servers_are_divided_among_hosts_in_turn(machines: Hosts) -> None:
     assert "on several hosts" in machines["desk"].weir("up", code=1).stderr
 
 
+def test_what_a_store_cannot_take_any_more_is_refused_and_changes_nothing(machines: Hosts) -> None:
+    machines.deploy("--nodes", "node[1-2]", "--capacity", "64MiB")
+    folder = machines.folder / "desk/state/weir/deployment"
+    before = {path.name: path.read_text() for path in folder.glob("*.*")}
+    for options in (
+        ["--backend", "dir"],
+        ["--capacity", "32MiB"],
+        ["--port", "7800"],
+        ["--targets", "4"],
+        ["--mount", "/elsewhere"],
+        ["--network", "10.9.0.0/16"],
+    ):
+        for hosts_too in ([], ["--nodes", "node[1-2]"]):
+            said = machines.deploy(*options, *hosts_too, code=1)
+            assert f"does not take {' '.join(options)}" in said and said.count("error:") == 1, said
+    file = machines.folder / "cluster.toml"
+    file.write_text(DURABLE)
+    assert "with another configuration" in machines.deploy(file, "--nodes", "node[1-2]", "--servers", "2", code=1)
+    machines.deploy("--nodes", "node[1-2]", "--port", "65535", code=2)
+    machines.deploy("--nodes", "node[1-2]", "--capacity", "64MiB", "--port", "7700")
+    after = {path.name: path.read_text() for path in folder.glob("*.*")}
+    assert after.keys() == before.keys() and after["store.json"] == before["store.json"]
+    machines["desk"].weir("config", "diff")
+
+
 def test_a_network_chooses_the_addresses(machines: Hosts) -> None:
     assert "node1 has no address in 10.9.0.0/16" in machines.deploy(
         "--nodes", "node1", "--network", "10.9.0.0/16", code=2

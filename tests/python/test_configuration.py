@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from weir.cli.errors import exit_code
 from weir.store import settings
+from weir.store.answers import WantedTarget
 from weir.store.configuration import Configuration, resolve
 from weir.store.errors import SettingsError
+from weir.store.fixed import unlike
+from weir.store.membership import model_targets
 
 KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
 SCALARS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.booleans(), st.text(st.characters(codec="utf-8")))
@@ -159,3 +162,23 @@ def test_variables_of_settings_of_programs_and_of_modules_are_allowed() -> None:
     settings.check_names(["WEIR_TRACE_RUN", "WEIR_TRACE_PARENT", "WEIR_CWD"])
     settings.check_names([f"WEIR_{word}" for word in ("ROOT", "DIR", "BASE", "BIN", "LIB", "INC", "VERSION", "DOC")])
     settings.check_names(["WEIR_SEED", "WEIR_SUITES", "WEIRD_POLICY"])
+
+
+def test_the_targets_of_a_new_server_follow_the_first_server_that_has_some() -> None:
+    retired = {"backend": "ram", "capacity": "1GiB", "state": "retired"}
+    kept = [{"backend": "ram", "capacity": "256MiB"}, {"backend": "dir", "capacity": "2GiB", "path": "/disk"}]
+    document = {"server": [{"target": [retired]}, {"target": [retired, *kept]}, {"target": [{"backend": "dir"}]}]}
+    assert model_targets(document) == (WantedTarget("ram", "256MiB"), WantedTarget("dir", "2GiB"))
+    assert model_targets({"server": [{"target": [retired]}]}) == ()
+
+
+def test_settings_that_a_store_has_otherwise_are_named_as_they_were_given(write: Callable[[str], Path]) -> None:
+    file = write(resolved(servers=2, targets=1, capacity="1GiB").text())
+    same = {"servers": 2, "targets": 1, "capacity": "1GiB", "backend": "ram", "policy": "size-fair"}
+    assert unlike(file, same, lambda _: "flag") == []
+    assert unlike(file, {"backend": "dir", "policy": "fifo", "targets": 2}, lambda _: "flag") == [
+        "--policy fifo",
+        "--targets 2",
+        "--backend dir",
+    ]
+    assert unlike(file, {"servers": 3}, lambda _: "environment") == ["WEIR_SERVERS=3"]

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from weir.deployment.deployment import Deployed
     from weir.deployment.fanout import Reach
     from weir.deployment.record import Record
+    from weir.deployment.unchanged import Given
     from weir.store.configuration import Configuration
 
 _FIRST_PORT = 7700
 """First port of a host's servers: no service of /etc/services has it or the next hundred."""
-_PORT_MAX = 65535
+_PORT_MAX = 65534
+"""Last first port: a server has two."""
 
 
 @click.command()
@@ -79,6 +81,7 @@ def deploy(
     or --servers has more.
     """
     from weir.deployment import deployment, handover, record
+    from weir.deployment.unchanged import Given
 
     if no_mount and point is not None:
         raise click.UsageError("--mount and --no-mount contradict each other")
@@ -88,6 +91,11 @@ def deploy(
     present = record.read(home)
     if present is not None and present.moving is not None:
         present = handover.go_on(home, tell)
+    if present is not None:
+        clients_given = None if clients is None else _listed(clients)
+        port_given = port if _is_given(context, "port") else None
+        other = Given(clients_given, network, port_given, "" if no_mount else point, via, ssh_options or None, program)
+        _refuse_unlike(context, home, present, given, other, is_described=nodes is not None or file is not None)
     if present is not None and nodes is None and file is None:
         deployed = deployment.bring_up(home, present, tell, accept_journal_loss=accept_journal_loss)
     else:
@@ -138,6 +146,36 @@ def _own_program() -> str:
     return str(beside if beside.is_file() else shutil.which("weir") or beside)
 
 
+def _is_given(context: click.Context, name: str) -> bool:
+    from click.core import ParameterSource
+
+    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
+
+
+def _origin(context: click.Context, name: str) -> str:
+    """The origin of a setting that was given."""
+    from click.core import ParameterSource
+
+    return "flag" if context.get_parameter_source(name) is ParameterSource.COMMANDLINE else "environment"
+
+
+def _refuse_unlike(
+    context: click.Context,
+    home: Home,
+    present: "Record",
+    given: dict[str, object],
+    other: "Given",
+    *,
+    is_described: bool,
+) -> None:
+    """Refuse options that the store was deployed with otherwise, and cannot take."""
+    from weir.deployment import record, unchanged
+    from weir.store.fixed import unlike
+
+    settings = unlike(record.configuration_file(home), given, lambda name: _origin(context, name))
+    unchanged.refuse(home, present, settings, other, is_described=is_described)
+
+
 def _configuration(
     context: click.Context,
     home: Home,
@@ -146,20 +184,14 @@ def _configuration(
     given: dict[str, object],
     hosts: int,
 ) -> "Configuration":
-    from click.core import ParameterSource
-
     from weir.deployment import record
     from weir.store import lifecycle
     from weir.store.configuration import read_toml
 
-    def origin(name: str) -> str:
-        source = context.get_parameter_source(name)
-        return "flag" if source is ParameterSource.COMMANDLINE else "environment"
-
     chosen = file or (record.configuration_file(home) if present is not None else None)
     if given.get("servers") is None and (chosen is None or "server" not in read_toml(chosen)):
         given = {**given, "servers": hosts}
-    configuration = lifecycle.plan(home, chosen, given, origin)
+    configuration = lifecycle.plan(home, chosen, given, lambda name: _origin(context, name))
     if len(configuration.servers) < hosts:
         raise SettingsError(
             f"{len(configuration.servers)} servers cannot be on {hosts} hosts",

@@ -12,6 +12,8 @@ from weir.store.errors import StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from weir.store.configuration import Configuration
     from weir.store.lifecycle import Running
 
@@ -74,9 +76,33 @@ def up(
         lifecycle.check(home, configuration)
         _report_check(home, configuration, output)
         return
+    _refuse_unlike(home, file, given, point, origin)
     mounting = lifecycle.Mounting(is_wanted=not no_mount, point=point)
     running = lifecycle.bring_up(home, configuration, mounting, tell, accept_journal_loss=accept_journal_loss)
     _report(home, running, output)
+
+
+def _refuse_unlike(
+    home: Home, file: Path | None, given: dict[str, object], point: Path | None, origin: "Callable[[str], str]"
+) -> None:
+    """Refuse options that a store which is up has otherwise: it goes on with its own."""
+    from weir.store import cluster, mounts
+    from weir.store.configuration import resolve
+    from weir.store.fixed import unlike
+
+    if not home.cluster.is_file() or not home.configuration.is_file() or cluster.is_down(home):
+        return
+    refused = unlike(home.configuration, given, origin)
+    if file is not None and resolve(file, {}, origin).shape() != cluster.running(home).shape():
+        refused.insert(0, str(file))
+    points = [mount.point for mount in mounts.mounts_of(home)]
+    if point is not None and points and point.absolute() not in points:
+        refused.append(f"--mount {point}")
+    if refused:
+        raise CommandError(
+            f"the store in {home.root} is up, and does not take {', '.join(refused)}",
+            hint="leave out what it cannot take; `weir config show` shows what it has",
+        )
 
 
 def _report_check(home: Home, configuration: "Configuration", output: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weir import distribution
-from weir.deployment import asking, member, operations, places, record, steps
+from weir.deployment import asking, member, operations, places, record, steps, unchanged
 from weir.deployment.fanout import Reach
 from weir.deployment.nodes import folded
 from weir.deployment.operations import Member, Probed
@@ -124,6 +124,8 @@ def _deploy(
     members = _members(identity, home, wanted, addresses, numbers, probed, listener, is_kept=reach.is_allocation)
     _place(configuration, members, wanted.port)
     check(configuration, None)
+    if present is not None:
+        unchanged.refuse_configuration(home, present, configuration, members)
     site_key = home.read_site_key() or secrets.token_hex(32) + "\n"
     described = Record(
         record.VERSION,

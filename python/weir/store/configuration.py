@@ -135,7 +135,7 @@ def resolve(file: Path | None, given: Mapping[str, object], origin: Callable[[st
     return Configuration(document, chosen.origins)
 
 
-def check_sharing(policy: str, scheduler: str | None, place: str = "") -> tuple[str, str]:
+def check_sharing(policy: str, scheduler: str | None = None, place: str = "") -> tuple[str, str]:
     """Find the canonical names of a policy and its scheduler.
 
     Args:
