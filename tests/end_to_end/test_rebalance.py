@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from store import Store, program
 from waits import PATIENCE_SECONDS
+from weir.cli.rebalance import warn_of_left
 from weir.store.control import servers_of
 
 CAPACITY = "64MiB"
@@ -185,3 +186,10 @@ def test_what_cannot_be_done_is_said(full: Store, tmp_path: Path) -> None:
     ):
         answer = full.weir("rebalance", *arguments, code=None)
         assert answer.returncode in (1, 2) and said in answer.stderr, answer
+
+
+def test_few_of_many_files_that_stay_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    warn_of_left([(f"/file{number}", "No space left on device") for number in range(40)])
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 6 and "/file0 stays where it is: No space left on device" in lines[0]
+    assert "35 more files stay where they are" in lines[-1]

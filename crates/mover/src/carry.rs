@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir_client::wire::ObjectMove;
-use weir_client::{Caller, Place, Store};
+use weir_client::{Caller, ClientError, Place, Store};
 use weir_placement::rebalance::{Plan, PlannedMove};
 
 /// Objects of a file that move together: as many as have these bytes, so that little is done in vain where a move ends
@@ -20,6 +20,8 @@ const TOGETHER_BYTES: u64 = 1 << 30;
 const ENDED: i32 = libc::EINTR;
 /// The error number of a move of a file that another mover moves.
 const BUSY: i32 = libc::EBUSY;
+/// The error numbers of a file that was removed.
+const GONE: [i32; 2] = [libc::ENOENT, libc::ESTALE];
 /// Time for which a file that another mover moves is tried again: the end of a killed mover is known within a few
 /// seconds.
 const BUSY_TIME: Duration = Duration::from_secs(15);
@@ -85,7 +87,7 @@ pub(crate) fn out(
                     queue.extend((!wanted.is_empty()).then_some((wanted, busy_since)));
                 } else {
                     left += together.len();
-                    tell(&Event::Left { path: file.path.clone(), error: error.to_string() });
+                    tell(&Event::Left { path: file.path.clone(), error: words(&error) });
                 }
             }
         }
@@ -98,12 +100,22 @@ pub(crate) fn out(
     })
 }
 
-/// The moves that another one has not made meanwhile.
+/// The moves that another one has not made meanwhile; none of a file that was removed.
 fn wanted(store: &Store, file: &Found, moves: &[PlannedMove]) -> Vec<PlannedMove> {
     let now = store.layout_of(&Caller::own(), file.ino);
+    if now.as_ref().is_err_and(|error| GONE.contains(&error.errno())) {
+        return Vec::new();
+    }
     let is_wanted =
         |one: &&PlannedMove| now.as_ref().map_or(true, |(layout, _)| layout.targets().contains(&one.from));
     moves.iter().filter(is_wanted).copied().collect()
+}
+
+/// An error in words, without its number.
+fn words(error: &ClientError) -> String {
+    let whole = error.to_string();
+    let number = format!(" (os error {})", error.errno());
+    whole.strip_suffix(&number).unwrap_or(&whole).to_owned()
 }
 
 fn is_recent(since: Instant) -> bool {

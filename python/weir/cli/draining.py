@@ -35,7 +35,7 @@ def empty(home: Home, names: Sequence[str], rate: str | None) -> tuple[bool, int
     Raises:
         CommandError: Objects stay, or it is not known whether they do.
     """
-    from weir.cli.rebalance import follow, mover_credential, start_mover, target_fills
+    from weir.cli.rebalance import follow, mover_credential, start_mover, target_fills, warn_of_left
     from weir.store.control import servers_of
     from weir.store.home import find_cluster
 
@@ -55,6 +55,7 @@ def empty(home: Home, names: Sequence[str], rate: str | None) -> tuple[bool, int
             before, left = left, _await_count(servers, names, are_settled=False)
             passes = 0 if left < before else passes + 1
             if passes == _PASSES_MAX:
+                warn_of_left(outcome.left)
                 raise CommandError(
                     f"{left} objects are still on {spelled}, which takes no new files",
                     hint="files that are open and have no name stay until they are closed, and full targets take "

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _JOB = "rebalance"
 """Name of the job under which bytes are moved, before its process number."""
+_LEFT_LINES_MAX = 5
+"""Files that are named where more stay: one cause often holds all of them."""
 _TARGETS = Checked("targets", each(values.target))
 
 
@@ -94,6 +96,7 @@ def rebalance(
     paths_there = _in_store(home, paths)
     with mover_credential(home, credential) as bearer:
         outcome = follow(start_mover(cluster, bearer, options, silent, paths_there), fills)
+    warn_of_left(outcome.left)
     if outcome.summary:
         _show(output, outcome.summary, outcome.moves)
     return outcome.code
@@ -107,11 +110,13 @@ class Outcome:
         code: Its exit code.
         summary: Its figures; empty where it ended before it had any.
         moves: The objects that it moved, or would move.
+        left: Path and reason of each file that it left as it is.
     """
 
     code: int
     summary: dict[str, Any]
     moves: list[dict[str, Any]]
+    left: list[tuple[str, str]]
 
 
 def target_fills(home: Home, cluster: Path, *, drained: Collection[str]) -> tuple[list[dict[str, Any]], list[int]]:
@@ -263,16 +268,29 @@ def follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]]) -> Outco
     events = _progress(_events(mover.stdout), sys.stderr)
     summary: dict[str, Any] = {}
     moves = []
+    left = []
     for event in events:
         kind = event.pop("event")
         if kind in ("moved", "would"):
             moves.append(event)
         elif kind == "left":
-            warn(f"{event['path']} stays where it is: {event['error']}")
+            left.append((event["path"], event["error"]))
         else:
             summary.update(event)
     code = mover.wait()
-    return Outcome(code if code >= 0 else FAILED, summary, moves)
+    return Outcome(code if code >= 0 else FAILED, summary, moves, left)
+
+
+def warn_of_left(left: Sequence[tuple[str, str]]) -> None:
+    """Name the first files that a mover left as they are, and count the others.
+
+    Args:
+        left: Path and reason of each file.
+    """
+    for path, reason in left[:_LEFT_LINES_MAX]:
+        warn(f"{path} stays where it is: {reason}")
+    if len(left) > _LEFT_LINES_MAX:
+        warn(f"{len(left) - _LEFT_LINES_MAX} more files stay where they are")
 
 
 def _events(lines: IO[str]) -> Iterator[dict[str, Any]]:
