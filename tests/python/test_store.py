@@ -53,6 +53,17 @@ def test_the_embedded_store_comes_up_and_goes(store: Store) -> None:
     assert store.json("down")["stopped"] == 0, "to take it down again changes nothing"
 
 
+def test_a_dir_target_of_a_store_in_memory_keeps_nothing_and_says_so(store: Store) -> None:
+    store.weir("up", "--no-mount", "--capacity", "64MiB")
+    answer = store.weir("target", "add", "0", "--backend", "dir", "--capacity", "32MiB")
+    assert "keeps no names" in answer.stderr and "32.0 MiB" in answer.stdout
+    folder = Path(answer.stdout.split()[-1])
+    assert folder.is_dir()
+    assert "64.0 MiB" in store.weir("target", "add", "0", "--backend", "ram").stdout
+    kept = [target["keeps"] for target in store.json("status")["servers"][0]["targets"]]
+    assert set(kept) == {"nothing over a restart"}
+
+
 def test_the_key_and_the_credentials_are_private(store: Store) -> None:
     store.json("up", "--no-mount")
     for path in (store.home / "site.key", *(store.home / "credentials").iterdir()):

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import say
+from weir.cli.errors import say, tell
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
 from weir.store import values
@@ -63,12 +63,13 @@ def add(
     """
     from pathlib import Path
 
-    from weir.cli.output import show
+    from weir.cli.output import show, size
     from weir.store.answers import WantedSpeed, WantedTarget
-    from weir.store.membership import add_target
+    from weir.store.membership import add_target, unkept_notice
 
     chosen, file, token = _store(home, str(server), "add a target")
-    first = next(iter(chosen.status().targets), None)
+    state = chosen.status()
+    first = next(iter(state.targets), None)
     backend = backend or (first.backend if first else "dir")
     if capacity is None and backend == "ram":
         if first is None or first.backend != "ram":
@@ -78,9 +79,14 @@ def add(
     speed = None if bandwidth is None else WantedSpeed(read=bandwidth, write=bandwidth)
     wanted = WantedTarget(backend, capacity, whole, speed, speed_class)
     name = add_target(file, chosen, wanted, token)
+    if notice := unkept_notice([state], [wanted]):
+        tell(notice)
     now = next((each for each in chosen.status().targets if each.target == name), None)
     bytes_free = now.capacity_bytes - now.used_bytes if now else 0
-    rows = [(name, backend, capacity or "-", whole or "-")]
+    folder = whole
+    if backend == "dir" and whole is None:
+        folder = str(home.server(server) / f"target-{name.partition('.')[2]}")
+    rows = [(name, backend, size(now.capacity_bytes) if now else "-", folder or "-")]
     document = {"target": name, "backend": backend, "path": whole, "free_bytes": bytes_free}
     show(output, document, ("TARGET", "BACKEND", "CAPACITY", "FOLDER"), rows)
 

@@ -72,7 +72,7 @@ class Target:
     used_bytes: int
     """Bytes that the target holds."""
     keeps: str
-    """The target's contents after a restart, in words."""
+    """The target's contents after a restart, in words. A store with a target in memory keeps those of no target."""
     state: str
     """`open`, or `retiring`: then the target gets no new files, and those that it has are to leave."""
     speed_class: str = field(metadata={KEY: "class"})

@@ -13,6 +13,7 @@ from weir.store.answers import Status, WantedSpeed, WantedTarget
 from weir.store.control import Server, ask_all
 from weir.store.decoding import decode, encode, key_of
 from weir.store.errors import NotYetError, SilentServerError, StoreError
+from weir.store.notices import Notice
 
 RETIRING, RETIRED = "retiring", "retired"
 
@@ -126,6 +127,25 @@ def check_backends(states: "Sequence[Status | StoreError]", targets: Sequence[Wa
             "a ram target keeps nothing over a restart, and this store keeps its files",
             hint="choose the backend dir",
         )
+
+
+def unkept_notice(states: "Sequence[Status | StoreError]", targets: Sequence[WantedTarget]) -> Notice | None:
+    """Warn of targets on directories in a store that keeps no names.
+
+    Args:
+        states: States of servers of the store.
+        targets: The targets that are to join.
+
+    Returns:
+        The warning; None where the store keeps its files, or no target is on a directory.
+    """
+    keeps = any(isinstance(state, Status) and state.durable for state in states)
+    if keeps or all(target.backend == "ram" for target in targets):
+        return None
+    return Notice(
+        "this store has targets in memory and keeps no names, so the bytes on its dir targets are lost with it, too",
+        hint="objects move between targets of one backend only, so the last dir target cannot leave while it has some",
+    )
 
 
 def check_version(states: "Sequence[Status | StoreError]", version: str) -> None:

@@ -8,6 +8,7 @@ use crate::control::snapshot::Snapshot;
 use crate::control::status::{
     CostStatus, DeviceStatus, DirectionCost, LeavingStatus, SpeedStatus, Status, TargetStatus,
 };
+use crate::storage::KEEPS_NOTHING;
 use std::sync::Arc;
 use weir_fairshare::TransferSpeed;
 use weir_placement::TargetId;
@@ -46,6 +47,7 @@ impl Server {
 
     fn status(&self) -> Status {
         let now = self.clock.now();
+        let is_durable = self.durability.is_durable();
         let targets = self.targets.iter().enumerate().filter(|(_, target)| !target.has_retired());
         let targets = targets.map(|(index, target)| {
             let (capacity_bytes, used_bytes) = target.fill();
@@ -54,7 +56,8 @@ impl Server {
                 backend: target.backend(),
                 capacity_bytes,
                 used_bytes,
-                keeps: target.keeps(),
+                // Bytes are lost to their users where their names are.
+                keeps: if is_durable { target.keeps() } else { KEEPS_NOTHING },
                 state: self
                     .site
                     .config
@@ -82,7 +85,7 @@ impl Server {
             outstanding: self.requests.len(),
             held_bytes: self.links.held_bytes(),
             inodes: self.namespace.statistics().inodes,
-            durable: self.durability.is_durable(),
+            durable: is_durable,
             journal: self.durability.status(now),
             full: self.durability.is_full(),
             load: self.accounts.machine_load(),

@@ -28,6 +28,9 @@ pub(crate) use failure::TargetFailure;
 pub(crate) use ram::{Ram, ReadPlan, Segment, WritePlan};
 pub(crate) use reserve::Reserve;
 
+/// What outlives a restart where nothing does, in words.
+pub(crate) const KEEPS_NOTHING: &str = "nothing over a restart";
+
 /// One target of this server. Its bytes lie in [memory](Target::memory), which the event loop serves itself, or below a
 /// [directory](Target::directory), which the worker pool serves.
 pub(crate) struct Target {
@@ -124,7 +127,7 @@ impl Target {
     /// The bytes that survive a restart, in words.
     pub(crate) fn keeps(&self) -> &'static str {
         match &self.backend {
-            Backend::Ram(_) | Backend::Retired(_) => "nothing over a restart",
+            Backend::Ram(_) | Backend::Retired(_) => KEEPS_NOTHING,
             Backend::Dir(_) => "what was acknowledged",
         }
     }
