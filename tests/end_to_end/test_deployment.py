@@ -128,6 +128,9 @@ def test_a_lost_host_does_not_keep_the_others_down(machines: Hosts) -> None:
     answer = machines["desk"].weir("deploy", "--output", "json", code=1)
     assert json.loads(answer.stdout)["left_out"] == ["node3"]
     assert "node3" in answer.stderr
+    shown = machines["desk"].weir("status", code=1)
+    assert shown.stdout.startswith("HOST") and "node3 does not answer" in shown.stdout
+    assert "its program ended" not in shown.stderr
     status = json.loads(machines["desk"].weir("status", "--output", "json", code=1).stdout)
     assert [server["up"] for server in status["servers"]] == [True, True, False]
     machines["node3"].join()

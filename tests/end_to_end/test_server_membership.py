@@ -188,6 +188,8 @@ def test_servers_join_and_retire_and_programs_go_on(network: Hosts) -> None:
     assert network["node3"].run("pgrep", "weir-server", code=None).stdout == ""
     again = told(network, "server", "retire", "2")
     assert (again["host"], again["objects_moved"]) == ("node1", 0), "called again, there is nothing to do"
+    rows = [line.split()[:4] for line in desk.weir("status").stdout.splitlines()]
+    assert ["node1", "2", "-", "retired"] in rows
     # Its host is not needed any more.
     network["node3"].cut()
     network["node1"].run("sh", "-c", f"cd {old} && seq 200000 | cmp - hard && echo more >>inner/numbers")

@@ -33,19 +33,41 @@ def ask_store(home: Home, question: "Callable[[Server], Answer]") -> "list[tuple
     answers: list[tuple[Server, Answer | None]] = []
     for server, answer in zip(servers, ask_all(servers, question), strict=True):
         if isinstance(answer, StoreError):
-            warn_of_silence(server, answer.message)
+            warn_of_silence(home, server, answer.message)
             answers.append((server, None))
         else:
             answers.append((server, answer))
     return answers
 
 
-def warn_of_silence(server: "Server", why: str, *, then: str = "") -> None:
+def warn_of_silence(home: Home, server: "Server", why: str, *, then: str = "") -> None:
     """Warn of a server that does not answer.
 
     Args:
+        home: The chosen home.
         server: The server.
         why: The failure.
         then: What the server does when it is started again, in words that follow a comma.
     """
-    warn(why, hint=f"see `weir logs {server.number}`; `weir up` starts it again if it ended{then}")
+    host = hosts_of(home).get(server.number)
+    place, starter = ("", "up") if host is None else (f" on {host}", "deploy")
+    warn(why, hint=f"see `weir logs {server.number}`{place}; `weir {starter}` starts it again if it ended{then}")
+
+
+def hosts_of(home: Home) -> dict[int, str]:
+    """Find the hosts of the servers of a store that was deployed from this host.
+
+    Args:
+        home: The chosen home.
+
+    Returns:
+        Name of the host by the number of the server; none where the store is on one host, was deployed from another,
+        or by another user.
+    """
+    from weir.deployment import record
+
+    try:
+        described = record.read(home)
+    except StoreError:
+        return {}
+    return {} if described is None else {number: part.host for part in described.members for number in part.servers}

@@ -87,7 +87,7 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> i
             hint="ask the owner of the store, or set --home to it",
         )
     servers = servers_of(cluster)
-    changed = _set_everywhere(servers, wanted, _core.control_token(site_key))
+    changed = _set_everywhere(home, servers, wanted, _core.control_token(site_key))
     if not changed:
         raise CommandError("no server answers, so no policy was changed", hint="`weir up` starts the servers again")
     rows = [
@@ -114,7 +114,9 @@ class _Change:
     now: "Sharing"
 
 
-def _set_everywhere(servers: "Sequence[Server]", wanted: tuple[str, str | None], token: str) -> list[_Change]:
+def _set_everywhere(
+    home: Home, servers: "Sequence[Server]", wanted: tuple[str, str | None], token: str
+) -> list[_Change]:
     """Change every server that answers, or none if one refuses."""
     from weir.store.control import Server, ask_all
 
@@ -126,7 +128,7 @@ def _set_everywhere(servers: "Sequence[Server]", wanted: tuple[str, str | None],
                 raise was
             now = server.set_sharing(*wanted, token)
         except SilentServerError as error:
-            warn_of_silence(server, error.message, then=", with this policy")
+            warn_of_silence(home, server, error.message, then=", with this policy")
             continue
         except StoreError:
             for before in changed:

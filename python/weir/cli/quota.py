@@ -154,7 +154,7 @@ def _tell(home: Home, owner: tuple[str, int | None], limits: "QuotaLimits | None
     answers = ask_all(servers, lambda server: server.set_quota(*owner, limits, token))
     for server, answer in zip(servers, answers, strict=True):
         if isinstance(answer, SilentServerError):
-            warn_of_silence(server, answer.message, then=", with these limits")
+            warn_of_silence(home, server, answer.message, then=", with these limits")
         elif isinstance(answer, StoreError):
             raise answer
         else:

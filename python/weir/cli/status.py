@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.asking import warn_of_silence
+from weir.cli.asking import hosts_of, warn_of_silence
 from weir.cli.errors import FAILED, warn
 from weir.cli.output import output_option
 from weir.store.errors import StoreError
@@ -23,7 +23,8 @@ _HEADER = ("SERVER", "TARGET", "BACKEND", "USED", "CAPACITY", "FILL", "LOAD", "Q
 def status(home: Home, output: str) -> int:
     """Show servers, targets and mounts.
 
-    The exit code is 1 where a server does not answer or takes no changes, and where a mount is not served.
+    A store of several hosts is shown with the host of each server on the host that it was deployed from. The exit code
+    is 1 where a server or a host does not answer, where a server takes no changes, and where a mount is not served.
     """
     from weir.cli.output import show
     from weir.store.control import Server, ask_all, servers_of
@@ -36,25 +37,33 @@ def status(home: Home, output: str) -> int:
     rows: list[tuple[object, ...]] = []
     silent = 0
     known = servers_of(cluster)
+    hosts = hosts_of(home)
     for server, answer in zip(known, ask_all(known, Server.status), strict=True):
+        place = {"host": hosts[server.number]} if server.number in hosts else {}
         if isinstance(answer, StoreError):
-            warn_of_silence(server, answer.message)
-            servers.append({"up": False, "server": server.number, **_addresses(server), "error": answer.message})
-            rows.append((server.number, "-", "no answer", "-", "-", "-", "-", "-", "-"))
+            warn_of_silence(home, server, answer.message)
+            said = {"server": server.number, **place, **_addresses(server), "error": answer.message}
+            servers.append({"up": False, **said})
+            rows.append(_bare_row(server.number, "no answer"))
             silent += 1
         else:
             answering.append(answer)
-            servers.append({"up": True, **_addresses(server), **encode(answer)})
+            servers.append({"up": True, **place, **_addresses(server), **encode(answer)})
             if answer.full:
                 warn(
                     f"server {server.number}: the file system of its journal is full; names can be removed and files "
                     "be cut, all other changes answer ENOSPC",
                     hint=f"make room on the file system of {home.server(server.number)}",
                 )
-            rows.extend(_target_row(server.number, target) for target in answer.targets)
+            own = [_target_row(server.number, target) for target in answer.targets]
+            bare = _bare_row(server.number, "no targets" if answer.state == "open" else answer.state)
+            rows.extend(own or [bare])
     mounted = _mounts(home)
     document = {"home": str(home.root), "cluster": str(cluster), "servers": servers, "mounts": mounted}
-    show(output, document, _HEADER, rows)
+    if hosts:
+        show(output, document, ("HOST", *_HEADER), [(hosts.get(int(str(row[0])), "-"), *row) for row in rows])
+    else:
+        show(output, document, _HEADER, rows)
     if output == "table":
         _print_summary(answering, len(servers), mounted)
     stopped = [(each.server, each.journal) for each in answering if each.journal and each.journal.state == "stopped"]
@@ -63,14 +72,15 @@ def status(home: Home, output: str) -> int:
             f"server {number} takes no changes (EROFS): {journal.error}",
             hint="reads go on, and its journal begins anew by itself once the device works",
         )
-    lost = [_place(mount) for mount in mounted if not mount["served"]]
+    unknown = [mount for mount in mounted if mount["point"] is None]
+    lost = [_place(mount) for mount in mounted if not mount["served"] and mount not in unknown]
     for point in lost:
         warn(f"the mount at {point} is not served: its program ended", hint=f"`weir {_starter(home)}` mounts it again")
-    return FAILED if silent or stopped or lost else 0
+    return FAILED if silent or stopped or lost or unknown else 0
 
 
 def _mounts(home: Home) -> list[dict[str, Any]]:
-    """The mounts of the store, on all hosts that it was deployed on."""
+    """The mounts of the store, on all hosts that it was deployed on; no mount point where a host does not answer."""
     from weir.deployment import deployment, record
     from weir.store import mounts
 
@@ -81,7 +91,7 @@ def _mounts(home: Home) -> list[dict[str, Any]]:
     for host, state in deployment.states(described).items():
         if isinstance(state, StoreError):
             warn(state.message, hint=state.hint)
-            found.append({"host": host, "point": "unknown", "served": False})
+            found.append({"host": host, "point": None, "served": False, "error": state.message})
         else:
             found += [{"host": host, "point": mount.point, "served": mount.served} for mount in state.mounts]
     return found
@@ -101,6 +111,11 @@ def _starter(home: Home) -> str:
 
 def _addresses(server: "Server") -> dict[str, str]:
     return {"control": server.control, "metrics": f"http://{server.control}/metrics"}
+
+
+def _bare_row(server: int, state: str) -> tuple[object, ...]:
+    """The row of a server without targets to show."""
+    return (server, "-", state, "-", "-", "-", "-", "-", "-")
 
 
 def _target_row(server: int, target: "Target") -> tuple[object, ...]:
@@ -133,6 +148,9 @@ def _print_summary(answering: "list[Status]", known: int, mounted: list[dict[str
         undurable = sum(journal.appended - journal.durable for journal in journals)
         print(f"journals {works} of {len(journals)} take changes; {undurable} changes not on stable storage yet")
     for mount in mounted:
-        print(f"mount    {_place(mount)}{'' if mount['served'] else ' (not served)'}")
+        if mount["point"] is None:
+            print(f"mount    {mount['host']} does not answer")
+        else:
+            print(f"mount    {_place(mount)}{'' if mount['served'] else ' (not served)'}")
     if not mounted:
         print("mount    none")

@@ -166,7 +166,7 @@ def top(home: Home, once: bool, interval_seconds: float, output: str) -> int:
     after = _sample(servers)
     for server in servers:
         if server.number in after.silent:
-            warn_of_silence(server, after.silent[server.number])
+            warn_of_silence(home, server, after.silent[server.number])
     shown = interval(before, after)
     if output == "table":
         first, *lines = _headline(shown)
