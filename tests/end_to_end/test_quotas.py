@@ -163,3 +163,5 @@ def test_limits_and_sums_outlive_a_restart_of_a_store_that_keeps_files(store: St
     alice = user_way(PREFIX, store, "mine", ALICE)
     alice.run("dd", "if=/dev/zero", f"of={alice.folder}-0/file", "bs=1M", "count=1", "oflag=append", "conv=notrunc")
     alice.run("dd", "if=/dev/zero", f"of={alice.folder}-1/more", "bs=1M", "count=1", code=1)
+    shown = store.json("quota", "set", "--user", str(ALICE), "--inodes", "100")["owners"]
+    assert (shown[0]["inodes"], shown[0]["inodes_max"]) == (7, 100), "the use on both servers"

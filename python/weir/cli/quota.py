@@ -107,8 +107,7 @@ def set_quota(
             bytes_max=now.bytes_max if most_bytes is None else values.size_limit(most_bytes),
             inodes_max=now.inodes_max if most_inodes is None else values.count_limit(most_inodes),
         )
-    server = _tell(home, owner, limits, token)
-    _print(output, [_line(server, owner, token)])
+    _print(output, [_line(_tell(home, owner, limits, token), owner, token)])
 
 
 def _token(home: Home) -> str | None:
@@ -143,14 +142,14 @@ def _set_now(home: Home, owner: tuple[str, int | None], token: str) -> "OwnerQuo
     return QuotaLimits(None, None)
 
 
-def _tell(home: Home, owner: tuple[str, int | None], limits: "QuotaLimits | None", token: str) -> "Server":
-    """Tell every server, as the limits are to hold at once; answers one that took them."""
+def _tell(home: Home, owner: tuple[str, int | None], limits: "QuotaLimits | None", token: str) -> "list[Server]":
+    """Tell every server, as the limits are to hold at once; answers those that took them."""
     from weir.cli.asking import warn_of_silence
     from weir.store.control import ask_all
     from weir.store.errors import SilentServerError
 
     servers = _servers(home)
-    told = None
+    told = []
     answers = ask_all(servers, lambda server: server.set_quota(*owner, limits, token))
     for server, answer in zip(servers, answers, strict=True):
         if isinstance(answer, SilentServerError):
@@ -158,16 +157,19 @@ def _tell(home: Home, owner: tuple[str, int | None], limits: "QuotaLimits | None
         elif isinstance(answer, StoreError):
             raise answer
         else:
-            told = told or server
-    if told is None:
+            told.append(server)
+    if not told:
         raise CommandError("no server answers, so no limit was changed", hint="`weir up` starts the servers again")
     return told
 
 
-def _line(server: "Server", owner: tuple[str, int | None], token: str) -> "OwnerQuota":
+def _line(servers: "list[Server]", owner: tuple[str, int | None], token: str) -> "OwnerQuota":
+    """The limits of an owner, and its use on all of the servers that answer."""
+    from weir.store.control import ask_all
     from weir.store.quotas import OwnerQuota, merge
 
-    for line in merge([server.quotas(token)]):
+    answers = ask_all(servers, lambda server: server.quotas(token))
+    for line in merge(answer for answer in answers if not isinstance(answer, StoreError)):
         if (line.kind, line.id) == owner:
             return line
     return OwnerQuota(*owner, 0, 0, None, None)
