@@ -87,12 +87,15 @@ def test_replaced_journals_are_kept_and_asked_for(store: Store, durable: Path) -
 
 
 def test_what_cannot_be_backed_up_or_restored_changes_nothing(store: Store, durable: Path) -> None:
-    file = store.root / "backup.tar"
+    file, older = store.root / "backup.tar", store.root / "older.tar"
+    store.weir("backup", older)
+    store.weir("target", "add", "0", "--backend", "dir")
     store.weir("backup", file)
     assert "is there already" in store.weir("backup", file, code=1).stderr
     store.weir("down")
     before = sorted(path for path in store.home.rglob("*"))
 
+    assert "has changed since the backup" in store.weir("restore", older, "--yes", code=1).stderr
     whole = file.read_bytes()
     for place in (whole.index(b"sha256") + 20, whole.index(b"WEIRLOG") + 60):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])

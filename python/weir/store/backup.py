@@ -74,7 +74,7 @@ def take(home: Home, path: Path) -> Taken:
     if not numbers:
         raise StoreError(
             f"no server in {home.root} has a journal: a store with a target in memory keeps no metadata",
-            hint="name the home of a store on directories; of a store on several hosts, on each host with servers",
+            hint="name the home of a store on directories",
         )
     if path.exists():
         raise StoreError(f"{path} is there already", hint="name a new file")
@@ -277,10 +277,20 @@ def _check_same(home: Home, spool: Path) -> None:
         raise StoreError("the backup's cluster.toml has no servers", hint="name a file that `weir backup` wrote")
     stored = cluster.stored(home)
     if stored is not None and stored.shape() != Configuration(restored).shape():
+        if key is None:
+            raise StoreError(
+                f"{home.root} has other servers and targets than the backup",
+                hint="take the backup of this store, or choose a new --home",
+            )
+        now, then = _counts(stored), _counts(Configuration(restored))
         raise StoreError(
-            f"{home.root} has other servers and targets than the backup",
-            hint="take the backup of this store, or choose a new --home",
+            f"the store of {home.root} has changed since the backup: it has {now}, and had {then}",
+            hint="take the newest backup; each server or target that joins needs a new one",
         )
+
+
+def _counts(configuration: Configuration) -> str:
+    return f"{len(configuration.servers)} servers with {len(configuration.targets())} targets"
 
 
 def _put(home: Home, spool: Path, manifest: dict[str, Any]) -> None:
