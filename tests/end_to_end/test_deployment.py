@@ -1,6 +1,7 @@
 """A store on several hosts: deployed over ssh, used, mended, restarted server by server, ended and removed."""
 
 import json
+import shutil
 import signal
 from collections.abc import Iterator
 
@@ -47,6 +48,12 @@ def test_a_store_comes_up_on_several_hosts_and_is_one_store_for_them(machines: H
     status = json.loads(machines["desk"].weir("status", "--output", "json").stdout)
     assert [server["up"] for server in status["servers"]] == [True, True]
     assert sorted(mount["host"] for mount in status["mounts"] if mount["served"]) == ["node1", "node2", "node3"]
+    # Commands for the servers of one host name the hosts that have some.
+    for name, places in (("desk", "node1, node2"), ("node3", "10.77.0.2, 10.77.0.3")):
+        for words in (["backup", "/tmp/backup.tar"], ["fsck", "--offline"], ["logs"]):
+            refused = machines[name].weir(*words, code=1).stderr
+            assert "has no servers on this host" in refused and places in refused, refused
+    assert "call `weir logs 1` on 10.77.0.3" in machines["node1"].weir("logs", "1", code=1).stderr
 
 
 def test_the_desk_may_be_one_of_the_hosts(machines: Hosts) -> None:
@@ -195,6 +202,9 @@ def test_lists_of_hosts_with_mistakes_are_refused_before_a_host_is_asked(machine
     assert "names node1 twice" in machines.deploy("--nodes", "node[1-2],node1", code=2)
     assert "4096" in machines.deploy("--nodes", "node[1-99999]", code=2)
     assert "no list of hosts" in machines.deploy("--nodes", "./absent", code=2)
+    assert "an empty list names no host" in machines.deploy("--nodes", "", code=2)
+    if shutil.which("srun") is None:
+        assert "there is no program `srun` on this host" in machines.deploy("--nodes", "node1", "--via", "srun", code=1)
     assert "nodd1: ssh failed" in machines.deploy("--nodes", "nodd1", code=1)
 
 

@@ -23,8 +23,10 @@ def backup(home: Home, file: Path, output: str) -> None:
     The metadata is all names, layouts and rights of files, from the journals, with the site's key and the
     configuration. The bytes of files stay on their targets. Only you may read FILE.
     """
+    from weir.cli.elsewhere import refuse_elsewhere
     from weir.store.backup import take
 
+    refuse_elsewhere(home, "`weir backup`")
     _show(take(home, file.absolute()), "written", output)
 
 

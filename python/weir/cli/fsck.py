@@ -37,10 +37,12 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
     The exit code is 1 where there are findings, and where a server could not be checked. Nothing is changed without
     --repair.
     """
+    from weir.cli.elsewhere import refuse_elsewhere
     from weir.store.repair import check_stopped
 
     moved: list[Repaired] = []
     if offline:
+        refuse_elsewhere(home, "`weir fsck --offline`")
         checked, moved, notices = check_stopped(home, repair=repair, accept_journal_loss=accept_journal_loss)
         for notice in notices:
             say(f"a start would do: {notice}")

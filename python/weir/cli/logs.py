@@ -136,18 +136,24 @@ def _end(file: BinaryIO, count: int) -> bytes:
 
 
 def _logs(home: Home, servers: tuple[int, ...], with_mounts: bool) -> list[_Log]:
+    from weir.cli.elsewhere import place_of, refuse_elsewhere
     from weir.cli.errors import CommandError
     from weir.store import mounts
 
     present = home.server_numbers()
-    if not present:
+    if servers or not with_mounts:
+        refuse_elsewhere(home, "`weir logs`")
+    if not present and not mounts.mounts_of(home):
         raise CommandError(
             f"{home.root} has no servers, and so no logs", hint="name the store with --home or WEIR_HOME"
         )
     for number in servers:
         if number not in present:
+            place = place_of(home, number)
+            hint = f"its servers are {', '.join(map(str, present))}"
             raise CommandError(
-                f"there is no server {number} in {home.root}", hint=f"its servers are {', '.join(map(str, present))}"
+                f"there is no server {number} in {home.root}",
+                hint=hint if place is None else f"call `weir logs {number}` on {place}",
             )
     wanted = servers or (() if with_mounts else tuple(present))
     found = [_Log(f"server {number}", home.log(number)) for number in wanted]

@@ -6,6 +6,7 @@ local programs that start the command on one host of the allocation that this pr
 
 import json
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -82,8 +83,13 @@ def ask(reach: Reach, operation: str, documents: Mapping[str, Any], seconds: flo
         The answer of each host, by the host's name: a document, or a `StoreError` whose message names the host.
 
     Raises:
-        StoreError: ClusterShell is missing.
+        StoreError: ClusterShell or the program that reaches the hosts is missing.
     """
+    if shutil.which(reach.via) is None:
+        raise StoreError(
+            f"cannot reach {', '.join(documents)}: there is no program `{reach.via}` on this host",
+            hint="install it, or name another program with --via",
+        )
     task = _task(reach)
     workers = {}
     for host, document in documents.items():

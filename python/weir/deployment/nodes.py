@@ -43,7 +43,7 @@ def listed(spelled: str) -> tuple[str, ...]:
         if "/" in spelled:
             raise SettingsError(f"there is no list of hosts at {spelled}", hint="is the path right?")
         named = [(host, spelled) for host in _expanded(spelled, spelled)]
-        place = spelled
+        place = spelled if spelled.strip() else "an empty list"
     if not named:
         raise SettingsError(f"{place} names no host", hint="name hosts such as node[01-16]")
     seen: dict[str, str] = {}
