@@ -274,8 +274,8 @@ def test_what_a_store_cannot_take_any_more_is_refused_and_changes_nothing(machin
             said = machines.deploy(*options, *hosts_too, code=1)
             assert f"does not take {' '.join(options)}" in said and said.count("error:") == 1, said
     file = machines.folder / "cluster.toml"
-    file.write_text(DURABLE)
-    assert "with another configuration" in machines.deploy(file, "--nodes", "node[1-2]", "--servers", "2", code=1)
+    file.write_text('version = 1\npolicy = "fifo"\n')
+    assert "with another configuration" in machines.deploy(file, "--nodes", "node[1-2]", code=1)
     machines.deploy("--nodes", "node[1-2]", "--port", "65535", code=2)
     machines.deploy("--nodes", "node[1-2]", "--capacity", "64MiB", "--port", "7700")
     after = {path.name: path.read_text() for path in folder.glob("*.*")}
