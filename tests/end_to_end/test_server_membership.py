@@ -307,3 +307,19 @@ def test_names_in_memory_go_to_another_host(network_in_memory: Hosts) -> None:
     desk.weir("down")
     network.deploy()
     assert network["node1"].run("ls", mount).stdout == ""
+
+
+def test_the_entries_of_names_that_were_lost_with_memory_can_be_removed(network_in_memory: Hosts) -> None:
+    network = network_in_memory
+    folder = folder_on(network, "node1", 1)
+    network["node1"].run("sh", "-c", f"echo here >{folder}/file")
+    network["node2"].run("pkill", "-KILL", "weir-server")
+    answer = network["desk"].weir("deploy", "--ssh-options", network.ssh_options)
+    assert "server 1 had ended, and starts without its names" in answer.stderr
+    for words in (["cat", f"{folder}/file"], ["ls", folder], ["touch", f"{folder}/other"]):
+        refused = network["node1"].run(*words, code=None)
+        assert refused.returncode != 0 and "Stale file handle" in refused.stderr, refused
+    for host in ("node1", "node3"):
+        network[host].run("mkdir", folder, code=1)
+    network["node1"].run("rmdir", folder)
+    network["node3"].run("mkdir", folder)

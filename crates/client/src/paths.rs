@@ -13,6 +13,9 @@ use weir_wire::{limits, At, Attributes, Ino, Reply, Request};
 
 /// Homes that one path may cross: twice the links that it may follow. A longer way goes round in circles.
 const CROSSINGS: u32 = 2 * limits::SYMLINK_HOPS as u32;
+/// Times that the home of a directory may call a name of the root stale: once for a name that this client kept, and again
+/// for each rename during the walk. A home that lost its names knows none of those that the root has.
+const STALES: u32 = 4;
 /// A walk over a path.
 #[derive(Debug)]
 pub(crate) struct Walk<'a> {
@@ -58,6 +61,7 @@ impl Walk<'_> {
         request: impl Fn(At) -> Request,
     ) -> Result<(Reply, At)> {
         let mut at = self.anchors.start(place, last)?;
+        let mut stales = 0;
         for _ in 0..CROSSINGS {
             let message = request(at.clone());
             let lane = Lane::of_payload(load.payload.iter().map(|slice| slice.len()).sum());
@@ -81,9 +85,10 @@ impl Walk<'_> {
                 }
                 Reply::Escape { path, hops } => at = self.enter_again(path, hops)?,
                 Reply::Stale => {
+                    stales += 1;
                     match &at.anchor {
-                        Some(name) => self.anchors.forget(name),
-                        None => return Err(ClientError::number(libc::ESTALE)),
+                        Some(name) if stales <= STALES => self.anchors.forget(name),
+                        _ => return Err(ClientError::number(libc::ESTALE)),
                     }
                     at = At::new(place.ino, trim_start(place.path));
                 }

@@ -168,6 +168,7 @@ def bring_up(home: Home, described: Record, listener: Listener, *, accept_journa
         configuration = Configuration(record.read_configuration(home, described))
         able = asking.able(install(home, described, configuration), listener)
         begin_steps(home, described, able)
+        was_up = home.cluster.is_file()
         request = operations.StartRequest(described.home, described.deployment, accept_journal_loss)
         serving = [part.host for part in described.members if part.servers and part.host in able]
         started = asking.able(
@@ -175,11 +176,20 @@ def bring_up(home: Home, described: Record, listener: Listener, *, accept_journa
         )
         for host, answer in started.items():
             asking.pass_on(host, answer.notices, listener)
+            if was_up and any(target.get("backend") == "ram" for target in configuration.targets()):
+                _tell_lost_names(answer.started, listener)
         addresses = addresses_of(described, configuration)
         published = asking.able(
             asking.ask(described.reach(), operations.PUBLISH, publishing(described, able, addresses)), listener
         )
         return _deployed(home, described, addresses, published, listener)
+
+
+def _tell_lost_names(servers: Iterable[int], listener: Listener) -> None:
+    """Tell that servers which ended in a store that keeps nothing have lost what they had."""
+    for number in servers:
+        words = f"server {number} had ended, and starts without its names and bytes, which were in memory"
+        listener(Notice(words, hint="what led to them answers ESTALE; `rmdir` and `unlink` remove it"))
 
 
 def hand_out(home: Home, described: Record, configuration: Configuration, listener: Listener) -> None:

@@ -99,11 +99,32 @@ impl Filesystem {
     pub(crate) fn lookup(&self, call: &mut Call<'_>) -> Answer {
         let caller = self.caller(&call.header);
         let name = call.name()?;
-        let attributes = self.store.attributes(&caller, Place::below(call.node(), name), false)?;
+        let found = self.store.attributes(&caller, Place::below(call.node(), name), false);
+        if found.as_ref().is_err_and(|error| error.errno() == libc::ESTALE) {
+            if let Some(dangling) = self.dangling(&caller, call.node(), name) {
+                return Reply::of(&dangling);
+            }
+        }
+        let attributes = found?;
         if matches!(attributes.kind, FileKind::Fifo | FileKind::Socket) {
             self.check_special(call.header.pid, &caller, attributes.ino)?;
         }
         Reply::of(&entry(&attributes))
+    }
+
+    /// An entry whose inode is lost with the memory of its server. The kernel removes only what it has looked up.
+    fn dangling(&self, caller: &Caller, parent: Ino, name: &[u8]) -> Option<EntryOut> {
+        let entry = self.named(caller, parent, name).ok()??;
+        // Another client may have put a new inode in the place of a removed one meanwhile.
+        let found = self.store.attributes(caller, Place::inode(entry.ino), false);
+        found.is_err_and(|error| error.errno() == libc::ESTALE).then_some(())?;
+        let attr = Attr {
+            ino: entry.ino.0,
+            mode: type_bits(entry.kind),
+            block_size: BLOCK_BYTES,
+            ..Attr::default()
+        };
+        Some(EntryOut { node: entry.ino.0, attr, ..EntryOut::default() })
     }
 
     /// Checks the permissions of pipes and sockets. The kernel opens these itself and asks for nothing but their names.

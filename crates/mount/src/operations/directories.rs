@@ -6,8 +6,8 @@ use crate::call::{Answer, Call, Failure, Reply};
 use crate::filesystem::Filesystem;
 use crate::handles::{Listed, OpenDirectory};
 use std::sync::{Mutex, PoisonError};
-use weir_client::wire::{limits, OpenFlags};
-use weir_client::Place;
+use weir_client::wire::{limits, DirectoryEntry, HandleId, Ino, OpenFlags};
+use weir_client::{Caller, Place};
 
 /// Most bytes of entries in one answer of a server: some hundred names, one small frame.
 const LISTING_BYTES: u32 = limits::INLINE_PAYLOAD_BYTES as u32;
@@ -61,6 +61,38 @@ impl Filesystem {
             }
             if listed.end || listed.entries.is_empty() {
                 return Ok(Reply::Bytes(out));
+            }
+        }
+    }
+
+    /// The entry of a name, by a listing of its directory.
+    pub(super) fn named(
+        &self,
+        caller: &Caller,
+        directory: Ino,
+        name: &[u8],
+    ) -> Result<Option<DirectoryEntry>, Failure> {
+        let flags = OpenFlags { read: true, directory: true, ..OpenFlags::default() };
+        let handle = self.store.open(caller, Place::inode(directory), flags, 0)?.handle;
+        let found = self.found_in(caller, (directory, handle), name);
+        self.store.close(caller, directory, handle)?;
+        found
+    }
+
+    fn found_in(
+        &self,
+        caller: &Caller,
+        (directory, handle): (Ino, HandleId),
+        name: &[u8],
+    ) -> Result<Option<DirectoryEntry>, Failure> {
+        let mut cookie = 0;
+        loop {
+            let listing = self.store.list(caller, directory, handle, cookie, LISTING_BYTES, false)?;
+            let Some(last) = listing.entries.last() else { return Ok(None) };
+            cookie = last.cookie;
+            let found = listing.entries.into_iter().find(|entry| entry.name == name);
+            if found.is_some() || listing.end {
+                return Ok(found);
             }
         }
     }
