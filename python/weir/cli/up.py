@@ -100,7 +100,7 @@ def _refuse_unlike(
         refused.append(f"--mount {point}")
     if refused:
         raise CommandError(
-            f"the store in {home.root} is up, and does not take {', '.join(refused)}",
+            f"the store in {home.root} is already up, and does not take {', '.join(refused)}",
             hint="leave out what it cannot take; `weir config show` shows what it has",
         )
 
