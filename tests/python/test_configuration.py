@@ -157,6 +157,29 @@ def test_a_mistyped_variable_is_refused(name: str, near: str) -> None:
     assert near in refused.value.hint
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "right"),
+    [
+        ("WEIR_TRANSPORT", "tpc", "`unix` or `tcp`"),
+        *(("WEIR_TIMEOUT_SECONDS", value, "0.1 to 86400") for value in ("abc", "10s", "0.05", "100000", "nan")),
+    ],
+)
+def test_a_value_that_no_program_can_use_is_refused(name: str, value: str, right: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name}={value}") as refused:
+        settings.check_values({name: value})
+    assert exit_code(refused.value) == 2
+    assert right in refused.value.hint
+    assert f"unset {name}" in refused.value.hint
+
+
+def test_values_that_programs_can_use_are_allowed() -> None:
+    settings.check_values({"WEIR_TRANSPORT": "", "WEIR_TIMEOUT_SECONDS": ""})
+    settings.check_values({"WEIR_TRANSPORT": "tcp", "WEIR_TIMEOUT_SECONDS": "0.1"})
+    settings.check_values({"WEIR_PREFIX": "relative"})
+    with pytest.raises(SettingsError, match="WEIR_PREFIX=relative"):
+        settings.check_values({"WEIR_PREFIX": "relative"}, with_flags=True)
+
+
 def test_variables_of_settings_of_programs_and_of_modules_are_allowed() -> None:
     settings.check_names([setting.environment for setting in (*settings.STORE, *settings.CLIENT)])
     settings.check_names(["WEIR_TRACE_RUN", "WEIR_TRACE_PARENT", "WEIR_CWD"])

@@ -52,6 +52,23 @@ def test_without_a_mount_the_program_sees_the_store_below_the_prefix(up: Store, 
     assert component["stripe_bytes"] == 1 << 20
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("WEIR_TRANSPORT", "tpc"), ("WEIR_TIMEOUT_SECONDS", "10s"), ("WEIR_PREFIX", "relative")]
+)
+def test_a_setting_that_the_library_cannot_use_is_refused_before_anything_runs(
+    up: Store, tmp_path: Path, name: str, value: str
+) -> None:
+    """The program ran without the store, and its files lay on the local disk."""
+    place = tmp_path / "prefix"
+    words: list[str | Path] = [] if name == "WEIR_PREFIX" else ["--prefix", place]
+    script = f"mkdir {place} && echo data >{place}/file"
+    refused = up.weir("run", *words, "--", "bash", "-c", script, code=2, environment={name: value})
+    assert value in refused.stderr
+    assert name in refused.stderr
+    assert not place.exists()
+    assert up.weir("config", "show", code=2, environment={name: value}).stderr.count("hint:") == 1
+
+
 def test_flags_say_who_the_job_is(up: Store) -> None:
     flags = ["--nodes", "4", "--user", "alice", "--group", "physics", "--job", "checkpoint", "--priority", "3"]
     claims = json.loads(run(up, *flags, "--", sys.executable, "-c", SHOW_CLAIMS).stdout)

@@ -1,21 +1,11 @@
 //! The settings of a client: the place of the store and the caller's credential.
 
-use crate::Result;
+use crate::{ClientError, Result};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_windows::Tally;
-
-/// The way to the servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TransportChoice {
-    /// The Unix socket where its path exists on this host, else TCP.
-    #[default]
-    Automatic,
-    /// The Unix socket.
-    Unix,
-    /// TCP.
-    Tcp,
-}
+use weir_wire::{parse_silence, TransportChoice};
 
 /// The place of the store, and the caller's credential.
 #[derive(Clone, Debug)]
@@ -74,12 +64,12 @@ impl Settings {
     ///
     /// # Errors
     /// The errors of [`Settings::from_environment`].
-    pub fn from_variables(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Result<Settings> {
+    pub fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Settings> {
         let path = |name: &str, hint: &'static str| {
             variable(name)
                 .filter(|value| !value.is_empty())
                 .map(PathBuf::from)
-                .ok_or_else(|| crate::ClientError::Settings { what: format!("{name} is not set"), hint })
+                .ok_or_else(|| ClientError::Settings { what: format!("{name} is not set"), hint })
         };
         let cluster = path("WEIR_CLUSTER", "start the program with `weir run`")?;
         let credential = path("WEIR_CREDENTIAL", "start the program with `weir run`")?;
@@ -89,30 +79,28 @@ impl Settings {
             .filter(|value| !value.is_empty())
             .map(PathBuf::from);
         let mut settings = Settings::explicit(cluster, credential, root);
-        if let Some(value) = variable("WEIR_TRANSPORT").filter(|value| !value.is_empty()) {
-            settings.transport = match value.to_str() {
-                Some("unix") => TransportChoice::Unix,
-                Some("tcp") => TransportChoice::Tcp,
-                _ => {
-                    let what = format!("WEIR_TRANSPORT is {value:?}");
-                    return Err(crate::ClientError::Settings { what, hint: "use `unix` or `tcp`" });
-                }
-            };
+        if let Some(transport) = read("WEIR_TRANSPORT", &variable, str::parse)? {
+            settings.transport = transport;
         }
-        if let Some(value) = variable("WEIR_TIMEOUT_SECONDS").filter(|value| !value.is_empty()) {
-            let seconds = value.to_str().and_then(|text| text.parse::<f64>().ok());
-            settings.silence = match seconds {
-                Some(seconds) if (0.1..=86_400.0).contains(&seconds) => Duration::from_secs_f64(seconds),
-                _ => {
-                    let what = format!("WEIR_TIMEOUT_SECONDS is {value:?}");
-                    return Err(crate::ClientError::Settings { what, hint: "use seconds from 0.1 to 86400" });
-                }
-            };
+        if let Some(silence) = read("WEIR_TIMEOUT_SECONDS", &variable, parse_silence)? {
+            settings.silence = silence;
         }
         // Without windows a program runs as well, so a value that names no folder is no error.
         settings.windows = variable("WEIR_WINDOWS").map(PathBuf::from).filter(|folder| folder.is_absolute());
         Ok(settings)
     }
+}
+
+/// Reads a variable that need not be set; an empty one is not set.
+fn read<T>(
+    name: &str,
+    variable: impl Fn(&str) -> Option<OsString>,
+    parse: impl Fn(&str) -> std::result::Result<T, &'static str>,
+) -> Result<Option<T>> {
+    let Some(value) = variable(name).filter(|value| !value.is_empty()) else { return Ok(None) };
+    // A value that is no text is as wrong as an empty one.
+    let parsed = parse(value.to_str().unwrap_or_default());
+    parsed.map(Some).map_err(|hint| ClientError::Settings { what: format!("{name} is {value:?}"), hint })
 }
 
 #[cfg(test)]

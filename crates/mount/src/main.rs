@@ -136,12 +136,14 @@ fn connect(arguments: &Arguments) -> Result<Store, MountError> {
         Ok(store)
     });
     answered.map_err(|error| {
-        let hint = match &error {
-            ClientError::Settings { .. } => "correct the setting",
-            ClientError::Refused { .. } | ClientError::NotGenuine(_) => "get a credential with `weir grant`",
-            _ => "see `weir status`, and start the store with `weir up`",
+        let (what, hint) = match error {
+            ClientError::Settings { what, hint } | ClientError::NotOurs { what, hint } => (what, hint),
+            ClientError::Refused { .. } | ClientError::NotGenuine(_) => {
+                (error.to_string(), "get a credential with `weir grant`")
+            }
+            _ => (error.to_string(), "see `weir status`, and start the store with `weir up`"),
         };
-        let message = format!("cannot reach the store of {}: {error}.", arguments.cluster.display());
+        let message = format!("cannot reach the store of {}: {what}.", arguments.cluster.display());
         MountError::Store { message, hint }
     })
 }

@@ -54,6 +54,18 @@ pub(crate) fn parse_fraction(text: &str) -> PyResult<f64> {
     weir_fairshare::parse_fraction(text).map_err(wrong)
 }
 
+/// The way to the servers that a client takes: `unix` or `tcp`. Raises ValueError with the values that are allowed.
+#[pyfunction]
+pub(crate) fn parse_transport(text: &str) -> PyResult<&str> {
+    text.parse::<weir_wire::TransportChoice>().map(|_| text).map_err(wrong)
+}
+
+/// The seconds for which a server may be silent. Raises ValueError with the values that are allowed.
+#[pyfunction]
+pub(crate) fn parse_silence(text: &str) -> PyResult<f64> {
+    weir_wire::parse_silence(text).map(|silence| silence.as_secs_f64()).map_err(wrong)
+}
+
 fn wrong(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }

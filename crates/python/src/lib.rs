@@ -27,7 +27,8 @@ mod _core {
     use super::allocation::{allocator_names, arrange, space_factors, Allocation, Allocator};
     #[pymodule_export]
     use super::description::{
-        parse_fraction, parse_rate, parse_seconds, parse_size, parse_topology, toml_lines,
+        parse_fraction, parse_rate, parse_seconds, parse_silence, parse_size, parse_topology,
+        parse_transport, toml_lines,
     };
     #[pymodule_export]
     use super::interference::{window_features, SlowdownPredictor};

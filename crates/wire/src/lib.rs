@@ -19,6 +19,7 @@ mod parameters;
 mod peer;
 pub mod quota;
 mod reply;
+mod way;
 
 pub use agreement::{ServerRecord, SharingNames, StoreSettings, TargetRecord, TargetState};
 pub use credential::{
@@ -41,4 +42,5 @@ pub use peer::{
 };
 pub use quota::{QuotaLimits, QuotaOwner, QuotaReport, QuotaTable, QuotaUse};
 pub use reply::Reply;
+pub use way::{parse_silence, TransportChoice};
 pub use weir_fairshare::JobId;

@@ -126,13 +126,14 @@ def weir(context: click.Context, home: str | None) -> None:
 
     from weir.store.environment import forget_store
     from weir.store.home import Home
-    from weir.store.settings import check_names
+    from weir.store.settings import check_names, check_values
 
     check_names(os.environ)
     if context.get_parameter_source("home") is ParameterSource.COMMANDLINE:
         forget_store(os.environ)
     context.obj = Home.at(home)
 
+    check_values(os.environ)
 
 def main() -> None:
     """Run the program and end it with its exit code."""

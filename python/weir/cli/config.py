@@ -31,7 +31,9 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
     from weir.cli.errors import CommandError
     from weir.cli.output import show as show_result
     from weir.store.configuration import is_shaped, resolve
+    from weir.store.settings import check_values
 
+    check_values(os.environ, with_flags=True)
     home: Home = context.obj
 
     def source(name: str) -> str:

@@ -3,7 +3,7 @@
 A setting is one named value of a store, or of programs that use one; a configuration is the document of a cluster.toml.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from weir.store import values
@@ -205,12 +205,14 @@ TRANSPORT = Setting(
     environment="WEIR_TRANSPORT",
     default="unix where the socket exists",
     meaning="Way from clients to servers: unix or tcp.",
+    read=values.transport,
 )
 TIMEOUT_SECONDS = Setting(
     name="timeout_seconds",
     environment="WEIR_TIMEOUT_SECONDS",
     default="10",
-    meaning="Time of a server's silence after which a call answers EIO.",
+    meaning="Time of a server's silence after which a call answers EIO, from 0.1 to 86400.",
+    read=values.silence,
 )
 COUNTERS = Setting(
     name="counters",
@@ -307,3 +309,26 @@ def check_names(environment: Iterable[str]) -> None:
                 f"the environment has {name}, which is no setting",
                 hint=f"write WEIR_{near[0]}, or unset {name}; `weir config reference` lists the settings",
             )
+
+
+def check_values(environment: Mapping[str, str], *, with_flags: bool = False) -> None:
+    """Refuse values that the programs of a store cannot use: those programs would leave the store out without a word.
+
+    Args:
+        environment: Variables by their names. An empty one is not set.
+        with_flags: Whether also settings that have a flag are checked. A command with the flag checks the value itself.
+
+    Raises:
+        SettingsError: A variable of a program that uses a store has a value that the program cannot use.
+    """
+    for setting in CLIENT:
+        value = environment.get(setting.environment)
+        if not value or setting.read is None or (setting.flag is not None and not with_flags):
+            continue
+        try:
+            setting.read(value)
+        except ValueError as error:
+            raise SettingsError(
+                f"the environment has {setting.environment}={value}, which no program can use",
+                hint=f"{error}, or unset {setting.environment}",
+            ) from error

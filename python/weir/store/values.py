@@ -158,6 +158,40 @@ def prefix(text: str) -> str:
     return text
 
 
+def transport(text: str) -> str:
+    """Read the way from clients to servers.
+
+    Args:
+        text: The way.
+
+    Returns:
+        The way.
+
+    Raises:
+        ValueError: Clients know no such way.
+    """
+    from weir import _core
+
+    return _core.parse_transport(text)
+
+
+def silence(text: str) -> float:
+    """Read the time for which a server may be silent.
+
+    Args:
+        text: The time in seconds, such as `10`.
+
+    Returns:
+        The time in seconds.
+
+    Raises:
+        ValueError: The text is no number, or no client waits for so short or so long a time.
+    """
+    from weir import _core
+
+    return _core.parse_silence(text)
+
+
 def target(text: str) -> str:
     """Read the name of a target.
 
