@@ -110,6 +110,17 @@ def test_wrong_usage_is_one_line_a_hint_and_exit_code_2(arguments: list[str]) ->
     assert second.startswith("hint: ")
 
 
+@pytest.mark.parametrize("group", [[], ["adapt"], ["policy"]])
+def test_a_group_without_a_command_shows_its_help_in_lines(group: list[str]) -> None:
+    """The help was reported as an error of one line, with its ends of lines escaped."""
+    command = [sys.executable, "-m", "weir.cli", *group]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    # Click before 8.2 takes the missing command for a wish for help.
+    shown = answer.stderr if hasattr(click.exceptions, "NoArgsIsHelpError") else answer.stdout
+    assert answer.returncode == (2 if shown == answer.stderr else 0)
+    assert shown.strip() == run_help(*group).strip()
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"{sys.executable} -m weir.cli config show | true"
     answer = subprocess.run(

@@ -15,6 +15,10 @@ from weir.cli.errors import FAILED, USAGE, exit_code, report
 from weir.errors import WeirError
 
 _INTERRUPTED = 130
+_NO_ARGUMENTS: tuple[type[click.UsageError], ...] = tuple(
+    getattr(click.exceptions, name) for name in ("NoArgsIsHelpError",) if hasattr(click.exceptions, name)
+)
+"""The error whose message is the help of a group that was given no command. Click before 8.2 prints the help itself."""
 _HINTS = {
     errno.EACCES: "it belongs to another user; is --home or WEIR_HOME right?",
     errno.EPERM: "it belongs to another user; is --home or WEIR_HOME right?",
@@ -129,11 +133,11 @@ def weir(context: click.Context, home: str | None) -> None:
     from weir.store.settings import check_names, check_values
 
     check_names(os.environ)
+    check_values(os.environ)
     if context.get_parameter_source("home") is ParameterSource.COMMANDLINE:
         forget_store(os.environ)
     context.obj = Home.at(home)
 
-    check_values(os.environ)
 
 def main() -> None:
     """Run the program and end it with its exit code."""
@@ -148,6 +152,9 @@ def _run() -> int:
     except WeirError as error:
         report(error.message, error.hint)
         return exit_code(error)
+    except _NO_ARGUMENTS as error:
+        error.show()
+        return USAGE
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "weir"
         report(error.format_message(), f"see `{command} --help`")
