@@ -113,7 +113,9 @@ def test_parts_of_a_large_file_are_not_copied_twice(tmp_path: Path, no_doubt: No
     assert "are left" in caught.value.message
     (unfinished,) = tmp_path.glob(".weir-stage-*")
     inode = unfinished.stat().st_ino
-    copy(tmp_path / "large", tmp_path / "copy")
+    written = (tmp_path / ".copy.weir-stage").read_bytes().count(b'"checksum"')
+    report = copy(tmp_path / "large", tmp_path / "copy")
+    assert (report.copied_files, report.copied_bytes) == (1, (4 - written) * PART_BYTES)
     assert (tmp_path / "copy").stat().st_ino == inode
     assert (tmp_path / "copy").read_bytes() == (tmp_path / "large").read_bytes()
 
@@ -456,3 +458,57 @@ def test_a_store_by_each_way(tmp_path: Path, shared_store: Store, fuse: None, wa
     assert described(shared_store.mount / name) == expected
     assert is_sparse(tmp_path / "back/sparse")
     assert leftovers(shared_store.mount) == leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["a file onto a folder", "a folder onto a file"])
+def test_a_copy_that_cannot_be_leaves_the_place_to_others(tmp_path: Path, kind: str) -> None:
+    """Its record stayed, and refused every later copy of another source as one that lies unfinished."""
+    (tmp_path / "file").write_text("file")
+    for folder in ("folder", "place"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "in").write_text(folder)
+    if kind == "a file onto a folder":
+        source, destination, right = tmp_path / "file", tmp_path / "place", tmp_path / "folder"
+    else:
+        source, destination, right = tmp_path / "folder", tmp_path / "file", tmp_path / "place/in"
+    with pytest.raises(StagingError, match=r"is (a|no) folder, and the source is") as caught:
+        copy(source, destination)
+    assert caught.value.hint
+    assert leftovers(tmp_path) == []
+    copy(right, destination)
+    assert (destination / "in" if destination.is_dir() else destination).read_text() in ("folder", "place")
+
+
+def test_a_copy_of_nothing_leaves_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "closed").write_text("closed")
+
+    def refuse(folder: int, name: bytes) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(small_files, "open_source", refuse)
+    with pytest.raises(StagingError, match="Permission denied"):
+        copy(tmp_path / "closed", tmp_path / "copy")
+    assert leftovers(tmp_path) == []
+
+
+def test_what_a_copy_left_behind_is_named_and_copied_nowhere(tmp_path: Path) -> None:
+    """With its record removed, an unfinished file counted as one of the user's, in the next copies too."""
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/large").write_bytes(os.urandom(4 * PART_BYTES))
+    assert killed_at(start(tmp_path / "tree", tmp_path / "copy"), PART_BYTES)
+    (unfinished,) = (tmp_path / "copy").glob(".weir-stage-*")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").write_text("other")
+    with pytest.raises(StagingError, match="an unfinished copy of") as caught:
+        copy(tmp_path / "other", tmp_path / "copy")
+    assert ".copy.weir-stage" in caught.value.hint
+    assert unfinished.name.rpartition("-")[0].rpartition("-")[0] in caught.value.hint
+    (tmp_path / ".copy.weir-stage").unlink()
+    (tmp_path / "copy/own").write_text("own")
+    report = copy(tmp_path / "other", tmp_path / "copy")
+    assert (report.files, report.further, report.left_by_copies) == (1, 1, 1)
+    (tmp_path / "copy/.x.weir-stage").touch()
+    report = copy(tmp_path / "copy", tmp_path / "back")
+    assert sorted(path.name for path in (tmp_path / "back").iterdir()) == ["file", "own"]
+    assert (report.files, report.further, report.left_by_copies) == (2, 0, 0)
+    assert sorted(report.left_out) == sorted(f"{name} (left by another copy)" for name in leftovers(tmp_path / "copy"))

@@ -46,10 +46,10 @@ def stage() -> None:
 @output_option
 @click.pass_obj
 def stage_in(home: Home, source: Path, destination: Path, workers: int, credential: str | None, output: str) -> None:
-    """Copy SOURCE into the store, so that DESTINATION is equal to it.
+    """Copy SOURCE into the store, so that DESTINATION has everything that SOURCE has.
 
     DESTINATION is a path from the store's root on, such as `input`, or one below its mount point. Its folder has to
-    exist.
+    exist. Files of DESTINATION that SOURCE does not have stay there, and are counted.
     """
     with _environment(home, credential) as (variables, place):
         inside = _inside(place, destination, "DESTINATION")
@@ -64,11 +64,11 @@ def stage_in(home: Home, source: Path, destination: Path, workers: int, credenti
 @output_option
 @click.pass_obj
 def stage_out(home: Home, source: Path, destination: Path, workers: int, credential: str | None, output: str) -> None:
-    """Copy SOURCE out of the store, so that DESTINATION is equal to it.
+    """Copy SOURCE out of the store, so that DESTINATION has everything that SOURCE has.
 
     SOURCE is a path from the store's root on, such as `results`, or one below its mount point. The folder of
-    DESTINATION has to exist. The copy is done when the command ends with exit code 0: then all bytes and names are on
-    stable storage.
+    DESTINATION has to exist, and files of DESTINATION that SOURCE does not have stay there. The copy is done when the
+    command ends with exit code 0: then all bytes and names are on stable storage.
     """
     with _environment(home, credential) as (variables, place):
         inside = _inside(place, source, "SOURCE")
@@ -156,13 +156,19 @@ def _report(destination: Path, report: "Report", output: str) -> None:
     from weir.cli.output import show, size
 
     for left_out in report.left_out:
-        warn(f"{left_out} has no bytes to copy", hint="it is left out")
+        warn(f"{left_out} is left out", hint="sockets and devices have no bytes, and unfinished copies no whole files")
+    if report.left_by_copies:
+        warn(
+            f"{destination} has {report.left_by_copies} unfinished files or records of other copies",
+            hint="where no other copy runs, remove the files .weir-stage-* and .*.weir-stage there",
+        )
     rows = [
         ("destination", destination),
         ("files", report.files),
         ("size", size(report.size_bytes)),
         ("folders", report.folders),
         ("copied now", f"{report.copied_files} files, {size(report.copied_bytes)}"),
+        *([("not in the source", report.further)] if report.further else []),
     ]
     document = {"destination": str(destination), **asdict(report), "left_out": list(report.left_out)}
     show(output, document, ("COPY", "verified"), rows)

@@ -6,6 +6,8 @@ import stat
 
 from weir.staging.metadata import apply_to_file, apply_to_root
 from weir.staging.places import below, names_in
+from weir.staging.record import is_of_a_copy
+from weir.staging.reports import Tally
 from weir.staging.small_files import Entry, Trees
 
 _COARSE_NS = 10_000_000
@@ -15,6 +17,8 @@ _COARSE_DIFFERENCE_NS = 2_000_000_000
 
 def audit(trees: Trees, single: Entry | None) -> bool:
     """Compare a copy with its source by names, kinds, sizes and times, and finish its folders.
+
+    Names in the folders that are not of the source are counted.
 
     Args:
         trees: The two trees.
@@ -28,6 +32,8 @@ def audit(trees: Trees, single: Entry | None) -> bool:
     """
     if single is not None:
         status = os.stat(single.source, dir_fd=trees.source, follow_symlinks=False)
+        if not _has_a_copy(single.source, status):
+            return True
         return _is_equal(trees.source, single.source, status, trees.target, single.name)
     ahead: list[tuple[tuple[bytes, ...], bool]] = [((), False)]
     while ahead:
@@ -39,14 +45,33 @@ def audit(trees: Trees, single: Entry | None) -> bool:
         try:
             with below(trees.source, parts) as source, below(trees.target, parts) as target:
                 ahead.append((parts, True))
+                copied = 0
                 for name, status in names_in(source):
                     if stat.S_ISDIR(status.st_mode):
                         ahead.append(((*parts, name), False))
+                    elif not _has_a_copy(name, status):
+                        continue
                     elif not _is_equal(source, name, status, target, name):
                         return False
+                    copied += 1
+                _count_further(trees.tally, target, copied)
         except (FileNotFoundError, NotADirectoryError):
             return False
     return True
+
+
+def _has_a_copy(name: bytes, status: os.stat_result) -> bool:
+    return stat.S_IFMT(status.st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFIFO) and not is_of_a_copy(name)
+
+
+def _count_further(tally: Tally, target: int, copied: int) -> None:
+    """Count the names of a folder that are not of the source, and the files there that other copies left."""
+    names = left = 0
+    with os.scandir(target) as entries:
+        for entry in entries:
+            names += 1
+            left += is_of_a_copy(os.fsencode(entry.name))
+    tally.add(further=max(names - left - copied, 0), left_by_copies=left)
 
 
 def _finish(trees: Trees, parts: tuple[bytes, ...]) -> None:
@@ -65,8 +90,6 @@ def _finish(trees: Trees, parts: tuple[bytes, ...]) -> None:
 
 def _is_equal(source: int, name: bytes, status: os.stat_result, target: int, copied: bytes) -> bool:
     kind = stat.S_IFMT(status.st_mode)
-    if kind not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFIFO):
-        return True
     try:
         present = os.stat(copied, dir_fd=target, follow_symlinks=False)
         if stat.S_IFMT(present.st_mode) != kind:

@@ -15,7 +15,7 @@ from weir.staging.errors import FULL, FatalError, StagingError, StoppedError
 from weir.staging.hard_links import HardLinks
 from weir.staging.large_files import PART_BYTES, LargeFile
 from weir.staging.places import below, make_folder, names_in, open_below, open_folder, shown
-from weir.staging.record import Record
+from weir.staging.record import Record, is_of_a_copy
 from weir.staging.reports import Progress, Report, Tally
 from weir.staging.small_files import Batch, Entry, Trees
 from weir.staging.survey import survey
@@ -38,9 +38,9 @@ def copy(
 ) -> Report:
     """Copy a file or a tree, so that the destination is equal to the source, or go on with an unfinished copy.
 
-    Files of the destination that the source does not have stay. Holes, links, pipes, modes, times and empty folders
-    are kept, and owners where this process is root's. The copy holds one block of memory for each worker, and the names
-    of folders that are still to be walked through.
+    Files of the destination that the source does not have stay, and are counted. Holes, links, pipes, modes, times and
+    empty folders are kept, and owners where this process is root's. The copy holds one block of memory for each worker,
+    and the names of folders that are still to be walked through.
 
     Args:
         source: A file or folder.
@@ -66,14 +66,15 @@ def copy(
             status = os.stat(source.name, dir_fd=parent, follow_symlinks=False)
         except OSError as error:
             raise _unreadable(source, error) from error
+        _check_kinds(status, target, destination)
         try:
             record = Record(target, os.fsencode(destination.name), origin or str(source))
         except OSError as error:
             raise _unusable(destination, error) from error
-        is_done = False
+        is_done, tally = False, Tally()
         try:
             names = (os.fsencode(source.name), os.fsencode(destination.name))
-            trees = _trees(held, (parent, target), names, status, record)
+            trees = _trees(held, (parent, target), names, status, (record, tally))
             run = _Run(trees, source, destination, Entry(*names, status), stop or threading.Event(), progress)
             report = run.copied(workers)
             os.fsync(target)
@@ -82,7 +83,8 @@ def copy(
             raise _unusable(destination, error) from error
         finally:
             with contextlib.suppress(OSError):
-                record.close(done=is_done)
+                # A record of nothing would keep every other source from the destination.
+                record.close(done=is_done or (record.is_empty() and not tally.count("copied_files")))
         with contextlib.suppress(OSError):
             # The record alone would come back, and the next copy would find all files done.
             os.fsync(target)
@@ -105,6 +107,23 @@ def _settled(path: Path, which: str) -> Path:
     return path.resolve()
 
 
+def _check_kinds(status: os.stat_result, target: int, destination: Path) -> None:
+    """Refuse a file in the place of a folder, and a folder in the place of a file, before anything is written."""
+    try:
+        present = os.stat(destination.name, dir_fd=target, follow_symlinks=False)
+    except OSError:
+        return
+    if stat.S_ISDIR(present.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise StagingError(
+            f"the destination {destination} is a folder, and the source is none",
+            hint="name the copy itself: a name below that folder",
+        )
+    if stat.S_ISDIR(status.st_mode) and not stat.S_ISDIR(present.st_mode):
+        raise StagingError(
+            f"the destination {destination} is no folder, and the source is one", hint="name another destination"
+        )
+
+
 def _opened(held: contextlib.ExitStack, folder: Path, which: str) -> int:
     try:
         descriptor = open_folder(folder)
@@ -123,9 +142,10 @@ def _trees(
     parents: tuple[int, int],
     names: tuple[bytes, bytes],
     status: os.stat_result,
-    record: Record,
+    counted: tuple[Record, Tally],
 ) -> Trees:
     """The open roots of a tree; for a single file, the folders that it lies in."""
+    record, tally = counted
     roots = list(parents)
     if stat.S_ISDIR(status.st_mode):
         if make_folder(parents[1], names[1], status.st_mode):
@@ -133,7 +153,7 @@ def _trees(
         roots = [open_below(parent, (name,)) for parent, name in zip(parents, names, strict=True)]
         for root in roots:
             held.callback(os.close, root)
-    return Trees(roots[0], roots[1], record, Tally())
+    return Trees(roots[0], roots[1], record, tally)
 
 
 @dataclass(frozen=True)
@@ -270,6 +290,9 @@ def _add(trees: Trees, batch: Batch, entry: Entry, workers: Workers, links: Hard
     """Give a large file to the workers, or add another one to the batch; return whether the batch is full."""
     status = entry.status
     path = (*batch.folder, entry.name)
+    if is_of_a_copy(entry.name):
+        trees.tally.leave_out(f"{shown(path)} (left by another copy)")
+        return False
     if stat.S_IFMT(status.st_mode) not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFIFO):
         trees.tally.leave_out(f"{shown(path)} ({'socket' if stat.S_ISSOCK(status.st_mode) else 'device'})")
         return False

@@ -43,6 +43,8 @@ class LargeFile:
         self._tries = 0
         self._next = 0
         self._left = 0
+        self._copied_bytes = 0
+        """Bytes that this call copied into the unfinished file."""
         self._problem: OSError | None = None
         self._files: tuple[int, int, int] | None = None
         """Source, unfinished file, and the folder of the destination."""
@@ -190,6 +192,8 @@ class LargeFile:
             self._record.done[number] = found
             self._trees.record.part(self._path, number, found)
             self._trees.tally.add(size_bytes=end - begin)
+            with self._lock:
+                self._copied_bytes += end - begin
         if self._is_last():
             self._seal()
 
@@ -227,7 +231,7 @@ class LargeFile:
         os.rename(self._record.temporary, self._entry.name, src_dir_fd=target, dst_dir_fd=target)
         self._trees.record.end(self._path)
         self.close()
-        self._trees.tally.add(files=1, copied_files=1, copied_bytes=self._status.st_size)
+        self._trees.tally.add(files=1, copied_files=1, copied_bytes=self._copied_bytes)
 
     def _is_last(self) -> bool:
         with self._lock:
@@ -251,6 +255,7 @@ class LargeFile:
             self._trees.record.end(self._path)
             size = sum(end - begin for begin, end in map(self._range, self._record.done))
             self._trees.tally.add(size_bytes=-size)
+        self._copied_bytes = 0
         self.close()
         self._tries += 1
         is_changed = problem is not None and problem.errno in (errno.EAGAIN, errno.EILSEQ)

@@ -24,6 +24,8 @@ from weir.staging.errors import StagingError
 _VERSION = 1
 _TEMPORARY = b".weir-stage-"
 _TOKEN = re.compile("[0-9a-f]{8}")
+_RECORD = b".weir-stage"
+_OF_A_COPY = re.compile(re.escape(_TEMPORARY) + rb"[0-9a-f]{8}-\d+-\d+|\..+" + re.escape(_RECORD), re.DOTALL)
 LOCK_SECONDS = 5.0
 """Longest wait for the lock of a process that was killed: a store hears of its end through a broken connection."""
 _BYTES_MAX = 1 << 30
@@ -39,6 +41,18 @@ class Parts:
     temporary: bytes
     """Name of the unfinished file, beside its place."""
     done: dict[int, bytes] = field(default_factory=dict)
+
+
+def is_of_a_copy(name: bytes) -> bool:
+    """Decide whether a file is an unfinished one of a copy, or the record of a copy.
+
+    Args:
+        name: Name of the file.
+
+    Returns:
+        Whether it is, by its name. Such a file is nobody's data.
+    """
+    return _OF_A_COPY.fullmatch(name) is not None
 
 
 def identity(status: os.stat_result) -> tuple[int, ...]:
@@ -69,7 +83,7 @@ class Record:
             OSError: The record cannot be written.
         """
         self._parent = parent
-        self._name = b"." + destination[:200] + b".weir-stage"
+        self._name = b"." + destination[:200] + _RECORD
         self._lock = threading.Lock()
         self._descriptor = self._open()
         try:
@@ -129,7 +143,8 @@ class Record:
         elif header.get("version") != _VERSION or header.get("source") != origin:
             raise StagingError(
                 f"an unfinished copy of {header.get('source')} lies at the destination",
-                hint=f"finish that copy, or remove the record {self.path_name} to begin a new one",
+                hint=f"finish that copy; or, to begin a new one, remove the record {self.path_name} beside the "
+                f"destination, and the files {os.fsdecode(self.prefix)}* in it",
             )
         else:
             for line in lines[1:]:
@@ -170,6 +185,15 @@ class Record:
         """
         self.is_root_new = True
         self._append({"root": "new"})
+
+    def is_empty(self) -> bool:
+        """Decide whether the record knows of nothing: no large file is unfinished, and the copy made no root.
+
+        Returns:
+            Whether it does, and no earlier process copied anything.
+        """
+        with self._lock:
+            return not (self.is_resumed or self.is_root_new or self._large)
 
     def parts_of(self, path: Sequence[bytes]) -> Parts | None:
         """Find the parts of a large file that are written.
@@ -243,7 +267,7 @@ class Record:
         """Give the record up.
 
         Args:
-            done: Whether the copy is done, so that the record is removed.
+            done: Whether the copy is done, or nothing of it is there, so that the record is removed.
 
         Raises:
             OSError: The record cannot be removed.

@@ -31,10 +31,15 @@ class Report:
     """Bytes of the files, with holes."""
     folders: int
     copied_files: int
-    """Files that were copied by this call; the others were there already."""
+    """Files that this call finished; the others were there already."""
     copied_bytes: int
+    """Bytes of the files, with holes, that this call copied: of a file that was begun before, the rest."""
+    further: int = 0
+    """Names in the destination's folders that the source does not have."""
+    left_by_copies: int = 0
+    """Unfinished files and records of other copies in the destination's folders."""
     left_out: tuple[str, ...] = ()
-    """Sockets and devices, which have no bytes."""
+    """Sockets and devices, which have no bytes, and what other copies left unfinished in the source."""
 
 
 @dataclass
@@ -71,7 +76,7 @@ class Tally:
     def restart(self) -> None:
         """Forget the counts of a walk through the source, for the next one; counts of copied files stay."""
         with self._lock:
-            for name in ("files", "size_bytes", "folders", "files_found", "bytes_found"):
+            for name in ("files", "size_bytes", "folders", "files_found", "bytes_found", "further", "left_by_copies"):
                 self._counts.pop(name, None)
             self._problem_count = 0
             self._problems.clear()
@@ -89,7 +94,7 @@ class Tally:
                 self._problems.append(words)
 
     def leave_out(self, words: str) -> None:
-        """Keep the name of a file that has no bytes to copy.
+        """Keep the name of a file that is not copied.
 
         Args:
             words: The file, and its kind.
@@ -120,6 +125,6 @@ class Tally:
         Returns:
             The report.
         """
-        counted = ("files", "size_bytes", "folders", "copied_files", "copied_bytes")
+        counted = ("files", "size_bytes", "folders", "copied_files", "copied_bytes", "further", "left_by_copies")
         with self._lock:
             return Report(**{name: self._counts.get(name, 0) for name in counted}, left_out=tuple(self._left_out))

@@ -3,6 +3,7 @@
 import stat
 
 from weir.staging.places import below, names_in
+from weir.staging.record import is_of_a_copy
 
 
 def survey(root: int) -> tuple[int, int]:
@@ -12,7 +13,7 @@ def survey(root: int) -> tuple[int, int]:
         root: Descriptor of the tree's root.
 
     Returns:
-        Number of the files that are no sockets or devices, and bytes of the plain ones. Folders that cannot be read are
+        Number of the files that a copy does not leave out, and bytes of the plain ones. Folders that cannot be read are
         left out.
 
     Raises:
@@ -28,7 +29,7 @@ def survey(root: int) -> tuple[int, int]:
                     kind = stat.S_IFMT(status.st_mode)
                     if kind == stat.S_IFDIR:
                         ahead.append((*parts, name))
-                    elif kind in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFIFO):
+                    elif kind in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFIFO) and not is_of_a_copy(name):
                         files += 1
                         size += status.st_size if kind == stat.S_IFREG else 0
         except OSError:
