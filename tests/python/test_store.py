@@ -255,6 +255,12 @@ def test_layouts_are_shown_and_set(store: Store) -> None:
     assert component["targets"] == ["1.1", "0.0"]
     assert "names a target" in store.weir("layout", "set", store.mount / "new", "-o", "7.7", code=1).stderr
     assert not (store.mount / "new").exists(), "no file is half made"
+    for directory in (folder, store.mount):
+        assert "names a target" in store.weir("layout", "set", directory, "-o", "0.99", code=1).stderr
+    for name in ("new/", "new/."):
+        assert "is no directory" in store.weir("layout", "set", f"{store.mount}/{name}", "-c", "1", code=1).stderr
+    assert not (store.mount / "new").exists(), "the slash asked for a directory"
+    store.weir("layout", "set", f"{folder}/", "-c", "2")
     assert "not on a Weir store" in store.weir("layout", "get", store.root, code=1).stderr
     assert "nothing to set" in store.weir("layout", "set", folder, code=2).stderr
 

@@ -98,7 +98,12 @@ def _take_apart(words: tuple[str, ...]) -> tuple[str, Path]:
         spelling += [option, *given]
     if len(paths) != 1:
         raise click.UsageError(f"expected one path beside the layout, not {len(paths)}: {' '.join(paths) or 'none'}")
-    return " ".join(spelling), Path(paths[0])
+    path = Path(paths[0])
+    if paths[0].endswith(("/", "/.")) and not path.is_dir():
+        raise CommandError(
+            f"{paths[0]} is no directory", hint="make it with `mkdir` first; a new file's name ends in no slash"
+        )
+    return " ".join(spelling), path
 
 
 def _check_stripes(home: Home, spelling: str) -> None:

@@ -349,9 +349,17 @@ impl Placer {
     /// Whether the store can have files of this layout, when all its targets are there.
     ///
     /// # Errors
-    /// [`Refusal::Layout`].
+    /// [`Refusal::Layout`], or [`Refusal::Unknown`] where the layout names a target that the store has not.
     pub fn check(&self, asked: &LayoutSpecification) -> Result<(), Refusal> {
-        check_within(asked, self.cluster.count())
+        check_within(asked, self.cluster.count())?;
+        let lists = asked.components.iter().filter_map(|component| match &component.stripes {
+            Stripes::Targets(named) => Some(named),
+            Stripes::Default | Stripes::All | Stripes::Count(_) => None,
+        });
+        match lists.map(|named| self.named(named)).find(|found| matches!(found, Err(Refusal::Unknown))) {
+            Some(_) => Err(Refusal::Unknown),
+            None => Ok(()),
+        }
     }
 
     /// Appends the components one after the other; the next finds the stripes of those before as work. Appends to `before`

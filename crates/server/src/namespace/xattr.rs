@@ -131,10 +131,11 @@ impl Namespace {
             return self.lay_out(draft, ino, value);
         }
         let directory = inode.directory().ok_or(EOPNOTSUPP)?;
-        let request = layout::parse(value)?.or(&directory.request);
-        if let Some(layout) = &request.layout {
+        let asked = layout::parse(value)?;
+        if let Some(layout) = &asked.layout {
             self.targets.check(layout).map_err(of_refusal)?;
         }
+        let request = asked.or(&directory.request);
         draft.push(Change::LayoutRequested { ino, request, at: draft.now });
         Ok(draft.done(OutcomeKind::Done))
     }

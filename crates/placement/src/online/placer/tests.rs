@@ -106,6 +106,14 @@ fn full_and_dead_targets_get_nothing_and_are_refused_by_name() {
     assert_eq!(refused(&mut placer, "-o 1.0"), Refusal::Dead);
     assert_eq!(refused(&mut placer, "-o 9.0"), Refusal::Unknown);
     assert_eq!(refused(&mut placer, "-E 1M -c 1 -E -1 -o 1.0"), Refusal::Dead);
+    for (text, checked) in [
+        ("-o 0.0,0.1", Ok(())),
+        ("-o 1.0", Ok(())),
+        ("-o 9.0", Err(Refusal::Unknown)),
+        ("-E 1M -o 1.0 -E -1 -o 0.0,9.0", Err(Refusal::Unknown)),
+    ] {
+        assert_eq!(placer.check(&text.parse().unwrap()), checked, "{text}: targets may come back");
+    }
     placer.refresh(2.0, |_| Some(dead));
     assert_eq!(refused(&mut placer, "-c 1"), Refusal::Dead);
     placer.refresh(3.0, |asked| Some(if asked.server.0 == 0 { full } else { dead }));

@@ -297,6 +297,24 @@ fn layouts_are_inherited_but_spreading_is_not() {
     assert_eq!(set_xattr(&mut cluster, At::inode(Ino::ROOT), "weir.layout", b"-S 5"), Err(EINVAL));
 }
 
+/// A root that names a target which is not there would refuse every new file of the store.
+#[test]
+fn a_directory_takes_no_layout_whose_targets_the_store_has_not() {
+    let mut cluster = Cluster::new(2);
+    let directory = || At::inode(Ino::ROOT);
+    for wrong in ["-o 9.9", "-o 0.0,9.9", "-E 1M -c 1 -E -1 -o 0.99"] {
+        assert_eq!(
+            set_xattr(&mut cluster, directory(), "weir.layout", wrong.as_bytes()),
+            Err(ENXIO),
+            "{wrong}"
+        );
+    }
+    assert_eq!(xattr(&mut cluster, directory(), "weir.layout").unwrap(), "-c 3 -S 4k spread=no");
+    assert_eq!(set_xattr(&mut cluster, directory(), "weir.layout", b"-o 0.0"), Ok(Reply::Done));
+    let flags = OpenFlags { create: true, ..writing() };
+    assert!(cluster.open(&root(), At::new(Ino::ROOT, "file"), flags).is_ok());
+}
+
 /// The store gives an empty file another layout, as `lfs setstripe` does.
 #[test]
 fn a_file_that_holds_nothing_and_is_open_nowhere_can_be_laid_out() {
