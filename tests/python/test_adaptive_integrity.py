@@ -114,6 +114,23 @@ def test_a_count_of_steps_that_lies_costs_nothing(tiers: list[str], steps: int) 
         adaptive.open(tiers)
 
 
+@pytest.mark.parametrize("kept_bytes", [0, 20])
+def test_an_end_that_was_cut_costs_no_step(tiers: list[str], kept_bytes: int) -> None:
+    """A loss of power left it empty. Every step was whole, and none could be read."""
+    write(tiers, range(3))
+    end = Path(tiers[0]) / END
+    end.write_bytes(end.read_bytes()[:kept_bytes])
+    for append in (False, True):
+        with pytest.raises(adaptive.AdaptiveError, match=r"end\.json cannot be used") as caught:
+            adaptive.Writer(tiers, append=True) if append else adaptive.open(tiers)
+        assert "remove it" in caught.value.hint
+    with pytest.warns(adaptive.AdaptiveWarning, match=r"end\.json cannot be used: .*; the stream counts as not ended"):
+        reader = adaptive.open(tiers, tolerant=True)
+    assert [step.number for step in reader] == [0, 1, 2]
+    end.unlink()
+    assert numbers(tiers) == [0, 1, 2]
+
+
 def test_of_two_writers_the_later_one_goes_on(tiers: list[str]) -> None:
     first = adaptive.Writer(tiers)
     first.write(waves(0))

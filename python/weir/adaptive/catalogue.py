@@ -1,9 +1,10 @@
 """The steps of a stream, read from its first tier."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from weir.adaptive.errors import AdaptiveError, NoAnswerError, NoStreamError, told
+from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, NoAnswerError, NoStreamError, told
 from weir.adaptive.lanes import Answer, HangError, Lane
 from weir.adaptive.manifest import END, STREAM, ManifestError, Stream, number_of, steps_at_end
 from weir.adaptive.mesh import NodeOrder
@@ -23,18 +24,21 @@ class Catalogue:
         stream: The description of the stream.
     """
 
-    def __init__(self, place: Place, *, seconds: float = OPEN_SECONDS_MAX) -> None:
+    def __init__(self, place: Place, *, seconds: float = OPEN_SECONDS_MAX, tolerant: bool = False) -> None:
         """Read the description of a stream.
 
         Args:
             place: The stream's first tier.
             seconds: Longest wait for each answer of the tier.
+            tolerant: Whether a stream whose end is damaged counts as one that has not ended, with a warning.
 
         Raises:
             AdaptiveError: There is no stream, or its description cannot be read.
             NoAnswerError: The tier does not answer in time.
         """
         self.place = place
+        self._tolerant = tolerant
+        self._told: set[str] = set()
         self._inquiry = Inquiry(place.tier.url, seconds)
         self.stream = self._inquiry.answer("to read the stream's description", lambda: stream_at(place))
 
@@ -73,10 +77,13 @@ class Catalogue:
             Numbers of the steps, in ascending order, and whether the stream has ended.
 
         Raises:
-            AdaptiveError: The first tier cannot be listed, or names far more steps than it holds.
+            AdaptiveError: The first tier cannot be listed, names far more steps than it holds, or has a damaged end.
             NoAnswerError: The tier does not answer in time.
         """
-        names, written = self._inquiry.answer("to list its steps", self._listed)
+        names, written, problem = self._inquiry.answer("to list its steps", self._listed)
+        if problem is not None and problem not in self._told:
+            self._told.add(problem)
+            warnings.warn(f"{problem}; the stream counts as not ended", AdaptiveWarning, stacklevel=3)
         there = [number for name in names if (number := number_of(name)) is not None and number > after]
         end = max(max(there, default=after) + 1, written or 0)
         begin = after + 1 if after >= 0 else min(there, default=end)
@@ -87,18 +94,26 @@ class Catalogue:
             )
         return list(range(begin, end)), written is not None
 
-    def _listed(self) -> tuple[list[str], int | None]:
-        """Names of the objects, and the number of steps where the stream has ended."""
+    def _listed(self) -> tuple[list[str], int | None, str | None]:
+        """Names of the objects, the number of steps where the stream has ended, and the damage of its end."""
         try:
             names = self.place.names()
         except Exception as error:
             raise AdaptiveError(f"tier {self.place.tier.url} cannot be listed: {told(error)}") from error
         if END not in names:
-            return names, None
+            return names, None, None
+        name = self.place.name(END)
         try:
-            return names, steps_at_end(self.place.read(END))
-        except (OSError, ManifestError) as error:
-            raise AdaptiveError(f"{self.place.name(END)} cannot be used: {told(error)}") from error
+            return names, steps_at_end(self.place.read(END)), None
+        except OSError as error:
+            raise AdaptiveError(f"{name} cannot be used: {told(error)}", hint="may you read there?") from error
+        except ManifestError as error:
+            problem = f"{name} cannot be used: {error}"
+            if self._tolerant:
+                return names, None, problem
+            raise AdaptiveError(
+                problem, hint="no step needs this file: remove it, and the stream counts as not ended"
+            ) from error
 
 
 class Inquiry:
@@ -168,13 +183,14 @@ def stream_at(place: Place) -> Stream:
 
 
 def complete(
-    given: "Sequence[TierLike] | TierLike", *, seconds: float = OPEN_SECONDS_MAX
+    given: "Sequence[TierLike] | TierLike", *, seconds: float = OPEN_SECONDS_MAX, tolerant: bool = False
 ) -> tuple[tuple[Place, ...], Catalogue]:
     """Open the tiers of a stream. The stream's own description completes the named tiers, and names the others.
 
     Args:
         given: The first tiers of the stream, in their order.
         seconds: Longest wait for each answer of a tier.
+        tolerant: As for `Catalogue`.
 
     Returns:
         All tiers in their order, open, and the catalogue of the stream.
@@ -186,7 +202,7 @@ def complete(
     named = named_tiers(given)
     tiers_of(named)
     first = place_of(named[0], seconds)
-    catalogue = Catalogue(first, seconds=seconds)
+    catalogue = Catalogue(first, seconds=seconds, tolerant=tolerant)
     recorded = catalogue.stream.tiers
     if len(named) > len(recorded):
         raise AdaptiveError(

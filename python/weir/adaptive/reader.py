@@ -102,6 +102,7 @@ class Reader:
             prefetch: Whether the next step is read while the caller works on one.
             region: A slice or a number for each axis; the rest of the array is not restored.
             tolerant: Whether a step with missing or damaged parts is handed out with a warning, instead of an error.
+                A stream whose end is damaged then counts as not ended.
             follow_seconds: Longest wait for a stream that is not yet begun, and for its next step.
             open_seconds: Longest time in which a tier must list its objects; a slower tier counts as hanging.
             warm_up_steps: Number of first steps that read everything, so that the forecasts learn from them.
@@ -122,7 +123,7 @@ class Reader:
         )
         chosen = policy_of(policy)
         follow_seconds = min(follow_seconds, _FOLLOW_SECONDS_MAX)
-        places, self._catalogue = _opened(tiers, min(open_seconds, WAIT_SECONDS_MAX), follow_seconds)
+        places, self._catalogue = _opened(tiers, min(open_seconds, WAIT_SECONDS_MAX), follow_seconds, tolerant=tolerant)
         self._channels = [_channel(place, chosen, warm_up_steps, slowdowns) for place in places]
         self._accuracy = accuracy
         self._has_deadline = deadline_seconds is not None and deadline_seconds <= _FOLLOW_SECONDS_MAX
@@ -461,13 +462,13 @@ def _check_amounts(**amounts: tuple[float | None, float]) -> None:
 
 
 def _opened(
-    tiers: Sequence[TierLike] | TierLike, seconds: float, follow_seconds: float
+    tiers: Sequence[TierLike] | TierLike, seconds: float, follow_seconds: float, *, tolerant: bool
 ) -> tuple[tuple[Place, ...], Catalogue]:
     """Open the tiers and the stream on them; a stream that is not begun yet is waited for."""
     until = time.monotonic() + follow_seconds
     while True:
         try:
-            return complete(tiers, seconds=seconds)
+            return complete(tiers, seconds=seconds, tolerant=tolerant)
         except NoStreamError:
             if time.monotonic() >= until:
                 raise
