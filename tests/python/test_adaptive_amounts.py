@@ -330,3 +330,14 @@ def test_a_manifest_with_one_field_changed_still_fits_together(data: st.DataObje
         return
     assert 0 < read.base_end <= read.parts[0].end
     assert read.total_bytes == sum(part.length for part in read.parts)
+
+
+def test_a_zone_that_there_is_not_is_no_folder() -> None:
+    """`isolatoin=/fast` was a folder of that name below the present one."""
+    for text in ("isolatoin=/fast", "foo=x2", "=x", "Isolation=s3://bucket/run"):
+        with pytest.raises(AdaptiveError, match="there is no zone") as caught:
+            Tier.parse(text)
+        assert f"./{text}" in caught.value.hint
+    for text in ("/data/day=3", "./day=3", "s3://bucket/day=3", "~/day=3", "run/day=3"):
+        assert (Tier.parse(text).url, Tier.parse(text).zone) == (text, None)
+    assert Tier.parse("isolation=/data/day=3").url == "/data/day=3"

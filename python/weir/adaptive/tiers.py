@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from enum import StrEnum
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -100,11 +101,20 @@ class Tier:
             The tier.
 
         Raises:
-            AdaptiveError: The text names no URL.
+            AdaptiveError: The text names no URL, or a zone that there is not.
         """
         zone, equals, url = text.partition("=")
-        if equals and zone in {known.value for known in Zone}:
+        zones = [known.value for known in Zone]
+        if equals and zone in zones:
             return Tier(url, zone=Zone(zone))
+        # A path or URL with an equals sign, such as run/day=3, has one of these before it.
+        if equals and not any(mark in zone for mark in "/:.~"):
+            near = get_close_matches(zone, zones, n=1)
+            meant = f"did you mean {near[0]}={url}? there" if near else "there"
+            raise AdaptiveError(
+                f"tier {text}: there is no zone `{zone}`",
+                hint=f"{meant} are {', '.join(zones)}; a folder of that name is ./{text}",
+            )
         return Tier(text)
 
 
