@@ -145,6 +145,8 @@ def test_values_on_a_mesh(tmp_path: Path) -> None:
         (["refactor", "{}/text", "--tier", "{}/fast"], 1, "--dtype and --shape"),
         (["refactor", "{}/text.npy"], 2, "--tier"),
         (["refactor", "{}/text.npy", "--tier", "x", "--chunk", "many"], 2, "no amount of bytes"),
+        (["refactor", "{}/text.npy", "--tier", "isolatoin=/fast"], 2, "did you mean isolation=/fast?"),
+        (["refactor", "{}/text.npy", "--tier", "foo=x2"], 2, "there is no zone `foo`"),
         (["replay", "{}", "--policy", "plot"], 2, "--low and --high"),
         (["replay", "{}", "--policy", "budget", "--seconds", "1", "--variance", "1"], 2, "either --seconds"),
         (["reconstruct", "{}", "--step", "0", "--to", "{}/x", "--rmse", "1", "--psnr", "1"], 2, "give one of"),
@@ -180,6 +182,15 @@ def test_a_replay_gives_a_line_a_step_and_counts_what_had_no_base(tmp_path: Path
     assert json.loads(lines[-1])["summary"]["missed"] == 0
     answer = adapt("replay", *tiers, "--deadline", "1e-9", code=1)
     assert "none of 2 steps had its base in time" in answer.stderr
+
+
+def test_an_accuracy_that_the_base_alone_has_not_is_told(tmp_path: Path) -> None:
+    tiers = refactored(tmp_path, FIELD)
+    words = ["reconstruct", *tiers, "--step", 0, "--to", tmp_path / "x.npy"]
+    told = "warning: the tiers that may be read are not as accurate as requested"
+    assert told in adapt(*words, "--base-only", "--psnr", 60).stderr
+    for enough in (["--base-only", "--psnr", 1], ["--psnr", 60], ["--base-only"], ["--base-only", "--bytes", "1"]):
+        assert adapt(*words, *enough).stderr == ""
 
 
 def test_a_step_that_is_gone_is_named(tmp_path: Path) -> None:

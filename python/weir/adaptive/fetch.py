@@ -258,6 +258,8 @@ class Fetch:
         asked = self._accuracy is not None
         available = [_length(each) for each in wanted]
         plans = plan_step([each.planner for each in channels], available, time.monotonic(), accuracy_asked=asked)
+        if asked and not self._notes and self._is_short(channels, available):
+            self._notes.append("the tiers that may be read are not as accurate as requested; see the step's max_error")
         with self._changed:
             longest = max((plan.seconds_max for plan in plans if plan.wanted_bytes), default=math.inf)
             self._given_up_at = time.monotonic() + longest
@@ -266,6 +268,12 @@ class Fetch:
             with self._changed:
                 self._progress[tier].plan = plan
             self._ask(tier, _first(each, plan.wanted_bytes), time.monotonic() + plan.seconds)
+
+    def _is_short(self, channels: Sequence[Channel], available: Sequence[int]) -> bool:
+        """Whether the policy leaves tiers alone that the requested accuracy needs."""
+        by_amount = self._accuracy is not None and self._accuracy.bytes_max is not None
+        pairs = zip(channels, available, strict=True)
+        return not by_amount and any(each.planner.is_left_alone and needed for each, needed in pairs)
 
     def _ask(self, tier: int, spans: Sequence[Span], until: float = math.inf) -> None:
         """Read spans of the container from a tier in pieces. No piece begins after `until`."""

@@ -70,7 +70,7 @@ class Accuracy:
         max_error: Largest error of any value, in units of the data.
         psnr: Peak signal-to-noise ratio, in dB of the range of values.
         relative: Largest error, as part of the range of values.
-        bytes_max: Most bytes of a step, base included, at any accuracy.
+        bytes_max: Most bytes of a step, at any accuracy. They include the base, which is read also where it has more.
     """
 
     rmse: float | None = None
@@ -159,6 +159,11 @@ class Planner:
         self._silent_steps = 0
         self._barren_steps = 0
         self._lock = threading.Lock()
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether the reader's policy reads nothing of the tier, whatever its bandwidth."""
+        return self._policy == Fixed.ISOLATION and self.tier.zone != Zone.ISOLATION
 
     def plan(self, time: float, available_bytes: int, *, accuracy_asked: bool) -> Plan:
         """Plan the reads of a step.

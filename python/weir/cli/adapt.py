@@ -149,7 +149,9 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
 @click.argument("tiers", metavar="TIER...", nargs=-1, required=True, type=TIER)
 @click.option("--step", "number", type=click.IntRange(0), required=True)
 @click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="A .npy file.")
-@click.option("--bytes", "bytes_max", metavar="SIZE", callback=parse_amount, help="Read no more than this.")
+@click.option(
+    "--bytes", "bytes_max", metavar="SIZE", callback=parse_amount, help="Read no more than this, but always the base."
+)
 @click.option("--rmse", type=Number(0), help="Sufficient root mean square error.")
 @click.option("--max-error", type=Number(0), help="Sufficient largest error of any value.")
 @click.option("--relative", type=Number(0), help="Sufficient largest error, as part of the range of values.")
