@@ -112,6 +112,18 @@ def test_a_damaged_chunk_lowers_the_accuracy_with_a_warning(tmp_path: Path, fiel
     assert numpy.array_equal(found[:, 48:], field[:, 48:])
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_one_value_without_an_axis_is_stored(tmp_path: Path, exact: bool) -> None:
+    """A container has an axis, and Zarr could not put an array of one axis into a value."""
+    serializer = RefactoredCodec(exact=exact)
+    made: zarr.Array[Any] = zarr.create_array(
+        tmp_path / "a", shape=(), dtype="float32", serializer=serializer, compressors=None, filters=None
+    )
+    made[...] = 3.5
+    for selection in ((), ...):
+        assert numpy.asarray(zarr.open_array(tmp_path / "a")[selection]) == 3.5
+
+
 def test_settings_of_another_version_are_refused() -> None:
     for wrong in ({"name": "bytes"}, {"name": NAME, "configuration": {"tolerance": 1.0, "wish": 3}}):
         with pytest.raises(ValueError, match=r"no configuration of the codec weir\.refactored"):

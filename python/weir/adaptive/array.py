@@ -64,7 +64,7 @@ def native(values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[Any, np.dtyp
         values: An array of any shape and dtype.
 
     Returns:
-        The same values and shape, in C order and in this machine's byte order.
+        The same values and shape, in C order and in this machine's byte order. One value without an axis gets one.
     """
     import numpy as np
 

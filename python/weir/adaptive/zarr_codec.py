@@ -9,6 +9,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 from zarr.abc.store import RangeByteRequest
 
@@ -149,4 +150,6 @@ async def _bytes(byte_getter: "ByteGetter", begin: int, end: int, chunk_spec: "A
 def _buffer(restored: Restored, within: Any, chunk_spec: "ArraySpec") -> "NDBuffer":
     for damage in restored.damaged:
         warnings.warn(f"a chunk of {chunk_spec.shape}: {damage}", AdaptiveWarning, stacklevel=2)
-    return chunk_spec.prototype.nd_buffer.from_numpy_array(restored.data[within])
+    # A container has at least one axis.
+    data = restored.data if chunk_spec.shape else restored.data.reshape(())
+    return chunk_spec.prototype.nd_buffer.from_numpy_array(numpy.asarray(data[within]))
