@@ -90,6 +90,17 @@ def test_a_bad_configuration_is_refused_by_both_and_changes_nothing(store: Store
     assert sorted(folder.rglob("*")) == before
 
 
+def test_a_place_that_cannot_be_mounted_on_is_refused_by_both(store: Store, folder: Path, fuse: None) -> None:
+    """The check did not look at the place, and `weir up` started servers before it did."""
+    for place in (folder / "file", folder / "full", folder / "file" / "below"):
+        answers = [store.weir("up", *words, "--mount", place, code=1) for words in (["--check"], [])]
+        assert answers[0].stderr == answers[1].stderr
+        assert str(place) in answers[0].stderr and "hint: " in answers[0].stderr
+    store.weir("up", "--check", "--mount", folder / "new" / "place")
+    assert not (folder / "new").exists()
+    store.weir("up", "--check", "--no-mount")
+
+
 def test_a_store_of_another_shape_is_refused_by_both(store: Store) -> None:
     store.up(mount=False, servers=2, backend="dir")
     store.weir("down")

@@ -72,12 +72,12 @@ def up(
         return "flag" if source is ParameterSource.COMMANDLINE else "environment"
 
     configuration = lifecycle.plan(home, file, given, origin)
+    mounting = lifecycle.Mounting(is_wanted=not no_mount, point=point)
+    _refuse_unlike(home, file, given, point, origin)
     if is_checked:
-        lifecycle.check(home, configuration)
+        lifecycle.check(home, configuration, mounting)
         _report_check(home, configuration, output)
         return
-    _refuse_unlike(home, file, given, point, origin)
-    mounting = lifecycle.Mounting(is_wanted=not no_mount, point=point)
     running = lifecycle.bring_up(home, configuration, mounting, tell, accept_journal_loss=accept_journal_loss)
     _report(home, running, output)
 

@@ -120,6 +120,7 @@ def bring_up(
         cluster.stop(home)
         _refuse_other_shape(home, wanted)
         machine.check(home, wanted)
+        _check_mounting(home, mounting)
         _make_site_key(home)
         mint_credentials(home)
         servers = cluster.start(home, wanted, listener, accept_journal_loss=accept_journal_loss)
@@ -130,21 +131,24 @@ def bring_up(
             raise
 
 
-def check(home: Home, wanted: Configuration) -> None:
+def check(home: Home, wanted: Configuration, mounting: Mounting) -> None:
     """Decide whether `bring_up` would start a configuration, without starting or changing anything.
 
     Args:
         home: Home of the store, which need not exist.
         wanted: A configuration that the server has checked.
+        mounting: The wanted mount.
 
     Raises:
-        StoreError: The home holds a store of another shape, or this machine cannot run the configuration.
+        StoreError: The home holds a store of another shape, this machine cannot run the configuration, or the store
+            cannot be mounted at the place that is named.
     """
     if home.root.is_dir() and any(home.root.iterdir()) and not home.exists():
         raise not_a_home(home.root)
     _refuse_other_shape(home, wanted)
     if not home.cluster.is_file() or cluster.is_down(home):
         machine.check(home, wanted)
+        _check_mounting(home, mounting)
 
 
 def take_down(home: Home, *, force: bool, discard: bool, token: str = "") -> Ended:
@@ -298,6 +302,12 @@ def _mount(home: Home, mounting: Mounting, listener: Listener) -> Path | None:
     chosen = (mounting.point or home.mount_point).absolute()
     mounts.start(home, chosen, cluster=home.cluster, credential=home.credentials / "mount.json")
     return chosen
+
+
+def _check_mounting(home: Home, mounting: Mounting) -> None:
+    """Refuse a mount that `_mount` could not make."""
+    if mounting.is_wanted and (mounting.point is not None or not mounts.device_problem()):
+        mounts.check(home, (mounting.point or home.mount_point).absolute())
 
 
 def _used_memory(home: Home) -> int:

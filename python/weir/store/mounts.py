@@ -141,6 +141,38 @@ def device_problem() -> str | None:
     return None
 
 
+def check(home: Home, point: Path) -> None:
+    """Decide whether a store that is not up could be mounted at a place, without changing anything.
+
+    Args:
+        home: The home; mounts that it has of an earlier life are unmounted first.
+        point: The place.
+
+    Raises:
+        StoreError: The store cannot be mounted there.
+    """
+    _check_device()
+    mount = _mount(home, point)
+    if mount.description.exists() or mount.marker.exists():
+        return
+    if is_mount_point(point):
+        raise _taken(point)
+    try:
+        if point.exists():
+            busy = not point.is_dir() or any(point.iterdir())
+        else:
+            busy = os.path.lexists(point)
+            above = next(folder for folder in point.parents if folder.exists())
+            if not above.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            if not os.access(above, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise _unusable(point, error) from error
+    if busy:
+        raise _not_empty(point)
+
+
 def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
     """Mount the store and wait until the mount serves.
 
@@ -156,11 +188,7 @@ def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
     Raises:
         StoreError: The store cannot be mounted there. Nothing is left running.
     """
-    problem = device_problem()
-    if problem:
-        raise StoreError(
-            f"cannot mount: {problem}", hint="use the store without a mount: `weir run --prefix /weir -- CMD`"
-        )
+    _check_device()
     program = native.mount_program()
     mount = _mount(home, point)
     if mount.is_served():
@@ -289,17 +317,37 @@ def _make_point(mount: Mount) -> int | None:
     """Make the folder of a mount; return it open where it is to be protected."""
     point = mount.point
     if is_mount_point(point):
-        raise StoreError(f"something else is mounted at {point}", hint="name another place")
+        raise _taken(point)
     try:
         folder = mount_points.prepare(point, mount.marker)
         busy = not point.is_dir() or any(point.iterdir())
     except OSError as error:
-        raise StoreError(f"cannot mount at {point}: {error.strerror}", hint="name another place") from error
+        raise _unusable(point, error) from error
     if not busy:
         return folder
     if folder is not None:
         os.close(folder)
-    raise StoreError(f"{point} is not an empty directory", hint="name another place: `weir mount PATH`")
+    raise _not_empty(point)
+
+
+def _check_device() -> None:
+    problem = device_problem()
+    if problem:
+        raise StoreError(
+            f"cannot mount: {problem}", hint="use the store without a mount: `weir run --prefix /weir -- CMD`"
+        )
+
+
+def _taken(point: Path) -> StoreError:
+    return StoreError(f"something else is mounted at {point}", hint="name another place")
+
+
+def _unusable(point: Path, error: OSError) -> StoreError:
+    return StoreError(f"cannot mount at {point}: {error.strerror}", hint="name another place")
+
+
+def _not_empty(point: Path) -> StoreError:
+    return StoreError(f"{point} is not an empty directory", hint="name another place: `weir mount PATH`")
 
 
 def _await_ready(child: subprocess.Popen[str], mount: Mount, offset: int) -> None:
