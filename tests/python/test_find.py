@@ -42,6 +42,14 @@ def test_files_are_found_by_their_targets(store: Store) -> None:
     assert found(store, "--stripes", "+1") == ["all.dat", "two.dat"]
 
 
+def test_a_target_that_the_store_has_not_is_refused_with_those_that_it_has(store: Store) -> None:
+    command = ["run", "--prefix", "/weir", "--", *program(), "find", "/weir/folder", "--target"]
+    refused = store.weir(*command, "0.1", "--target", "0.9", code=1)
+    assert "error: the store has no target 0.9" in refused.stderr
+    assert "hint: its targets are 0.0, 0.1, 1.0, 1.1" in refused.stderr
+    assert refused.stdout == ""
+
+
 def test_files_are_found_by_what_any_file_system_knows(store: Store) -> None:
     assert found(store, "--size", "+1k", "--type", "f") == ["two.dat"]
     assert found(store, "--size", "10", "--type", "f") == ["one.dat"]

@@ -20,6 +20,7 @@ from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Type
 from weir.cli.plain_text import plain
 from weir.store import values
+from weir.store.home import Home
 
 _COMPARISON = re.compile(r"(?P<sign>[+-]?)(?P<amount>.+)")
 _DAY_SECONDS = 86_400.0
@@ -110,7 +111,9 @@ class _Wanted:
 @click.option("--name", "pattern", metavar="PATTERN", help="Files whose name matches, such as '*.h5'.")
 @click.option("--type", "kind", type=click.Choice(tuple(_KINDS)), help="Regular files, directories or links.")
 @output_option
+@click.pass_obj
 def find(
+    home: Home,
     paths: tuple[Path, ...],
     targets: tuple[str, ...],
     stripes: _Bound | None,
@@ -131,6 +134,7 @@ def find(
     wanted = _Wanted(
         frozenset(targets), stripes, size, days, None if user is None else values.user(user), pattern, kind
     )
+    _check_targets(home, paths, targets)
     failures: list[OSError] = []
     found = []
     for path, status in _below(paths, failures):
@@ -150,6 +154,36 @@ def find(
     for failure in failures:
         warn(f"{failure.filename}: {failure.strerror}")
     return FAILED if failures else 0
+
+
+def _check_targets(home: Home, paths: tuple[Path, ...], targets: tuple[str, ...]) -> None:
+    """Refuse a target that the store has not.
+
+    Nothing is checked of paths of another store than the command's, and while a server is silent, which could have it.
+    """
+    from weir.store import launch
+    from weir.store.control import Server, ask_all, servers_of
+    from weir.store.errors import StoreError
+    from weir.store.home import find_cluster
+
+    if not targets:
+        return
+    try:
+        cluster = find_cluster(home)
+        places = [place for place in (launch.mount_point(home), os.environ.get("WEIR_PREFIX")) if place]
+        asked = ask_all(servers_of(cluster), Server.status)
+    except StoreError:
+        return
+    if not all(any(path.absolute().is_relative_to(place) for place in places) for path in paths):
+        return
+    known: list[str] = []
+    for answer in asked:
+        if isinstance(answer, StoreError):
+            return
+        known += [target.target for target in answer.targets]
+    for target in targets:
+        if target not in known:
+            raise CommandError(f"the store has no target {target}", hint=f"its targets are {', '.join(known)}")
 
 
 def _below(paths: tuple[Path, ...], failures: list[OSError]) -> Iterator[tuple[Path, os.stat_result]]:
