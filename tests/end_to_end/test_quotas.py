@@ -141,6 +141,16 @@ def test_owners_see_their_own_and_the_holder_of_the_key_sets_and_sees_all(open_s
     assert ("group", TEAM) not in lines()
 
 
+def test_limits_that_a_server_did_not_hear_of_are_told_by_the_exit_code(store: Store) -> None:
+    """As `weir policy set` does: a script went on as if the limits held everywhere."""
+    store.up(servers=2, mount=False)
+    store.weir("quota", "set", "--every-user", "--bytes", "4MiB")
+    kill(store.server_pids()[1])
+    silent = store.weir("quota", "set", "--every-user", "--bytes", "5MiB", code=1)
+    assert "with these limits" in silent.stderr
+    assert "5.0 MiB" in silent.stdout
+
+
 @pytest.mark.usefixtures("fuse")
 def test_limits_and_sums_outlive_a_restart_of_a_store_that_keeps_files(store: Store) -> None:
     store.up(servers=2, backend="dir")

@@ -83,11 +83,11 @@ def set_quota(
     most_inodes: str | None,
     unset: bool,
     output: str,
-) -> None:
+) -> int:
     """Set the limits of a user or a group, as the holder of the site's key.
 
     They hold at once, on every server, and stay over restarts. Who is above a limit keeps its files, and gets no more
-    until it is below. A server that is down follows when it is back.
+    until it is below. A server that is down follows when it is back; the exit code is then 1.
     """
     from weir.store.answers import QuotaLimits
 
@@ -107,7 +107,9 @@ def set_quota(
             bytes_max=now.bytes_max if most_bytes is None else values.size_limit(most_bytes),
             inodes_max=now.inodes_max if most_inodes is None else values.count_limit(most_inodes),
         )
-    _print(output, [_line(_tell(home, owner, limits, token), owner, token)])
+    told, all_took_them = _tell(home, owner, limits, token)
+    _print(output, [_line(told, owner, token)])
+    return 0 if all_took_them else FAILED
 
 
 def _token(home: Home) -> str | None:
@@ -142,14 +144,16 @@ def _set_now(home: Home, owner: tuple[str, int | None], token: str) -> "OwnerQuo
     return QuotaLimits(None, None)
 
 
-def _tell(home: Home, owner: tuple[str, int | None], limits: "QuotaLimits | None", token: str) -> "list[Server]":
-    """Tell every server, as the limits are to hold at once; answers those that took them."""
+def _tell(
+    home: Home, owner: tuple[str, int | None], limits: "QuotaLimits | None", token: str
+) -> "tuple[list[Server], bool]":
+    """Tell every server, as the limits are to hold at once; answers those that took them, and whether all did."""
     from weir.cli.asking import warn_of_silence
     from weir.store.control import ask_all
     from weir.store.errors import SilentServerError
 
     servers = _servers(home)
-    told = []
+    told: list[Server] = []
     answers = ask_all(servers, lambda server: server.set_quota(*owner, limits, token))
     for server, answer in zip(servers, answers, strict=True):
         if isinstance(answer, SilentServerError):
@@ -160,7 +164,7 @@ def _tell(home: Home, owner: tuple[str, int | None], limits: "QuotaLimits | None
             told.append(server)
     if not told:
         raise CommandError("no server answers, so no limit was changed", hint="`weir up` starts the servers again")
-    return told
+    return told, len(told) == len(servers)
 
 
 def _line(servers: "list[Server]", owner: tuple[str, int | None], token: str) -> "OwnerQuota":
