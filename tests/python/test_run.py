@@ -64,7 +64,6 @@ def test_a_setting_that_the_library_cannot_use_is_refused_before_anything_runs(
     script = f"mkdir {place} && echo data >{place}/file"
     refused = up.weir("run", *words, "--", "bash", "-c", script, code=2, environment={name: value})
     assert value in refused.stderr
-    assert name in refused.stderr
     assert not place.exists()
     assert up.weir("config", "show", code=2, environment={name: value}).stderr.count("hint:") == 1
 
