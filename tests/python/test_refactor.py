@@ -84,7 +84,7 @@ def test_what_is_told_of_an_error_bounds_it(name: str, codec: str) -> None:
         assert error.max() <= restored.max_error * (1 + 1e-9)
         # The last bits of decimation, and those below the rounding of the samples, are told by more.
         if codec == "planes" and name in NAMES:
-            assert restored.rmse <= (1.6 if size in cuts else 1.35) * rmse
+            assert restored.rmse <= (1.75 if size in cuts else 1.5) * rmse
 
 
 def parabolas(shape: tuple[int, ...]) -> Any:

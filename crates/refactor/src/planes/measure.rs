@@ -45,7 +45,7 @@ const EARLY_LARGEST_MARGIN: f64 = 2.4;
 /// The first factor while few coefficients are known, and the parts of them from which on it falls to the others: errors of
 /// coefficients that are not known yet may be those of waves, which add up in the samples.
 const FEW_RMSE_MARGIN: f64 = 1.4;
-const FEW_PARTS: (f64, f64) = (0.03, 0.15);
+const FEW_PARTS: (f64, f64) = (0.05, 0.25);
 /// The same for lifted integers of more than two axes, whose filters are short.
 const INTEGER_FEW_RMSE_MARGIN: f64 = 2.5;
 const INTEGER_FEW_PARTS: (f64, f64) = (0.03, 0.3);
