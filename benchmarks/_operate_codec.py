@@ -67,8 +67,7 @@ def _count(arrays: Iterator[Array], points: int, generator: np.random.Generator)
         kind = "planes" if generator.random() < 0.7 else "decimate"
         container = _core.refactor(array, codec=kind, exact=bool(generator.random() < 0.3), threads=2)
         header = _core.Refactored(container)
-        sizes = {*generator.integers(header.header_bytes, len(container) + 1, _CUTS - 1).tolist(), len(container)}
-        for size in sorted(sizes):
+        for size in _sizes(generator, header.header_bytes, len(container)):
             found = header.restore([(0, memoryview(container)[:size])], threads=2)
             restored = np.frombuffer(found.data, array.dtype).reshape(array.shape)
             rmse, largest = true_errors(array, restored)
@@ -81,6 +80,13 @@ def _count(arrays: Iterator[Array], points: int, generator: np.random.Generator)
                     flush=True,
                 )
     return judged, violations
+
+
+def _sizes(generator: np.random.Generator, least: int, most: int) -> list[int]:
+    """Lengths of prefixes, half of them even and half of them short; the last is the whole."""
+    even = generator.integers(least, most + 1, _CUTS // 2)
+    short = np.exp(generator.uniform(np.log(least), np.log(most + 1), _CUTS - 1 - _CUTS // 2)).astype(int)
+    return sorted({*even.tolist(), *short.tolist(), most})
 
 
 def true_errors(array: Array, restored: Array) -> tuple[np.longdouble, np.longdouble]:
