@@ -1,12 +1,13 @@
 """`weir config`: the values of the settings, and their origins."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from weir.cli.options import store_options
+from weir.cli.options import origin_of, store_options
 from weir.cli.output import output_option
 from weir.store.home import Home
 
@@ -26,8 +27,6 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
     """Show the settings that `weir up` would use with the same file and flags, and those of programs that use a
     store.
     """
-    from click.core import ParameterSource
-
     from weir.cli.errors import CommandError
     from weir.cli.output import show as show_result
     from weir.store.configuration import is_shaped, resolve
@@ -36,11 +35,7 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
     check_values(os.environ, with_flags=True)
     home: Home = context.obj
 
-    def source(name: str) -> str:
-        commanded = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        return "flag" if commanded else "environment"
-
-    resolved = resolve(file, given, source)
+    resolved = resolve(file, given, partial(origin_of, context))
     if given["policy"] is not None or given["scheduler"] is not None:
         _check_sharing(resolved.document)
     if not is_shaped(resolved.document):

@@ -2,13 +2,14 @@
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from weir.cli.errors import FAILED, say, tell
-from weir.cli.options import store_options
+from weir.cli.options import origin_of, store_options
 from weir.cli.output import output_option
 from weir.cli.parameters import Network
 from weir.store.errors import SettingsError
@@ -152,13 +153,6 @@ def _is_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
-def _origin(context: click.Context, name: str) -> str:
-    """The origin of a setting that was given."""
-    from click.core import ParameterSource
-
-    return "flag" if context.get_parameter_source(name) is ParameterSource.COMMANDLINE else "environment"
-
-
 def _refuse_unlike(
     context: click.Context,
     home: Home,
@@ -172,7 +166,7 @@ def _refuse_unlike(
     from weir.deployment import record, unchanged
     from weir.store.fixed import unlike
 
-    settings = unlike(record.configuration_file(home), given, lambda name: _origin(context, name))
+    settings = unlike(record.configuration_file(home), given, partial(origin_of, context))
     unchanged.refuse(home, present, settings, other, is_described=is_described)
 
 
@@ -191,7 +185,7 @@ def _configuration(
     chosen = file or (record.configuration_file(home) if present is not None else None)
     if given.get("servers") is None and (chosen is None or "server" not in read_toml(chosen)):
         given = {**given, "servers": hosts}
-    configuration = lifecycle.plan(home, chosen, given, lambda name: _origin(context, name))
+    configuration = lifecycle.plan(home, chosen, given, partial(origin_of, context))
     if len(configuration.servers) < hosts:
         raise SettingsError(
             f"{len(configuration.servers)} servers cannot be on {hosts} hosts",

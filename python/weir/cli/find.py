@@ -171,10 +171,10 @@ def _check_targets(home: Home, paths: tuple[Path, ...], targets: tuple[str, ...]
     try:
         cluster = find_cluster(home)
         places = [place for place in (launch.mount_point(home), os.environ.get("WEIR_PREFIX")) if place]
+        if not all(any(path.absolute().is_relative_to(place) for place in places) for path in paths):
+            return
         asked = ask_all(servers_of(cluster), Server.status)
     except StoreError:
-        return
-    if not all(any(path.absolute().is_relative_to(place) for place in places) for path in paths):
         return
     known: list[str] = []
     for answer in asked:

@@ -70,6 +70,21 @@ def complete_files(context: click.Context, parameter: click.Parameter, incomplet
     return [CompletionItem(incomplete, type="file")]
 
 
+def origin_of(context: click.Context, name: str) -> str:
+    """Tell where a setting was given.
+
+    Args:
+        context: The context of a command.
+        name: Name of one of its parameters, which was given.
+
+    Returns:
+        `flag` for the command line, or `environment`.
+    """
+    from click.core import ParameterSource
+
+    return "flag" if context.get_parameter_source(name) is ParameterSource.COMMANDLINE else "environment"
+
+
 def _type(setting: Setting) -> "Type | None":
     if setting.bounds is not None:
         return click.IntRange(*setting.bounds)

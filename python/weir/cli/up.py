@@ -1,12 +1,13 @@
 """`weir up`: the start of a store on this machine."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from weir.cli.errors import CommandError, say, tell
-from weir.cli.options import store_options
+from weir.cli.options import origin_of, store_options
 from weir.cli.output import output_option
 from weir.store.errors import StoreError
 from weir.store.home import Home
@@ -53,8 +54,6 @@ def up(
     Without a file, one server with two targets in memory is started. A store on directories that was stopped with
     `weir down` goes on where it was.
     """
-    from click.core import ParameterSource
-
     from weir.deployment import record
     from weir.store import lifecycle
 
@@ -67,10 +66,7 @@ def up(
             hint="bring it up with `weir deploy`, or choose another --home",
         )
 
-    def origin(name: str) -> str:
-        source = context.get_parameter_source(name)
-        return "flag" if source is ParameterSource.COMMANDLINE else "environment"
-
+    origin = partial(origin_of, context)
     configuration = lifecycle.plan(home, file, given, origin)
     mounting = lifecycle.Mounting(is_wanted=not no_mount, point=point)
     _refuse_unlike(home, file, given, point, origin)

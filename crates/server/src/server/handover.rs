@@ -16,9 +16,9 @@ impl Server {
     /// # Errors
     /// [`NotChanged`]; nothing changes then.
     pub(super) fn keep_names(&mut self, server: ServerId) -> Result<(), NotChanged> {
-        if server != self.site.id {
-            let what = format!("server {server} is another one than {}", self.site.id);
-            return Err(NotChanged::refused(what, "ask the server itself".into()));
+        self.check_is_own(server)?;
+        if self.durability.is_durable() {
+            return Ok(());
         }
         let folder = self.leaving_names();
         self.durability.keep_names(&folder, &self.namespace).map_err(|error| {

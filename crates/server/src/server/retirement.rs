@@ -19,10 +19,7 @@ impl Server {
         server: ServerId,
         wanted: TargetState,
     ) -> Result<(), NotChanged> {
-        if server != self.site.id {
-            let what = format!("server {server} is another one than {}", self.site.id);
-            return Err(NotChanged::refused(what, "ask the server itself".into()));
-        }
+        self.check_is_own(server)?;
         let present = self.own_config().state;
         let left = match wanted {
             _ if present == wanted => return Ok(()),
@@ -46,6 +43,15 @@ impl Server {
         self.put_targets_in_force();
         self.tell_of_targets();
         Ok(())
+    }
+
+    /// Checks that a request about one server came to that server.
+    pub(super) fn check_is_own(&self, server: ServerId) -> Result<(), NotChanged> {
+        if server == self.site.id {
+            return Ok(());
+        }
+        let what = format!("server {server} is another one than {}", self.site.id);
+        Err(NotChanged::refused(what, "ask the server itself".into()))
     }
 
     fn targets_that_are(&self, state: TargetState) -> Vec<(TargetId, String)> {

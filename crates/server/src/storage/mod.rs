@@ -28,7 +28,7 @@ pub(crate) use failure::TargetFailure;
 pub(crate) use ram::{Ram, ReadPlan, Segment, WritePlan};
 pub(crate) use reserve::Reserve;
 
-/// What outlives a restart where nothing does, in words.
+/// The words for a target of which nothing outlives a restart.
 pub(crate) const KEEPS_NOTHING: &str = "nothing over a restart";
 
 /// One target of this server. Its bytes lie in [memory](Target::memory), which the event loop serves itself, or below a
