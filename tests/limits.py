@@ -246,6 +246,7 @@ BESIDE = """\
 | a program that another user executes without a mount | needs a credential that this user may read; otherwise EACCES, also on inherited descriptors |
 | path of `openat2` with RESOLVE flags without a mount | resolved name by name: a name that changes meanwhile is not found, or its old file is opened |
 | directory that was removed while it is open | answers ENOENT or ESTALE |
+| locks of a host that is cut off | a host that the server of a lock does not hear for 30 s, or for 10 s after that server starts anew, loses the lock to others. What it sent under the lock changes nothing from then on; reads, writes and `ftruncate` through the description answer EIO until the file is locked or unlocked again through it, or closed |
 | locks of a killed process, without a mount | end when the server sees the end of the process, perhaps a moment after the parent does |
 
 ## What runs without a mount

@@ -1,4 +1,4 @@
-"""Real programs on a store of several hosts: MPI over ssh, git, rsync and SQLite, and locks of a host that is gone."""
+"""Real programs on a store of several hosts: MPI over ssh, git, rsync and SQLite, and locks of hosts that are gone or cut off."""
 
 import shutil
 import subprocess
@@ -127,3 +127,28 @@ def test_locks_of_a_host_without_power_are_free_after_a_while(network: Hosts) ->
         wait_until("the lock is free", lambda: network["node1"].run(*locks, code=None).returncode == 0)
     finally:
         host.join()
+
+
+@pytest.mark.parametrize("way", ["mount", "preload"])
+def test_a_host_that_was_cut_off_does_not_write_under_a_lock_that_others_had(network: Hosts, way: str) -> None:
+    """It went on as if the lock were its own, and its bytes came over those of the next holder."""
+    path = network.home / f"mnt/counter-{way}"
+    network["node1"].weir("layout", "set", "-c", "1", "-o", "1.0", path)
+    program: list[str | Path] = ["python3", PROGRAMS / "locked.py"]
+    host, command = network["node3"], [*program, path]
+    if way == "preload":
+        prefixed: list[str | Path] = [network.program, "run", "--prefix", "/weir", "--"]
+        host, command = network["desk"], [*prefixed, *program, f"/weir/{path.name}"]
+    process = host.start(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin
+    assert process.stdout
+    assert process.stdout.readline() == "held\n"
+    host.cut()
+    try:
+        next_holder = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, 2); print(f.read()); f.seek(0); f.write('2')"
+        assert network["node1"].run("python3", "-c", next_holder, path).stdout == "1\n"
+    finally:
+        host.join()
+    said, _ = process.communicate("go on\n", timeout=PATIENCE_SECONDS)
+    assert said.splitlines() == ["EIO EIO", "2 1"]
+    assert network["node2"].run("cat", path).stdout == "3"

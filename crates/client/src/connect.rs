@@ -8,7 +8,7 @@ use crate::transport::Connection;
 use crate::{Caller, ClientError, Counters, Result};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_wire::{Capability, DelegatedJob, Errno, IdentityId, Nonce, Reply, Request};
+use weir_wire::{Capability, DelegatedJob, Errno, Fence, IdentityId, Nonce, Reply, Request};
 
 /// First pause between two attempts; it doubles up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
@@ -210,14 +210,17 @@ fn reclaim(
         ask(&Request::Reclaim { handles: part.to_vec() })?;
     }
     for lock in locks {
-        if ask(&lock_request(&lock, false, true))? != Reply::Done {
-            // Another client took the lock meanwhile. The lock is lost, as after a restart of an NFS server.
-            if let Some(mut held) = look(&link.held) {
-                held.locks.retain(|known| *known != lock);
-            }
+        if !matches!(ask(&lock_request(&lock, false, true))?, Reply::Held { .. }) {
+            // Another client may have had the lock meanwhile, as after a restart of an NFS server.
+            let Some(mut held) = look(&link.held) else { return Err(Attempt::Again) };
+            held.lose(&lock);
+            link.has_lost.store(true, Ordering::SeqCst);
         }
     }
-    ask(&Request::Reclaim { handles: Vec::new() })?;
+    let claimed = ask(&Request::Reclaim { handles: Vec::new() })?;
+    if let (Reply::Held { fence }, true) = (claimed, link.fence() != Fence::NONE) {
+        link.note_fence(fence);
+    }
     Ok(())
 }
 

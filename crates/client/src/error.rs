@@ -33,6 +33,12 @@ pub enum ClientError {
         /// The bound, in seconds.
         waited_seconds: u64,
     },
+    /// A lock that was taken through the description is lost: its server did not hear from this client for so long that it
+    /// gave the lock up. Bytes are neither read nor written through the description before it is locked or unlocked anew.
+    #[error(
+        "server {0} gave up the lock of this file, as it could not reach this client: lock the file again"
+    )]
+    LockLost(ServerId),
     /// The server refused the credential or the connection.
     #[error("server {server} refused the connection: {reason}")]
     Refused {
@@ -97,6 +103,7 @@ impl ClientError {
             }
             ClientError::PagesHeld => libc::EBUSY,
             ClientError::Lost { .. }
+            | ClientError::LockLost(_)
             | ClientError::Protocol { .. }
             | ClientError::UnexpectedReply { .. }
             | ClientError::UnknownServer(_)
@@ -113,6 +120,7 @@ impl ClientError {
             ClientError::Failed(_)
             | ClientError::Outside { .. }
             | ClientError::PagesHeld
+            | ClientError::LockLost(_)
             | ClientError::Refused { .. }
             | ClientError::NotGenuine(_)
             | ClientError::UnknownServer(_)

@@ -1,6 +1,7 @@
 //! Requests with their guarantees: bounded silence, reconnection, resending under the same id, several requests at once.
 
 use crate::connect::{connect_once, prepare, prepare_until, Unreached};
+use crate::fence;
 use crate::held::look;
 pub(crate) use crate::message::Message;
 use crate::observer::Span;
@@ -14,7 +15,7 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_placement::ServerId;
-use weir_wire::{limits, Header, IdentityId, Ino, Kind, Reply, Request, RequestId};
+use weir_wire::{limits, Fence, Header, IdentityId, Ino, Kind, Reply, Request, RequestId};
 
 /// Times that a request is sent again after its connection broke, before the server counts as lost. A request that
 /// makes a server crash must not go on for ever.
@@ -81,27 +82,33 @@ pub(crate) fn call(
     again_if_unknown(environment, caller, &mut call, answer)
 }
 
-/// Makes the call once more where the target did not know the description. The home of the file may have started anew, or
-/// missed this client for a while. So this client greets the home first, which claims its handles and locks again.
+/// Makes the call once more where the target did not know the description, or another fence. The home of the file may have
+/// started anew, or missed this client or others for a while. So this client greets the home first, which claims its handles
+/// and locks again.
 fn again_if_unknown(
     environment: Environment<'_>,
     caller: &Caller,
     call: &mut Call<'_, '_>,
-    answer: Result<(Reply, usize)>,
+    mut answer: Result<(Reply, usize)>,
 ) -> Result<(Reply, usize)> {
     let is_unknown = matches!(&answer, Err(ClientError::Failed(errno)) if i32::from(errno.0) == libc::ESTALE);
     let home = call.message.capability().map(|capability| capability.ino.home());
-    let Some(home) = home.filter(|&home| is_unknown && home != call.server) else { return answer };
-    let ping = Request::Ping;
-    let mut greeting = Call {
-        server: home,
-        lane: Lane::Small,
-        message: Message::Plain(&ping),
-        payload: &[],
-        sink: Sink::None,
-    };
-    converse_once(environment, caller, &mut greeting, None)?;
-    converse_once(environment, caller, call, None)
+    let Some(home) = home else { return answer };
+    if is_unknown && home != call.server {
+        fence::greet(environment, caller, home)?;
+        answer = converse_once(environment, caller, call, None);
+    }
+    for _ in 0..fence::TRIES_MAX {
+        if !matches!(answer, Ok((Reply::StaleFence, _))) {
+            return answer;
+        }
+        fence::greet(environment, caller, home)?;
+        answer = converse_once(environment, caller, call, None);
+    }
+    match answer {
+        Ok((Reply::StaleFence, _)) => Err(ClientError::number(libc::EIO)),
+        answer => answer,
+    }
 }
 
 /// Does the work of [`call`], with a way to end a wait early.
@@ -114,7 +121,7 @@ pub(crate) fn call_interruptible(
     converse_once(environment, caller, &mut call, interruption)
 }
 
-fn converse_once(
+pub(crate) fn converse_once(
     environment: Environment<'_>,
     caller: &Caller,
     call: &mut Call<'_, '_>,
@@ -292,7 +299,7 @@ fn round(
             if !tries.prepare(environment, link, &mut found, caller)? {
                 return Ok(None);
             }
-            let mut exchange = Exchange::begin(environment, link, found, caller, call, began);
+            let mut exchange = Exchange::begin(environment, link, found, caller, call, began)?;
             let progress = exchange.step(environment, caller, call, false)?;
             Ok(Some((exchange, progress)))
         });
@@ -362,7 +369,7 @@ impl<'s> Exchange<'s> {
         let mut lease = lease(environment, link, call.lane)?;
         let began = environment.session().nanoseconds();
         prepare(environment, link, &mut lease, caller)?;
-        Ok(Exchange::begin(environment, link, lease, caller, call, began))
+        Exchange::begin(environment, link, lease, caller, call, began)
     }
 
     /// Writes the request into the buffer of a connected slot. The call has waited for its server since `began`, in
@@ -374,7 +381,8 @@ impl<'s> Exchange<'s> {
         caller: &Caller,
         call: &Call<'_, '_>,
         began: u64,
-    ) -> Exchange<'s> {
+    ) -> Result<Exchange<'s>> {
+        let fence = fence::shown(environment, call.message)?;
         let session = environment.session();
         let request = lease.take_request_id(&session.next_request);
         let payload_bytes = call.payload.iter().map(|slice| slice.len()).sum::<usize>() as u32;
@@ -386,13 +394,13 @@ impl<'s> Exchange<'s> {
             request: RequestId(request),
             acknowledged: RequestId(link.lowest_outstanding(session.next_request.load(Ordering::SeqCst))),
         };
-        encode(&mut lease, header, call.message);
+        encode(&mut lease, header, call.message, fence);
         let transfer = Transfer::new(RequestId(request), &lease.state().send, call.payload);
         Counters::add(&environment.counters().requests, 1);
         // The time of connecting counts as silence, but each server keeps a quarter of the bound for its answer.
         let patience = environment.silence().as_millis() as u64 / 4 * 3;
         let since = Session::milliseconds_of(began).max(session.milliseconds().saturating_sub(patience));
-        Exchange { link, lease, transfer, request, began, since, resends: 0, is_resent: true }
+        Ok(Exchange { link, lease, transfer, request, began, since, resends: 0, is_resent: true })
     }
 
     /// The readiness of the connection for which the exchange waits.
@@ -449,10 +457,10 @@ impl<'s> Exchange<'s> {
                     }
                     return Ok(Progress::Waiting { moved, interrupted });
                 }
-                Err(Fault::Broken) => self.resend(environment, caller)?,
+                Err(Fault::Broken) => self.resend(environment, caller, call.message)?,
                 // A credential that expired while connected may have been renewed in its file.
                 Err(Fault::Refused(_)) if environment.renew(self.reading()) => {
-                    self.resend(environment, caller)?
+                    self.resend(environment, caller, call.message)?
                 }
                 Err(fault) => return Err(self.fail(environment, fault)),
             }
@@ -480,7 +488,7 @@ impl<'s> Exchange<'s> {
     }
 
     /// Connects again and starts the same request over. The server knows the request by its id.
-    fn resend(&mut self, environment: Environment<'s>, caller: &Caller) -> Result<()> {
+    fn resend(&mut self, environment: Environment<'s>, caller: &Caller, message: Message<'_>) -> Result<()> {
         environment.check_generation()?;
         self.link.break_off(&mut self.lease);
         if !self.is_resent {
@@ -498,6 +506,8 @@ impl<'s> Exchange<'s> {
         let prepared = prepare(environment, self.link, &mut self.lease, caller);
         self.lease.state().send = frame;
         prepared?;
+        // The locks under which the request was sent may be lost. The fence that it showed stays.
+        fence::shown(environment, message)?;
         Counters::add(&environment.counters().resends, 1);
         Counters::add(&environment.counters().requests, 1);
         self.transfer.restart();
@@ -598,23 +608,26 @@ pub(crate) fn heartbeat(environment: Environment<'_>, link: &Link) {
     }
 }
 
-fn encode(lease: &mut Lease<'_>, header: Header, message: Message<'_>) {
+fn encode(lease: &mut Lease<'_>, header: Header, message: Message<'_>, fence: Fence) {
     let state = lease.state();
     let mut extents = std::mem::take(&mut state.extents);
     extents.clear();
     let owned = match message {
         Message::Plain(request) => {
-            encode_frame(&mut state.send, header, request);
+            match request {
+                Request::Reserve { .. } => encode_frame(&mut state.send, header, &under(request, fence)),
+                request => encode_frame(&mut state.send, header, request),
+            }
             state.extents = extents;
             return;
         }
         Message::Read { capability, target, epoch, extent } => {
             extents.push(extent);
-            Request::Read { capability, target, epoch, extents }
+            Request::Read { capability, target, epoch, fence, extents }
         }
         Message::Write { capability, target, epoch, extent, publication } => {
             extents.push(extent);
-            Request::Write { capability, target, epoch, extents, publication }
+            Request::Write { capability, target, epoch, fence, extents, publication }
         }
     };
     encode_frame(&mut state.send, header, &owned);
@@ -622,4 +635,13 @@ fn encode(lease: &mut Lease<'_>, header: Header, message: Message<'_>) {
     if let Request::Read { extents, .. } | Request::Write { extents, .. } = owned {
         state.extents = extents;
     }
+}
+
+/// A request that changes the room of an object, under the present fence.
+fn under(request: &Request, present: Fence) -> Request {
+    let mut request = request.clone();
+    if let Request::Reserve { fence, .. } = &mut request {
+        *fence = present;
+    }
+    request
 }

@@ -1,6 +1,6 @@
 //! Open descriptions and locks that this client holds at a server, and claims again after a restart.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use weir_wire::{Capability, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, Request};
 
@@ -17,6 +17,8 @@ pub(crate) struct Held {
     pub(crate) handles: HashMap<HandleId, Capability>,
     /// Locks. Ranges of one owner and file do not overlap.
     pub(crate) locks: Vec<HeldLock>,
+    /// Descriptions through which locks were taken that are lost.
+    lost: HashSet<HandleId>,
     /// Releases that the server may not have heard of, in their order. They come before all further requests.
     owed: Vec<Request>,
 }
@@ -74,8 +76,20 @@ impl HeldLock {
 }
 
 impl Held {
-    /// Records a granted lock call: `granted` replaces the owner's locks in its range.
+    /// Records that the server gave a lock up.
+    pub(crate) fn lose(&mut self, lock: &HeldLock) {
+        self.locks.retain(|known| known != lock);
+        self.lost.insert(lock.handle);
+    }
+
+    /// Whether a lock that was taken through this description is lost.
+    pub(crate) fn has_lost(&self, handle: HandleId) -> bool {
+        self.lost.contains(&handle)
+    }
+
+    /// Records a granted lock call: `granted` replaces the owner's locks in its range. The caller knows again what it holds.
     pub(crate) fn apply(&mut self, granted: HeldLock) {
+        self.lost.remove(&granted.handle);
         let mut kept = Vec::new();
         self.locks.retain(|lock| {
             let disjoint = lock.range.last < granted.range.first || granted.range.last < lock.range.first;
@@ -140,6 +154,7 @@ impl Held {
     /// Forgets a description and the locks that the description owns.
     pub(crate) fn close(&mut self, handle: HandleId) {
         self.handles.remove(&handle);
+        self.lost.remove(&handle);
         self.locks.retain(|lock| lock.kind == LockKind::Posix || lock.handle != handle);
     }
 }

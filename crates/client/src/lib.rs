@@ -12,6 +12,7 @@ mod descriptors;
 mod detour;
 mod error;
 mod exchange;
+mod fence;
 mod file;
 mod handle_state;
 mod held;

@@ -8,7 +8,7 @@ use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use weir_wire::{LockKind, LockOwner, LockRange, LockType, Reply, Request};
+use weir_wire::{Fence, LockKind, LockOwner, LockRange, LockType, Reply, Request};
 
 /// Pause between two attempts at a lock, where more threads wait for locks of one server than the waiting lane has slots.
 const CROWDED_PAUSE: Duration = Duration::from_millis(50);
@@ -59,7 +59,7 @@ impl File {
         };
         let message = lock_request(&lock, false, false);
         match self.ask_home(environment, caller, lane, &message) {
-            Ok(Reply::Done) => self.remember(environment, lock),
+            Ok(Reply::Held { fence }) => self.remember(environment, lock, fence),
             Ok(_) => Err(self.unexpected("Lock")),
             Err(error) => Err(self.unheard(environment, lock, error)),
         }
@@ -97,7 +97,7 @@ impl File {
         let call = self.home_call(Lane::Waiting, &message, Sink::None);
         let interruption = Interruption { request: &wait.request, interrupted, ino: self.ino() };
         match call_interruptible(environment, caller, call, Some(&interruption)) {
-            Ok((Reply::Done, _)) => self.remember(environment, lock),
+            Ok((Reply::Held { fence }, _)) => self.remember(environment, lock, fence),
             Ok(_) => Err(self.unexpected("Lock")),
             Err(error) => Err(self.unheard(environment, lock, error)),
         }
@@ -197,8 +197,10 @@ impl File {
         }
     }
 
-    fn remember(&self, environment: Environment<'_>, lock: HeldLock) -> Result<()> {
-        if let Some(mut held) = look(&environment.link(self.ino().home())?.held) {
+    fn remember(&self, environment: Environment<'_>, lock: HeldLock, fence: Fence) -> Result<()> {
+        let link = environment.link(self.ino().home())?;
+        link.note_fence(fence);
+        if let Some(mut held) = look(&link.held) {
             held.apply(lock);
         }
         Ok(())

@@ -37,4 +37,18 @@ impl Message<'_> {
             Message::Plain(_) => None,
         }
     }
+
+    /// The capability of the description through which the request reads or changes bytes of its file.
+    pub(crate) fn changes_or_reads(&self) -> Option<Capability> {
+        match self {
+            Message::Read { capability, .. } | Message::Write { capability, .. } => Some(*capability),
+            Message::Plain(
+                Request::Reserve { capability, .. }
+                | Request::Append { capability }
+                | Request::AppendBegin { capability },
+            ) => Some(*capability),
+            Message::Plain(Request::Change { change, .. }) => change.capability,
+            Message::Plain(_) => None,
+        }
+    }
 }

@@ -13,7 +13,7 @@ use crate::{Caller, ClientError, Place, Result, Store};
 use std::io::{IoSlice, IoSliceMut};
 use weir_placement::{Layout, TargetId};
 use weir_wire::{
-    limits, At, Capability, Extent, Ino, ObjectMove, Reply, Request, Seek, Sequence, ROUND_LAST,
+    limits, At, Capability, Extent, Fence, Ino, ObjectMove, Reply, Request, Seek, Sequence, ROUND_LAST,
 };
 
 /// Bytes of one read and write: few enough to keep a rate, and to hold up nobody.
@@ -292,7 +292,8 @@ impl Moving {
 
     fn free(&self, target: TargetId, offset: u64, length: u64) -> Result<()> {
         let (capability, epoch) = (self.capability, self.epoch);
-        let request = Request::Reserve { capability, target, epoch, offset, length, punch: true };
+        let request =
+            Request::Reserve { fence: Fence::NONE, capability, target, epoch, offset, length, punch: true };
         match self.ask(target.server, &request)? {
             Reply::Done => Ok(()),
             reply => Err(self.stale_or_unexpected(&reply, "Reserve")),

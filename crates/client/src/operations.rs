@@ -116,7 +116,11 @@ impl Store {
     /// `ESTALE` where the server no longer knows the description.
     pub fn adopt(&self, capability: Capability) -> Result<()> {
         let request = Request::Reclaim { handles: vec![capability] };
-        self.ask_server(&Caller::own(), capability.ino.home(), &request)?;
+        let home = capability.ino.home();
+        if let Reply::Held { fence } = self.ask_server(&Caller::own(), home, &request)? {
+            // The other process may have locked the file through the description.
+            self.environment()?.link(home)?.note_fence(fence);
+        }
         self.hold(capability)
     }
 

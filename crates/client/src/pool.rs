@@ -81,6 +81,10 @@ pub(crate) struct Link {
     pub(crate) held: Mutex<Held>,
     /// Whether releases are owed to the server.
     pub(crate) owes: AtomicBool,
+    /// The fence that the server told last, [`weir_wire::Fence::NONE`] before this client's first lock.
+    pub(crate) fence: AtomicU64,
+    /// Whether locks at the server were lost ([`Held`]).
+    pub(crate) has_lost: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -142,6 +146,8 @@ impl Link {
             breaks: AtomicU64::new(0),
             held: Mutex::new(Held::default()),
             owes: AtomicBool::new(false),
+            fence: AtomicU64::new(0),
+            has_lost: AtomicBool::new(false),
         }
     }
 

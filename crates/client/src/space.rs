@@ -9,7 +9,7 @@ use crate::session::Environment;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::io::{IoSlice, IoSliceMut};
 use weir_placement::ServerId;
-use weir_wire::{limits, Publication, Reply, Request, Seek};
+use weir_wire::{limits, Fence, Publication, Reply, Request, Seek};
 
 /// Bytes copied at once: one default stripe. So a copy does not wait for each page, and takes little memory.
 const COPY_BYTES: u64 = 1024 * 1024;
@@ -111,6 +111,7 @@ impl File {
                 let target = part.target;
                 let request = Request::Reserve {
                     capability: self.capability(),
+                    fence: Fence::NONE,
                     target,
                     epoch: size.epoch,
                     offset: part.object_offset,

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 use weir_testing::{claims, dir, head, key, server_toml, Cluster, File, Line, Transport, READ_WRITE};
-use weir_wire::{limits, Claims, Credential, Extent, IdentityId, Reply, Request, RequestId};
+use weir_wire::{limits, Claims, Credential, Extent, Fence, IdentityId, Reply, Request, RequestId};
 
 const MIB: usize = 1 << 20;
 /// Connections that announce a write of the longest kind and send nothing of it.
@@ -36,7 +36,7 @@ fn job(name: &str, nodes: u32) -> Credential {
 fn write(file: &File, length: usize) -> Request {
     let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
     let extents = vec![Extent { offset: 0, length: length as u32 }];
-    Request::Write { capability, target, epoch, extents, publication: None }
+    Request::Write { fence: Fence::NONE, capability, target, epoch, extents, publication: None }
 }
 
 /// Writes of a job of 64 nodes beside senders that send nothing, over the same alone.
@@ -104,7 +104,7 @@ fn slow_readers() {
         let file = file.expect("opened");
         let extents = vec![Extent { offset: 0, length: MIB as u32 }; limits::PAYLOAD_BYTES / MIB];
         let (capability, target) = (file.capability, file.layout.targets()[0]);
-        let read = Request::Read { capability, target, epoch: 0, extents };
+        let read = Request::Read { fence: Fence::NONE, capability, target, epoch: 0, extents };
         for _ in 0..limits::OUTSTANDING_PER_CONNECTION {
             line.send(&read, &[]);
         }

@@ -5,10 +5,10 @@
 
 use std::sync::{Mutex, PoisonError};
 use weir_server::locks::{LockRequest, LockTable, Outcome};
-use weir_testing::{claims, key, ram, Cluster, Line, Transport, READ_WRITE};
+use weir_testing::{assert_held, claims, key, ram, Cluster, Line, Transport, READ_WRITE};
 use weir_wire::{
-    At, Claims, ClientId, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, NodeKind, Reply, Request,
-    RequestId,
+    At, Claims, ClientId, Fence, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, NodeKind, Reply,
+    Request, RequestId,
 };
 
 /// The bytes that an allocator and a busy server may keep beside it.
@@ -68,7 +68,7 @@ fn locks_of_every_shape_take_no_more_than_they_are_counted_for() {
     // All are kept, so that none finds memory that another one gave back.
     let mut tables = Vec::new();
     for (shape, asked) in shapes {
-        let mut table = LockTable::new();
+        let mut table = LockTable::new(Fence(1));
         let before = resident_bytes();
         for number in 0..FILES {
             assert_eq!(table.acquire(&asked(number)).0, Outcome::Granted, "{shape}");
@@ -127,7 +127,7 @@ fn what_a_user_makes_a_server_keep_is_within_its_bounds() {
     grown("descriptions", OPENED * DESCRIPTION_BYTES);
 
     let counted = {
-        let mut table = LockTable::new();
+        let mut table = LockTable::new(Fence(1));
         for number in 0..OPENED as u64 {
             table.acquire(&lock(number, 7, LockKind::Flock, 0));
         }
@@ -144,7 +144,7 @@ fn what_a_user_makes_a_server_keep_is_within_its_bounds() {
         wait: false,
         reclaim: false,
     };
-    all(&mut line, handles.iter().map(shared), |reply| assert_eq!(reply, Reply::Done));
+    all(&mut line, handles.iter().map(shared), |reply| assert_held(&reply));
     grown("locks", counted);
 
     for number in 0..GONE {

@@ -3,7 +3,7 @@
 use crate::{claims, key, server_toml, Cluster, File, Line, Transport, READ_WRITE};
 use std::sync::Barrier;
 use std::time::Instant;
-use weir_wire::{limits, Claims, Credential, Extent, Reply, Request};
+use weir_wire::{limits, Claims, Credential, Extent, Fence, Reply, Request};
 
 /// Bytes of each write and read: the longest payload that is not left in the socket.
 const BYTES: usize = limits::INLINE_PAYLOAD_BYTES;
@@ -57,9 +57,12 @@ pub fn request(file: &File, number: usize) -> (Request, Vec<u8>) {
     let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
     let extents = vec![Extent { offset, length: BYTES as u32 }];
     if number.is_multiple_of(2) {
-        (Request::Write { capability, target, epoch, extents, publication: None }, vec![byte; BYTES])
+        (
+            Request::Write { fence: Fence::NONE, capability, target, epoch, extents, publication: None },
+            vec![byte; BYTES],
+        )
     } else {
-        (Request::Read { capability, target, epoch, extents }, Vec::new())
+        (Request::Read { fence: Fence::NONE, capability, target, epoch, extents }, Vec::new())
     }
 }
 

@@ -26,7 +26,7 @@ pub use connection::{frame, head, Connection, Transport};
 pub use control::{get, get_as, put, Answer};
 pub use credentials::{claims, key, unix_seconds, write_private, NOBODY};
 pub use jobs::job;
-pub use line::{random_client, File, Line, READ_WRITE};
+pub use line::{assert_held, random_client, File, Line, READ_WRITE};
 pub use mount::{can_mount, Mount};
 pub use processes::{as_nobody, checked, output, python, shell, shell_by, wait_until, PATIENCE};
 pub use stop::Stop;

@@ -6,8 +6,8 @@ use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_placement::Layout;
 use weir_wire::{
-    decode_body, At, Attributes, Capability, ClientId, Credential, Description, Errno, Extent, HandleId,
-    IdentityId, Ino, Kind, Nonce, OpenFlags, Publication, Reply, Request, RequestId, Rights,
+    decode_body, At, Attributes, Capability, ClientId, Credential, Description, Errno, Extent, Fence,
+    HandleId, IdentityId, Ino, Kind, Nonce, OpenFlags, Publication, Reply, Request, RequestId, Rights,
 };
 
 /// Flags to read and to write a file, which is made where it is missing.
@@ -21,6 +21,14 @@ pub const READ_WRITE: OpenFlags = OpenFlags {
     no_follow: false,
     unnamed: false,
 };
+
+/// Checks that a lock was granted, or that descriptions were claimed.
+///
+/// # Panics
+/// At any other reply.
+pub fn assert_held(reply: &Reply) {
+    assert!(matches!(reply, Reply::Held { .. }), "{reply:?}");
+}
 
 /// Id of the first request of the next connection.
 static FIRST_REQUEST: AtomicU64 = AtomicU64::new(1 << 32);
@@ -215,6 +223,7 @@ impl Line {
                 Publication { end, written_bytes: piece.length, epoch: file.epoch, reserved_end: 0 };
             let first = (piece.file_offset - offset) as usize;
             let request = Request::Write {
+                fence: Fence::NONE,
                 capability: file.capability,
                 target,
                 epoch: file.epoch,
@@ -248,6 +257,7 @@ impl Line {
         let mut bytes = Vec::new();
         for piece in file.layout.pieces(offset, length as u64) {
             let request = Request::Read {
+                fence: Fence::NONE,
                 capability: file.capability,
                 target: file.layout.targets()[piece.object],
                 epoch: file.epoch,

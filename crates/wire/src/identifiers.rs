@@ -49,6 +49,28 @@ identifier!(
     Sequence, u64
 );
 
+identifier!(
+    /// The state of a server's locks: the next lock that is granted after clients lost some of theirs changes it, and so does
+    /// a new start. A client shows the last one that it was told with every change of bytes, so that a write which began
+    /// under a lock that another client has by now is refused ([`crate::Reply::StaleFence`]).
+    Fence, u64
+);
+
+impl Fence {
+    /// Of a client that never held a lock at the server: nothing is checked.
+    pub const NONE: Fence = Fence(0);
+
+    /// Whether this is an earlier fence of the same start of a server.
+    pub fn is_before(self, other: Fence) -> bool {
+        (1..1 << 32).contains(&other.0.wrapping_sub(self.0))
+    }
+
+    /// The fence after this one.
+    pub fn next(self) -> Fence {
+        Fence(self.0.wrapping_add(1).max(1))
+    }
+}
+
 impl HandleId {
     /// No description: the handle of a capability that only lets its user name an inode.
     pub const NONE: HandleId = HandleId(0);

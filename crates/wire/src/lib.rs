@@ -28,7 +28,7 @@ pub use credential::{
 pub use decision::{Decided, Stamp};
 pub use error::WireError;
 pub use frame::{decode_body, encode_body, Header, Kind, HEADER_BYTES, VERSION};
-pub use identifiers::{ClientId, HandleId, IdentityId, Ino, LockOwner, RequestId, Sequence};
+pub use identifiers::{ClientId, Fence, HandleId, IdentityId, Ino, LockOwner, RequestId, Sequence};
 pub use message::{Request, ROUND_LAST};
 pub use metadata::{At, Attributes, DirectoryEntry, FileKind, ObjectMove, StoreStatistics};
 pub use parameters::{

@@ -7,8 +7,8 @@ use crate::parameters::{
 #[cfg(doc)]
 use crate::Reply;
 use crate::{
-    At, Capability, Claims, ClientId, HandleId, IdentityId, Ino, LockOwner, Nonce, ObjectMove, PeerRequest,
-    Proof, Sequence,
+    At, Capability, Claims, ClientId, Fence, HandleId, IdentityId, Ino, LockOwner, Nonce, ObjectMove,
+    PeerRequest, Proof, Sequence,
 };
 use serde::{Deserialize, Serialize};
 use weir_placement::{LayoutSpecification, TargetId};
@@ -54,6 +54,8 @@ pub enum Request {
     },
     /// Are you there. Answered at once, also when requests of the same client are queued under a policy.
     Ping,
+    /// Asks for the state of the server's locks; answered [`Reply::Held`].
+    Fence,
     /// The servers of the store.
     Cluster,
 
@@ -103,7 +105,7 @@ pub enum Request {
         handle: HandleId,
     },
     /// After a lost connection or a server restart, or by another process after fork and exec: these descriptions
-    /// are open here. Answered ESTALE when one is gone; the others are taken back all the same.
+    /// are open here; answered [`Reply::Held`]. Answered ESTALE when one is gone; the others are taken back all the same.
     ///
     /// A client that is not known ([`Reply::Welcome`]) claims its descriptions, then its locks. A claim of no descriptions comes
     /// last, and makes the client known.
@@ -224,7 +226,7 @@ pub enum Request {
         at: At,
     },
 
-    /// Sets, changes or releases a lock; with `wait` the reply comes when it is granted.
+    /// Sets, changes or releases a lock; with `wait` the reply comes when it is granted, and is [`Reply::Held`] then.
     ///
     /// For some seconds after a server restart (the grace period) only `reclaim` requests are decided at once: every
     /// other one, also without `wait`, is answered when the period ends. A client that the server does not
@@ -318,6 +320,9 @@ pub enum Request {
         target: TargetId,
         /// Epoch under which the client knows the size.
         epoch: u64,
+        /// The state of the home's locks that the client knows; one that is not the home's is answered
+        /// [`Reply::StaleFence`].
+        fence: Fence,
         /// The ranges of the object.
         extents: Vec<Extent>,
     },
@@ -329,6 +334,9 @@ pub enum Request {
         target: TargetId,
         /// Epoch under which the client knows the size.
         epoch: u64,
+        /// The state of the home's locks that the client knows; one that is not the home's is answered
+        /// [`Reply::StaleFence`].
+        fence: Fence,
         /// The ranges of the object.
         extents: Vec<Extent>,
         /// Published in the same step where this server is the file's home.
@@ -342,6 +350,9 @@ pub enum Request {
         target: TargetId,
         /// Epoch under which the client knows the size.
         epoch: u64,
+        /// The state of the home's locks that the client knows; one that is not the home's is answered
+        /// [`Reply::StaleFence`].
+        fence: Fence,
         /// First byte of the object.
         offset: u64,
         /// Length in bytes.
@@ -484,6 +495,7 @@ impl Request {
             | Request::Prove { .. }
             | Request::Identify { .. }
             | Request::Ping
+            | Request::Fence
             | Request::Cluster
             | Request::Close { .. }
             | Request::Reclaim { .. }

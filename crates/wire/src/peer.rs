@@ -1,6 +1,6 @@
 //! Messages between servers.
 
-use crate::{Capability, Identity, Ino, JobId, Moment, QuotaReport, StoreSettings};
+use crate::{Capability, Fence, Identity, Ino, JobId, Moment, QuotaReport, StoreSettings};
 use serde::{Deserialize, Serialize};
 use weir_placement::{ServerId, TargetId};
 
@@ -96,7 +96,8 @@ pub enum PeerRequest {
         /// The parent changes: the user must have write permission on this one.
         write: bool,
     },
-    /// Asks which of these capabilities, of files whose home is the receiver, belong to open descriptions.
+    /// Asks which of these capabilities, of files whose home is the receiver, belong to open descriptions, and for the
+    /// receiver's fence.
     Confirm {
         /// At most [`crate::limits::CONFIRMATIONS`].
         capabilities: Vec<Capability>,
@@ -126,10 +127,17 @@ pub enum PeerReply {
     },
     /// The receiver's [`ServerReport`] is the payload.
     Report,
-    /// Whether each one that was asked about holds, in the same order.
+    /// Whether each capability that was asked about holds, in the same order.
     Confirmed {
         /// One for each.
         holds: Vec<bool>,
+        /// The state of the sender's locks.
+        fence: Fence,
+    },
+    /// Whether each file that was asked about is there, in the same order.
+    There {
+        /// One for each.
+        are_there: Vec<bool>,
     },
     /// Whether the receiver has removals that are not done yet and will give room where it was asked for.
     Room {

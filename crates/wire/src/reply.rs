@@ -1,7 +1,9 @@
 //! Replies to the requests of clients.
 
 use crate::parameters::{Cluster, Errno, LockRange, LockType};
-use crate::{At, Attributes, Capability, HandleId, Ino, Nonce, PeerReply, Proof, Sequence, StoreStatistics};
+use crate::{
+    At, Attributes, Capability, Fence, HandleId, Ino, Nonce, PeerReply, Proof, Sequence, StoreStatistics,
+};
 use serde::{Deserialize, Serialize};
 use weir_placement::{Layout, ServerId};
 
@@ -12,6 +14,11 @@ pub enum Reply {
     Failed(Errno),
     /// The request was carried out, and the reply has no content.
     Done,
+    /// Answer to a `Lock` that was granted and to `Reclaim`: the client holds what it asked for.
+    Held {
+        /// The state of the server's locks. The client shows it from now on.
+        fence: Fence,
+    },
     /// Answer to `Hello`.
     Challenge {
         /// The server's challenge.
@@ -117,6 +124,9 @@ pub enum Reply {
         /// The epoch here.
         epoch: u64,
     },
+    /// Nothing was done: the fence of the request is not the one of the file's home. The client greets the home, which tells
+    /// it whether its locks hold, and tries again.
+    StaleFence,
     /// The begin of data or of a hole; absent when there is none before the end of the object.
     Position(Option<u64>),
     /// The places of a file's bytes.

@@ -11,11 +11,11 @@ use weir_placement::{
 };
 use weir_wire::{
     decode_body, encode_body, limits, AccountNames, At, Attributes, Capability, Claims, ClientId, Credential,
-    DelegatedJob, Description, DeviceUse, DirectoryEntry, Extent, FileKind, HandleId, Header, Identity,
-    IdentityId, Ino, JobId, JobReport, MachineLoad, Moment, NodeKind, ObjectMove, OpenFlags, PeerReply,
-    PeerRequest, PlacedReport, Publication, QuotaOwner, QuotaReport, QuotaUse, RenameMode, Reply, Request,
-    Rights, Role, Sequence, ServerReport, SiteKey, StoreSettings, TargetReport, XattrMode, HEADER_BYTES,
-    VERSION,
+    DelegatedJob, Description, DeviceUse, DirectoryEntry, Extent, Fence, FileKind, HandleId, Header,
+    Identity, IdentityId, Ino, JobId, JobReport, MachineLoad, Moment, NodeKind, ObjectMove, OpenFlags,
+    PeerReply, PeerRequest, PlacedReport, Publication, QuotaOwner, QuotaReport, QuotaUse, RenameMode, Reply,
+    Request, Rights, Role, Sequence, ServerReport, SiteKey, StoreSettings, TargetReport, XattrMode,
+    HEADER_BYTES, VERSION,
 };
 
 const CASES: u32 = 20_000;
@@ -321,8 +321,15 @@ fn the_largest_request_of_each_kind_fits_its_frame() {
         Request::Symlink { at: at.clone(), target: vec![b't'; limits::PATH_BYTES] },
         Request::Make { at: at.clone(), kind: NodeKind::BlockDevice(u64::MAX), permissions: u16::MAX },
         Request::XattrSet { at: at.clone(), follow: true, name, mode: XattrMode::Replace },
-        Request::Write { capability, target, epoch, extents: extents.clone(), publication },
-        Request::Read { capability, target, epoch, extents },
+        Request::Write {
+            fence: Fence(u64::MAX),
+            capability,
+            target,
+            epoch,
+            extents: extents.clone(),
+            publication,
+        },
+        Request::Read { fence: Fence(u64::MAX), capability, target, epoch, extents },
         Request::Detour { capability, layout_epoch: u64::MAX, full: vec![target; limits::STRIPES] },
         Request::MoveBegin {
             at: at.clone(),
@@ -387,7 +394,11 @@ fn the_largest_reply_of_each_kind_fits_its_frame() {
         Reply::Escape { path: vec![b'p'; 2 * limits::PATH_BYTES], hops: u8::MAX },
         Reply::Link { target: vec![b't'; limits::PATH_BYTES] },
         Reply::Peer(PeerReply::Made { ino }),
-        Reply::Peer(PeerReply::Confirmed { holds: vec![true; limits::OBJECTS_MADE] }),
+        Reply::Peer(PeerReply::Confirmed {
+            holds: vec![true; limits::CONFIRMATIONS],
+            fence: Fence(u64::MAX),
+        }),
+        Reply::Peer(PeerReply::There { are_there: vec![true; limits::OBJECTS_MADE] }),
     ] {
         fits(&reply);
     }

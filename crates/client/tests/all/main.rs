@@ -2,6 +2,7 @@
 
 mod files;
 mod full_targets;
+mod lost_locks;
 mod membership;
 mod moving;
 mod protocol;

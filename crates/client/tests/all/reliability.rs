@@ -78,7 +78,7 @@ fn after_a_restart_handles_and_locks_are_claimed_before_anything_else() {
         .into(),
         Request::Attributes { .. } if restarts.swap(0, Ordering::SeqCst) == 1 => Answer::HangUp,
         Request::Attributes { .. } => found(),
-        _ => Reply::Done.into(),
+        request => carried_out(request),
     });
     let store = store(folder.path(), &[&fake], SILENCE);
     let flags = OpenFlags { read: true, write: true, ..OpenFlags::default() };
@@ -114,7 +114,7 @@ fn a_release_that_the_home_did_not_hear_is_told_before_anything_else() {
     let fake = FakeServer::start(folder.path(), 0, move |arrived| match &arrived.request {
         _ if silent.load(Ordering::SeqCst) => Answer::Silence,
         Request::Attributes { .. } => found(),
-        _ => Reply::Done.into(),
+        request => carried_out(request),
     });
     let store = store(folder.path(), &[&fake], Duration::from_millis(400));
     let layout = weir_placement::Layout::striped(4096, vec![target(0, 0)]).expect("well formed");
@@ -219,7 +219,7 @@ fn forty_waiting_locks_do_not_keep_out_the_unlock() {
         Request::Lock { wait: true, .. } => {
             Answer::Once(ends.clone(), Reply::Failed(Errno(libc::EINTR as u16)))
         }
-        _ => Reply::Done.into(),
+        request => carried_out(request),
     });
     let store = store(folder.path(), &[&fake], Duration::from_millis(500));
     let layout = weir_placement::Layout::striped(4096, vec![target(0, 0)]).expect("well formed");

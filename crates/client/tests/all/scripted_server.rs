@@ -31,6 +31,16 @@ impl From<Reply> for Answer {
     }
 }
 
+/// The answer of a server that carries everything out which has no content to answer.
+pub(crate) fn carried_out(request: &Request) -> Answer {
+    match request {
+        Request::Lock { .. } | Request::Reclaim { .. } | Request::Fence => {
+            Reply::Held { fence: Fence(1) }.into()
+        }
+        _ => Reply::Done.into(),
+    }
+}
+
 /// A request that arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {

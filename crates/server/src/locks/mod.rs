@@ -12,7 +12,7 @@ mod tests;
 use file::{Changed, FileLocks, Waiting};
 use runs::{overlap, Mode, WHOLE};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use weir_wire::{ClientId, Errno, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, RequestId};
+use weir_wire::{ClientId, Errno, Fence, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, RequestId};
 
 /// Requests that may wait on one file and class: a job of 16,384 processes can queue for one shared file, and a
 /// release looks at each of them once (some 0.3 ms). One more is answered ENOLCK.
@@ -135,6 +135,9 @@ pub struct LockTable {
     payers: HashMap<Ino, u32>,
     charged: HashMap<u32, usize>,
     in_grace: bool,
+    fence: Fence,
+    /// Clients lost locks under this fence: the next lock that is granted begins another.
+    has_lost: bool,
 }
 
 impl LockRequest {
@@ -172,9 +175,14 @@ impl Class {
 }
 
 impl LockTable {
-    /// An empty table.
-    pub fn new() -> LockTable {
-        LockTable::default()
+    /// An empty table, whose fences begin with `first`.
+    pub fn new(first: Fence) -> LockTable {
+        LockTable { fence: first, ..LockTable::default() }
+    }
+
+    /// The fence that holders are told: no lock that was lost under an earlier one came into other hands under that.
+    pub fn fence(&self) -> Fence {
+        self.fence
     }
 
     /// Sets, changes or releases a lock. The answers belong to other requests that waited and are now granted.
@@ -236,13 +244,23 @@ impl LockTable {
         answers
     }
 
-    /// An open description ended: its flock and description locks go, and requests that wait for it are answered EBADF.
+    /// An open description was closed: its flock and description locks go, and requests that wait for it are answered EBADF.
     pub fn close(&mut self, ino: Ino, handle: HandleId) -> Vec<Answer> {
+        self.end_description(ino, handle, false)
+    }
+
+    /// An open description ended with the session of its last client: its locks are lost, and go as in [`LockTable::close`].
+    pub fn lose(&mut self, ino: Ino, handle: HandleId) -> Vec<Answer> {
+        self.end_description(ino, handle, true)
+    }
+
+    fn end_description(&mut self, ino: Ino, handle: HandleId, is_loss: bool) -> Vec<Answer> {
         let (mut answers, owner) = (Vec::new(), Owner::Description(handle));
         for class in Class::BOTH {
             let places = self.places(ino, class, |waiting| waiting.asked.who() == owner);
             answers.extend(places.into_iter().filter_map(|place| self.fail_waiting(place, EBADF)));
             if self.release(ino, class, owner) {
+                self.has_lost |= is_loss;
                 self.settle(ino, class, WHOLE, &mut answers);
             }
         }
@@ -250,8 +268,8 @@ impl LockTable {
         answers
     }
 
-    /// A client's session ended: its POSIX locks and everything it waits for go without an answer. Its descriptions may
-    /// be shared with other clients: the namespace, which knows them, calls [`LockTable::close`].
+    /// A client's session ended: its POSIX locks are lost, and everything it waits for goes without an answer. Its descriptions may
+    /// be shared with other clients: the namespace, which knows them, calls [`LockTable::lose`].
     pub fn drop_client(&mut self, client: ClientId) -> Vec<Answer> {
         let mut answers = Vec::new();
         let requests = (client, RequestId(0))..=(client, RequestId(u64::MAX));
@@ -262,6 +280,7 @@ impl LockTable {
         }
         let held = (client, Ino(0))..=(client, Ino(u64::MAX));
         let files: Vec<Ino> = self.holders.range(held).map(|((_, ino), _)| *ino).collect();
+        self.has_lost |= !files.is_empty();
         let (first, last) =
             (Owner::Process(client, LockOwner(0)), Owner::Process(client, LockOwner(u64::MAX)));
         for ino in files {
@@ -412,6 +431,9 @@ impl LockTable {
         // At most two more: a range in another mode is cut in two, with the new one between.
         if self.is_full(&wanted.asked, 2) {
             return Err(ENOLCK);
+        }
+        if std::mem::take(&mut self.has_lost) {
+            self.fence = self.fence.next();
         }
         Ok(self.set(&wanted.asked, Some(wanted.mode)).weakened)
     }

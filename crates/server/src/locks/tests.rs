@@ -366,7 +366,7 @@ proptest! {
 
     #[test]
     fn the_table_agrees_with_the_model(steps in proptest::collection::vec(any_step(), 1..120)) {
-        let (mut table, mut model) = (LockTable::new(), Model::default());
+        let (mut table, mut model) = (LockTable::new(Fence(1)), Model::default());
         for (number, step) in steps.iter().enumerate() {
             take(&mut table, &mut model, number as u64, step)?;
             check(&table, &model)?;
@@ -393,7 +393,7 @@ fn posix(client: u64, request: u64, lock: LockType, first: u64, last: u64, wait:
 
 #[test]
 fn a_release_grants_in_the_order_of_arrival() {
-    let mut table = LockTable::new();
+    let mut table = LockTable::new(Fence(1));
     assert_eq!(table.acquire(&posix(1, 1, LockType::Write, 0, 9, false)).0, Outcome::Granted);
     for client in 2..6 {
         let lock = if client == 4 { LockType::Write } else { LockType::Read };
@@ -408,7 +408,7 @@ fn a_release_grants_in_the_order_of_arrival() {
 /// the writer that had come first and waited for both.
 #[test]
 fn the_end_of_a_client_does_not_change_the_order() {
-    let mut table = LockTable::new();
+    let mut table = LockTable::new(Fence(1));
     table.acquire(&posix(1, 1, LockType::Write, 5, 5, false));
     let other_process = LockRequest { owner: LockOwner(1), ..posix(1, 2, LockType::Read, 0, 4, false) };
     table.acquire(&other_process);
@@ -420,7 +420,7 @@ fn the_end_of_a_client_does_not_change_the_order() {
 
 #[test]
 fn a_queue_is_bounded() {
-    let mut table = LockTable::new();
+    let mut table = LockTable::new(Fence(1));
     table.acquire(&posix(0, 0, LockType::Write, 0, 0, false));
     for client in 1..=WAITING_PER_FILE as u64 {
         assert_eq!(table.acquire(&posix(client, 1, LockType::Write, 0, 0, true)).0, Outcome::Waiting);
@@ -433,7 +433,7 @@ fn a_queue_is_bounded() {
 
 #[test]
 fn ranges_are_bounded_also_where_a_release_would_split_one() {
-    let mut table = LockTable::new();
+    let mut table = LockTable::new(Fence(1));
     for range in 0..RANGES_PER_FILE as u64 - 1 {
         let asked = posix(0, range, LockType::Write, range * 4, range * 4 + 2, false);
         assert_eq!(table.acquire(&asked).0, Outcome::Granted);
@@ -463,7 +463,7 @@ fn what_is_left_after_a_partial_unlock_is_still_the_process_s() {
 /// was counted as one with a range more, though it takes twenty times the memory.
 #[test]
 fn no_user_takes_the_whole_table() {
-    let mut table = LockTable::new();
+    let mut table = LockTable::new(Fence(1));
     let mut request = 0;
     let mut fill = |table: &mut LockTable, uid: u32| {
         let first = request + 1;
@@ -494,4 +494,36 @@ fn no_user_takes_the_whole_table() {
         left.remove(Ino(file));
     }
     assert_eq!((left.bytes(), left.held_ranges(), left.charged.len()), (0, 0, 0));
+}
+
+/// Fences tell of locks that may be in other hands, and of nothing else.
+#[test]
+fn a_fence_begins_with_the_first_lock_after_a_loss() {
+    let mut table = LockTable::new(Fence(7));
+    let holder = posix(1, 1, LockType::Write, 0, 9, false);
+    let flock = LockRequest {
+        kind: LockKind::Flock,
+        handle: HandleId(5),
+        ..posix(2, 1, LockType::Write, 0, 9, false)
+    };
+    table.acquire(&holder);
+    table.acquire(&flock);
+    table.release_owner(holder.ino, holder.client, holder.owner);
+    table.close(flock.ino, flock.handle);
+    table.acquire(&holder);
+    assert_eq!(table.fence(), Fence(7), "all were given back");
+    table.drop_client(ClientId(99));
+    table.lose(flock.ino, flock.handle);
+    table.acquire(&flock);
+    assert_eq!(table.fence(), Fence(7), "none was lost");
+    let next = posix(3, 1, LockType::Write, 0, 9, true);
+    assert_eq!(table.acquire(&next).0, Outcome::Waiting);
+    assert_eq!(table.drop_client(holder.client).len(), 1);
+    assert_eq!(table.fence(), Fence(8), "the lock went to the one that waited");
+    table.lose(flock.ino, flock.handle);
+    assert_eq!(table.fence(), Fence(8));
+    table.acquire(&LockRequest { lock: LockType::Unlock, ..next.clone() });
+    assert_eq!(table.fence(), Fence(8), "nobody took a lock after the loss");
+    table.acquire(&next);
+    assert_eq!(table.fence(), Fence(9));
 }

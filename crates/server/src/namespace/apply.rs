@@ -51,6 +51,8 @@ impl State {
                 self.replies.remember(*client, *request, *acknowledged, outcome.clone());
             }
             Change::ClientForgotten { client } => self.replies.forget(*client),
+            Change::ClientReleased { client } => self.released.note(*client),
+            Change::ClientReturned { client } => self.released.forget(*client),
             Change::MoveBegun { .. }
             | Change::MoveFrozen { .. }
             | Change::Relaid { .. }

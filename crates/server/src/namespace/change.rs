@@ -339,6 +339,16 @@ pub enum Change {
         /// The file.
         ino: Ino,
     },
+    /// The descriptions and locks of a silent client were released.
+    ClientReleased {
+        /// The client.
+        client: ClientId,
+    },
+    /// A client that was released has claimed what is left of its holdings.
+    ClientReturned {
+        /// The client.
+        client: ClientId,
+    },
 }
 
 /// The answer to a resend of a request. Attributes are those at the moment of the resend.

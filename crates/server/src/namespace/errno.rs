@@ -30,6 +30,7 @@ numbers! {
     EISDIR = ISDIR,
     EINVAL = INVAL,
     ENFILE = NFILE,
+    ENOLCK = NOLCK,
     EFBIG = FBIG,
     ENOSPC = NOSPC,
     EDQUOT = DQUOT,

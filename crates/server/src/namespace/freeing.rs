@@ -46,6 +46,8 @@ impl Namespace {
             | Change::MadeKept { .. }
             | Change::Reparented { .. }
             | Change::ClientForgotten { .. }
+            | Change::ClientReleased { .. }
+            | Change::ClientReturned { .. }
             | Change::MoveBegun { .. }
             | Change::MoveFrozen { .. }
             | Change::Relaid { .. }

@@ -43,6 +43,8 @@ pub(super) fn changed_file(change: &Change) -> Option<Ino> {
         | Change::Reparented { .. }
         | Change::Remembered { .. }
         | Change::ClientForgotten { .. }
+        | Change::ClientReleased { .. }
+        | Change::ClientReturned { .. }
         | Change::MoveFrozen { .. }
         | Change::HolesKept { .. } => None,
     }

@@ -37,6 +37,7 @@ mod publish;
 mod questions;
 mod quota;
 mod relayout;
+mod released;
 mod remove;
 mod rename;
 mod replies;

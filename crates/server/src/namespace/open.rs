@@ -99,6 +99,11 @@ impl OpenFiles {
         self.clients.get(&client).is_some_and(|held| held.range(of_ino).next().is_some())
     }
 
+    /// Whether `client` holds any description.
+    pub(super) fn holds_any(&self, client: ClientId) -> bool {
+        self.clients.get(&client).is_some_and(|held| !held.is_empty())
+    }
+
     /// The description `handle` of `ino`, if `client` holds it.
     pub(super) fn held(&self, client: ClientId, ino: Ino, handle: HandleId) -> Option<&Description> {
         let description = self.handles.get(&handle)?;

@@ -8,7 +8,7 @@ use super::inode::{Birth, BirthNode};
 use super::intent::{Bytes, IntentId};
 use super::permission::{self, WRITE};
 use weir_placement::ServerId;
-use weir_wire::{Errno, Ino, Moment, PeerReply, PeerRequest};
+use weir_wire::{Capability, Errno, Ino, Moment, PeerReply, PeerRequest};
 
 /// The decision on a request of another server: the caller journals and applies the changes, then replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,22 +63,20 @@ impl Namespace {
                 }
                 Ok(PeerDecision { changes: Vec::new(), reply: PeerReply::Done })
             }
-            PeerRequest::Confirm { capabilities } => {
-                let holds = capabilities.iter().map(|one| self.settings.key.admits(one) && self.is_live(one));
-                Ok(PeerDecision {
-                    changes: Vec::new(),
-                    reply: PeerReply::Confirmed { holds: holds.collect() },
-                })
-            }
             PeerRequest::ObjectsMade { inos } => {
                 let touched = inos.iter().filter(|&&ino| self.is_untouched(ino));
                 Ok(PeerDecision {
                     changes: touched.map(|&ino| Change::Touched { ino }).collect(),
-                    reply: PeerReply::Confirmed { holds: inos.iter().map(|&ino| self.has(ino)).collect() },
+                    reply: PeerReply::There { are_there: inos.iter().map(|&ino| self.has(ino)).collect() },
                 })
             }
             _ => Err(EIO),
         }
+    }
+
+    /// Which of these capabilities belong to open descriptions of files here, in the same order.
+    pub fn hold(&self, capabilities: &[Capability]) -> Vec<bool> {
+        capabilities.iter().map(|one| self.settings.key.admits(one) && self.is_live(one)).collect()
     }
 
     fn make_for(&self, from: ServerId, request: &PeerRequest) -> Result<PeerDecision, Errno> {

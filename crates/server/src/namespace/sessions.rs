@@ -7,7 +7,7 @@ use super::decision::{Answer, Caller, Decision};
 use super::errno::ESTALE;
 use super::intent::IntentId;
 use super::open::Opening;
-use weir_wire::{Capability, ClientId, HandleId, Ino, Reply};
+use weir_wire::{Capability, ClientId, Errno, HandleId, Ino, Reply};
 
 /// The most files in one decision of disposals: their changes stay far below the limit of one group of the journal.
 const DISPOSALS_PER_DECISION: usize = 16_384;
@@ -28,7 +28,7 @@ impl Namespace {
     /// Takes back descriptions after a lost connection or a restart. ESTALE says that one of them could not be taken back: its
     /// file is gone, as after the restart of a server that keeps nothing, or the grace period is over. All others are taken
     /// back.
-    pub fn reclaim(&mut self, caller: &Caller<'_>, handles: &[Capability]) -> Reply {
+    pub fn reclaim(&mut self, caller: &Caller<'_>, handles: &[Capability]) -> Result<(), Errno> {
         let mut failed = None;
         for capability in handles {
             let Capability { ino, handle, rights, .. } = *capability;
@@ -41,7 +41,22 @@ impl Namespace {
                 self.open.open(Opening { handle, client, uid, ino, rights });
             }
         }
-        failed.map_or(Reply::Done, Reply::Failed)
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The record that a silent client loses what it holds; none where it holds nothing.
+    pub fn release_of(&self, client: ClientId) -> Option<Change> {
+        self.open.holds_any(client).then_some(Change::ClientReleased { client })
+    }
+
+    /// The record that a client which was released is back; none for any other client.
+    pub fn return_of(&self, client: ClientId) -> Option<Change> {
+        self.is_released(client).then_some(Change::ClientReturned { client })
+    }
+
+    /// Whether a client was released, perhaps before the last start, and may not know that.
+    pub fn is_released(&self, client: ClientId) -> bool {
+        self.state.released.has(client)
     }
 
     /// The inode and rights of an open description.

@@ -5,6 +5,7 @@ use super::inode::{Birth, BirthNode, InoMap, Inode};
 use super::inode::{Directory, RegularFile};
 use super::intent::{Bytes, Intent, IntentId, MoveRecord};
 use super::object_counts::ObjectCounts;
+use super::released::Released;
 use super::replies::Replies;
 use super::usage::Usage;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -30,6 +31,7 @@ pub(super) struct State {
     pub(super) intents: BTreeMap<IntentId, Intent>,
     pub(super) made: BTreeMap<(ServerId, IntentId), Ino>,
     pub(super) replies: Replies,
+    pub(super) released: Released,
     /// Files with objects that are being moved.
     pub(super) moves: BTreeMap<Ino, MoveRecord>,
     /// Files whose size, epoch or layout is about to change. The fields from here to `making` are derived from `intents`.
@@ -65,6 +67,7 @@ impl State {
             intents: BTreeMap::new(),
             made: BTreeMap::new(),
             replies: Replies::default(),
+            released: Released::default(),
             moves: BTreeMap::new(),
             cuts: InoMap::default(),
             fences: InoMap::default(),
@@ -117,7 +120,7 @@ impl State {
         let made = self.made.iter().map(|(&(from, intent), &ino)| Change::MadeKept { from, intent, ino });
         let moves = self.moves.iter().map(|(&ino, record)| Change::MoveKept { ino, record: record.clone() });
         let first = std::iter::once(counted).chain(inodes).chain(moves);
-        first.chain(intents).chain(made).chain(self.replies.snapshot())
+        first.chain(intents).chain(made).chain(self.replies.snapshot()).chain(self.released.snapshot())
     }
 
     /// The records of a snapshot about files with holes.

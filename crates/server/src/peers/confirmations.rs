@@ -3,6 +3,10 @@
 //! A target cannot see a description end. It takes a capability that its home made a moment ago, and asks the home about an
 //! older one; the home's word holds as long again. First bytes of an object are told to the home, which says whether the
 //! file is still there, so that nothing a late writer leaves behind stays.
+//!
+//! A client that uses locks shows the fence of the home. A target takes the fence that it heard from the home last, and asks
+//! the home about any other one: so the first read of a lock's next holder shuts out everything that was sent under the lock
+//! before. A write that a worker is carrying out at that moment is not stopped.
 
 use super::line::Answer;
 use crate::links::link::LinkKey;
@@ -11,7 +15,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
-use weir_wire::{limits, Capability, Errno, HandleId, Ino, PeerReply, RequestId};
+use weir_wire::{limits, Capability, Errno, Fence, HandleId, Ino, PeerReply, Reply, RequestId};
 
 /// For how long a capability holds, from its making or from the home's word.
 const FRESH: Nanos = Nanos::from_millis(limits::CAPABILITY_FRESH_SECONDS * 1000);
@@ -47,12 +51,15 @@ pub(crate) struct Waiting {
     pub(crate) number: usize,
     pub(crate) link: LinkKey,
     pub(crate) request: RequestId,
+    pub(crate) fence: Fence,
 }
 
 /// The words of other homes about capabilities of their files, and the news for them of objects here.
 #[derive(Default)]
 pub(crate) struct Confirmations {
     confirmed: HashMap<Named, Nanos>,
+    /// The fence that each home told last.
+    fences: HashMap<ServerId, Fence>,
     removed: HashMap<Ino, Nanos>,
     removals: VecDeque<Ino>,
     waiting: HashMap<Named, Vec<Waiting>>,
@@ -108,11 +115,25 @@ impl Confirmations {
         self.confirmed.insert(named(capability), now);
     }
 
-    /// The worth of a capability that its token proves to be of another home's making; `now` is the server's time and
-    /// `seconds` Unix time. Where the answer is old, the home is to be asked again.
-    pub(crate) fn standing(&mut self, capability: &Capability, now: Nanos, seconds: u64) -> Standing {
+    /// Whether a request for a file may go on by its fence, as far as the home's last word goes.
+    pub(crate) fn admits(&self, ino: Ino, fence: Fence) -> bool {
+        fence == Fence::NONE || self.fences.get(&ino.home()) == Some(&fence)
+    }
+
+    /// The worth of a capability that its token proves to be of another home's making, in a request with this fence; `now` is
+    /// the server's time and `seconds` Unix time. Where the answer is old, the home is to be asked again.
+    pub(crate) fn standing(
+        &mut self,
+        capability: &Capability,
+        fence: Fence,
+        now: Nanos,
+        seconds: u64,
+    ) -> Standing {
         if capability.handle == HandleId::NONE || self.removed.contains_key(&capability.ino) {
             return Standing::Refused(errno::ESTALE);
+        }
+        if !self.admits(capability.ino, fence) {
+            return Standing::Unknown;
         }
         if seconds <= capability.issued_seconds + limits::CAPABILITY_FRESH_SECONDS {
             return Standing::Holds;
@@ -143,21 +164,24 @@ impl Confirmations {
         Some(queue.drain(..count).collect())
     }
 
-    /// A home answered about capabilities, or did not. Answers the requests that waited, with the home's word for each.
+    /// A home answered about capabilities, or did not. Answers the requests that waited, each with the reply that refuses it.
     pub(crate) fn answered(
         &mut self,
         home: ServerId,
         capabilities: &[Capability],
         answer: &Answer,
         now: Nanos,
-    ) -> Vec<(Waiting, Result<(), Errno>)> {
+    ) -> Vec<(Waiting, Result<(), Reply>)> {
         self.asking.remove(&home);
+        if let Ok((PeerReply::Confirmed { fence, .. }, _)) = answer {
+            self.fences.insert(home, *fence);
+        }
         let mut released = Vec::new();
         for (number, capability) in capabilities.iter().enumerate() {
             let name = named(capability);
             self.queued.remove(&name);
             let word = match answer {
-                Ok((PeerReply::Confirmed { holds }, _)) if holds.get(number) == Some(&true) => Ok(()),
+                Ok((PeerReply::Confirmed { holds, .. }, _)) if holds.get(number) == Some(&true) => Ok(()),
                 Ok(_) | Err(PeerFailure::Refused(_)) => Err(errno::ESTALE),
                 // No description ends while its home is away.
                 Err(PeerFailure::Unreachable) if self.confirmed.contains_key(&name) => Ok(()),
@@ -167,8 +191,16 @@ impl Confirmations {
                 Ok(()) => self.note(capability, now),
                 Err(_) => _ = self.confirmed.remove(&name),
             }
-            let waiting = self.waiting.remove(&name).unwrap_or_default();
-            released.extend(waiting.into_iter().map(|waiting| (waiting, word)));
+            let is_told = answer.is_ok();
+            for waiting in self.waiting.remove(&name).unwrap_or_default() {
+                let word = match word {
+                    Err(errno) => Err(Reply::Failed(errno)),
+                    Ok(()) if self.admits(capability.ino, waiting.fence) => Ok(()),
+                    Ok(()) if is_told => Err(Reply::StaleFence),
+                    Ok(()) => Err(Reply::Failed(errno::EIO)),
+                };
+                released.push((waiting, word));
+            }
         }
         released
     }
@@ -212,8 +244,8 @@ impl Confirmations {
     pub(crate) fn told(&mut self, home: ServerId, inos: Vec<Ino>, answer: &Answer) -> Option<Vec<Ino>> {
         self.telling.remove(&home);
         match answer {
-            Ok((PeerReply::Confirmed { holds }, _)) if holds.len() == inos.len() => {
-                let gone = inos.into_iter().zip(holds).filter(|(_, is_there)| !**is_there);
+            Ok((PeerReply::There { are_there }, _)) if are_there.len() == inos.len() => {
+                let gone = inos.into_iter().zip(are_there).filter(|(_, is_there)| !**is_there);
                 let gone: Vec<Ino> = gone.map(|(ino, _)| ino).collect();
                 for ino in &gone {
                     self.told.remove(ino);

@@ -6,7 +6,7 @@ use crate::links::connection::Tail;
 use crate::namespace::errno;
 use crate::storage::{Dir, Ram, Segment, TargetFailure};
 use crate::workers::WorkOutput;
-use weir_wire::{limits, Capability, Errno, Extent, Ino, PeerRequest, Reply, Request, Seek};
+use weir_wire::{limits, Capability, Errno, Extent, Fence, Ino, PeerRequest, Reply, Request, Seek};
 
 /// Reads up to this size are copied into the reply: cheaper than keeping their pages in place.
 pub(crate) const COPY_BYTES_MAX: u64 = 16 * 1024;
@@ -28,6 +28,14 @@ pub(crate) fn object_capability(request: &Request) -> Option<&Capability> {
         | Request::ObjectChanges { capability, .. }
         | Request::Watch { capability } => Some(capability),
         _ => None,
+    }
+}
+
+/// The fence of a request that reads or changes the bytes of an object.
+pub(crate) fn object_fence(request: &Request) -> Fence {
+    match request {
+        Request::Read { fence, .. } | Request::Write { fence, .. } | Request::Reserve { fence, .. } => *fence,
+        _ => Fence::NONE,
     }
 }
 
@@ -86,7 +94,7 @@ pub(crate) fn run_in_memory(
     request: &mut InHand,
 ) -> Result<Outcome, TargetFailure> {
     match &request.request {
-        Request::Read { capability, target: place, epoch, extents } => {
+        Request::Read { capability, target: place, epoch, extents, .. } => {
             let plan = ram.begin_read(capability.ino.object_on(*place), *epoch, extents)?;
             let mut outcome = Outcome::of(Reply::Data { size: None });
             if total_bytes(extents) <= COPY_BYTES_MAX {
@@ -110,7 +118,7 @@ pub(crate) fn run_in_memory(
             }
             Ok(Outcome::of(Reply::Written { size: None }))
         }
-        Request::Reserve { capability, target: place, epoch, offset, length, punch } => {
+        Request::Reserve { capability, target: place, epoch, offset, length, punch, .. } => {
             let object = capability.ino.object_on(*place);
             if *punch {
                 ram.punch(object, *epoch, *offset, *length)?;
@@ -170,13 +178,13 @@ pub(crate) fn run_on_directory(
     bytes: &[u8],
 ) -> Result<WorkOutput, TargetFailure> {
     match request {
-        Request::Read { capability, target, epoch, extents } => {
+        Request::Read { capability, target, epoch, extents, .. } => {
             dir.read(capability.ino.object_on(*target), *epoch, extents).map(WorkOutput::Bytes)
         }
         Request::Write { capability, target, epoch, extents, .. } => {
             dir.write(capability.ino.object_on(*target), *epoch, extents, bytes).map(|()| WorkOutput::Done)
         }
-        Request::Reserve { capability, target, epoch, offset, length, punch } => dir
+        Request::Reserve { capability, target, epoch, offset, length, punch, .. } => dir
             .reserve(capability.ino.object_on(*target), *epoch, *offset, *length, *punch)
             .map(|()| WorkOutput::Done),
         Request::ObjectSeek { capability, target, epoch, offset, seek } => dir

@@ -61,6 +61,10 @@ impl Server {
         if !self.links.clients().release(id) {
             return;
         }
+        if let Some(release) = self.namespace.release_of(id) {
+            // Where the journal does not take it, the client may claim its locks again at the next start.
+            let _ = self.record(&[release]);
+        }
         let answers = self.locks.drop_client(id);
         self.answer_locks(answers);
         let mut ended = self.requests.take_waiting_of(id);
@@ -82,7 +86,7 @@ impl Server {
         // Where the journal does not take it, the client is released in memory, and at the next start.
         let _ = self.commit_and_wake(&departure.decision);
         for (ino, handle) in departure.closed {
-            let answers = self.locks.close(ino, handle);
+            let answers = self.locks.lose(ino, handle);
             self.answer_locks(answers);
         }
         for turn in departure.turns {

@@ -151,7 +151,7 @@ impl Server {
                 for (token, word) in self.confirmed(home, &capabilities, &answer) {
                     match word {
                         Ok(()) => self.route(token),
-                        Err(errno) => self.fail_unserved(token, errno),
+                        Err(reply) => self.answer_unserved(token, reply),
                     }
                 }
             }

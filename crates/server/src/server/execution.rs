@@ -4,13 +4,17 @@ use super::Server;
 use crate::namespace::errno;
 use crate::requests::continuation::Continued;
 use crate::requests::request::{Outcome, Step, Token};
-use weir_wire::Request;
+use weir_wire::{Reply, Request};
 
 impl Server {
     /// Carries out a request that has its turn and its payload.
     pub(super) fn execute(&mut self, token: Token) -> Step {
         if self.is_given_up(&token) {
             return self.refused(token, Outcome::failed(errno::EIO));
+        }
+        // Locks may have changed hands while the request waited for its turn.
+        if self.is_fenced_off(&token) {
+            return self.refused(token, Outcome::of(Reply::StaleFence));
         }
         let request = &self.requests[&token];
         if let Some(failure) = request.arrival.failure() {

@@ -5,7 +5,7 @@ use crate::namespace::errno;
 use crate::requests::request::{Outcome, Step, Token};
 use crate::storage::Target;
 use weir_placement::TargetId;
-use weir_wire::{Capability, Cluster, PeerRequest, Reply, Request, StoreStatistics};
+use weir_wire::{Capability, Cluster, PeerReply, PeerRequest, Reply, Request, StoreStatistics};
 
 impl Server {
     /// Serves a request outside every queue.
@@ -14,6 +14,7 @@ impl Server {
         let client = in_hand.sender.client;
         let reply = match in_hand.request.clone() {
             Request::Ping => Reply::Done,
+            Request::Fence => self.held_now(),
             Request::Cluster => Reply::Cluster(Cluster { servers: self.peers.addresses() }),
             Request::Statistics => Reply::Statistics(self.statistics()),
             Request::Lock { .. } => return self.lock(token),
@@ -38,8 +39,16 @@ impl Server {
             Request::Reclaim { handles } => {
                 if handles.is_empty() {
                     self.links.clients().claimed(client);
+                    if let Some(back) = self.namespace.return_of(client) {
+                        // Where the journal does not take it, the client's locks are refused at the next start.
+                        let _ = self.record(&[back]);
+                    }
                 }
-                self.namespace.reclaim(&in_hand.caller(), &handles)
+                let in_hand = &self.requests[&token];
+                match self.namespace.reclaim(&in_hand.caller(), &handles) {
+                    Ok(()) => self.held_now(),
+                    Err(errno) => Reply::Failed(errno),
+                }
             }
             Request::SyncMetadata { .. } => return self.sync_metadata(token),
             Request::SyncObject { capability, target } => return self.sync_object(token, capability, target),
@@ -112,6 +121,10 @@ impl Server {
             PeerRequest::Exchange => self.serve_exchange(token),
             PeerRequest::Room => self.serve_room_question(token, from),
             PeerRequest::Vacancy => self.serve_vacancy_question(token),
+            PeerRequest::Confirm { capabilities } => {
+                let (holds, fence) = (self.namespace.hold(capabilities), self.locks.fence());
+                Step::Done(token, Outcome::of(Reply::Peer(PeerReply::Confirmed { holds, fence })))
+            }
             PeerRequest::TruncateObject { ino, .. }
             | PeerRequest::FenceObject { ino, .. }
             | PeerRequest::RemoveObject { ino, .. } => match ino.home() == from {

@@ -14,14 +14,22 @@ impl Server {
             Ok(asked) => asked,
             Err(errno) => return Step::Done(token, Outcome::failed(errno)),
         };
+        if asked.reclaim && self.namespace.is_released(asked.client) {
+            return Step::Done(token, Outcome::failed(errno::ENOLCK));
+        }
         let (acquired, answers) = self.locks.acquire(&asked);
         let step = match acquired {
-            Acquired::Granted => Step::Done(token, Outcome::of(Reply::Done)),
+            Acquired::Granted => Step::Done(token, Outcome::of(self.held_now())),
             Acquired::Failed(errno) => Step::Done(token, Outcome::failed(errno)),
             Acquired::Waiting => self.wait_for_turn(token),
         };
         self.answer_locks(answers);
         step
+    }
+
+    /// The answer to a client that holds what it asked for.
+    pub(super) fn held_now(&self) -> Reply {
+        Reply::Held { fence: self.locks.fence() }
     }
 
     /// Whether a lock would be granted.
@@ -84,7 +92,7 @@ impl Server {
     pub(super) fn answer_locks(&mut self, answers: Vec<Answer>) {
         for answer in answers {
             if let Some(token) = self.requests.take_waiting(answer.client, answer.request) {
-                let reply = answer.result.map_or_else(Reply::Failed, |()| Reply::Done);
+                let reply = answer.result.map_or_else(Reply::Failed, |()| self.held_now());
                 self.requests.wake_done(token, Outcome::of(reply));
             }
         }

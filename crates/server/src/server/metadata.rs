@@ -181,9 +181,8 @@ impl Server {
         // A file that is gone comes back with a power loss that its record does not survive: until then no bytes of the file
         // are removed.
         let is_of_gone =
-            matches!(&reply, Reply::Peer(PeerReply::Confirmed { holds }) if holds.contains(&false));
-        let is_about_objects = matches!(request, PeerRequest::ObjectsMade { .. });
-        if is_of_gone && is_about_objects && self.durability.is_durable() {
+            matches!(&reply, Reply::Peer(PeerReply::There { are_there }) if are_there.contains(&false));
+        if is_of_gone && self.durability.is_durable() {
             self.defer(Deferred::Word { token, reply: Box::new(reply) }, true);
             return Step::Away;
         }

@@ -96,7 +96,7 @@ impl Server {
                 self.namespace.may_reach(capability, *target, *epoch, end.unwrap_or(0))?;
                 (device, work(Direction::Write, total_bytes(extents)))
             }
-            Request::Reserve { target, capability, epoch, offset, length, punch } => {
+            Request::Reserve { target, capability, epoch, offset, length, punch, .. } => {
                 let device = self.check_data(request, *target, &[], true)?;
                 let end = if *punch { 0 } else { offset + length };
                 self.namespace.may_reach(capability, *target, *epoch, end)?;

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_testing::{
-    claims, dir, key, wait_until, Choices, Cluster, File, Line, Transport, PATIENCE, READ_WRITE,
+    assert_held, claims, dir, key, wait_until, Choices, Cluster, File, Line, Transport, PATIENCE, READ_WRITE,
 };
 use weir_wire::{
     At, ClientId, Errno, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, NodeKind, OpenFlags,
@@ -258,7 +258,7 @@ fn locks_and_unlinked_files_are_reclaimed_before_others_come() {
     let (mut holder, mut other) = (cluster.root(0), cluster.root(0));
     let mut file = holder.open("file", READ_WRITE).expect("opened");
     let same = other.open("file", READ_WRITE).expect("opened");
-    assert_eq!(holder.reply(&lock(&file, (0, 99), false)), Reply::Done);
+    assert_held(&holder.reply(&lock(&file, (0, 99), false)));
     assert_eq!(other.reply(&lock(&same, (50, 60), false)), Reply::Failed(EAGAIN));
     holder.write(&mut file, 0, b"kept").expect("written");
     assert_eq!(holder.unlink("file", false), Reply::Done);
@@ -276,8 +276,8 @@ fn locks_and_unlinked_files_are_reclaimed_before_others_come() {
     other.reply(&Request::Reclaim { handles: vec![same.capability] });
     let early = other.send(&lock(&same, (50, 60), false), &[]);
     let reclaimed = holder.reply(&Request::Reclaim { handles: vec![file.capability] });
-    assert_eq!(reclaimed, Reply::Done);
-    assert_eq!(holder.reply(&lock(&file, (0, 99), true)), Reply::Done);
+    assert_held(&reclaimed);
+    assert_held(&holder.reply(&lock(&file, (0, 99), true)));
     assert_eq!(cluster.figure(0, "outstanding"), 1, "the other one still waits");
     let mut thief = cluster.root(0);
     thief.reply(&Request::Reclaim { handles: vec![file.capability] });
@@ -286,7 +286,7 @@ fn locks_and_unlinked_files_are_reclaimed_before_others_come() {
 
     assert_eq!(other.receive().0, early);
     assert_eq!(other.reply(&lock(&same, (50, 60), false)), Reply::Failed(EAGAIN), "the lock is still held");
-    assert_eq!(other.reply(&lock(&same, (100, 100), false)), Reply::Done);
+    assert_held(&other.reply(&lock(&same, (100, 100), false)));
     assert_eq!(other.reply(&lock(&same, (0, 0), true)), Reply::Failed(ENOLCK), "the time to reclaim is over");
     cluster.await_figure(0, "inodes", 2);
     wait_until("what nobody reclaimed is free", || cluster.used_bytes(0) <= 8192);

@@ -4,8 +4,8 @@ use weir_testing::{
     head, random_client, server_toml, wait_until, Choices, Cluster, File, Line, Transport, READ_WRITE,
 };
 use weir_wire::{
-    encode_body, At, AttributeChange, Errno, Extent, Header, IdentityId, Kind, Publication, Reply, Request,
-    RequestId, Seek, XattrMode, HEADER_BYTES,
+    encode_body, At, AttributeChange, Errno, Extent, Fence, Header, IdentityId, Kind, Publication, Reply,
+    Request, RequestId, Seek, XattrMode, HEADER_BYTES,
 };
 
 const MIB: usize = 1 << 20;
@@ -19,12 +19,12 @@ fn server(backend: &str, targets: usize, capacity: &str) -> Cluster {
 
 fn write_extents(file: &File, extents: Vec<Extent>, publication: Option<Publication>) -> Request {
     let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
-    Request::Write { capability, target, epoch, extents, publication }
+    Request::Write { fence: Fence::NONE, capability, target, epoch, extents, publication }
 }
 
 fn read_extents(file: &File, extents: Vec<Extent>) -> Request {
     let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
-    Request::Read { capability, target, epoch, extents }
+    Request::Read { fence: Fence::NONE, capability, target, epoch, extents }
 }
 
 fn publication(file: &File, end: u64, written: usize) -> Publication {
@@ -33,7 +33,7 @@ fn publication(file: &File, end: u64, written: usize) -> Publication {
 
 fn reserve(file: &File, offset: u64, length: u64, punch: bool) -> Request {
     let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
-    Request::Reserve { capability, target, epoch, offset, length, punch }
+    Request::Reserve { fence: Fence::NONE, capability, target, epoch, offset, length, punch }
 }
 
 #[test]

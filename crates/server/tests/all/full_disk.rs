@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use weir_testing::{dir, wait_until, Cluster, File, Line, READ_WRITE};
 use weir_wire::{
-    At, AttributeChange, Errno, Ino, NodeKind, OpenFlags, Publication, RenameMode, Reply, Request, Sequence,
-    XattrMode,
+    At, AttributeChange, Errno, Fence, Ino, NodeKind, OpenFlags, Publication, RenameMode, Reply, Request,
+    Sequence, XattrMode,
 };
 
 const ENOSPC: Errno = Errno(28);
@@ -104,13 +104,22 @@ fn calls(round: usize, file: &File) -> Vec<(&'static str, Request, Vec<u8>)> {
     let open = |at, flags| Request::Open { at, flags, permissions: 0o644, layout: None };
     let (epoch, extent) = (file.epoch, |length| vec![weir_wire::Extent { offset: 1 << 30, length }]);
     let write = |length, publication| Request::Write {
+        fence: Fence::NONE,
         capability,
         target,
         epoch,
         extents: extent(length),
         publication,
     };
-    let reserve = Request::Reserve { capability, target, epoch, offset: 0, length: 1 << 30, punch: false };
+    let reserve = Request::Reserve {
+        fence: Fence::NONE,
+        capability,
+        target,
+        epoch,
+        offset: 0,
+        length: 1 << 30,
+        punch: false,
+    };
     let xattr = |name: &str| Request::XattrSet {
         at: at("kept-2"),
         follow: true,

@@ -3,8 +3,9 @@
 use weir_placement::{ServerId, TargetId};
 use weir_testing::{claims, key, ram, random_client, unix_seconds, Cluster, Line, Transport, READ_WRITE};
 use weir_wire::{
-    AccountNames, At, AttributeChange, Claims, ClientId, Credential, DelegatedJob, Errno, Extent, Identity,
-    IdentityId, Ino, NodeKind, PeerRequest, Publication, Reply, Request, RequestId, Rights, Role, SiteKey,
+    AccountNames, At, AttributeChange, Claims, ClientId, Credential, DelegatedJob, Errno, Extent, Fence,
+    Identity, IdentityId, Ino, NodeKind, PeerRequest, Publication, Reply, Request, RequestId, Rights, Role,
+    SiteKey,
 };
 
 const EPERM: Errno = Errno(1);
@@ -199,11 +200,17 @@ fn a_capability_is_good_for_what_it_says_and_nothing_else() {
     line.write(&mut file, 0, b"secret").expect("written");
     let target = file.layout.targets()[0];
     let extents = vec![Extent { offset: 0, length: 6 }];
-    let read = |capability| Request::Read { capability, target, epoch: 0, extents: extents.clone() };
+    let read = |capability| Request::Read {
+        fence: Fence::NONE,
+        capability,
+        target,
+        epoch: 0,
+        extents: extents.clone(),
+    };
     let publication = Publication { end: 6, written_bytes: 6, epoch: 0, reserved_end: 0 };
     let write = |capability| {
         let (extents, publication) = (extents.clone(), Some(publication));
-        Request::Write { capability, target, epoch: 0, extents, publication }
+        Request::Write { fence: Fence::NONE, capability, target, epoch: 0, extents, publication }
     };
 
     let mut stranger = cluster.line(0, Transport::Tcp, &key().mint(claims(1000)));
@@ -224,7 +231,15 @@ fn a_capability_is_good_for_what_it_says_and_nothing_else() {
         Request::Append { capability: forged },
         Request::AppendBegin { capability: forged },
         Request::Publish { capability: forged, publication },
-        Request::Reserve { capability: forged, target, epoch: 0, offset: 0, length: 6, punch: true },
+        Request::Reserve {
+            fence: Fence::NONE,
+            capability: forged,
+            target,
+            epoch: 0,
+            offset: 0,
+            length: 6,
+            punch: true,
+        },
     ] {
         assert_eq!(stranger.reply(&request), Reply::Failed(EACCES), "{request:?}");
     }
@@ -250,10 +265,18 @@ fn a_capability_of_one_server_is_good_at_another_for_its_user() {
     let mut stranger = cluster.line(1, Transport::Tcp, &key().mint(claims(1000)));
     let extents = vec![Extent { offset: 0, length: 3 }];
     let (capability, epoch) = (file.capability, file.epoch);
-    let write = Request::Write { capability, target, epoch, extents: extents.clone(), publication: None };
+    let write = Request::Write {
+        fence: Fence::NONE,
+        capability,
+        target,
+        epoch,
+        extents: extents.clone(),
+        publication: None,
+    };
     assert_eq!(stranger.call(&write, b"abc").0, Reply::Failed(EACCES));
     assert_eq!(other.call(&write, b"abc").0, Reply::Written { size: None });
-    let (reply, bytes) = other.call(&Request::Read { capability, target, epoch, extents }, &[]);
+    let (reply, bytes) =
+        other.call(&Request::Read { fence: Fence::NONE, capability, target, epoch, extents }, &[]);
     assert_eq!((reply, bytes.as_slice()), (Reply::Data { size: None }, b"abc".as_slice()));
 }
 

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_server::locks::{LockRequest, LockTable, Outcome};
 use weir_testing::PATIENCE;
-use weir_wire::{ClientId, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, RequestId};
+use weir_wire::{ClientId, Fence, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, RequestId};
 
 /// Bytes of the file that are locked; a range that ends at the last one goes to the end of the file.
 const BYTES: u64 = 10;
@@ -216,7 +216,7 @@ fn every_call_ends_as_linux_ends_it() {
     let mut runner = TestRunner::new(Config { cases: 150, failure_persistence: None, ..Config::default() });
     let result = runner.run(&proptest::collection::vec(any_step(), 1..40), |steps| {
         let (helpers, observer) = &mut *real.borrow_mut();
-        let mut table = LockTable::new();
+        let mut table = LockTable::new(Fence(1));
         for (process, description) in (0..PROCESSES).flat_map(|process| [(process, 0), (process, 1)]) {
             take(&mut table, helpers, &Step::Close { process, description })?;
         }
@@ -245,7 +245,7 @@ fn a_circle_of_waits_is_refused_where_linux_refuses_it() {
     let path = directory.path().join("file");
     std::fs::write(&path, [0; BYTES as usize]).expect("a file");
     let mut helpers: Vec<Helper> = (0..PROCESSES).map(|_| Helper::start(&path)).collect();
-    let mut table = LockTable::new();
+    let mut table = LockTable::new(Fence(1));
     for (process, helper) in helpers.iter_mut().enumerate() {
         let byte = (process as u64, process as u64);
         assert_eq!(helper.ask("posix", 0, LockType::Write, byte), "0");

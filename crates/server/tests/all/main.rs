@@ -4,6 +4,7 @@ mod doors;
 mod durability;
 mod epochs;
 mod failed_device;
+mod fences;
 mod full_disk;
 mod identity;
 mod lease;

@@ -7,9 +7,9 @@ use weir_testing::{claims, dir, frame, head, key, ram, random_client, wait_until
 use weir_testing::{Choices, Cluster, Connection, File, Line, Transport, PATIENCE, READ_WRITE};
 use weir_wire::{
     decode_body, encode_body, limits, AccountNames, At, AttributeChange, Capability, ClientId, Credential,
-    Extent, HandleId, Header, Identity, IdentityId, Ino, Kind, LockKind, LockOwner, LockRange, LockType,
-    NodeKind, ObjectMove, PeerRequest, Publication, RenameMode, Reply, Request, RequestId, Seek, Sequence,
-    XattrMode, HEADER_BYTES, ROUND_LAST, VERSION,
+    Extent, Fence, HandleId, Header, Identity, IdentityId, Ino, Kind, LockKind, LockOwner, LockRange,
+    LockType, NodeKind, ObjectMove, PeerRequest, Publication, RenameMode, Reply, Request, RequestId, Seek,
+    Sequence, XattrMode, HEADER_BYTES, ROUND_LAST, VERSION,
 };
 
 const FRAMES: usize = 2_000;
@@ -65,7 +65,14 @@ impl Scene {
         let extent = Extent { offset: choices.below(1 << 20), length: whole as u32 };
         let (capability, epoch) = (self.file.capability, self.file.epoch);
         let extents = vec![extent];
-        let write = Request::Write { capability, target: TARGET, epoch, extents, publication: None };
+        let write = Request::Write {
+            fence: Fence::NONE,
+            capability,
+            target: TARGET,
+            epoch,
+            extents,
+            publication: None,
+        };
         line.connection.send_bytes(&head(RequestId(1), IdentityId(0), &write, whole));
         let sent = choices.below(whole as u64) as usize;
         line.connection.send_bytes(&choices.bytes(sent));
@@ -240,15 +247,16 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
     let payload = choices.bytes(payload);
     let extents = any_extents(choices);
     let request = match choices.below(33) {
-        0 => Request::Read { capability, target, epoch, extents },
+        0 => Request::Read { fence: Fence::NONE, capability, target, epoch, extents },
         1 => {
             let bytes = extents.iter().map(|extent| extent.length as usize).sum::<usize>();
             let publication = (choices.below(2) == 0).then_some(publication);
-            let write = Request::Write { capability, target, epoch, extents, publication };
+            let write =
+                Request::Write { fence: Fence::NONE, capability, target, epoch, extents, publication };
             return (write, vec![1; if bytes <= 200_000 { bytes } else { 7 }]);
         }
-        2 => Request::Reserve { capability, target, epoch, offset, length, punch: false },
-        3 => Request::Reserve { capability, target, epoch, offset, length, punch: true },
+        2 => Request::Reserve { fence: Fence::NONE, capability, target, epoch, offset, length, punch: false },
+        3 => Request::Reserve { fence: Fence::NONE, capability, target, epoch, offset, length, punch: true },
         4 => Request::ObjectSeek { capability, target, epoch, offset, seek: Seek::Data },
         5 => Request::ObjectSeek { capability, target, epoch, offset, seek: Seek::Hole },
         6 => Request::SyncObject { capability, target },
@@ -482,7 +490,7 @@ fn an_empty_extent_before_a_large_payload_does_not_stop_it() {
     });
     let capability = scene.file.capability;
     let target = scene.file.layout.targets()[0];
-    let write = Request::Write { capability, target, epoch: 0, extents, publication };
+    let write = Request::Write { fence: Fence::NONE, capability, target, epoch: 0, extents, publication };
     let (reply, _) = line.call(&write, &vec![7; length]);
     assert!(matches!(reply, Reply::Written { .. }), "{reply:?}");
     assert_eq!(line.read(&scene.file, 10, 100).expect("read"), [7; 100]);
@@ -498,7 +506,13 @@ fn a_client_that_takes_no_replies_is_not_read_on() {
     line.write(&mut scene.file.clone(), 0, &vec![1; 16 << 10]).expect("written");
     line.connection.set_write_timeout(std::time::Duration::from_millis(500));
     let extents = vec![Extent { offset: 0, length: 16 << 10 }];
-    let read = Request::Read { capability: scene.file.capability, target: TARGET, epoch: 0, extents };
+    let read = Request::Read {
+        fence: Fence::NONE,
+        capability: scene.file.capability,
+        target: TARGET,
+        epoch: 0,
+        extents,
+    };
     let bytes = frame(RequestId(9), IdentityId(0), &read, &[]);
     let began = std::time::Instant::now();
     // 200,000 answers would be 3 GiB.

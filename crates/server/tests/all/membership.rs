@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 use weir_testing::{dir, key, put, ram, servers, wait_until, Choices, Cluster, Transport, READ_WRITE};
-use weir_wire::{limits, Extent, OpenFlags, Reply, Request};
+use weir_wire::{limits, Extent, Fence, OpenFlags, Reply, Request};
 
 const DIR: &str = "{\"backend\": \"dir\", \"capacity\": \"64MiB\"}";
 const RAM: &str = "{\"backend\": \"ram\", \"capacity\": \"64MiB\"}";
@@ -176,14 +176,30 @@ fn a_target_that_left_answers_as_one_that_an_object_moved_away_from() {
     wait_until("it has left", || cluster.change_target(0, "0.1/state", RETIRED).status == 200);
     let (capability, extents) = (open.capability, vec![Extent { offset: 0, length: 8 }]);
     let stale = Reply::StaleEpoch { epoch: u64::MAX };
-    let read = Request::Read { capability, target: gone, epoch: 9, extents: extents.clone() };
+    let read =
+        Request::Read { fence: Fence::NONE, capability, target: gone, epoch: 9, extents: extents.clone() };
     assert_eq!(line.reply(&read), stale);
     for length in [8, limits::INLINE_PAYLOAD_BYTES + 1] {
         let extents = vec![Extent { offset: 0, length: length as u32 }];
-        let write = Request::Write { capability, target: gone, epoch: 9, extents, publication: None };
+        let write = Request::Write {
+            fence: Fence::NONE,
+            capability,
+            target: gone,
+            epoch: 9,
+            extents,
+            publication: None,
+        };
         assert_eq!(line.call(&write, &vec![1; length]).0, stale);
     }
-    let reserve = Request::Reserve { capability, target: gone, epoch: 9, offset: 0, length: 9, punch: false };
+    let reserve = Request::Reserve {
+        fence: Fence::NONE,
+        capability,
+        target: gone,
+        epoch: 9,
+        offset: 0,
+        length: 9,
+        punch: false,
+    };
     assert_eq!(line.reply(&reserve), stale);
     assert_eq!(line.reply(&Request::SyncObject { capability, target: gone }), Reply::Done);
 }

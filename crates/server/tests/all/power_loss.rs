@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_placement::TargetId;
 use weir_testing::{wait_until, Choices, Cluster, File, Line, READ_WRITE};
-use weir_wire::{At, Errno, Extent, Ino, ObjectMove, OpenFlags, RenameMode, Reply, Request};
+use weir_wire::{At, Errno, Extent, Fence, Ino, ObjectMove, OpenFlags, RenameMode, Reply, Request};
 
 const ENOENT: Errno = Errno(2);
 /// Where the slots of the durable mark are, and how it is made up (`journal/mark.rs`).
@@ -59,10 +59,11 @@ impl Client {
     /// Writes to the targets, publishes at the home, and brings the objects to stable storage.
     fn write(&mut self, file: &mut File, bytes: &[u8]) {
         for (request, range) in Line::write_requests(file, 0, bytes.len()) {
-            let Request::Write { capability, target, epoch, extents, publication } = request else {
+            let Request::Write { capability, target, epoch, extents, publication, .. } = request else {
                 continue;
             };
-            let request = Request::Write { capability, target, epoch, extents, publication: None };
+            let request =
+                Request::Write { fence: Fence::NONE, capability, target, epoch, extents, publication: None };
             let reply = self.line(target).call(&request, &bytes[range]).0;
             assert!(matches!(reply, Reply::Written { .. }), "{reply:?}");
             let publish =
@@ -87,6 +88,7 @@ impl Client {
         for piece in file.layout.pieces(0, file.size_bytes) {
             let target = file.layout.targets()[piece.object];
             let request = Request::Read {
+                fence: Fence::NONE,
                 capability: file.capability,
                 target,
                 epoch: file.epoch,
@@ -170,10 +172,23 @@ impl Client {
         let Reply::Frozen { epoch: frozen } = frozen else { panic!("{frozen:?}") };
         if length > 0 {
             let extents = vec![Extent { offset: 0, length }];
-            let read = Request::Read { capability, target: from, epoch: frozen, extents: extents.clone() };
+            let read = Request::Read {
+                fence: Fence::NONE,
+                capability,
+                target: from,
+                epoch: frozen,
+                extents: extents.clone(),
+            };
             let (reply, bytes) = self.line(from).call(&read, &[]);
             assert!(matches!(reply, Reply::Data { .. }), "{reply:?}");
-            let write = Request::Write { capability, target: to, epoch, extents, publication: None };
+            let write = Request::Write {
+                fence: Fence::NONE,
+                capability,
+                target: to,
+                epoch,
+                extents,
+                publication: None,
+            };
             let reply = self.line(to).call(&write, &bytes).0;
             assert!(matches!(reply, Reply::Written { .. }), "{reply:?}");
         }

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_testing::{
-    claims, flood, head, key, ram, server_toml, wait_until, Cluster, File, Line, Transport, PATIENCE,
-    READ_WRITE,
+    assert_held, claims, flood, head, key, ram, server_toml, wait_until, Cluster, File, Line, Transport,
+    PATIENCE, READ_WRITE,
 };
 use weir_wire::{
-    limits, Extent, IdentityId, LockKind, LockOwner, LockRange, LockType, Publication, Reply, Request,
+    limits, Extent, Fence, IdentityId, LockKind, LockOwner, LockRange, LockType, Publication, Reply, Request,
     RequestId,
 };
 
@@ -79,7 +79,7 @@ fn begin_write(line: &mut Line, file: &File, length: usize, sent: &[u8]) {
     let extents = vec![Extent { offset: 0, length: length as u32 }];
     let publication =
         Some(Publication { end: length as u64, written_bytes: length as u64, epoch, reserved_end: 0 });
-    let write = Request::Write { capability, target, epoch, extents, publication };
+    let write = Request::Write { fence: Fence::NONE, capability, target, epoch, extents, publication };
     line.connection.send_bytes(&head(RequestId(900), IdentityId(0), &write, length));
     line.connection.send_bytes(sent);
 }
@@ -177,9 +177,9 @@ fn a_client_that_dies_with_every_request_waiting_lets_go_of_its_locks() {
     let files =
         [&mut dead, &mut holder, &mut heir].map(|line| line.open("file", READ_WRITE).expect("opened"));
     lock(&mut holder, (&files[1], false), 0);
-    assert_eq!(holder.receive().1, Reply::Done);
+    assert_held(&holder.receive().1);
     lock(&mut dead, (&files[0], false), 1);
-    assert_eq!(dead.receive().1, Reply::Done);
+    assert_held(&dead.receive().1);
     let waiting = lock(&mut heir, (&files[2], true), 1);
     for _ in 0..2 * limits::OUTSTANDING_PER_CONNECTION {
         lock(&mut dead, (&files[0], true), 0);
@@ -188,7 +188,8 @@ fn a_client_that_dies_with_every_request_waiting_lets_go_of_its_locks() {
     cluster.await_figure(0, "outstanding", full);
     drop(dead);
     let (granted, reply, _) = heir.receive();
-    assert_eq!((granted, reply), (waiting, Reply::Done));
+    assert_eq!(granted, waiting);
+    assert_held(&reply);
     cluster.await_figure(0, "outstanding", 0);
 }
 
@@ -254,6 +255,7 @@ fn a_read_of_the_largest_size_by_a_slow_taker_does_not_hold_the_others() {
     let mut file = slow.open("file", READ_WRITE).expect("opened");
     slow.write(&mut file, 0, &vec![3; limits::PAYLOAD_BYTES]).expect("written");
     let read = Request::Read {
+        fence: Fence::NONE,
         capability: file.capability,
         target: file.layout.targets()[0],
         epoch: 0,

@@ -7,7 +7,7 @@ use weir_testing::{
     claims, dir, frame, head, key, server_toml, wait_until, Cluster, File, Line, Transport, READ_WRITE,
 };
 use weir_wire::{
-    limits, Claims, Credential, Extent, IdentityId, OpenFlags, Reply, Request, RequestId, Sequence,
+    limits, Claims, Credential, Extent, Fence, IdentityId, OpenFlags, Reply, Request, RequestId, Sequence,
 };
 
 const MIB: usize = 1 << 20;
@@ -34,7 +34,7 @@ fn figure(cluster: &Cluster, job: &str, name: &str) -> f64 {
 fn announce(line: &mut Line, file: &File, length: usize, sent: usize) {
     let (capability, target, epoch) = (file.capability, file.layout.targets()[0], file.epoch);
     let extents = vec![Extent { offset: 0, length: length as u32 }];
-    let write = Request::Write { capability, target, epoch, extents, publication: None };
+    let write = Request::Write { fence: Fence::NONE, capability, target, epoch, extents, publication: None };
     line.connection.send_bytes(&head(RequestId(900), IdentityId(0), &write, length));
     line.connection.send_bytes(&vec![9; sent]);
 }
@@ -204,8 +204,13 @@ fn ask_and_take_nothing(cluster: &Cluster, credential: &Credential) -> Line {
     let file = line.open("large", READ).expect("opened");
     let piece = file.layout.pieces(0, limits::PAYLOAD_BYTES as u64).next().expect("a piece");
     let extents = vec![Extent { offset: piece.object_offset, length: piece.length as u32 }];
-    let read =
-        Request::Read { capability: file.capability, target: file.layout.targets()[0], epoch: 0, extents };
+    let read = Request::Read {
+        fence: Fence::NONE,
+        capability: file.capability,
+        target: file.layout.targets()[0],
+        epoch: 0,
+        extents,
+    };
     for _ in 0..limits::OUTSTANDING_PER_CONNECTION {
         line.send(&read, &[]);
     }
@@ -296,7 +301,8 @@ fn frames_that_never_end_take_bounded_memory_and_keep_nobody_waiting() {
         };
         let (capability, target) = (file.capability, file.layout.targets()[0]);
         let extents = vec![Extent { offset: 0, length: limits::INLINE_PAYLOAD_BYTES as u32 }];
-        let write = Request::Write { capability, target, epoch: 0, extents, publication: None };
+        let write =
+            Request::Write { fence: Fence::NONE, capability, target, epoch: 0, extents, publication: None };
         let bytes = frame(RequestId(900), IdentityId(0), &write, &vec![9; limits::INLINE_PAYLOAD_BYTES]);
         line.connection.send_bytes(&bytes[..bytes.len() - 1]);
         begun.push((Instant::now(), line));

@@ -6,13 +6,13 @@
 use std::collections::BTreeSet;
 use weir_placement::{LayoutRequest, ServerId, TargetId};
 use weir_testing::{
-    claims, key, ram, random_client, unix_seconds, Cluster, File, Line, Transport, READ_WRITE,
+    assert_held, claims, key, ram, random_client, unix_seconds, Cluster, File, Line, Transport, READ_WRITE,
 };
 use weir_wire::{
-    AccountNames, At, AttributeChange, Capability, Claims, Description, Errno, Extent, HandleId, Identity,
-    IdentityId, Ino, LockKind, LockOwner, LockRange, LockType, Moment, NodeKind, ObjectMove, OpenFlags,
-    PeerRequest, Publication, RenameMode, Reply, Request, RequestId, Rights, Role, Seek, Sequence, SiteKey,
-    XattrMode,
+    AccountNames, At, AttributeChange, Capability, Claims, Description, Errno, Extent, Fence, HandleId,
+    Identity, IdentityId, Ino, LockKind, LockOwner, LockRange, LockType, Moment, NodeKind, ObjectMove,
+    OpenFlags, PeerRequest, Publication, RenameMode, Reply, Request, RequestId, Rights, Role, Seek, Sequence,
+    SiteKey, XattrMode,
 };
 
 /// The victim, the stranger, and the witness that looks whether anything changed.
@@ -50,6 +50,7 @@ fn rule(request: &Request) -> (&'static str, Rule) {
         Request::Prove { .. } => ("Prove", Rule::Handshake),
         Request::Identify { .. } => ("Identify", Rule::Mount),
         Request::Ping => ("Ping", Rule::Everyone),
+        Request::Fence => ("Fence", Rule::Everyone),
         Request::Cluster => ("Cluster", Rule::Everyone),
         Request::Statistics => ("Statistics", Rule::Everyone),
         Request::Attributes { .. } => ("Attributes", Rule::Path),
@@ -158,8 +159,8 @@ impl Scene {
         let layout = layout.expect("a regular file");
         let mut secret = File { ino: attributes.ino, handle, capability, layout, size_bytes: 0, epoch: 0 };
         victim.write(&mut secret, 0, &[7; LENGTH]).expect("written");
-        assert_eq!(victim.reply(&lock(&secret, LockKind::Posix, LockType::Write, 1, false)), Reply::Done);
-        assert_eq!(victim.reply(&lock(&secret, LockKind::Flock, LockType::Write, 1, false)), Reply::Done);
+        assert_held(&victim.reply(&lock(&secret, LockKind::Posix, LockType::Write, 1, false)));
+        assert_held(&victim.reply(&lock(&secret, LockKind::Flock, LockType::Write, 1, false)));
         let (moves, at) = (vec![ObjectMove { from: target_of(0), to: target_of(1) }], At::inode(secret.ino));
         let begun = victim.reply(&Request::MoveBegin { at, moves });
         let Reply::Moving { moving, epoch, .. } = begun else { panic!("{begun:?}") };
@@ -320,12 +321,21 @@ fn with_capabilities(scene: &Scene, closed: &Capability) -> Vec<(Request, Vec<u8
     let extents = vec![Extent { offset: 0, length: 8 }];
     for capability in capabilities(scene, closed) {
         for punch in [false, true] {
-            let reserve = Request::Reserve { capability, target, epoch, offset: 0, length: 4096, punch };
+            let reserve = Request::Reserve {
+                fence: Fence::NONE,
+                capability,
+                target,
+                epoch,
+                offset: 0,
+                length: 4096,
+                punch,
+            };
             all.push((reserve, Vec::new()));
         }
         for publication in [None, Some(publication)] {
             let extents = extents.clone();
-            let write = Request::Write { capability, target, epoch, extents, publication };
+            let write =
+                Request::Write { fence: Fence::NONE, capability, target, epoch, extents, publication };
             all.push((write, b"attacked".to_vec()));
             all.push((Request::AppendEnd { capability, turn: scene.turn, publication }, Vec::new()));
         }
@@ -334,7 +344,7 @@ fn with_capabilities(scene: &Scene, closed: &Capability) -> Vec<(Request, Vec<u8
             Request::Reclaim { handles: vec![capability] },
             Request::Publish { capability, publication },
             Request::AppendBegin { capability },
-            Request::Read { capability, target, epoch, extents: extents.clone() },
+            Request::Read { fence: Fence::NONE, capability, target, epoch, extents: extents.clone() },
             Request::ObjectSeek { capability, target, epoch, offset: 0, seek: Seek::Data },
             Request::SyncObject { capability, target },
             Request::ObjectChanges { capability, target, tracking: 1, round: 0 },
@@ -466,7 +476,7 @@ fn a_stranger_is_refused_by_every_message_and_changes_nothing() {
         refused += usize::from(is_refusal);
     }
     // A message that tells no secret and changes nothing is answered, so that a user can find the store and its free space.
-    for request in [Request::Ping, Request::Cluster, Request::Statistics] {
+    for request in [Request::Ping, Request::Fence, Request::Cluster, Request::Statistics] {
         names.insert(rule(&request).0);
         assert_eq!(rule(&request).1, Rule::Everyone);
         assert!(!matches!(stranger.reply(&request), Reply::Failed(_)), "{request:?}");
@@ -584,7 +594,7 @@ fn a_closed_description_of_a_removed_file_writes_nothing_that_stays() {
     let (capability, epoch) = (file.capability, file.epoch);
     let write = |target| {
         let extents = vec![Extent { offset: 0, length: 1 << 20 }];
-        Request::Write { capability, target, epoch, extents, publication: None }
+        Request::Write { fence: Fence::NONE, capability, target, epoch, extents, publication: None }
     };
     let target_at = |server| {
         let targets = file.layout.targets();
@@ -603,7 +613,14 @@ fn a_closed_description_of_a_removed_file_writes_nothing_that_stays() {
     // An old token of a removed file is asked about, and the home does not know it.
     let old = key().capability(file.description(STRANGER), capability.rights, unix_seconds() - 3600);
     let extents = vec![Extent { offset: 0, length: 1 }];
-    let stale = Request::Write { capability: old, target: target_at(1), epoch, extents, publication: None };
+    let stale = Request::Write {
+        fence: Fence::NONE,
+        capability: old,
+        target: target_at(1),
+        epoch,
+        extents,
+        publication: None,
+    };
     assert_eq!(other.call(&stale, b"x").0, Reply::Failed(ESTALE));
     assert_eq!(home.reply(&Request::Reclaim { handles: vec![capability] }), Reply::Failed(ESTALE));
     weir_testing::wait_until("nothing stays", || cluster.used_bytes(0) == 0 && cluster.used_bytes(1) == 0);
@@ -620,10 +637,17 @@ fn an_open_description_is_confirmed_by_its_home() {
         key().capability(file.description(STRANGER), file.capability.rights, unix_seconds() - 3600);
     let target = *file.layout.targets().iter().find(|target| target.server == ServerId(1)).expect("one");
     let extents = vec![Extent { offset: 0, length: 100_000 }];
-    let write = Request::Write { capability, target, epoch: file.epoch, extents, publication: None };
+    let write = Request::Write {
+        fence: Fence::NONE,
+        capability,
+        target,
+        epoch: file.epoch,
+        extents,
+        publication: None,
+    };
     assert_eq!(other.call(&write, &vec![1; 100_000]).0, Reply::Written { size: None });
     let extents = vec![Extent { offset: 0, length: 4 }];
-    let read = Request::Read { capability, target, epoch: file.epoch, extents };
+    let read = Request::Read { fence: Fence::NONE, capability, target, epoch: file.epoch, extents };
     assert_eq!(other.call(&read, &[]), (Reply::Data { size: None }, vec![1; 4]));
     home.close(&file);
     // The home confirms a closed description as little as a description that never was.
@@ -634,13 +658,13 @@ fn an_open_description_is_confirmed_by_its_home() {
         unix_seconds() - 3600,
     );
     let extents = vec![Extent { offset: 0, length: 4 }];
-    let read = Request::Read { capability: never, target, epoch: file.epoch, extents };
+    let read = Request::Read { fence: Fence::NONE, capability: never, target, epoch: file.epoch, extents };
     assert_eq!(other.call(&read, &[]).0, Reply::Failed(ESTALE));
     // A home that is away can say nothing.
     cluster.kill_server(0);
     let alone = key().capability(again.description(STRANGER), capability.rights, unix_seconds() - 3600);
     let extents = vec![Extent { offset: 0, length: 4 }];
-    let read = Request::Read { capability: alone, target, epoch: file.epoch, extents };
+    let read = Request::Read { fence: Fence::NONE, capability: alone, target, epoch: file.epoch, extents };
     assert_eq!(other.call(&read, &[]).0, Reply::Failed(EIO));
 }
 

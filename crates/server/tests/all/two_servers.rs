@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_placement::ServerId;
 use weir_testing::{
-    claims, dir, key, ram, random_client, wait_until, Choices, Cluster, Connection, Line, Stop, Transport,
-    PATIENCE,
+    assert_held, claims, dir, key, ram, random_client, wait_until, Choices, Cluster, Connection, Line, Stop,
+    Transport, PATIENCE,
 };
 use weir_wire::{
-    At, AttributeChange, Attributes, Claims, ClientId, DirectoryEntry, Errno, Extent, Ino, NodeKind,
+    At, AttributeChange, Attributes, Claims, ClientId, DirectoryEntry, Errno, Extent, Fence, Ino, NodeKind,
     OpenFlags, Publication, RenameMode, Reply, Request, RequestId, XattrMode,
 };
 
@@ -126,13 +126,14 @@ impl Client {
         let (ino, epoch) = (attributes.ino, attributes.epoch);
         for &target in layout.targets() {
             let extents = vec![Extent { offset: 0, length: 1 }];
-            let write = Request::Write { capability, target, epoch, extents, publication: None };
+            let write =
+                Request::Write { fence: Fence::NONE, capability, target, epoch, extents, publication: None };
             let server = usize::from(target.server.0);
             let mut reply = self.call(server, &write, &[7]).0;
             while reply == Reply::Failed(ESTALE) {
                 // The home started anew in between: a client takes its descriptions back first.
                 let reclaim = Request::Reclaim { handles: vec![capability] };
-                assert_eq!(self.call(usize::from(ino.home().0), &reclaim, &[]).0, Reply::Done);
+                assert_held(&self.call(usize::from(ino.home().0), &reclaim, &[]).0);
                 reply = self.call(server, &write, &[7]).0;
             }
             assert!(matches!(reply, Reply::Written { .. } | Reply::StaleEpoch { .. }), "{reply:?}");

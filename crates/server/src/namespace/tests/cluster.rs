@@ -103,7 +103,7 @@ impl Cluster {
         let (client, request, acknowledged) = (self.client, RequestId(0), RequestId(0));
         let caller = Caller { client, request, acknowledged, who, job: JobId::default(), trusted: false };
         let server = usize::from(capability.ino.home().0);
-        assert_eq!(self.servers[server].reclaim(&caller, &[capability]), Reply::Done);
+        assert_eq!(self.servers[server].reclaim(&caller, &[capability]), Ok(()));
     }
 
     /// Ends the grace period of a server.

@@ -108,7 +108,7 @@ fn an_open_file_without_a_name_ends_with_its_clients_session() {
         trusted: false,
     };
     // After fork and exec another client holds the same description.
-    assert_eq!(cluster.servers[0].reclaim(&child, &[capability]), Reply::Done);
+    assert_eq!(cluster.servers[0].reclaim(&child, &[capability]), Ok(()));
     let departure = cluster.servers[0].drop_client(ClientId(1));
     cluster.commit(0, &departure.decision);
     assert_eq!(cluster.inodes(), inodes + 1);
@@ -137,12 +137,12 @@ fn a_restart_keeps_files_without_a_name_until_the_grace_period_ends() {
         job: JobId::default(),
         trusted: false,
     };
-    assert_eq!(cluster.servers[0].reclaim(&caller, &[capability]), Reply::Done);
+    assert_eq!(cluster.servers[0].reclaim(&caller, &[capability]), Ok(()));
     assert_eq!(cluster.inodes(), inodes + 3);
     cluster.end_grace(0);
     assert_eq!(cluster.inodes(), inodes + 1);
     let late = cluster.servers[0].reclaim(&caller, &[lost_capability]);
-    assert_eq!(late, Reply::Failed(ESTALE));
+    assert_eq!(late, Err(ESTALE));
     assert!(cluster.attributes(&root(), At::inode(kept), false).is_ok());
     cluster.close(kept, handle);
     assert_eq!(cluster.inodes(), inodes);
@@ -168,7 +168,7 @@ fn handles_and_inodes_of_a_server_that_kept_nothing_are_never_given_out_again() 
         job: JobId::default(),
         trusted: false,
     };
-    assert_eq!(second.servers[0].reclaim(&caller, &[old_capability]), Reply::Failed(ESTALE));
+    assert_eq!(second.servers[0].reclaim(&caller, &[old_capability]), Err(ESTALE));
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! Locks that this client lost while it did not reach their server: neither a request that was sent under them nor a later
+//! one through their description may change bytes that others have locked since.
+
+use crate::exchange::{converse_once, Call};
+use crate::held::look;
+use crate::message::Message;
+use crate::pool::{Lane, Link};
+use crate::session::Environment;
+use crate::transfer::Sink;
+use crate::{Caller, ClientError, Result};
+use std::sync::atomic::Ordering;
+use weir_placement::ServerId;
+use weir_wire::{Capability, Fence, Reply, Request};
+
+/// Times that a request is tried again because a home told its target of another fence meanwhile.
+pub(crate) const TRIES_MAX: usize = 8;
+
+impl Link {
+    /// The fence that the server told last.
+    pub(crate) fn fence(&self) -> Fence {
+        Fence(self.fence.load(Ordering::SeqCst))
+    }
+
+    /// Takes over a fence that the server told. Replies may overtake each other: an earlier fence of the same start is ignored.
+    pub(crate) fn note_fence(&self, told: Fence) {
+        let later = |known| (!told.is_before(Fence(known))).then_some(told.0);
+        // Where the fence is ignored, a later one is known.
+        let _ = self.fence.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
+    }
+
+    /// Whether a lock that was taken through this description is lost. A record that stays busy answers for the worst.
+    fn has_lost(&self, capability: &Capability) -> bool {
+        self.has_lost.load(Ordering::SeqCst)
+            && look(&self.held).is_none_or(|held| held.has_lost(capability.handle))
+    }
+}
+
+/// The fence that a request shows.
+///
+/// # Errors
+/// [`ClientError::LockLost`] for a request about bytes through a description whose lock is lost.
+pub(crate) fn shown(environment: Environment<'_>, message: Message<'_>) -> Result<Fence> {
+    let Some(capability) = message.changes_or_reads() else { return Ok(Fence::NONE) };
+    let link = environment.link(capability.ino.home())?;
+    // The fence comes first: a connection that finds locks lost notes them before it takes over a fence.
+    let fence = link.fence();
+    if link.has_lost(&capability) {
+        return Err(ClientError::LockLost(link.server()));
+    }
+    Ok(fence)
+}
+
+/// Has the home of a file tell its fence. A new connection claims the client's descriptions and locks before.
+pub(crate) fn greet(environment: Environment<'_>, caller: &Caller, home: ServerId) -> Result<()> {
+    let message = Message::Plain(&Request::Fence);
+    let mut greeting = Call { server: home, lane: Lane::Small, message, payload: &[], sink: Sink::None };
+    let (reply, _) = converse_once(environment, caller, &mut greeting, None)?;
+    if let Reply::Held { fence } = reply {
+        let link = environment.link(home)?;
+        if link.fence() != Fence::NONE {
+            link.note_fence(fence);
+        }
+    }
+    Ok(())
+}

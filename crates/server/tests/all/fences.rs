@@ -1,0 +1,203 @@
+//! Locks that a silent client lost: nothing that it sent under them changes what the next holder sees.
+
+use std::time::Duration;
+use weir_placement::{ServerId, TargetId};
+use weir_testing::{
+    assert_held, claims, dir, key, ram, wait_until, Cluster, File, Line, Transport, READ_WRITE,
+};
+use weir_wire::{ClientId, Errno, Extent, Fence, LockKind, LockOwner, LockRange, LockType, Reply, Request};
+
+const USER: u32 = 1001;
+const EIO: Errno = Errno(5);
+const ENOLCK: Errno = Errno(37);
+const ESTALE: Errno = Errno(116);
+fn line(cluster: &Cluster, server: usize) -> Line {
+    cluster.line(server, Transport::Unix, &key().mint(claims(USER)))
+}
+
+fn lock_request(file: &File, kind: LockKind, reclaim: bool) -> Request {
+    let range = LockRange { first: 0, last: u64::MAX };
+    let (ino, handle, owner, lock) = (file.ino, file.handle, LockOwner(1), LockType::Write);
+    Request::Lock { ino, handle, owner, pid: 1, kind, lock, range, wait: !reclaim, reclaim }
+}
+
+/// Waits for a lock of the whole file. Answers the fence under which it is held.
+fn lock(line: &mut Line, file: &File, kind: LockKind) -> Fence {
+    match line.reply(&lock_request(file, kind, false)) {
+        Reply::Held { fence } => fence,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The holder of a lost lock reaches the home again: it gets its description back, and not its lock.
+fn again(cluster: &Cluster, holder: ClientId, file: &File, kind: LockKind) -> Line {
+    let connection = cluster.connection(0, Transport::Unix);
+    let mut line = Line::prove(connection, &key().mint(claims(USER)), holder).expect("welcome");
+    assert_held(&line.reply(&Request::Reclaim { handles: vec![file.capability] }));
+    assert_eq!(line.reply(&lock_request(file, kind, true)), Reply::Failed(ENOLCK));
+    line
+}
+
+fn target_at(file: &File, server: u16) -> TargetId {
+    *file.layout.targets().iter().find(|target| target.server == ServerId(server)).expect("it has one there")
+}
+
+fn write_to(file: &File, target: TargetId, fence: Fence) -> Request {
+    let (capability, epoch) = (file.capability, file.epoch);
+    let extents = vec![Extent { offset: 0, length: 1 }];
+    Request::Write { capability, target, epoch, fence, extents, publication: None }
+}
+
+fn read_from(file: &File, target: TargetId, fence: Fence) -> Request {
+    let (capability, epoch) = (file.capability, file.epoch);
+    Request::Read { capability, target, epoch, fence, extents: vec![Extent { offset: 0, length: 1 }] }
+}
+
+fn write(line: &mut Line, file: &File, fence: Fence, byte: u8) -> Reply {
+    line.call(&write_to(file, target_at(file, 1), fence), &[byte]).0
+}
+
+fn read(line: &mut Line, file: &File, fence: Fence) -> (Reply, Vec<u8>) {
+    line.call(&read_from(file, target_at(file, 1), fence), &[])
+}
+
+const WRITTEN: Reply = Reply::Written { size: None };
+const DATA: Reply = Reply::Data { size: None };
+
+/// The home of the lock is lost to the holder alone: the holder's connection to the target stays, with a write under way.
+#[test]
+fn a_write_under_a_lock_of_before_is_refused_once_the_next_holder_has_read() {
+    for kind in [LockKind::Posix, LockKind::Flock] {
+        let cluster = Cluster::start(&ram(2, "64MiB"));
+        let (mut home, mut target) = (line(&cluster, 0), line(&cluster, 1));
+        let file = home.open("counter", READ_WRITE).expect("opened");
+        let first = lock(&mut home, &file, kind);
+        assert_eq!(write(&mut target, &file, first, 1), WRITTEN);
+
+        let (mut next_home, mut next_target) = (line(&cluster, 0), line(&cluster, 1));
+        let same = next_home.open("counter", READ_WRITE).expect("opened");
+        let holder = home.client;
+        drop(home);
+        let second = lock(&mut next_home, &same, kind);
+        assert!(first.is_before(second), "{first} {second}");
+        assert_eq!(read(&mut next_target, &same, second), (DATA, vec![1]));
+        assert_eq!(write(&mut target, &file, first, 9), Reply::Failed(ESTALE), "{kind:?}");
+        let _home = again(&cluster, holder, &file, kind);
+        assert_eq!(write(&mut target, &file, first, 9), Reply::StaleFence, "{kind:?}");
+        assert_eq!(write(&mut next_target, &same, second, 2), WRITTEN);
+        assert_eq!(read(&mut next_target, &same, second), (DATA, vec![2]));
+        // Programs that use no locks are not concerned, and no stranger can put a fence of its own before the home's.
+        assert_eq!(read(&mut line(&cluster, 1), &same, Fence::NONE), (DATA, vec![2]));
+        assert_eq!(read(&mut line(&cluster, 1), &same, second.next()), (Reply::StaleFence, vec![]));
+        assert_eq!(write(&mut next_target, &same, second, 3), WRITTEN);
+    }
+}
+
+/// A lock that its holder gave back is no loss, and neither is the end of a client that held none.
+#[test]
+fn a_lock_that_was_given_back_changes_no_fence() {
+    let cluster = Cluster::start(&ram(1, "64MiB"));
+    let (mut home, mut next) = (line(&cluster, 0), line(&cluster, 0));
+    let file = home.open("file", READ_WRITE).expect("opened");
+    let same = next.open("file", READ_WRITE).expect("opened");
+    let first = lock(&mut home, &file, LockKind::Flock);
+    home.close(&file);
+    assert_eq!(lock(&mut next, &same, LockKind::Flock), first);
+    let bystander = line(&cluster, 0);
+    drop((home, bystander));
+    let other = next.open("other", READ_WRITE).expect("opened");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(lock(&mut next, &other, LockKind::Posix), first);
+}
+
+/// The home starts anew while the holder does not reach it, and gives the lock to another client after the grace period.
+#[test]
+fn a_write_under_a_lock_of_an_earlier_start_is_refused() {
+    let mut cluster = Cluster::start(&dir(2));
+    let (mut home, mut target) = (line(&cluster, 0), line(&cluster, 1));
+    let file = home.open("counter", READ_WRITE).expect("opened");
+    let first = lock(&mut home, &file, LockKind::Posix);
+    assert_eq!(write(&mut target, &file, first, 1), WRITTEN);
+    let holder = home.client;
+    cluster.kill_server(0);
+    assert_eq!(write(&mut target, &file, first, 2), WRITTEN, "no lock changes hands while its home is away");
+    cluster.start_server(0);
+
+    let (mut next_home, mut next_target) = (line(&cluster, 0), line(&cluster, 1));
+    let same = next_home.open("counter", READ_WRITE).expect("opened");
+    let second = lock(&mut next_home, &same, LockKind::Posix);
+    assert_eq!(read(&mut next_target, &same, second), (DATA, vec![2]));
+    let _home = again(&cluster, holder, &file, LockKind::Posix);
+    assert_eq!(write(&mut target, &file, first, 9), Reply::StaleFence);
+    assert_eq!(read(&mut next_target, &same, second), (DATA, vec![2]));
+    // A home that is away cannot tell of its fence. The last one goes on, and no other one does.
+    cluster.kill_server(0);
+    assert_eq!(write(&mut next_target, &same, second, 3), WRITTEN);
+    assert_eq!(write(&mut target, &file, first, 9), Reply::Failed(EIO));
+}
+
+/// A client that lost its lock before the home started anew does not claim it in the grace period: another one had it meanwhile.
+#[test]
+fn a_lock_that_was_lost_before_a_restart_is_not_claimed_after_it() {
+    let mut cluster = Cluster::start(&dir(1));
+    let (mut home, mut next, mut other) = (line(&cluster, 0), line(&cluster, 0), line(&cluster, 0));
+    let file = home.open("counter", READ_WRITE).expect("opened");
+    lock(&mut home, &file, LockKind::Posix);
+    let kept = other.open("kept", READ_WRITE).expect("opened");
+    lock(&mut other, &kept, LockKind::Posix);
+    let (holder, unharmed) = (home.client, other.client);
+    drop(home);
+    let same = next.open("counter", READ_WRITE).expect("opened");
+    lock(&mut next, &same, LockKind::Posix);
+    next.close(&same);
+    cluster.kill_server(0);
+    cluster.start_server(0);
+
+    let mut back = again(&cluster, holder, &file, LockKind::Posix);
+    assert_held(&back.reply(&Request::Reclaim { handles: vec![] }));
+    let connection = cluster.connection(0, Transport::Unix);
+    let mut other = Line::prove(connection, &key().mint(claims(USER)), unharmed).expect("welcome");
+    assert_held(&other.reply(&Request::Reclaim { handles: vec![kept.capability] }));
+    assert_held(&other.reply(&lock_request(&kept, LockKind::Posix, true)));
+    // It knows what it lost: the locks that it takes from now on are its own also after the next start.
+    lock(&mut back, &file, LockKind::Posix);
+    cluster.kill_server(0);
+    cluster.start_server(0);
+    let connection = cluster.connection(0, Transport::Unix);
+    let mut back = Line::prove(connection, &key().mint(claims(USER)), holder).expect("welcome");
+    assert_held(&back.reply(&Request::Reclaim { handles: vec![file.capability] }));
+    assert_held(&back.reply(&lock_request(&file, LockKind::Posix, true)));
+}
+
+/// What the next holder of a lock reads stays, where writes under the lost lock wait for their device behind its read: at the
+/// home itself they go with the connection of their client, at another server with the fence.
+#[test]
+fn a_write_that_waits_for_its_device_is_too_late_for_a_lost_lock() {
+    for server in [0, 1] {
+        let cluster = Cluster::start(&ram(2, "64MiB"));
+        let (mut home, mut next_home) = (line(&cluster, 0), line(&cluster, 0));
+        let file = home.open("counter", READ_WRITE).expect("opened");
+        let target = target_at(&file, server);
+        let slow = cluster.put(
+            usize::from(server),
+            &format!("/v1/targets/{target}/speed"),
+            r#"{"fixed": "2500ms"}"#,
+        );
+        assert_eq!(slow.status, 200);
+        let first = lock(&mut home, &file, LockKind::Posix);
+        let mut elsewhere = line(&cluster, 1);
+        for byte in 1..=4 {
+            let sender = if server == 0 { &mut home } else { &mut elsewhere };
+            sender.send(&write_to(&file, target, first), &[byte]);
+        }
+        wait_until("they are there", || cluster.figure(usize::from(server), "outstanding") == 4);
+        drop(home);
+        let same = next_home.open("counter", READ_WRITE).expect("opened");
+        let second = lock(&mut next_home, &same, LockKind::Posix);
+        let mut next = if server == 0 { next_home } else { line(&cluster, 1) };
+        let seen = next.call(&read_from(&same, target, second), &[]).1;
+        assert!(seen[0] < 4, "{seen:?}: all were written before the lock was lost");
+        wait_until("all are over", || cluster.figure(usize::from(server), "outstanding") == 0);
+        assert_eq!(next.call(&read_from(&same, target, second), &[]).1, seen, "at server {server}");
+    }
+}
