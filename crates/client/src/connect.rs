@@ -8,7 +8,7 @@ use crate::transport::Connection;
 use crate::{Caller, ClientError, Counters, Result};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_wire::{Capability, DelegatedJob, Errno, Fence, IdentityId, Nonce, Reply, Request};
+use weir_wire::{Capability, DelegatedJob, Errno, IdentityId, Nonce, Reply, Request};
 
 /// First pause between two attempts; it doubles up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
@@ -209,8 +209,9 @@ fn reclaim(
         // A description that the server no longer knows answers ESTALE at its next use.
         ask(&Request::Reclaim { handles: part.to_vec() })?;
     }
+    let last = link.fence();
     for lock in locks {
-        if !matches!(ask(&lock_request(&lock, false, true))?, Reply::Held { .. }) {
+        if !matches!(ask(&lock_request(&lock, false, Some(last)))?, Reply::Held { .. }) {
             // Another client may have had the lock meanwhile, as after a restart of an NFS server.
             let Some(mut held) = look(&link.held) else { return Err(Attempt::Again) };
             held.lose(&lock);
@@ -218,8 +219,8 @@ fn reclaim(
         }
     }
     let claimed = ask(&Request::Reclaim { handles: Vec::new() })?;
-    if let (Reply::Held { fence }, true) = (claimed, link.fence() != Fence::NONE) {
-        link.note_fence(fence);
+    if let Reply::Held { fence } = claimed {
+        link.renew_fence(fence);
     }
     Ok(())
 }

@@ -21,11 +21,22 @@ impl Link {
         Fence(self.fence.load(Ordering::SeqCst))
     }
 
-    /// Takes over a fence that the server told. Replies may overtake each other: an earlier fence of the same start is ignored.
+    /// Takes over the fence under which a lock was granted. Replies may overtake each other: an earlier one is ignored.
     pub(crate) fn note_fence(&self, told: Fence) {
-        let later = |known| (!told.is_before(Fence(known))).then_some(told.0);
-        // Where the fence is ignored, a later one is known.
-        let _ = self.fence.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
+        self.fence.fetch_max(told.0, Ordering::SeqCst);
+    }
+
+    /// Takes over the fence of a server that knows this client's holdings, where this client uses locks. The number of a start
+    /// may be lower than that of an earlier one, if the server kept nothing and its clock was set back.
+    pub(crate) fn renew_fence(&self, told: Fence) {
+        let known = self.fence();
+        if known == Fence::NONE {
+            return;
+        }
+        let is_earlier = known.start() == told.start() && told < known;
+        let fence = if is_earlier { known } else { told };
+        // Where another thread was faster, its fence is as good.
+        let _ = self.fence.compare_exchange(known.0, fence.0, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// Whether a lock that was taken through this description is lost. A record that stays busy answers for the worst.
@@ -56,10 +67,7 @@ pub(crate) fn greet(environment: Environment<'_>, caller: &Caller, home: ServerI
     let mut greeting = Call { server: home, lane: Lane::Small, message, payload: &[], sink: Sink::None };
     let (reply, _) = converse_once(environment, caller, &mut greeting, None)?;
     if let Reply::Held { fence } = reply {
-        let link = environment.link(home)?;
-        if link.fence() != Fence::NONE {
-            link.note_fence(fence);
-        }
+        environment.link(home)?.renew_fence(fence);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, TryLockError};
-use weir_wire::{Capability, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, Request};
+use weir_wire::{Capability, Fence, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, Request};
 
 /// Locks remembered at one server. A restart loses the locks beyond this number, as if another client had taken them.
 const LOCKS_MAX: usize = 65_536;
@@ -50,7 +50,7 @@ pub(crate) fn look<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 }
 
 /// The request of a lock call.
-pub(crate) fn lock_request(lock: &HeldLock, wait: bool, reclaim: bool) -> Request {
+pub(crate) fn lock_request(lock: &HeldLock, wait: bool, reclaim: Option<Fence>) -> Request {
     Request::Lock {
         ino: lock.ino,
         handle: lock.handle,
@@ -130,9 +130,9 @@ impl Held {
         };
         let before: Vec<HeldLock> = self.locks.iter().filter(overlaps).copied().collect();
         if before.is_empty() {
-            self.owe(lock_request(&HeldLock { lock: LockType::Unlock, ..*asked }, false, false));
+            self.owe(lock_request(&HeldLock { lock: LockType::Unlock, ..*asked }, false, None));
         }
-        before.iter().for_each(|lock| self.owe(lock_request(lock, false, false)));
+        before.iter().for_each(|lock| self.owe(lock_request(lock, false, None)));
     }
 
     /// Takes the releases that are owed.

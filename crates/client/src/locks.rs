@@ -57,7 +57,7 @@ impl File {
             LockType::Unlock => Lane::Small,
             LockType::Read | LockType::Write => self.patient_lane(environment)?,
         };
-        let message = lock_request(&lock, false, false);
+        let message = lock_request(&lock, false, None);
         match self.ask_home(environment, caller, lane, &message) {
             Ok(Reply::Held { fence }) => self.remember(environment, lock, fence),
             Ok(_) => Err(self.unexpected("Lock")),
@@ -93,7 +93,7 @@ impl File {
             }
             std::thread::sleep(CROWDED_PAUSE);
         }
-        let message = lock_request(&lock, true, false);
+        let message = lock_request(&lock, true, None);
         let call = self.home_call(Lane::Waiting, &message, Sink::None);
         let interruption = Interruption { request: &wait.request, interrupted, ino: self.ino() };
         match call_interruptible(environment, caller, call, Some(&interruption)) {
@@ -167,7 +167,7 @@ impl File {
             LockType::Unlock => {
                 owe(link, |held| {
                     held.apply(lock);
-                    held.owe(lock_request(&lock, false, false));
+                    held.owe(lock_request(&lock, false, None));
                 });
             }
             LockType::Read | LockType::Write => owe(link, |held| held.owe_state_before(&lock)),

@@ -47,7 +47,7 @@ fn lock(number: u64, ino: u64, kind: LockKind, first: u64) -> LockRequest {
         lock: LockType::Read,
         range: LockRange { first, last: first },
         wait: false,
-        reclaim: false,
+        reclaim: None,
     }
 }
 
@@ -142,7 +142,7 @@ fn what_a_user_makes_a_server_keep_is_within_its_bounds() {
         lock: LockType::Read,
         range: LockRange { first: 0, last: u64::MAX },
         wait: false,
-        reclaim: false,
+        reclaim: None,
     };
     all(&mut line, handles.iter().map(shared), |reply| assert_held(&reply));
     grown("locks", counted);

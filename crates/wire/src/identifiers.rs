@@ -50,8 +50,8 @@ identifier!(
 );
 
 identifier!(
-    /// The state of a server's locks: the next lock that is granted after clients lost some of theirs changes it, and so does
-    /// a new start. A client shows the last one that it was told with every change of bytes, so that a write which began
+    /// The state of a server's locks: the next lock that is granted after clients lost some of theirs begins another one, and
+    /// so does a start. A client shows the last one that it was told with every read and write, so that a write which began
     /// under a lock that another client has by now is refused ([`crate::Reply::StaleFence`]).
     Fence, u64
 );
@@ -60,14 +60,19 @@ impl Fence {
     /// Of a client that never held a lock at the server: nothing is checked.
     pub const NONE: Fence = Fence(0);
 
-    /// Whether this is an earlier fence of the same start of a server.
-    pub fn is_before(self, other: Fence) -> bool {
-        (1..1 << 32).contains(&other.0.wrapping_sub(self.0))
+    /// The first fence of a start of a server, which have numbers that grow.
+    pub fn of_start(number: u32) -> Fence {
+        Fence((u64::from(number) << 32) + 1)
+    }
+
+    /// The number of its start.
+    pub fn start(self) -> u32 {
+        (self.0 >> 32) as u32
     }
 
     /// The fence after this one.
     pub fn next(self) -> Fence {
-        Fence(self.0.wrapping_add(1).max(1))
+        Fence(self.0.wrapping_add(1))
     }
 }
 

@@ -231,7 +231,7 @@ pub enum Request {
     /// For some seconds after a server restart (the grace period) only `reclaim` requests are decided at once: every
     /// other one, also without `wait`, is answered when the period ends. A client that the server does not
     /// know ([`Reply::Welcome`]) sends [`Request::Reclaim`] for its handles, then one `reclaim` per range it held.
-    /// ENOLCK says that the lock is lost: another one stands in its way, or the period is over.
+    /// ENOLCK says that the lock is lost: another one stands in its way, the period is over, or others may have had it since.
     Lock {
         /// The file.
         ino: Ino,
@@ -249,8 +249,8 @@ pub enum Request {
         range: LockRange,
         /// Whether to wait.
         wait: bool,
-        /// The lock was held before the server restarted or the connection was lost, and is claimed again.
-        reclaim: bool,
+        /// The lock was held under this fence before the server restarted or the connection was lost, and is claimed again.
+        reclaim: Option<Fence>,
     },
     /// Asks for a lock that would be in the way (`F_GETLK`).
     TestLock {

@@ -60,7 +60,7 @@ fn nothing_is_read_or_written_through_a_description_whose_lock_is_lost() {
     let breaks = Arc::new(AtomicBool::new(false));
     let is_broken = breaks.clone();
     let fake = FakeServer::start(folder.path(), 0, move |arrived| match &arrived.request {
-        Request::Lock { reclaim: true, .. } => Reply::Failed(Errno(libc::ENOLCK as u16)).into(),
+        Request::Lock { reclaim: Some(_), .. } => Reply::Failed(Errno(libc::ENOLCK as u16)).into(),
         Request::Write { .. } if is_broken.swap(false, Ordering::SeqCst) => Answer::HangUp,
         request => served(request),
     });

@@ -99,7 +99,7 @@ fn after_a_restart_handles_and_locks_are_claimed_before_anything_else() {
     let last: Vec<&Request> = requests.iter().rev().take(5).rev().collect();
     assert!(matches!(last[0], Request::Attributes { .. }), "the one that was cut off: {last:?}");
     assert!(matches!(last[1], Request::Reclaim { handles } if handles[0].handle == HandleId(77)), "{last:?}");
-    assert!(matches!(last[2], Request::Lock { reclaim: true, wait: false, .. }), "{last:?}");
+    assert!(matches!(last[2], Request::Lock { reclaim: Some(Fence(1)), wait: false, .. }), "{last:?}");
     assert!(matches!(last[3], Request::Reclaim { handles } if handles.is_empty()), "{last:?}");
     assert!(matches!(last[4], Request::Attributes { .. }), "{last:?}");
 }
@@ -140,7 +140,7 @@ fn a_release_that_the_home_did_not_hear_is_told_before_anything_else() {
     let told: Vec<&Request> = requests[..asked.expect("asked")]
         .iter()
         .filter(|request| {
-            matches!(request, Request::Lock { reclaim: false, .. } | Request::ReleaseLocks { .. })
+            matches!(request, Request::Lock { reclaim: None, .. } | Request::ReleaseLocks { .. })
         })
         .collect();
     let kept = Request::Lock {
@@ -152,7 +152,7 @@ fn a_release_that_the_home_did_not_hear_is_told_before_anything_else() {
         lock: LockType::Read,
         range: LockRange { first: 0, last: 9 },
         wait: false,
-        reclaim: false,
+        reclaim: None,
     };
     assert_eq!(told[0], &kept, "the lock of before");
     assert!(matches!(told[1], Request::Lock { lock: LockType::Unlock, .. }), "{:?}", told[1]);

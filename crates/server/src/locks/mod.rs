@@ -62,8 +62,8 @@ pub struct LockRequest {
     pub range: LockRange,
     /// Whether to wait for it.
     pub wait: bool,
-    /// Held before a restart or a lost connection.
-    pub reclaim: bool,
+    /// The fence under which it was held before a restart or a lost connection.
+    pub reclaim: Option<Fence>,
 }
 
 /// The result of a lock call.
@@ -134,7 +134,8 @@ pub struct LockTable {
     /// The user that is charged for the locks on a file, and the bytes that each user is charged for.
     payers: HashMap<Ino, u32>,
     charged: HashMap<u32, usize>,
-    in_grace: bool,
+    /// The start before this one, while clients claim the locks that they held then.
+    grace: Option<u32>,
     fence: Fence,
     /// Clients lost locks under this fence: the next lock that is granted begins another.
     has_lost: bool,
@@ -204,7 +205,7 @@ impl LockTable {
         }
         let outcome = match Mode::of(asked.lock) {
             None => self.unlock(&asked, &mut answers),
-            Some(mode) if asked.reclaim => self.reclaim(&Waiting { asked: asked.clone(), mode }),
+            Some(mode) if asked.reclaim.is_some() => self.reclaim(&Waiting { asked: asked.clone(), mode }),
             Some(mode) => self.lock(Waiting { asked: asked.clone(), mode }, &mut answers),
         };
         self.forget_if_idle(asked.ino);
@@ -319,20 +320,20 @@ impl LockTable {
         answers
     }
 
-    /// The server restarted: until [`LockTable::end_grace`] only reclaimed locks are granted; releases work, and every other
-    /// request waits.
-    pub fn begin_grace(&mut self) {
-        self.in_grace = true;
+    /// The server restarted: until [`LockTable::end_grace`] only locks that were held under the start before are granted, to
+    /// those who held them; releases work, and every other request waits.
+    pub fn begin_grace(&mut self, last_start: u32) {
+        self.grace = Some(last_start);
     }
 
     /// Whether the grace period lasts.
     pub fn in_grace(&self) -> bool {
-        self.in_grace
+        self.grace.is_some()
     }
 
     /// Every client had its time to claim its locks again: requests that waited are decided in the order of their arrival.
     pub fn end_grace(&mut self) -> Vec<Answer> {
-        self.in_grace = false;
+        self.grace = None;
         let mut answers = Vec::new();
         let mut places: Vec<Place> = self.waiting.values().copied().collect();
         places.sort_by_key(|place| place.arrival);
@@ -382,7 +383,7 @@ impl LockTable {
     fn lock(&mut self, wanted: Waiting, answers: &mut Vec<Answer>) -> Outcome {
         let (ino, class) = (wanted.asked.ino, Class::of(wanted.asked.kind));
         let range = wanted.asked.range;
-        let decision = if self.in_grace { Decision::default() } else { self.decide(&wanted) };
+        let decision = if self.in_grace() { Decision::default() } else { self.decide(&wanted) };
         let outcome = match decision.result {
             Some(Ok(())) => Outcome::Granted,
             Some(Err(errno)) => Outcome::Failed(errno),
@@ -445,7 +446,9 @@ impl LockTable {
         if locks.is_some_and(|locks| locks.holds(owner, asked.range, wanted.mode)) {
             return Outcome::Granted;
         }
-        if !self.in_grace || locks.is_some_and(|locks| locks.is_blocked(owner, asked.range, wanted.mode)) {
+        // A client that missed a whole start knows nothing of those that had the lock then.
+        let is_known = asked.reclaim.is_some_and(|held| self.grace == Some(held.start()));
+        if !is_known || locks.is_some_and(|locks| locks.is_blocked(owner, asked.range, wanted.mode)) {
             return Outcome::Failed(ENOLCK);
         }
         self.grant(wanted).map_or_else(Outcome::Failed, |_| Outcome::Granted)
@@ -453,7 +456,7 @@ impl LockTable {
 
     /// Grants, in the order of arrival, the requests that the weakening of `dirty` made possible.
     fn settle(&mut self, ino: Ino, class: Class, mut dirty: LockRange, answers: &mut Vec<Answer>) {
-        if self.in_grace {
+        if self.in_grace() {
             return;
         }
         let mut from = 0;

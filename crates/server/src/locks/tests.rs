@@ -167,7 +167,7 @@ impl Model {
             self.set(asked, None);
             return (Outcome::Granted, self.settle());
         };
-        if asked.reclaim {
+        if asked.reclaim.is_some() {
             let held = self.holds(asked).unwrap_or_default();
             let has_it = held[bytes_of(asked)].iter().all(|held| held.is_some_and(|held| held >= mode));
             let can_have_it = self.in_grace && self.blockers(asked).is_empty();
@@ -286,7 +286,7 @@ fn take(table: &mut LockTable, model: &mut Model, number: u64, step: &Step) -> R
                 lock,
                 range: range_of(bytes),
                 wait,
-                reclaim,
+                reclaim: reclaim.then_some(Fence(1)),
             };
             let in_the_way = if lock == LockType::Unlock { Vec::new() } else { model.blockers(&asked) };
             match table.test(&asked) {
@@ -339,7 +339,7 @@ fn take(table: &mut LockTable, model: &mut Model, number: u64, step: &Step) -> R
         Step::Grace if model.in_grace => prop_assert_eq!(table.end_grace(), model.end_grace()),
         Step::Grace => {
             model.in_grace = true;
-            table.begin_grace();
+            table.begin_grace(0);
         }
     }
     Ok(())
@@ -387,7 +387,7 @@ fn posix(client: u64, request: u64, lock: LockType, first: u64, last: u64, wait:
         lock,
         range: LockRange { first, last },
         wait,
-        reclaim: false,
+        reclaim: None,
     }
 }
 

@@ -83,6 +83,11 @@ impl Namespace {
         Change::Started { number: self.state.next_start(now), at: now }
     }
 
+    /// The number of the last start, 0 before the first.
+    pub fn last_start(&self) -> u32 {
+        self.state.starts
+    }
+
     /// Applies a change of the journal, or of a question before it is sent.
     pub fn apply(&mut self, change: &Change) {
         // A start that is not the first may have left descriptions that clients will reclaim.

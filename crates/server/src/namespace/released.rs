@@ -12,7 +12,7 @@ const CLIENTS: usize = 65_536;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Released {
     clients: HashSet<ClientId>,
-    /// In the order of their release; some have come back since.
+    /// In the order of their release.
     order: VecDeque<ClientId>,
 }
 

@@ -14,7 +14,7 @@ impl Server {
             Ok(asked) => asked,
             Err(errno) => return Step::Done(token, Outcome::failed(errno)),
         };
-        if asked.reclaim && self.namespace.is_released(asked.client) {
+        if asked.reclaim.is_some() && self.namespace.is_released(asked.client) {
             return Step::Done(token, Outcome::failed(errno::ENOLCK));
         }
         let (acquired, answers) = self.locks.acquire(&asked);
@@ -62,7 +62,7 @@ impl Server {
                 ((ino, handle, owner), (kind, lock, range), (pid, wait, reclaim))
             }
             Request::TestLock { ino, handle, owner, kind, lock, range } => {
-                ((ino, handle, owner), (kind, lock, range), (0, false, false))
+                ((ino, handle, owner), (kind, lock, range), (0, false, None))
             }
             _ => return Err(errno::EINVAL),
         };

@@ -194,7 +194,7 @@ impl Server {
             devices: Devices::new(own, sharing, boot),
             namespace,
             durability,
-            locks: LockTable::new(weir_wire::Fence(boot).next()),
+            locks: LockTable::default(),
             errands: Errands::start(events)?,
             peers: Peers::new(id, boot, clock.started_milliseconds(), lambda, agreement),
             accounts: Accounts::new(targets.len()),

@@ -4,10 +4,12 @@ use super::Server;
 use crate::durability::read_names;
 use crate::error::ServerError;
 use crate::journal::{Losses, Recovered};
+use crate::locks::LockTable;
 use crate::notices::warning;
 use crate::storage::Settled;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use weir_wire::Fence;
 
 impl Server {
     /// Opens the journal of a durable store and brings the namespace to its last state. In a store that keeps nothing, this is
@@ -31,14 +33,16 @@ impl Server {
             has_returned = true;
             self.namespace.index();
         }
+        let last_start = self.namespace.last_start();
         let start = self.namespace.start(self.clock.moment());
         self.record(std::slice::from_ref(&start)).map_err(|errno| ServerError::Io {
             what: "record the start in",
             path: folder.join("journal"),
             source: std::io::Error::from_raw_os_error(i32::from(errno.0)),
         })?;
+        self.locks = LockTable::new(Fence::of_start(self.namespace.last_start()));
         if has_returned {
-            self.locks.begin_grace();
+            self.locks.begin_grace(last_start);
             self.clock.begin_grace();
         } else {
             self.expire_orphans();

@@ -7,7 +7,7 @@ use weir_testing::{
     assert_held, claims, dir, key, wait_until, Choices, Cluster, File, Line, Transport, PATIENCE, READ_WRITE,
 };
 use weir_wire::{
-    At, ClientId, Errno, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, NodeKind, OpenFlags,
+    At, ClientId, Errno, Fence, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, NodeKind, OpenFlags,
     RenameMode, Reply, Request, RequestId, XattrMode,
 };
 
@@ -238,7 +238,7 @@ fn a_client_that_resends_through_kills_sees_each_mutation_once() {
     assert_eq!(names(&mut line), [b".".to_vec(), b"..".to_vec()]);
 }
 
-fn lock(file: &File, range: (u64, u64), reclaim: bool) -> Request {
+fn lock(file: &File, range: (u64, u64), reclaim: Option<Fence>) -> Request {
     Request::Lock {
         ino: file.ino,
         handle: file.handle,
@@ -258,8 +258,10 @@ fn locks_and_unlinked_files_are_reclaimed_before_others_come() {
     let (mut holder, mut other) = (cluster.root(0), cluster.root(0));
     let mut file = holder.open("file", READ_WRITE).expect("opened");
     let same = other.open("file", READ_WRITE).expect("opened");
-    assert_held(&holder.reply(&lock(&file, (0, 99), false)));
-    assert_eq!(other.reply(&lock(&same, (50, 60), false)), Reply::Failed(EAGAIN));
+    let Reply::Held { fence: held } = holder.reply(&lock(&file, (0, 99), None)) else {
+        panic!("a free lock")
+    };
+    assert_eq!(other.reply(&lock(&same, (50, 60), None)), Reply::Failed(EAGAIN));
     holder.write(&mut file, 0, b"kept").expect("written");
     assert_eq!(holder.unlink("file", false), Reply::Done);
     let mut lost = holder.open("lost", READ_WRITE).expect("opened");
@@ -274,20 +276,28 @@ fn locks_and_unlinked_files_are_reclaimed_before_others_come() {
     assert_ne!(holder.boot, boot, "a client sees that it restarted");
     // A lock of a newcomer waits for the end of the grace period, even where it would be refused.
     other.reply(&Request::Reclaim { handles: vec![same.capability] });
-    let early = other.send(&lock(&same, (50, 60), false), &[]);
+    let early = other.send(&lock(&same, (50, 60), None), &[]);
     let reclaimed = holder.reply(&Request::Reclaim { handles: vec![file.capability] });
     assert_held(&reclaimed);
-    assert_held(&holder.reply(&lock(&file, (0, 99), true)));
+    assert_held(&holder.reply(&lock(&file, (0, 99), Some(held))));
     assert_eq!(cluster.figure(0, "outstanding"), 1, "the other one still waits");
     let mut thief = cluster.root(0);
     thief.reply(&Request::Reclaim { handles: vec![file.capability] });
-    assert_eq!(thief.reply(&lock(&file, (0, 0), true)), Reply::Failed(ENOLCK), "reclaimed by its holder");
+    assert_eq!(
+        thief.reply(&lock(&file, (0, 0), Some(held))),
+        Reply::Failed(ENOLCK),
+        "reclaimed by its holder"
+    );
     assert_eq!(holder.read(&file, 0, 4).expect("read"), b"kept");
 
     assert_eq!(other.receive().0, early);
-    assert_eq!(other.reply(&lock(&same, (50, 60), false)), Reply::Failed(EAGAIN), "the lock is still held");
-    assert_held(&other.reply(&lock(&same, (100, 100), false)));
-    assert_eq!(other.reply(&lock(&same, (0, 0), true)), Reply::Failed(ENOLCK), "the time to reclaim is over");
+    assert_eq!(other.reply(&lock(&same, (50, 60), None)), Reply::Failed(EAGAIN), "the lock is still held");
+    assert_held(&other.reply(&lock(&same, (100, 100), None)));
+    assert_eq!(
+        other.reply(&lock(&same, (0, 0), Some(held))),
+        Reply::Failed(ENOLCK),
+        "the time to reclaim is over"
+    );
     cluster.await_figure(0, "inodes", 2);
     wait_until("what nobody reclaimed is free", || cluster.used_bytes(0) <= 8192);
     let stale = holder.reply(&Request::Reclaim { handles: vec![lost.capability] });

@@ -15,26 +15,26 @@ fn line(cluster: &Cluster, server: usize) -> Line {
     cluster.line(server, Transport::Unix, &key().mint(claims(USER)))
 }
 
-fn lock_request(file: &File, kind: LockKind, reclaim: bool) -> Request {
+fn lock_request(file: &File, kind: LockKind, reclaim: Option<Fence>) -> Request {
     let range = LockRange { first: 0, last: u64::MAX };
     let (ino, handle, owner, lock) = (file.ino, file.handle, LockOwner(1), LockType::Write);
-    Request::Lock { ino, handle, owner, pid: 1, kind, lock, range, wait: !reclaim, reclaim }
+    Request::Lock { ino, handle, owner, pid: 1, kind, lock, range, wait: reclaim.is_none(), reclaim }
 }
 
 /// Waits for a lock of the whole file. Answers the fence under which it is held.
 fn lock(line: &mut Line, file: &File, kind: LockKind) -> Fence {
-    match line.reply(&lock_request(file, kind, false)) {
+    match line.reply(&lock_request(file, kind, None)) {
         Reply::Held { fence } => fence,
         other => panic!("{other:?}"),
     }
 }
 
 /// The holder of a lost lock reaches the home again: it gets its description back, and not its lock.
-fn again(cluster: &Cluster, holder: ClientId, file: &File, kind: LockKind) -> Line {
+fn again(cluster: &Cluster, holder: ClientId, file: &File, (kind, held): (LockKind, Fence)) -> Line {
     let connection = cluster.connection(0, Transport::Unix);
     let mut line = Line::prove(connection, &key().mint(claims(USER)), holder).expect("welcome");
     assert_held(&line.reply(&Request::Reclaim { handles: vec![file.capability] }));
-    assert_eq!(line.reply(&lock_request(file, kind, true)), Reply::Failed(ENOLCK));
+    assert_eq!(line.reply(&lock_request(file, kind, Some(held))), Reply::Failed(ENOLCK));
     line
 }
 
@@ -79,10 +79,10 @@ fn a_write_under_a_lock_of_before_is_refused_once_the_next_holder_has_read() {
         let holder = home.client;
         drop(home);
         let second = lock(&mut next_home, &same, kind);
-        assert!(first.is_before(second), "{first} {second}");
+        assert_eq!(second, first.next());
         assert_eq!(read(&mut next_target, &same, second), (DATA, vec![1]));
         assert_eq!(write(&mut target, &file, first, 9), Reply::Failed(ESTALE), "{kind:?}");
-        let _home = again(&cluster, holder, &file, kind);
+        let _home = again(&cluster, holder, &file, (kind, first));
         assert_eq!(write(&mut target, &file, first, 9), Reply::StaleFence, "{kind:?}");
         assert_eq!(write(&mut next_target, &same, second, 2), WRITTEN);
         assert_eq!(read(&mut next_target, &same, second), (DATA, vec![2]));
@@ -127,7 +127,7 @@ fn a_write_under_a_lock_of_an_earlier_start_is_refused() {
     let same = next_home.open("counter", READ_WRITE).expect("opened");
     let second = lock(&mut next_home, &same, LockKind::Posix);
     assert_eq!(read(&mut next_target, &same, second), (DATA, vec![2]));
-    let _home = again(&cluster, holder, &file, LockKind::Posix);
+    let _home = again(&cluster, holder, &file, (LockKind::Posix, first));
     assert_eq!(write(&mut target, &file, first, 9), Reply::StaleFence);
     assert_eq!(read(&mut next_target, &same, second), (DATA, vec![2]));
     // A home that is away cannot tell of its fence. The last one goes on, and no other one does.
@@ -136,37 +136,50 @@ fn a_write_under_a_lock_of_an_earlier_start_is_refused() {
     assert_eq!(write(&mut target, &file, first, 9), Reply::Failed(EIO));
 }
 
-/// A client that lost its lock before the home started anew does not claim it in the grace period: another one had it meanwhile.
+/// A client reaches a server again, and takes a description and its lock back.
+fn claimed(cluster: &Cluster, client: ClientId, file: &File, held: Fence) -> (Line, Fence) {
+    let connection = cluster.connection(0, Transport::Unix);
+    let mut line = Line::prove(connection, &key().mint(claims(USER)), client).expect("welcome");
+    assert_held(&line.reply(&Request::Reclaim { handles: vec![file.capability] }));
+    assert_held(&line.reply(&lock_request(file, LockKind::Posix, Some(held))));
+    match line.reply(&Request::Reclaim { handles: vec![] }) {
+        Reply::Held { fence } => (line, fence),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A client that lost its lock before the home started anew, or that missed a whole start of it, does not claim the lock in the
+/// grace period: another one may have had it meanwhile.
 #[test]
-fn a_lock_that_was_lost_before_a_restart_is_not_claimed_after_it() {
+fn a_lock_that_others_may_have_had_is_not_claimed_after_a_restart() {
     let mut cluster = Cluster::start(&dir(1));
-    let (mut home, mut next, mut other) = (line(&cluster, 0), line(&cluster, 0), line(&cluster, 0));
+    let (mut home, mut next, mut other, mut idle) =
+        (line(&cluster, 0), line(&cluster, 0), line(&cluster, 0), line(&cluster, 0));
     let file = home.open("counter", READ_WRITE).expect("opened");
-    lock(&mut home, &file, LockKind::Posix);
+    let first = lock(&mut home, &file, LockKind::Posix);
     let kept = other.open("kept", READ_WRITE).expect("opened");
     lock(&mut other, &kept, LockKind::Posix);
-    let (holder, unharmed) = (home.client, other.client);
+    let missed = idle.open("missed", READ_WRITE).expect("opened");
+    lock(&mut idle, &missed, LockKind::Posix);
+    let (holder, unharmed, absent) = (home.client, other.client, idle.client);
     drop(home);
     let same = next.open("counter", READ_WRITE).expect("opened");
-    lock(&mut next, &same, LockKind::Posix);
+    assert_eq!(lock(&mut next, &same, LockKind::Posix), first.next());
     next.close(&same);
     cluster.kill_server(0);
     cluster.start_server(0);
 
-    let mut back = again(&cluster, holder, &file, LockKind::Posix);
+    let mut back = again(&cluster, holder, &file, (LockKind::Posix, first));
     assert_held(&back.reply(&Request::Reclaim { handles: vec![] }));
-    let connection = cluster.connection(0, Transport::Unix);
-    let mut other = Line::prove(connection, &key().mint(claims(USER)), unharmed).expect("welcome");
-    assert_held(&other.reply(&Request::Reclaim { handles: vec![kept.capability] }));
-    assert_held(&other.reply(&lock_request(&kept, LockKind::Posix, true)));
+    let (_other, since) = claimed(&cluster, unharmed, &kept, first);
+    assert!(since.start() > first.start());
     // It knows what it lost: the locks that it takes from now on are its own also after the next start.
-    lock(&mut back, &file, LockKind::Posix);
+    assert_eq!(lock(&mut back, &file, LockKind::Posix), since);
     cluster.kill_server(0);
     cluster.start_server(0);
-    let connection = cluster.connection(0, Transport::Unix);
-    let mut back = Line::prove(connection, &key().mint(claims(USER)), holder).expect("welcome");
-    assert_held(&back.reply(&Request::Reclaim { handles: vec![file.capability] }));
-    assert_held(&back.reply(&lock_request(&file, LockKind::Posix, true)));
+    let (_back, _) = claimed(&cluster, holder, &file, since);
+    let (_other, _) = claimed(&cluster, unharmed, &kept, since);
+    again(&cluster, absent, &missed, (LockKind::Posix, first));
 }
 
 /// What the next holder of a lock reads stays, where writes under the lost lock wait for their device behind its read: at the

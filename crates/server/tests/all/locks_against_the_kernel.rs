@@ -149,7 +149,7 @@ fn request(
         lock,
         range: range(bytes),
         wait: false,
-        reclaim: false,
+        reclaim: None,
     }
 }
 

@@ -266,8 +266,18 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
         10 => {
             Request::AppendEnd { capability, turn: Sequence(edge(choices)), publication: Some(publication) }
         }
-        11 => Request::Lock { ino, handle, owner, pid: 1, kind, lock, range, wait: true, reclaim: false },
-        12 => Request::Lock { ino, handle, owner, pid: 1, kind, lock, range, wait: false, reclaim: true },
+        11 => Request::Lock { ino, handle, owner, pid: 1, kind, lock, range, wait: true, reclaim: None },
+        12 => Request::Lock {
+            ino,
+            handle,
+            owner,
+            pid: 1,
+            kind,
+            lock,
+            range,
+            wait: false,
+            reclaim: Some(Fence(1)),
+        },
         13 => Request::TestLock { ino, handle, owner, kind, lock, range },
         14 => Request::Reclaim { handles: vec![capability; choices.below(200) as usize] },
         15 => Request::List { ino, handle, cookie: edge(choices), bytes: u32::MAX, attributes: true },

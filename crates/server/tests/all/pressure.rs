@@ -172,7 +172,7 @@ fn a_client_that_dies_with_every_request_waiting_lets_go_of_its_locks() {
         let (ino, handle, kind, lock) = (file.ino, file.handle, LockKind::Posix, LockType::Write);
         let range = LockRange { first, last: first };
         let owner = LockOwner(1);
-        line.send(&Request::Lock { ino, handle, owner, pid: 1, kind, lock, range, wait, reclaim: false }, &[])
+        line.send(&Request::Lock { ino, handle, owner, pid: 1, kind, lock, range, wait, reclaim: None }, &[])
     };
     let files =
         [&mut dead, &mut holder, &mut heir].map(|line| line.open("file", READ_WRITE).expect("opened"));

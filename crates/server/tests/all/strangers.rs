@@ -134,7 +134,7 @@ const LENGTH: usize = 4096;
 
 fn lock(file: &File, kind: LockKind, lock: LockType, owner: u64, wait: bool) -> Request {
     let (ino, handle, owner) = (file.ino, file.handle, LockOwner(owner));
-    Request::Lock { ino, handle, owner, pid: 7, kind, lock, range: WHOLE, wait, reclaim: false }
+    Request::Lock { ino, handle, owner, pid: 7, kind, lock, range: WHOLE, wait, reclaim: None }
 }
 
 impl Scene {
@@ -380,7 +380,7 @@ fn with_numbers(scene: &Scene) -> Vec<Request> {
             lock: LockType::Write,
             range: WHOLE,
             wait: true,
-            reclaim: true,
+            reclaim: Some(Fence(1)),
         });
     }
     for (ino, handle) in [(ino, handle), (scene.directory, scene.listed), (scene.directory, handle)] {
