@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "packaging/modules/weir"
 PROGRAM = Path("/usr/lib/modulecmd.tcl")
 """The program of Environment Modules, where Debian has it."""
-RECIPE = ROOT / "packaging/spack/packages/weir_hpc/package.py"
+RECIPE = ROOT / "packaging/spack/spack_repo/weir/packages/weir_hpc/package.py"
 
 COMMANDS = """
 proc module-whatis {words} {}
@@ -48,19 +48,33 @@ def test_environment_modules_load_the_file() -> None:
 
 
 def test_the_recipe_has_the_dependencies_of_the_package() -> None:
+    """Each variant is an extra of the package of which Spack has all packages."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    tree = ast.parse(RECIPE.read_text())
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-    said = {str(ast.literal_eval(call.args[0])) for call in calls if call.func.id == "depends_on"}  # type: ignore[attr-defined]
+    recipe = next(node for node in ast.parse(RECIPE.read_text()).body if isinstance(node, ast.ClassDef))
 
-    def spelled(requirement: str) -> str:
-        name, _, version = requirement.partition(">=")
-        return f"py-{name}" + (f"@{version}:" if version else "")
+    def needed(statements: list[ast.stmt]) -> set[str]:
+        calls = [node.value for node in statements if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
+        return {
+            ast.literal_eval(call.args[0])
+            for call in calls
+            if isinstance(call.func, ast.Name) and call.func.id == "depends_on"
+        }
 
-    needed = project["project"]["dependencies"] + project["project"]["optional-dependencies"]["deployment"]
-    assert {spelled(requirement) for requirement in needed} <= said
-    built = [requirement for requirement in project["build-system"]["requires"] if not requirement.startswith("click>")]
-    assert {spelled(requirement) for requirement in built} <= said
+    def spelled(requirements: list[str]) -> set[str]:
+        parts = [requirement.partition(">=") for requirement in requirements]
+        return {f"py-{name}" + (f"@{version}:" if version else "") for name, _, version in parts}
+
+    variants = {}
+    for block in recipe.body:
+        if isinstance(block, ast.With):
+            (condition,) = block.items
+            assert isinstance(condition.context_expr, ast.Call)
+            variants[ast.literal_eval(condition.context_expr.args[0]).removeprefix("+")] = needed(block.body)
+    extras = project["project"]["optional-dependencies"]
+    assert variants == {name: spelled(extras[name]) for name in variants}
     rust = re.search(r'rust-version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text())
     assert rust is not None
-    assert {f"rust@{rust[1]}:", f"python@{project['project']['requires-python'].removeprefix('>=')}:"} <= said
+    python = project["project"]["requires-python"].removeprefix(">=")
+    others = {f"rust@{rust[1]}:", f"python@{python}:", "c", "libfuse@3:"}
+    pure = project["project"]["dependencies"] + project["build-system"]["requires"]
+    assert needed(recipe.body) == spelled(pure) | others

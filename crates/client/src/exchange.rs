@@ -20,6 +20,8 @@ use weir_wire::{limits, Fence, Header, IdentityId, Ino, Kind, Reply, Request, Re
 /// Times that a request is sent again after its connection broke, before the server counts as lost. A request that
 /// makes a server crash must not go on for ever.
 const RESENDS_MAX: u32 = 8;
+/// Times that a request is tried again because the home told its target of another fence meanwhile.
+const FENCES_MAX: usize = 8;
 /// The first turn of one server among several is this part of the bound on silence. Each further turn is twice as long.
 const TURN_PARTS: u32 = 8;
 /// Longest `poll` list: the calls of one round over all lanes of a usual number of servers.
@@ -95,20 +97,30 @@ fn again_if_unknown(
     let home = call.message.capability().map(|capability| capability.ino.home());
     let Some(home) = home else { return answer };
     if is_unknown && home != call.server {
-        fence::greet(environment, caller, home)?;
+        greet(environment, caller, home)?;
         answer = converse_once(environment, caller, call, None);
     }
-    for _ in 0..fence::TRIES_MAX {
+    for _ in 0..FENCES_MAX {
         if !matches!(answer, Ok((Reply::StaleFence, _))) {
             return answer;
         }
-        fence::greet(environment, caller, home)?;
+        greet(environment, caller, home)?;
         answer = converse_once(environment, caller, call, None);
     }
     match answer {
         Ok((Reply::StaleFence, _)) => Err(ClientError::number(libc::EIO)),
         answer => answer,
     }
+}
+
+/// Has the home of a file tell its fence. A new connection claims the client's descriptions and locks before.
+fn greet(environment: Environment<'_>, caller: &Caller, home: ServerId) -> Result<()> {
+    let message = Message::Plain(&Request::Fence);
+    let mut greeting = Call { server: home, lane: Lane::Small, message, payload: &[], sink: Sink::None };
+    if let (Reply::Held { fence }, _) = converse_once(environment, caller, &mut greeting, None)? {
+        environment.link(home)?.renew_fence(fence);
+    }
+    Ok(())
 }
 
 /// Does the work of [`call`], with a way to end a wait early.
@@ -121,7 +133,7 @@ pub(crate) fn call_interruptible(
     converse_once(environment, caller, &mut call, interruption)
 }
 
-pub(crate) fn converse_once(
+fn converse_once(
     environment: Environment<'_>,
     caller: &Caller,
     call: &mut Call<'_, '_>,

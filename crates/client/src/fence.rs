@@ -1,19 +1,13 @@
 //! Locks that this client lost while it did not reach their server: neither a request that was sent under them nor a later
 //! one through their description may change bytes that others have locked since.
 
-use crate::exchange::{converse_once, Call};
 use crate::held::look;
 use crate::message::Message;
-use crate::pool::{Lane, Link};
+use crate::pool::Link;
 use crate::session::Environment;
-use crate::transfer::Sink;
-use crate::{Caller, ClientError, Result};
+use crate::{ClientError, Result};
 use std::sync::atomic::Ordering;
-use weir_placement::ServerId;
-use weir_wire::{Capability, Fence, Reply, Request};
-
-/// Times that a request is tried again because a home told its target of another fence meanwhile.
-pub(crate) const TRIES_MAX: usize = 8;
+use weir_wire::{Capability, Fence};
 
 impl Link {
     /// The fence that the server told last.
@@ -59,15 +53,4 @@ pub(crate) fn shown(environment: Environment<'_>, message: Message<'_>) -> Resul
         return Err(ClientError::LockLost(link.server()));
     }
     Ok(fence)
-}
-
-/// Has the home of a file tell its fence. A new connection claims the client's descriptions and locks before.
-pub(crate) fn greet(environment: Environment<'_>, caller: &Caller, home: ServerId) -> Result<()> {
-    let message = Message::Plain(&Request::Fence);
-    let mut greeting = Call { server: home, lane: Lane::Small, message, payload: &[], sink: Sink::None };
-    let (reply, _) = converse_once(environment, caller, &mut greeting, None)?;
-    if let Reply::Held { fence } = reply {
-        environment.link(home)?.renew_fence(fence);
-    }
-    Ok(())
 }

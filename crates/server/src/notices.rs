@@ -35,13 +35,21 @@ pub(crate) enum Notice {
     NoDescriptor,
     /// An append turn was taken from its client.
     TurnTaken,
+    /// A client claimed a lock that others may have had.
+    LockLost,
     /// A connection was closed that kept memory from others.
     MemoryKept,
 }
 
 impl Notice {
-    const ALL: [Notice; 5] =
-        [Notice::Refused, Notice::TurnedAway, Notice::NoDescriptor, Notice::TurnTaken, Notice::MemoryKept];
+    const ALL: [Notice; 6] = [
+        Notice::Refused,
+        Notice::TurnedAway,
+        Notice::NoDescriptor,
+        Notice::TurnTaken,
+        Notice::LockLost,
+        Notice::MemoryKept,
+    ];
 
     /// The things that lines of the kind tell of.
     fn name(self) -> &'static str {
@@ -50,6 +58,7 @@ impl Notice {
             Notice::TurnedAway => "connections without room",
             Notice::NoDescriptor => "times without a descriptor",
             Notice::TurnTaken => "append turns taken",
+            Notice::LockLost => "lost locks",
             Notice::MemoryKept => "connections that kept memory",
         }
     }

@@ -3,6 +3,7 @@
 use super::Server;
 use crate::locks::{Answer, LockRequest, Outcome as Acquired};
 use crate::namespace::{errno, AppendGrant, Appender, NextTurn, TurnReply};
+use crate::notices::Notice;
 use crate::requests::continuation::Continued;
 use crate::requests::request::{Outcome, Step, Token};
 use weir_wire::{Capability, Errno, LockKind, LockType, Reply, Request, RequestId, Sequence};
@@ -14,10 +15,15 @@ impl Server {
             Ok(asked) => asked,
             Err(errno) => return Step::Done(token, Outcome::failed(errno)),
         };
-        if asked.reclaim.is_some() && self.namespace.is_released(asked.client) {
-            return Step::Done(token, Outcome::failed(errno::ENOLCK));
+        let (acquired, answers) = match asked.reclaim {
+            Some(_) if self.namespace.is_released(asked.client) => {
+                (Acquired::Failed(errno::ENOLCK), Vec::new())
+            }
+            _ => self.locks.acquire(&asked),
+        };
+        if asked.reclaim.is_some() && matches!(acquired, Acquired::Failed(_)) {
+            self.tell_of_lost_lock(&asked);
         }
-        let (acquired, answers) = self.locks.acquire(&asked);
         let step = match acquired {
             Acquired::Granted => Step::Done(token, Outcome::of(self.held_now())),
             Acquired::Failed(errno) => Step::Done(token, Outcome::failed(errno)),
@@ -25,6 +31,16 @@ impl Server {
         };
         self.answer_locks(answers);
         step
+    }
+
+    fn tell_of_lost_lock(&mut self, claimed: &LockRequest) {
+        self.notices.tell(Notice::LockLost, self.clock.now(), || {
+            let (uid, pid, ino) = (claimed.uid, claimed.pid, claimed.ino.0);
+            format!(
+                "process {pid} of user {uid} lost its lock on inode {ino}, as its host was not heard for too long: its reads \
+                 and writes through the locked descriptor fail (EIO) until it locks the file again"
+            )
+        });
     }
 
     /// The answer to a client that holds what it asked for.

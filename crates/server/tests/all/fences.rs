@@ -35,6 +35,8 @@ fn again(cluster: &Cluster, holder: ClientId, file: &File, (kind, held): (LockKi
     let mut line = Line::prove(connection, &key().mint(claims(USER)), holder).expect("welcome");
     assert_held(&line.reply(&Request::Reclaim { handles: vec![file.capability] }));
     assert_eq!(line.reply(&lock_request(file, kind, Some(held))), Reply::Failed(ENOLCK));
+    let told = format!("lost its lock on inode {}", file.ino.0);
+    wait_until("the log tells of it", || cluster.log(0).contains(&told));
     line
 }
 

@@ -371,17 +371,9 @@ fn with_numbers(scene: &Scene) -> Vec<Request> {
             let (ino, handle, owner) = (file.ino, file.handle, LockOwner(1));
             all.push(Request::TestLock { ino, handle, owner, kind, lock: LockType::Read, range: WHOLE });
         }
-        all.push(Request::Lock {
-            ino: file.ino,
-            handle: file.handle,
-            owner: LockOwner(1),
-            pid: 1,
-            kind: LockKind::Posix,
-            lock: LockType::Write,
-            range: WHOLE,
-            wait: true,
-            reclaim: Some(Fence(1)),
-        });
+        let (ino, handle, owner, kind) = (file.ino, file.handle, LockOwner(1), LockKind::Posix);
+        let (lock, reclaim) = (LockType::Write, Some(Fence(1)));
+        all.push(Request::Lock { ino, handle, owner, pid: 1, kind, lock, range: WHOLE, wait: true, reclaim });
     }
     for (ino, handle) in [(ino, handle), (scene.directory, scene.listed), (scene.directory, handle)] {
         all.push(Request::Close { ino, handle });

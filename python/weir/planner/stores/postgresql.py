@@ -1,5 +1,6 @@
 """A store in PostgreSQL."""
 
+import contextlib
 from urllib.parse import urlsplit
 
 import sqlalchemy as sql
@@ -31,6 +32,8 @@ class PostgresqlStore(TableStore):
             sql.make_url(url).set(drivername="postgresql+psycopg"),
             connect_args={
                 "connect_timeout": int(CALL_SECONDS_MAX),
+                # A host that is gone acknowledges nothing, and ends no call by itself.
+                "tcp_user_timeout": milliseconds,
                 "options": f"-c statement_timeout={milliseconds} -c lock_timeout={milliseconds}",
                 "application_name": "weir planner",
                 # A server that keeps bytes as they are (SQL_ASCII) would answer with bytes in place of text.
@@ -75,6 +78,9 @@ class PostgresqlStore(TableStore):
     def close(self) -> None:
         """See `Store`."""
         if self._claim is not None:
+            # The server ends a session some time after its connection: the next planner need not wait for that.
+            with contextlib.suppress(sql.exc.DBAPIError):
+                self._claim.execute(sql.text(f"SELECT pg_advisory_unlock({_CLAIM})"))
             self._claim.invalidate()
             self._claim.close()
             self._claim = None
