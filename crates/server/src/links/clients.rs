@@ -46,6 +46,8 @@ struct Client {
     is_known: bool,
     /// The lowest request that the client may still wait for.
     awaited: RequestId,
+    /// The highest request that came from the client.
+    highest: RequestId,
     /// It can write through a mount instead.
     has_mount: bool,
 }
@@ -61,11 +63,22 @@ impl Clients {
         self.by_id.get(&id).is_some_and(|client| client.has_mount)
     }
 
-    /// Notes that a client waits for no request before `awaited`.
-    pub(crate) fn note_awaited(&mut self, id: ClientId, awaited: RequestId) {
+    /// Notes that a request came from a client, which waits for no request before `awaited`.
+    pub(crate) fn note_request(&mut self, id: ClientId, request: RequestId, awaited: RequestId) {
         if let Some(client) = self.by_id.get_mut(&id) {
             client.awaited = client.awaited.max(awaited);
+            client.highest = client.highest.max(request);
         }
+    }
+
+    /// The lowest request that a client may still wait for, and the highest one that came from it.
+    pub(crate) fn range_of(&self, id: ClientId) -> (RequestId, RequestId) {
+        self.by_id.get(&id).map_or((RequestId(0), RequestId(0)), |client| (client.awaited, client.highest))
+    }
+
+    /// Whether a client is or was here since the start, and is not forgotten.
+    pub(crate) fn has(&self, id: ClientId) -> bool {
+        self.by_id.contains_key(&id)
     }
 
     /// Whether a client has told that it waits for this request no more. The program was told of an error, and went on: the
@@ -111,6 +124,7 @@ impl Clients {
             released: false,
             is_known: false,
             awaited: RequestId(0),
+            highest: RequestId(0),
             has_mount,
         });
         client.has_mount = has_mount;

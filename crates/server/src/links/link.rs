@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use weir_fairshare::JobAttributes;
 use weir_placement::ServerId;
-use weir_wire::{limits, Claims, ClientId, Identity, IdentityId, JobId, Nonce, Role};
+use weir_wire::{limits, Claims, ClientId, Identity, IdentityId, JobId, Nonce, RequestId, Role};
 
 /// The identity on whose behalf a request acts.
 #[derive(Debug)]
@@ -78,6 +78,10 @@ pub(crate) struct Link {
     /// The link waits for its turn among the links.
     pub(super) is_queued: bool,
     pub(super) memory: LinkMemory,
+    /// The slot of the last change that was carried out for the link.
+    pub(super) executed: Option<u32>,
+    /// Requests up to this one were sent before the link was there: some of them may have been carried out.
+    pub(super) resent_up_to: RequestId,
 }
 
 /// The name of a link, which may be gone by now: its place, and the serial number that tells it from an earlier link there.
@@ -103,6 +107,8 @@ impl Link {
             is_dirty: false,
             is_queued: false,
             memory: LinkMemory::default(),
+            executed: None,
+            resent_up_to: RequestId(0),
         }
     }
 

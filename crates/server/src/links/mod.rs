@@ -7,6 +7,7 @@ pub(crate) mod admission;
 pub(crate) mod claims;
 pub(crate) mod clients;
 pub(crate) mod connection;
+pub(crate) mod executed;
 pub(crate) mod link;
 pub(crate) mod memory;
 pub(crate) mod visits;
@@ -16,6 +17,7 @@ use crate::storage::Target;
 use admission::{Admission, Origin};
 use clients::Clients;
 use connection::{Frame, Received, Stream, Tail};
+use executed::Executed;
 use link::{Link, LinkKey};
 use memory::{Memory, SMALL_BYTES};
 use mio::Token;
@@ -52,6 +54,7 @@ pub(crate) struct Links {
     memory: Memory,
     admission: Admission,
     clients: Clients,
+    executed: Executed,
     /// Credentials that were refused.
     refusals: u64,
     /// Connections that were ended for bytes that are no frame.
@@ -87,6 +90,7 @@ impl Links {
             memory: Memory::default(),
             admission: Admission::new(budget),
             clients: Clients::default(),
+            executed: Executed::default(),
             refusals: 0,
             malformed: 0,
         }
@@ -115,6 +119,9 @@ impl Links {
     pub(crate) fn remove(&mut self, index: usize) -> Option<Link> {
         let mut link = self.links.try_remove(index)?;
         link.connection().deregister(&self.registry);
+        if let Some(slot) = link.executed {
+            self.executed.disconnect(slot);
+        }
         match link.session().map(|session| (session.user, session.job())) {
             Some((user, job)) => {
                 self.admission.forget_proved(user);
@@ -425,6 +432,11 @@ impl Links {
     /// The clients.
     pub(crate) fn clients(&mut self) -> &mut Clients {
         &mut self.clients
+    }
+
+    /// Changes that were carried out, of which the clients may not know.
+    pub(crate) fn executed(&mut self) -> &mut Executed {
+        &mut self.executed
     }
 
     /// A credential was refused.

@@ -14,6 +14,7 @@ impl Server {
             let payload = outcome.payload.clone();
             self.finish(follower, Outcome { payload, ..Outcome::of(outcome.reply.clone()) });
         }
+        self.note_executed(&token, &outcome.reply);
         match self.requests[&token].is_due(self.clock.now()) {
             true => self.conclude(token, outcome),
             false => self.requests.park(token, Stage::Finished(Box::new(outcome))),

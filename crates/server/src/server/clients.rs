@@ -41,6 +41,7 @@ impl Server {
         for id in self.links.clients().to_forget(now) {
             self.forget_client(id);
         }
+        self.links.expire_executed(now);
     }
 
     /// Forgets a client that is gone, with its holdings and its replies.
@@ -51,6 +52,7 @@ impl Server {
         }
         self.release_client(id);
         self.links.clients().forget(id);
+        self.links.executed().forget(id);
         let change = self.namespace.forget_client(id);
         // Where the journal does not take it, the replies stay until the next start.
         let _ = self.record(&[change]);

@@ -6,11 +6,23 @@ use crate::requests::continuation::Continued;
 use crate::requests::request::{Outcome, Step, Token};
 use weir_wire::{Reply, Request};
 
+/// The reply to a change of bytes; none to any other request.
+fn reply_of_change(request: &Request) -> Option<Reply> {
+    match request {
+        Request::Write { .. } => Some(Reply::Written { size: None }),
+        Request::Reserve { .. } => Some(Reply::Done),
+        _ => None,
+    }
+}
+
 impl Server {
     /// Carries out a request that has its turn and its payload.
     pub(super) fn execute(&mut self, token: Token) -> Step {
         if self.is_given_up(&token) {
             return self.refused(token, Outcome::failed(errno::EIO));
+        }
+        if let Some(outcome) = self.outcome_of_before(&token) {
+            return self.refused(token, outcome);
         }
         // Locks may have changed hands while the request waited for its turn.
         if self.is_fenced_off(&token) {
@@ -29,6 +41,28 @@ impl Server {
             (Request::Peer(_), _) => self.serve_exchange(token),
             (_, Some(device)) if device < self.targets.len() => self.execute_on_target(token, device),
             _ => self.execute_namespace(token),
+        }
+    }
+
+    /// The outcome of a change of bytes that is sent again and was carried out before.
+    fn outcome_of_before(&mut self, token: &Token) -> Option<Outcome> {
+        let request = &self.requests[token];
+        let reply = reply_of_change(&request.request)?;
+        let (link, of) = (request.sender.link, request.key());
+        self.links.was_executed(link, of).then(|| Outcome::of(reply))
+    }
+
+    /// Notes a change of bytes that was carried out, in case its client does not hear of it and sends it again.
+    pub(super) fn note_executed(&mut self, token: &Token, reply: &Reply) {
+        let request = &self.requests[token];
+        let target = match &request.request {
+            Request::Write { target, .. } | Request::Reserve { target, .. } => *target,
+            _ => return,
+        };
+        if matches!(reply, Reply::Written { .. } | Reply::Done) {
+            let is_kept = self.targets.get(target.number()).is_some_and(|here| here.directory().is_some());
+            let (link, of) = (request.sender.link, request.key());
+            self.links.note_executed(link, of, is_kept);
         }
     }
 

@@ -91,6 +91,7 @@ impl Server {
         if let Some(link) = self.links.get_mut(index) {
             *link.standing() = Standing::Ready(Box::new(session));
         }
+        self.links.note_return(index, introduction.client);
         let reply =
             Reply::Welcome { server: self.site.id, boot: self.site.boot, proof: server_proof, is_known };
         self.links.answer(index, request, &reply);

@@ -121,7 +121,8 @@ impl Server {
                 self.note_sign_of_life(&sender);
                 // Servers ask each other in order, over one connection, and number their requests anew after a start.
                 if !matches!(request, Request::Peer(_)) {
-                    self.links.clients().note_awaited(sender.client, frame.header.acknowledged);
+                    let header = &frame.header;
+                    self.links.clients().note_request(sender.client, header.request, header.acknowledged);
                 }
                 self.links.hold_memory(index, sender.session_job, bytes);
                 let request = InHand::new(sender, bytes, frame, request, self.clock.now());

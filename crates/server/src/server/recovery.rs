@@ -22,6 +22,12 @@ impl Server {
         if self.site.config.is_durable() {
             let place = folder.join("journal");
             let recovered = self.durability.open(&place, losses, &mut self.namespace)?;
+            let executed = folder.join("executed");
+            self.links.keep_executed(&executed).map_err(|source| ServerError::Io {
+                what: "open",
+                path: executed.clone(),
+                source,
+            })?;
             for notice in &recovered.notices {
                 warning!("{notice}");
             }

@@ -16,6 +16,7 @@ mod pages;
 mod placement;
 mod power_loss;
 mod pressure;
+mod resends;
 mod sharing;
 mod starving;
 mod strangers;
