@@ -196,6 +196,25 @@ impl Line {
         }
     }
 
+    /// Makes a file with a target on this server, once the file's home has heard of the server.
+    ///
+    /// # Panics
+    /// After [`crate::PATIENCE`].
+    pub fn make_on(&mut self, path: &str, server: u16) -> File {
+        let mut made = None;
+        crate::wait_until("the server is known", || {
+            let file = self.open(path, READ_WRITE).expect("opened");
+            if file.layout.targets().iter().any(|target| target.server.0 == server) {
+                made = Some(file);
+                return true;
+            }
+            self.close(&file);
+            assert_eq!(self.unlink(path, false), Reply::Done);
+            false
+        });
+        made.expect("made")
+    }
+
     /// Closes a file.
     pub fn close(&mut self, file: &File) {
         let reply = self.reply(&Request::Close { ino: file.ino, handle: file.handle });

@@ -39,7 +39,7 @@ fn a_write_that_is_sent_again_is_carried_out_once() {
         for server in [0, 1] {
             let mut cluster = Cluster::start(&servers);
             let mut home = line(&cluster, 0);
-            let file = home.open("file", READ_WRITE).expect("opened");
+            let file = home.make_on("file", server as u16);
             let (mut sender, mut other) = (line(&cluster, server), line(&cluster, server));
             let client = sender.client;
             let request = sender.send(&write(&file, server), b"1");
