@@ -211,11 +211,10 @@ fn reclaim(
     }
     let last = link.fence();
     for lock in locks {
-        if !matches!(ask(&lock_request(&lock, false, Some(last)))?, Reply::Held { .. }) {
-            // Another client may have had the lock meanwhile, as after a restart of an NFS server.
-            let Some(mut held) = look(&link.held) else { return Err(Attempt::Again) };
-            held.lose(&lock);
-            link.has_lost.store(true, Ordering::SeqCst);
+        let is_held = matches!(ask(&lock_request(&lock, false, Some(last)))?, Reply::Held { .. });
+        // Another client may have had the lock meanwhile, as after a restart of an NFS server.
+        if !is_held && !link.lose(&lock) {
+            return Err(Attempt::Again);
         }
     }
     let claimed = ask(&Request::Reclaim { handles: Vec::new() })?;

@@ -649,7 +649,7 @@ fn encode(lease: &mut Lease<'_>, header: Header, message: Message<'_>, fence: Fe
     }
 }
 
-/// A request that changes the room of an object, under the present fence.
+/// A request under the present fence, if it changes the room of an object: its maker leaves the fence open.
 fn under(request: &Request, present: Fence) -> Request {
     let mut request = request.clone();
     if let Request::Reserve { fence, .. } = &mut request {

@@ -1,7 +1,7 @@
 //! Locks that this client lost while it did not reach their server: neither a request that was sent under them nor a later
 //! one through their description may change bytes that others have locked since.
 
-use crate::held::look;
+use crate::held::{look, HeldLock};
 use crate::message::Message;
 use crate::pool::Link;
 use crate::session::Environment;
@@ -33,10 +33,23 @@ impl Link {
         let _ = self.fence.compare_exchange(known.0, fence.0, Ordering::SeqCst, Ordering::SeqCst);
     }
 
+    /// Notes that the server gave a lock up. Answers `false` where the record stays busy.
+    pub(crate) fn lose(&self, lock: &HeldLock) -> bool {
+        let Some(mut held) = look(&self.held) else { return false };
+        held.lose(lock);
+        self.has_lost.store(true, Ordering::SeqCst);
+        true
+    }
+
     /// Whether a lock that was taken through this description is lost. A record that stays busy answers for the worst.
     fn has_lost(&self, capability: &Capability) -> bool {
-        self.has_lost.load(Ordering::SeqCst)
-            && look(&self.held).is_none_or(|held| held.has_lost(capability.handle))
+        if !self.has_lost.load(Ordering::SeqCst) {
+            return false;
+        }
+        let Some(held) = look(&self.held) else { return true };
+        // While the record is held, no other thread notes a loss.
+        self.has_lost.store(held.has_lost_any(), Ordering::SeqCst);
+        held.has_lost(capability.handle)
     }
 }
 

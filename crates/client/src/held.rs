@@ -82,6 +82,11 @@ impl Held {
         self.lost.insert(lock.handle);
     }
 
+    /// Whether a lock of any description is lost.
+    pub(crate) fn has_lost_any(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
     /// Whether a lock that was taken through this description is lost.
     pub(crate) fn has_lost(&self, handle: HandleId) -> bool {
         self.lost.contains(&handle)

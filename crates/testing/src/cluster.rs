@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use weir_wire::{Claims, Credential, ServerAddress};
+use weir_wire::{Claims, ClientId, Credential, ServerAddress};
 
 /// The servers of one site, each started and killed by its number.
 pub struct Cluster {
@@ -213,7 +213,18 @@ impl Cluster {
 
     /// A proved connection of a new client.
     pub fn line(&self, server: usize, transport: Transport, credential: &Credential) -> Line {
-        Line::prove(self.connection(server, transport), credential, random_client())
+        self.line_of(server, transport, credential, random_client())
+    }
+
+    /// A proved connection of a client that may have been there before.
+    pub fn line_of(
+        &self,
+        server: usize,
+        transport: Transport,
+        credential: &Credential,
+        client: ClientId,
+    ) -> Line {
+        Line::prove(self.connection(server, transport), credential, client)
             .unwrap_or_else(|reply| panic!("not welcome: {reply:?}"))
     }
 

@@ -4,7 +4,7 @@ use crate::connection::{frame, Connection};
 use crate::credentials::key;
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_placement::Layout;
+use weir_placement::{Layout, TargetId};
 use weir_wire::{
     decode_body, At, Attributes, Capability, ClientId, Credential, Description, Errno, Extent, Fence,
     HandleId, IdentityId, Ino, Kind, Nonce, OpenFlags, Publication, Reply, Request, RequestId, Rights,
@@ -66,6 +66,11 @@ pub struct File {
 }
 
 impl File {
+    /// The first of its targets on a server.
+    pub fn target_on(&self, server: u16) -> Option<TargetId> {
+        self.layout.targets().iter().copied().find(|target| target.server.0 == server)
+    }
+
     /// The open description, for user `uid`.
     pub fn description(&self, uid: u32) -> Description {
         Description { ino: self.ino, handle: self.handle, uid }
@@ -204,7 +209,7 @@ impl Line {
         let mut made = None;
         crate::wait_until("the server is known", || {
             let file = self.open(path, READ_WRITE).expect("opened");
-            if file.layout.targets().iter().any(|target| target.server.0 == server) {
+            if file.target_on(server).is_some() {
                 made = Some(file);
                 return true;
             }

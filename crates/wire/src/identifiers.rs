@@ -57,7 +57,7 @@ identifier!(
 );
 
 impl Fence {
-    /// Of a client that never held a lock at the server: nothing is checked.
+    /// The fence that a client shows which never held a lock at the server: nothing is checked.
     pub const NONE: Fence = Fence(0);
 
     /// The first fence of a start of a server, which have numbers that grow.

@@ -70,18 +70,18 @@ impl Executed {
     }
 
     /// Notes that a change was carried out for a connection, whose slot is `place`. `is_kept` says whether the bytes outlive the
-    /// server's process. The client awaits no answer to a request below `awaited`.
+    /// server's process. The client awaits no answer to a request below `awaited`, which is asked for a new slot alone.
     pub(crate) fn note(
         &mut self,
         place: &mut Option<u32>,
         (client, request): (ClientId, RequestId),
-        awaited: RequestId,
+        awaited: impl FnOnce() -> RequestId,
         is_kept: bool,
     ) {
         let number = match *place {
             Some(number) => number,
             None => {
-                self.drop_answered(client, awaited);
+                self.drop_answered(client, awaited());
                 let Some(number) = self.take_free() else { return };
                 self.of_client.entry(client).or_default().push(number);
                 *place.insert(number)
@@ -198,7 +198,7 @@ impl Links {
 
     /// Notes that a change was carried out.
     pub(crate) fn note_executed(&mut self, key: LinkKey, of: (ClientId, RequestId), is_kept: bool) {
-        let (awaited, _) = self.clients.range_of(of.0);
+        let awaited = || self.clients.range_of(of.0).0;
         match self.links.get_mut(key.index).filter(|link| link.serial() == key.serial) {
             Some(link) => self.executed.note(&mut link.executed, of, awaited, is_kept),
             None => {
@@ -229,7 +229,7 @@ mod tests {
     const CLIENT: ClientId = ClientId(7);
 
     fn note(executed: &mut Executed, place: &mut Option<u32>, request: u64, is_kept: bool) {
-        executed.note(place, (CLIENT, RequestId(request)), RequestId(1), is_kept);
+        executed.note(place, (CLIENT, RequestId(request)), || RequestId(1), is_kept);
     }
 
     #[test]
@@ -244,9 +244,9 @@ mod tests {
         assert_eq!(executed.highest(CLIENT), RequestId(8));
         executed.disconnect(first.expect("taken"));
         assert!(has(&executed, 8));
-        executed.note(&mut None, (CLIENT, RequestId(10)), RequestId(8), false);
+        executed.note(&mut None, (CLIENT, RequestId(10)), || RequestId(8), false);
         assert!(has(&executed, 8), "its answer is awaited");
-        executed.note(&mut None, (CLIENT, RequestId(11)), RequestId(9), false);
+        executed.note(&mut None, (CLIENT, RequestId(11)), || RequestId(9), false);
         assert!(!has(&executed, 8) && has(&executed, 6) && has(&executed, 10));
         executed.forget(CLIENT);
         assert!(!has(&executed, 6) && executed.slots.iter().all(Option::is_none));
@@ -280,10 +280,10 @@ mod tests {
     fn slots_are_bounded() {
         let mut executed = Executed::default();
         for client in 1..=SLOTS as u64 {
-            executed.note(&mut None, (ClientId(client), RequestId(1)), RequestId(1), false);
+            executed.note(&mut None, (ClientId(client), RequestId(1)), || RequestId(1), false);
         }
         let mut place = None;
-        executed.note(&mut place, (ClientId(u64::MAX), RequestId(1)), RequestId(1), false);
+        executed.note(&mut place, (ClientId(u64::MAX), RequestId(1)), || RequestId(1), false);
         assert!(place.is_none() && !executed.has(ClientId(u64::MAX), RequestId(1)));
     }
 

@@ -74,7 +74,7 @@ impl Namespace {
         }
     }
 
-    /// Which of these capabilities belong to open descriptions of files here, in the same order.
+    /// Answers for each of these capabilities, in the same order, whether it belongs to an open description of a file here.
     pub fn hold(&self, capabilities: &[Capability]) -> Vec<bool> {
         capabilities.iter().map(|one| self.settings.key.admits(one) && self.is_live(one)).collect()
     }

@@ -8,7 +8,7 @@ use weir_wire::ClientId;
 /// The most clients that are remembered; the one that was released first makes room.
 const CLIENTS: usize = 65_536;
 
-/// Those clients.
+/// The clients that were released and are not back.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Released {
     clients: HashSet<ClientId>,

@@ -191,12 +191,11 @@ impl Confirmations {
                 Ok(()) => self.note(capability, now),
                 Err(_) => _ = self.confirmed.remove(&name),
             }
-            let is_told = answer.is_ok();
             for waiting in self.waiting.remove(&name).unwrap_or_default() {
                 let word = match word {
                     Err(errno) => Err(Reply::Failed(errno)),
                     Ok(()) if self.admits(capability.ino, waiting.fence) => Ok(()),
-                    Ok(()) if is_told => Err(Reply::StaleFence),
+                    Ok(()) if answer.is_ok() => Err(Reply::StaleFence),
                     Ok(()) => Err(Reply::Failed(errno::EIO)),
                 };
                 released.push((waiting, word));

@@ -4,13 +4,14 @@ use super::Server;
 use crate::namespace::errno;
 use crate::requests::continuation::Continued;
 use crate::requests::request::{Outcome, Step, Token};
+use weir_placement::TargetId;
 use weir_wire::{Reply, Request};
 
-/// The reply to a change of bytes; none to any other request.
-fn reply_of_change(request: &Request) -> Option<Reply> {
+/// The target of a change of bytes, and the reply to it; none of any other request.
+fn change_of(request: &Request) -> Option<(TargetId, Reply)> {
     match request {
-        Request::Write { .. } => Some(Reply::Written { size: None }),
-        Request::Reserve { .. } => Some(Reply::Done),
+        Request::Write { target, .. } => Some((*target, Reply::Written { size: None })),
+        Request::Reserve { target, .. } => Some((*target, Reply::Done)),
         _ => None,
     }
 }
@@ -47,7 +48,7 @@ impl Server {
     /// The outcome of a change of bytes that is sent again and was carried out before.
     fn outcome_of_before(&mut self, token: &Token) -> Option<Outcome> {
         let request = &self.requests[token];
-        let reply = reply_of_change(&request.request)?;
+        let (_, reply) = change_of(&request.request)?;
         let (link, of) = (request.sender.link, request.key());
         self.links.was_executed(link, of).then(|| Outcome::of(reply))
     }
@@ -55,10 +56,7 @@ impl Server {
     /// Notes a change of bytes that was carried out, in case its client does not hear of it and sends it again.
     pub(super) fn note_executed(&mut self, token: &Token, reply: &Reply) {
         let request = &self.requests[token];
-        let target = match &request.request {
-            Request::Write { target, .. } | Request::Reserve { target, .. } => *target,
-            _ => return,
-        };
+        let Some((target, _)) = change_of(&request.request) else { return };
         if matches!(reply, Reply::Written { .. } | Reply::Done) {
             let is_kept = self.targets.get(target.number()).is_some_and(|here| here.directory().is_some());
             let (link, of) = (request.sender.link, request.key());

@@ -20,8 +20,7 @@ fn at(path: &str) -> At {
 
 /// A connection of the client that was there before.
 fn again(cluster: &Cluster, client: ClientId, transport: Transport) -> Line {
-    let connection = cluster.connection(0, transport);
-    Line::prove(connection, &key().mint(claims(0)), client).unwrap_or_else(|reply| panic!("{reply:?}"))
+    cluster.line_of(0, transport, &key().mint(claims(0)), client)
 }
 
 fn restart(cluster: &mut Cluster) {

@@ -1,7 +1,7 @@
 //! Locks that a silent client lost: nothing that it sent under them changes what the next holder sees.
 
 use std::time::Duration;
-use weir_placement::{ServerId, TargetId};
+use weir_placement::TargetId;
 use weir_testing::{
     assert_held, claims, dir, key, ram, wait_until, Cluster, File, Line, Transport, READ_WRITE,
 };
@@ -31,8 +31,7 @@ fn lock(line: &mut Line, file: &File, kind: LockKind) -> Fence {
 
 /// The holder of a lost lock reaches the home again: it gets its description back, and not its lock.
 fn again(cluster: &Cluster, holder: ClientId, file: &File, (kind, held): (LockKind, Fence)) -> Line {
-    let connection = cluster.connection(0, Transport::Unix);
-    let mut line = Line::prove(connection, &key().mint(claims(USER)), holder).expect("welcome");
+    let mut line = cluster.line_of(0, Transport::Unix, &key().mint(claims(USER)), holder);
     assert_held(&line.reply(&Request::Reclaim { handles: vec![file.capability] }));
     assert_eq!(line.reply(&lock_request(file, kind, Some(held))), Reply::Failed(ENOLCK));
     let told = format!("lost its lock on inode {}", file.ino.0);
@@ -41,7 +40,7 @@ fn again(cluster: &Cluster, holder: ClientId, file: &File, (kind, held): (LockKi
 }
 
 fn target_at(file: &File, server: u16) -> TargetId {
-    *file.layout.targets().iter().find(|target| target.server == ServerId(server)).expect("it has one there")
+    file.target_on(server).expect("it has one there")
 }
 
 fn write_to(file: &File, target: TargetId, fence: Fence) -> Request {
@@ -140,8 +139,7 @@ fn a_write_under_a_lock_of_an_earlier_start_is_refused() {
 
 /// A client reaches a server again, and takes a description and its lock back.
 fn claimed(cluster: &Cluster, client: ClientId, file: &File, held: Fence) -> (Line, Fence) {
-    let connection = cluster.connection(0, Transport::Unix);
-    let mut line = Line::prove(connection, &key().mint(claims(USER)), client).expect("welcome");
+    let mut line = cluster.line_of(0, Transport::Unix, &key().mint(claims(USER)), client);
     assert_held(&line.reply(&Request::Reclaim { handles: vec![file.capability] }));
     assert_held(&line.reply(&lock_request(file, LockKind::Posix, Some(held))));
     match line.reply(&Request::Reclaim { handles: vec![] }) {
@@ -184,8 +182,8 @@ fn a_lock_that_others_may_have_had_is_not_claimed_after_a_restart() {
     again(&cluster, absent, &missed, (LockKind::Posix, first));
 }
 
-/// What the next holder of a lock reads stays, where writes under the lost lock wait for their device behind its read: at the
-/// home itself they go with the connection of their client, at another server with the fence.
+/// Writes under a lost lock that wait for their device do not come behind a read of the next holder: at the home itself they go
+/// with the connection of their client, at another server with the fence.
 #[test]
 fn a_write_that_waits_for_its_device_is_too_late_for_a_lost_lock() {
     for server in [0, 1] {

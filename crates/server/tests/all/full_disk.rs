@@ -103,23 +103,17 @@ fn calls(round: usize, file: &File) -> Vec<(&'static str, Request, Vec<u8>)> {
     let unnamed = OpenFlags { unnamed: true, create: false, ..READ_WRITE };
     let open = |at, flags| Request::Open { at, flags, permissions: 0o644, layout: None };
     let (epoch, extent) = (file.epoch, |length| vec![weir_wire::Extent { offset: 1 << 30, length }]);
+    let fence = Fence::NONE;
     let write = |length, publication| Request::Write {
-        fence: Fence::NONE,
         capability,
         target,
         epoch,
+        fence,
         extents: extent(length),
         publication,
     };
-    let reserve = Request::Reserve {
-        fence: Fence::NONE,
-        capability,
-        target,
-        epoch,
-        offset: 0,
-        length: 1 << 30,
-        punch: false,
-    };
+    let reserve =
+        Request::Reserve { capability, target, epoch, fence, offset: 0, length: 1 << 30, punch: false };
     let xattr = |name: &str| Request::XattrSet {
         at: at("kept-2"),
         follow: true,

@@ -259,8 +259,7 @@ fn a_capability_is_good_for_what_it_says_and_nothing_else() {
 fn a_capability_of_one_server_is_good_at_another_for_its_user() {
     let cluster = Cluster::start(&ram(2, "64MiB"));
     let file = cluster.root(0).open("file", READ_WRITE).expect("opened");
-    let target =
-        *file.layout.targets().iter().find(|target| target.server == ServerId(1)).expect("a target there");
+    let target = file.target_on(1).expect("a target there");
     let mut other = cluster.line(1, Transport::Tcp, &key().mint(claims(0)));
     let mut stranger = cluster.line(1, Transport::Tcp, &key().mint(claims(1000)));
     let extents = vec![Extent { offset: 0, length: 3 }];

@@ -10,14 +10,12 @@ fn line(cluster: &Cluster, server: usize) -> Line {
 }
 
 fn again(cluster: &Cluster, server: usize, client: ClientId) -> Line {
-    let connection = cluster.connection(server, Transport::Unix);
-    Line::prove(connection, &key().mint(claims(USER)), client).expect("welcome")
+    cluster.line_of(server, Transport::Unix, &key().mint(claims(USER)), client)
 }
 
 /// A write of one byte to the object of a file at a server, which is told the size where it is the home.
 fn write(file: &File, server: usize) -> Request {
-    let targets = file.layout.targets();
-    let target = *targets.iter().find(|target| usize::from(target.server.0) == server).expect("one there");
+    let target = file.target_on(server as u16).expect("one there");
     let (capability, epoch) = (file.capability, file.epoch);
     let publication = Publication { end: 1, written_bytes: 1, epoch, reserved_end: 0 };
     let publication = (usize::from(file.ino.home().0) == server).then_some(publication);

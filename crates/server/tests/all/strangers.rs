@@ -316,20 +316,13 @@ fn attacks(scene: &Scene, closed: &Capability) -> Vec<(Request, Vec<u8>)> {
 
 fn with_capabilities(scene: &Scene, closed: &Capability) -> Vec<(Request, Vec<u8>)> {
     let mut all: Vec<(Request, Vec<u8>)> = Vec::new();
-    let (target, epoch) = (target_of(0), scene.secret.epoch);
+    let (target, epoch, fence) = (target_of(0), scene.secret.epoch, Fence::NONE);
     let publication = Publication { end: 1 << 20, written_bytes: 1, epoch, reserved_end: 0 };
     let extents = vec![Extent { offset: 0, length: 8 }];
     for capability in capabilities(scene, closed) {
         for punch in [false, true] {
-            let reserve = Request::Reserve {
-                fence: Fence::NONE,
-                capability,
-                target,
-                epoch,
-                offset: 0,
-                length: 4096,
-                punch,
-            };
+            let reserve =
+                Request::Reserve { capability, target, epoch, fence, offset: 0, length: 4096, punch };
             all.push((reserve, Vec::new()));
         }
         for publication in [None, Some(publication)] {
@@ -588,10 +581,7 @@ fn a_closed_description_of_a_removed_file_writes_nothing_that_stays() {
         let extents = vec![Extent { offset: 0, length: 1 << 20 }];
         Request::Write { fence: Fence::NONE, capability, target, epoch, extents, publication: None }
     };
-    let target_at = |server| {
-        let targets = file.layout.targets();
-        *targets.iter().find(|target| target.server == ServerId(server)).expect("it has one there")
-    };
+    let target_at = |server| file.target_on(server).expect("it has one there");
     // Bytes that are never told of are removed with their file, too.
     assert_eq!(other.call(&write(target_at(1)), &vec![1; 1 << 20]).0, Reply::Written { size: None });
     assert_eq!(home.call(&write(target_at(0)), &vec![1; 1 << 20]).0, Reply::Written { size: None });
@@ -627,7 +617,7 @@ fn an_open_description_is_confirmed_by_its_home() {
     let file = home.open("file", READ_WRITE).expect("opened");
     let capability =
         key().capability(file.description(STRANGER), file.capability.rights, unix_seconds() - 3600);
-    let target = *file.layout.targets().iter().find(|target| target.server == ServerId(1)).expect("one");
+    let target = file.target_on(1).expect("one");
     let extents = vec![Extent { offset: 0, length: 100_000 }];
     let write = Request::Write {
         fence: Fence::NONE,
