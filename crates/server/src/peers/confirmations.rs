@@ -6,7 +6,7 @@
 //!
 //! A client that uses locks shows the fence of the home. A target takes the fence that it heard from the home last, and asks
 //! the home about any other one: so the first read of a lock's next holder shuts out everything that was sent under the lock
-//! before. A write that a worker is carrying out at that moment is not stopped.
+//! before.
 
 use super::line::Answer;
 use crate::links::link::LinkKey;

@@ -4,7 +4,7 @@ use super::arrival::Sink;
 use super::request::{InHand, Outcome};
 use crate::links::connection::Tail;
 use crate::namespace::errno;
-use crate::storage::{Dir, Ram, Segment, TargetFailure};
+use crate::storage::{Dir, Ram, Segment, TargetFailure, Turn};
 use crate::workers::WorkOutput;
 use weir_wire::{limits, Capability, Errno, Extent, Fence, Ino, PeerRequest, Reply, Request, Seek};
 
@@ -168,15 +168,17 @@ pub(crate) fn write_inline(
     Ok(ram.finish_write(plan)?)
 }
 
-/// Carries a request out below the directory of a target; it blocks.
+/// Carries a request out below the directory of a target, in its turn; it blocks.
 ///
 /// # Errors
 /// The target's refusal.
 pub(crate) fn run_on_directory(
     dir: &Dir,
+    turn: Turn,
     request: &Request,
     bytes: &[u8],
 ) -> Result<WorkOutput, TargetFailure> {
+    let _pass = object_capability(request).map(|of| dir.pass(of.ino, turn)).transpose()?;
     match request {
         Request::Read { capability, target, epoch, extents, .. } => {
             dir.read(capability.ino.object_on(*target), *epoch, extents).map(WorkOutput::Bytes)

@@ -8,15 +8,17 @@ use crate::namespace::{errno, Caller, Change, InlineAppend, Verdict};
 use crate::requests::arrival::Sink;
 use crate::requests::continuation::Continued;
 use crate::requests::devices::ObjectSync;
-use crate::requests::objects::{run_in_memory, run_on_directory, write_inline};
+use crate::requests::objects::{
+    object_capability, object_fence, run_in_memory, run_on_directory, write_inline,
+};
 use crate::requests::request::{Outcome, Step, Token};
-use crate::storage::{Dir, Target, TargetFailure};
+use crate::storage::{Dir, Target, TargetFailure, Turn};
 use crate::workers::WorkOutput;
 use std::rc::Rc;
 use std::sync::Arc;
 use weir_fairshare::{Dispatch, Nanos};
 use weir_placement::TargetId;
-use weir_wire::{Capability, Extent, Ino, Publication, Reply, Request};
+use weir_wire::{Capability, Extent, Fence, Ino, Publication, Reply, Request};
 
 impl Server {
     /// Carries a request out on a target of this server.
@@ -33,6 +35,7 @@ impl Server {
         let Some(dir) = target.directory().map(Arc::clone) else {
             return Step::Done(token, Outcome::failed(errno::EINVAL));
         };
+        let turn = self.turn_of(&token, &dir);
         let request = &mut self.requests[&token];
         let bytes = match request.arrival.take() {
             Sink::Buffer { bytes, .. } => bytes,
@@ -42,12 +45,24 @@ impl Server {
             account.hand_to_worker();
         }
         let message = request.request.clone();
-        let work = move || match run_on_directory(&dir, &message, &bytes) {
+        let work = move || match run_on_directory(&dir, turn, &message, &bytes) {
             Err(TargetFailure::Full) => Ok(WorkOutput::NoRoom(bytes)),
             outcome => outcome,
         };
         self.errands.submit(Errand::Request(token), work);
         Step::Away
+    }
+
+    /// The turn of a request on a target, by the present fence of its file's home. This server knows that of its own files; for
+    /// others only requests that show it come this far.
+    fn turn_of(&self, token: &Token, dir: &Dir) -> Turn {
+        let request = &self.requests[token].request;
+        let shown = object_fence(request);
+        match object_capability(request).map(|capability| capability.ino.home()) {
+            Some(home) if shown != Fence::NONE && home == self.site.id => dir.admit(home, self.locks.fence()),
+            Some(home) => dir.admit(home, shown),
+            None => Turn::default(),
+        }
     }
 
     /// A worker has carried a request out.

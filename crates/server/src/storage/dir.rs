@@ -3,6 +3,7 @@
 //! The calls of a target may block, so the event loop runs them on the worker pool; every method takes `&self`.
 
 pub(super) mod aside;
+pub(super) mod fences;
 mod inventory;
 pub(super) mod names;
 mod objects;
@@ -13,6 +14,7 @@ use super::changes::Changes;
 use super::failure::{StaleEpoch, TargetFailure};
 use super::reserve::{free_bytes, Reserve};
 use crate::privacy;
+use fences::{Fences, Pass, Turn};
 use inventory::Inventory;
 use names::{lock, removed, subdirectory_of, Found, NameChanges, Paths, SUBDIRECTORIES};
 use objects::{occupied_bytes, Objects, Open};
@@ -24,7 +26,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
-use weir_wire::{Extent, Ino};
+use weir_placement::ServerId;
+use weir_wire::{Extent, Fence, Ino};
 
 /// Tries to open an object file, each after another file was closed, if the system has no descriptor left.
 const OPEN_ATTEMPTS: usize = 16;
@@ -51,6 +54,7 @@ pub(crate) struct Dir {
     /// Subdirectories in which an object was set aside since [`Dir::sync_asides`].
     set_aside: Mutex<BTreeSet<usize>>,
     locks: Vec<RwLock<()>>,
+    fences: Fences,
     changes: Mutex<Changes>,
     /// The number of objects in `changes`, so that writes of all other objects pass `changes` by.
     noted: AtomicUsize,
@@ -85,6 +89,7 @@ impl Dir {
             found: Mutex::new(found),
             set_aside: Mutex::default(),
             locks: (0..LOCK_SHARDS).map(|_| RwLock::new(())).collect(),
+            fences: Fences::new(),
             changes: Mutex::default(),
             noted: AtomicUsize::new(0),
         })
@@ -116,6 +121,19 @@ impl Dir {
 
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed).max(0).cast_unsigned()
+    }
+
+    /// The turn of a request about a file of `home`, whose present fence is `fence`.
+    pub(crate) fn admit(&self, home: ServerId, fence: Fence) -> Turn {
+        self.fences.admit(home, fence)
+    }
+
+    /// Lets a request for a file begin in its turn, once what came before has ended.
+    ///
+    /// # Errors
+    /// A lock changed hands since.
+    pub(crate) fn pass(&self, ino: Ino, turn: Turn) -> Result<Pass<'_>, TargetFailure> {
+        Ok(self.fences.pass(ino, turn)?)
     }
 
     /// The bytes of `ranges`, in order; holes read as zeros.

@@ -6,6 +6,10 @@ use weir_wire::Errno;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StaleEpoch(pub(crate) u64);
 
+/// A request under a later fence of the file's home has begun since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StaleFence;
+
 /// The reason of a target's refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TargetFailure {
@@ -13,16 +17,18 @@ pub(crate) enum TargetFailure {
     Full,
     /// The object was cut since.
     Stale(StaleEpoch),
+    /// A lock of the file's home changed hands since.
+    Fenced,
     /// The file system below answered this error number.
     Device(i32),
 }
 
 impl TargetFailure {
-    /// The error number for a client; a stale epoch has a reply of its own.
+    /// The error number for a client; a stale epoch and a stale fence have replies of their own.
     pub(crate) fn errno(self) -> Errno {
         let raw = match self {
             TargetFailure::Full => rustix::io::Errno::NOSPC.raw_os_error(),
-            TargetFailure::Stale(_) => rustix::io::Errno::STALE.raw_os_error(),
+            TargetFailure::Stale(_) | TargetFailure::Fenced => rustix::io::Errno::STALE.raw_os_error(),
             TargetFailure::Device(raw) => raw,
         };
         Errno(raw as u16)
@@ -41,5 +47,11 @@ impl From<std::io::Error> for TargetFailure {
 impl From<StaleEpoch> for TargetFailure {
     fn from(stale: StaleEpoch) -> TargetFailure {
         TargetFailure::Stale(stale)
+    }
+}
+
+impl From<StaleFence> for TargetFailure {
+    fn from(StaleFence: StaleFence) -> TargetFailure {
+        TargetFailure::Fenced
     }
 }

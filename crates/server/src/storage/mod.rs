@@ -22,6 +22,7 @@ use weir_wire::{Ino, TargetState};
 
 pub(crate) use arena::Region;
 pub(crate) use dir::aside::{Cut, Known, Settled};
+pub(crate) use dir::fences::Turn;
 pub(crate) use dir::names::Aside;
 pub(crate) use dir::Dir;
 pub(crate) use failure::TargetFailure;
