@@ -186,7 +186,21 @@ impl Line {
     /// # Errors
     /// The server's errno.
     pub fn open(&mut self, path: &str, flags: OpenFlags) -> Result<File, Errno> {
-        let request = Request::Open { at: At::new(Ino::ROOT, path), flags, permissions: 0o644, layout: None };
+        self.open_laid_out(path, flags, None)
+    }
+
+    /// As [`Line::open`]. A file that it makes has the layout.
+    ///
+    /// # Errors
+    /// The server's errno.
+    pub fn open_laid_out(
+        &mut self,
+        path: &str,
+        flags: OpenFlags,
+        layout: Option<&str>,
+    ) -> Result<File, Errno> {
+        let layout = layout.map(|text| text.parse().expect("a layout"));
+        let request = Request::Open { at: At::new(Ino::ROOT, path), flags, permissions: 0o644, layout };
         match self.reply(&request) {
             Reply::Opened { attributes, handle, capability, layout, .. } => Ok(File {
                 ino: attributes.ino,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use weir_placement::{LayoutSpecification, ServerId, TargetId};
+use weir_placement::{ServerId, TargetId};
 use weir_testing::{
     claims, dir, get, key, put, server_toml, wait_until, Cluster, File, Line, Transport, READ_WRITE,
 };
@@ -17,21 +17,7 @@ const EHOSTDOWN: Errno = Errno(112);
 const EXCLUSIVE: OpenFlags = OpenFlags { exclusive: true, ..READ_WRITE };
 
 fn make(line: &mut Line, path: &str, layout: &str) -> Result<File, Errno> {
-    let layout: LayoutSpecification = layout.parse().expect("a layout");
-    let at = At::new(Ino::ROOT, path);
-    let request = Request::Open { at, flags: EXCLUSIVE, permissions: 0o644, layout: Some(layout) };
-    match line.reply(&request) {
-        Reply::Opened { attributes, handle, capability, layout, .. } => Ok(File {
-            ino: attributes.ino,
-            handle,
-            capability,
-            layout: layout.expect("a regular file"),
-            size_bytes: 0,
-            epoch: attributes.epoch,
-        }),
-        Reply::Failed(errno) => Err(errno),
-        other => panic!("{other:?}"),
-    }
+    line.open_laid_out(path, EXCLUSIVE, Some(layout))
 }
 
 /// Makes a file and removes it again: its load goes with it.

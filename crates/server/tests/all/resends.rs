@@ -1,7 +1,8 @@
 //! Writes whose answers did not arrive: sent again, they do not come over those of others.
 
-use weir_testing::{claims, dir, key, ram, Cluster, File, Line, Transport, READ_WRITE};
-use weir_wire::{ClientId, Extent, Fence, Publication, Reply, Request};
+use weir_placement::{ServerId, TargetId};
+use weir_testing::{claims, dir, key, ram, wait_until, Cluster, File, Line, Transport, READ_WRITE};
+use weir_wire::{At, ClientId, Extent, Fence, ObjectMove, Publication, Reply, Request};
 
 const USER: u32 = 1001;
 
@@ -61,6 +62,61 @@ fn a_write_that_is_sent_again_is_carried_out_once() {
             assert!(matches!(sender.call(&write(&file, server), b"3").0, Reply::Written { .. }));
             assert_eq!(read(&mut other, &file, server), b"3");
         }
+    }
+}
+
+/// Moves the only object of a file to the first target of another server.
+fn move_object(cluster: &Cluster, file: &File, (from, to): (usize, usize)) {
+    let mut home = line(cluster, 0);
+    let target = |server: usize| TargetId { server: ServerId(server as u16), index: 0 };
+    let place = ObjectMove { from: target(from), to: target(to) };
+    let begun = home.reply(&Request::MoveBegin { at: At::inode(file.ino), moves: vec![place] });
+    let Reply::Moving { ino, moving, capability, epoch } = begun else { panic!("{begun:?}") };
+    let Reply::Frozen { epoch: frozen } = home.reply(&Request::MoveFreeze { ino, moving }) else {
+        panic!("it does not freeze")
+    };
+    let extents = vec![Extent { offset: 0, length: 1 }];
+    let (fence, target, publication) = (Fence::NONE, place.from, None);
+    let read = Request::Read { capability, target, epoch: frozen, fence, extents: extents.clone() };
+    let (reply, bytes) = line(cluster, from).call(&read, &[]);
+    assert!(matches!(reply, Reply::Data { .. }), "{reply:?}");
+    let write = Request::Write { capability, target: place.to, epoch, fence, extents, publication };
+    let reply = line(cluster, to).call(&write, &bytes).0;
+    assert!(matches!(reply, Reply::Written { .. }), "{reply:?}");
+    assert_eq!(home.reply(&Request::MoveEnd { ino, moving, commit: true }), Reply::Done);
+}
+
+/// The object moved while the answer to a write was on its way: the server that carried the write out answers it.
+#[test]
+fn a_write_that_is_sent_again_after_its_object_moved_is_carried_out_once() {
+    for is_killed in [false, true] {
+        let mut cluster = Cluster::start(&dir(2));
+        let mut home = line(&cluster, 0);
+        let mut made = || home.open_laid_out("file", READ_WRITE, Some("-c 1 -o 1.0"));
+        wait_until("the server is known", || made().is_ok());
+        let file = made().expect("opened");
+        let (mut sender, mut other) = (line(&cluster, 1), line(&cluster, 1));
+        let client = sender.client;
+        let request = sender.send(&write(&file, 1), b"1");
+        assert!(matches!(sender.receive().1, Reply::Written { .. }));
+        assert!(matches!(other.call(&write(&file, 1), b"2").0, Reply::Written { .. }));
+        drop(sender);
+        let (capability, epoch) = (file.capability, file.epoch);
+        let publication = Publication { end: 1, written_bytes: 1, epoch, reserved_end: 0 };
+        let told = home.reply(&Request::Publish { capability, publication });
+        assert!(matches!(told, Reply::Written { .. }), "{told:?}");
+        move_object(&cluster, &file, (1, 0));
+        if is_killed {
+            cluster.kill_server(1);
+            cluster.start_server(1);
+        }
+        let mut sender = again(&cluster, 1, client);
+        sender.resend(request, &write(&file, 1), b"1");
+        assert!(matches!(sender.receive().1, Reply::Written { .. }), "killed {is_killed}");
+        let moved = line(&cluster, 0).open("file", READ_WRITE).expect("opened");
+        assert_eq!(read(&mut line(&cluster, 0), &moved, 0), b"2");
+        // A write that the server did not carry out is told to go where the object is.
+        assert!(matches!(sender.call(&write(&file, 1), b"3").0, Reply::StaleEpoch { .. }));
     }
 }
 
