@@ -70,12 +70,16 @@ pub(crate) fn compare() {
     });
 }
 
-/// The client, for a call that needs permission; EACCES while the process has another identity.
+/// The client, for a call that needs permission: EACCES while the process has another identity, and EIO where nothing but
+/// the client knows the store and its settings cannot be used.
 pub(crate) fn store() -> Outcome<&'static Store> {
     if ESTRANGED.load(Ordering::Acquire) {
         return Some(Err(libc::EACCES));
     }
-    session::store().map(Ok)
+    match session::store() {
+        None if session::mode() == Mode::Prefix => Some(Err(libc::EIO)),
+        store => store.map(Ok),
+    }
 }
 
 #[cfg(test)]

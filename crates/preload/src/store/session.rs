@@ -5,7 +5,7 @@ use crate::host::{forks, kernel};
 use libc::c_int;
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 use weir_client::{wire, Caller, ClientError, Settings, Store};
 use weir_windows::Tally;
 
@@ -35,6 +35,8 @@ static DEVICE: AtomicU64 = AtomicU64::new(0);
 static BLOCK_BYTES: AtomicU64 = AtomicU64::new(0);
 static STORE: AtomicPtr<Store> = AtomicPtr::new(std::ptr::null_mut());
 static TALLY: AtomicPtr<Tally> = AtomicPtr::new(std::ptr::null_mut());
+/// Whether the user was told of settings that cannot be used.
+static TOLD: AtomicBool = AtomicBool::new(false);
 
 struct RootBuffer(UnsafeCell<[u8; ROOT_BYTES]>);
 // SAFETY: the constructor writes the buffer once, before ROOT_LENGTH and MODE let anyone read it.
@@ -142,15 +144,21 @@ fn learn_device() -> Option<u64> {
     Some(device)
 }
 
-/// The client, which its first use makes. Absent where the credential is missing, or names another user than the process has.
-/// The mount, which learns the caller from the kernel, then decides.
+/// The client, which its first use makes. Absent where a setting cannot be used, and with a mount where the credential is
+/// missing or names another user than the process has. The mount, which learns the caller from the kernel, then decides.
 pub(crate) fn store() -> Option<&'static Store> {
     let known = STORE.load(Ordering::Acquire);
     if !known.is_null() {
         // SAFETY: the client was leaked below and is never freed.
         return Some(unsafe { &*known });
     }
-    let mut settings = Settings::from_environment().ok()?;
+    let mut settings = match Settings::from_environment() {
+        Ok(settings) => settings,
+        Err(unusable) => {
+            tell(&unusable);
+            return None;
+        }
+    };
     settings.has_mount = mode() == Mode::Mount;
     // SAFETY: the pointer is null or comes from a static value.
     settings.tally = unsafe { TALLY.load(Ordering::Acquire).as_ref() };
@@ -171,6 +179,19 @@ pub(crate) fn store() -> Option<&'static Store> {
             }
         }
     }
+}
+
+/// Tells the user once of settings that cannot be used.
+fn tell(unusable: &ClientError) {
+    if TOLD.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let root = String::from_utf8_lossy(root());
+    let outcome = match mode() {
+        Mode::Prefix => "is not reached",
+        Mode::Mount | Mode::Off => "is reached through its mount alone",
+    };
+    kernel::say(&format!("weir: {root} {outcome}: {unusable}\n"));
 }
 
 /// The client, where this process has used it.

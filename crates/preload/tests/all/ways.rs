@@ -100,6 +100,27 @@ fn a_missing_store_is_an_error_and_no_hang() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("Input/output error"), "{output:?}");
 }
 
+#[test]
+fn a_setting_that_cannot_be_used_is_told_and_not_passed_over() {
+    let store = Store::start(can_mount());
+    for way in ways() {
+        let file = store.root(way).join(format!("told-{}", word(way)));
+        checked(store.command(way, "touch").arg(&file));
+        let written =
+            output(store.command(way, "cp").env("WEIR_TRANSPORT", "tpc").arg("/etc/hostname").arg(&file));
+        let told = String::from_utf8_lossy(&written.stderr);
+        assert!(told.contains(r#"WEIR_TRANSPORT is "tpc"; hint: "#), "{way:?}: {told}");
+        assert_eq!(told.matches("weir: ").count(), 1, "{way:?}: {told}");
+        assert_eq!(written.status.success(), way == Way::Preload, "{way:?}: {told}");
+        let there = checked(store.command(way, "cat").arg(&file));
+        let expected = match way {
+            Way::Preload => std::fs::read_to_string("/etc/hostname").expect("a name"),
+            Way::Prefix => String::new(),
+        };
+        assert_eq!(there, expected, "{way:?}");
+    }
+}
+
 /// The library's cost for a process that never touches the store is printed, not asserted.
 #[test]
 fn the_cost_of_starting_is_shown() {
