@@ -35,6 +35,8 @@ const BULK_SLOTS: usize = 8;
 const MOUNT_SLOTS_FACTOR: usize = 16;
 /// Waiting locks at once of one process or mount at one server. Further lock calls poll.
 const WAITING_SLOTS: usize = 256;
+/// More slots than any lane has.
+const LANE_SLOTS_MAX: usize = 4096;
 /// Bytes received at once before the length of a reply is known. A reply that carries a page fits.
 pub(crate) const RECEIVE_BYTES: usize = 8 * 1024;
 /// Longest sleep of a thread that waits for a slot, in case a wake-up is lost.
@@ -97,6 +99,8 @@ struct LaneSlots {
 
 #[derive(Debug)]
 struct Slot {
+    /// Its number among all slots for the server.
+    number: u16,
     state: Mutex<SlotState>,
     /// A lower bound on the id of the request in flight, 0 without one.
     outstanding: AtomicU64,
@@ -257,7 +261,7 @@ impl Link {
             return made;
         }
         // The slots are made outside of the cell, so that a signal handler hardly ever meets a cell that is being filled.
-        let fresh = LaneSlots::new(slots);
+        let fresh = LaneSlots::new(index, slots);
         self.lanes[index].get_or_init(|| fresh)
     }
 }
@@ -271,14 +275,15 @@ pub(crate) fn owe(link: &Link, note: impl FnOnce(&mut Held)) {
 }
 
 impl LaneSlots {
-    fn new(count: usize) -> LaneSlots {
-        let slot = || Slot {
+    fn new(lane: usize, count: usize) -> LaneSlots {
+        let slot = |index: usize| Slot {
+            number: (lane * LANE_SLOTS_MAX + index) as u16,
             state: Mutex::new(SlotState::default()),
             outstanding: AtomicU64::new(0),
             descriptor: AtomicI32::new(-1),
         };
         LaneSlots {
-            slots: std::iter::repeat_with(slot).take(count).collect(),
+            slots: (0..count).map(slot).collect(),
             released: AtomicU32::new(0),
             waiters: AtomicU32::new(0),
         }
@@ -347,6 +352,11 @@ impl Lease<'_> {
     /// The connection, for `poll`.
     pub(crate) fn live(&self) -> Option<&Live> {
         self.guard.as_ref().and_then(|guard| guard.live.as_ref())
+    }
+
+    /// The number of the slot among all slots for the server.
+    pub(crate) fn slot_number(&self) -> u16 {
+        self.slot.number
     }
 
     /// Records a new connection.

@@ -105,22 +105,22 @@ impl Line {
         credential: &Credential,
         client: ClientId,
     ) -> Result<Line, Option<Reply>> {
-        Line::prove_with(connection, credential, client, false)
+        Line::prove_with(connection, credential, (client, Some(0)), false)
     }
 
-    /// As [`Line::prove`], for a client that may write through a mount.
+    /// As [`Line::prove`], in a slot of the client's and for a client that may write through a mount.
     ///
     /// # Errors
     /// The server's answer in place of a welcome; none where the server closed the connection.
     pub fn prove_with(
         mut connection: Connection,
         credential: &Credential,
-        client: ClientId,
+        (client, slot): (ClientId, Option<u16>),
         has_mount: bool,
     ) -> Result<Line, Option<Reply>> {
         let nonce = random_nonce();
-        let hello =
-            Request::Hello { client, claims: credential.claims.clone(), nonce, has_mount, is_new: false };
+        let claims = credential.claims.clone();
+        let hello = Request::Hello { client, slot, claims, nonce, has_mount, is_new: false };
         let theirs = match connection.ask(RequestId(0), &hello) {
             Some(Reply::Challenge { nonce }) => nonce,
             other => return Err(other),
@@ -144,6 +144,16 @@ impl Line {
         self.next += 1;
         self.resend(request, message, payload);
         request
+    }
+
+    /// Sends the frame of a request but for its last `left` bytes, which it answers with the id.
+    pub fn send_but(&mut self, left: usize, message: &Request, payload: &[u8]) -> (RequestId, Vec<u8>) {
+        let request = RequestId(self.next);
+        self.next += 1;
+        let mut bytes = frame(request, self.identity, message, payload);
+        let rest = bytes.split_off(bytes.len() - left);
+        self.connection.send_bytes(&bytes);
+        (request, rest)
     }
 
     /// Sends a request under an id of the caller's choice.

@@ -26,6 +26,9 @@ pub enum Request {
     Hello {
         /// The client.
         client: ClientId,
+        /// The client's slot for the connection, whose earlier connection is over: nothing that is left of it in the
+        /// network or in the server is carried out any more. None for a connection beside others.
+        slot: Option<u16>,
         /// Its claims.
         claims: Claims,
         /// Its challenge.

@@ -28,6 +28,8 @@ pub(crate) struct Clients {
 #[derive(Clone, Copy)]
 pub(crate) struct Introduction {
     pub(crate) client: ClientId,
+    /// Its slot for the connection.
+    pub(crate) slot: Option<u16>,
     /// It can write through a mount instead.
     pub(crate) has_mount: bool,
     /// This server has never welcomed it.
@@ -116,7 +118,7 @@ impl Clients {
 
     /// A connection of a client was proved. Answers whether the client holds what it held before.
     pub(crate) fn connected(&mut self, introduction: Introduction, uid: u32) -> bool {
-        let Introduction { client: id, has_mount, is_new } = introduction;
+        let Introduction { client: id, has_mount, is_new, .. } = introduction;
         let client = self.by_id.entry(id).or_insert(Client {
             uid,
             connections: 0,
@@ -190,7 +192,7 @@ mod tests {
     use super::*;
 
     fn new(id: u64) -> Introduction {
-        Introduction { client: ClientId(id), has_mount: false, is_new: true }
+        Introduction { client: ClientId(id), slot: None, has_mount: false, is_new: true }
     }
 
     #[test]

@@ -78,6 +78,8 @@ pub(crate) struct Link {
     /// The link waits for its turn among the links.
     pub(super) is_queued: bool,
     pub(super) memory: LinkMemory,
+    /// The client's slot that the link has.
+    pub(super) slot: Option<(ClientId, u16)>,
     /// The slot of the last change that was carried out for the link.
     pub(super) executed: Option<u32>,
     /// Requests up to this one were sent before the link was there: some of them may have been carried out.
@@ -107,6 +109,7 @@ impl Link {
             is_dirty: false,
             is_queued: false,
             memory: LinkMemory::default(),
+            slot: None,
             executed: None,
             resent_up_to: RequestId(0),
         }

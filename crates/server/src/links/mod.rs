@@ -15,18 +15,18 @@ pub(crate) mod visits;
 use crate::descriptors::Budget;
 use crate::storage::Target;
 use admission::{Admission, Origin};
-use clients::Clients;
+use clients::{Clients, Introduction};
 use connection::{Frame, Received, Stream, Tail};
 use executed::Executed;
 use link::{Link, LinkKey};
 use memory::{Memory, SMALL_BYTES};
 use mio::Token;
 use slab::Slab;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use visits::Visits;
 use weir_fairshare::{Nanos, Policy};
 use weir_placement::ServerId;
-use weir_wire::{limits, JobId, Reply, RequestId, HEADER_BYTES};
+use weir_wire::{limits, ClientId, JobId, Reply, RequestId, HEADER_BYTES};
 
 /// Tokens of the poll from here on are links.
 pub(crate) const FIRST_LINK: usize = 16;
@@ -54,6 +54,8 @@ pub(crate) struct Links {
     memory: Memory,
     admission: Admission,
     clients: Clients,
+    /// The links in the slots of clients.
+    in_slots: HashMap<(ClientId, u16), LinkKey>,
     executed: Executed,
     /// Credentials that were refused.
     refusals: u64,
@@ -90,6 +92,7 @@ impl Links {
             memory: Memory::default(),
             admission: Admission::new(budget),
             clients: Clients::default(),
+            in_slots: HashMap::new(),
             executed: Executed::default(),
             refusals: 0,
             malformed: 0,
@@ -122,6 +125,12 @@ impl Links {
         if let Some(slot) = link.executed {
             self.executed.disconnect(slot);
         }
+        if let Some(slot) = link.slot {
+            let key = LinkKey { index, serial: link.serial() };
+            if self.in_slots.get(&slot) == Some(&key) {
+                self.in_slots.remove(&slot);
+            }
+        }
         match link.session().map(|session| (session.user, session.job())) {
             Some((user, job)) => {
                 self.admission.forget_proved(user);
@@ -131,6 +140,15 @@ impl Links {
             None => self.admission.forget_stranger(link.serial()),
         }
         Some(link)
+    }
+
+    /// Gives a link the slot of its client. Answers the place of the link that had it: that link is over.
+    pub(crate) fn take_slot(&mut self, index: usize, introduction: Introduction) -> Option<usize> {
+        let slot = (introduction.client, introduction.slot?);
+        let link = self.links.get_mut(index)?;
+        link.slot = Some(slot);
+        let former = self.in_slots.insert(slot, LinkKey { index, serial: link.serial() })?;
+        self.of(former).map(|_| former.index)
     }
 
     /// The link in a place.

@@ -170,7 +170,8 @@ fn greet(line: &mut Line, server: ServerId, access: &PeerAccess) -> io::Result<(
     let mut nonce = [0; 32];
     rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
     let claims = access.credential.claims.clone();
-    let hello = Request::Hello { client: access.client, claims, nonce, has_mount: false, is_new: true };
+    let hello =
+        Request::Hello { client: access.client, slot: None, claims, nonce, has_mount: false, is_new: true };
     let Reply::Challenge { nonce: theirs } = exchange(line, RequestId(0), &hello, &[])?.0 else {
         return Err(io::ErrorKind::PermissionDenied.into());
     };

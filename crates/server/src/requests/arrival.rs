@@ -61,6 +61,11 @@ impl Arrival {
         self.left == 0
     }
 
+    /// Whether bytes go where others may read them, before all of them are here.
+    pub(crate) fn is_in_place(&self) -> bool {
+        matches!(self.sink, Sink::Arena { .. })
+    }
+
     /// Chooses the place that the payload goes to.
     pub(crate) fn open(&mut self, sink: Sink) {
         self.sink = sink;

@@ -234,6 +234,13 @@ impl Requests {
         self.unfinished.insert(self[token].key(), token.0);
     }
 
+    /// Notes that an abandoned request will still be carried out, as [`Requests::note_unfinished`] does.
+    pub(crate) fn note_abandoned(&mut self, number: usize) {
+        if let Some(request) = self.in_hand.get(number) {
+            self.unfinished.entry(request.key()).or_insert(number);
+        }
+    }
+
     /// The request that this one is a resend of, where that one waits.
     pub(crate) fn first_of(&self, token: &Token) -> Option<usize> {
         self.unfinished.get(&self[token].key()).copied().filter(|&first| first != token.0)

@@ -10,14 +10,19 @@ use crate::storage::Target;
 impl Server {
     /// A request is carried out: it is answered now, or when the emulated device is done; so are resends that joined it.
     pub(super) fn finish(&mut self, token: Token, outcome: Outcome) {
-        for follower in self.requests.end_unfinished(&token) {
-            let payload = outcome.payload.clone();
-            self.finish(follower, Outcome { payload, ..Outcome::of(outcome.reply.clone()) });
-        }
+        self.answer_followers(&token, &outcome);
         self.note_executed(&token, &outcome.reply);
         match self.requests[&token].is_due(self.clock.now()) {
             true => self.conclude(token, outcome),
             false => self.requests.park(token, Stage::Finished(Box::new(outcome))),
+        }
+    }
+
+    /// Answers the resends that joined a request.
+    fn answer_followers(&mut self, token: &Token, outcome: &Outcome) {
+        for follower in self.requests.end_unfinished(token) {
+            let payload = outcome.payload.clone();
+            self.finish(follower, Outcome { payload, ..Outcome::of(outcome.reply.clone()) });
         }
     }
 
@@ -33,6 +38,7 @@ impl Server {
 
     /// Sends the reply and forgets the request.
     pub(super) fn reply(&mut self, token: Token, outcome: Outcome) {
+        self.answer_followers(&token, &outcome);
         let number = token.number();
         let request = self.requests.remove(token);
         let sender = &request.sender;
@@ -74,9 +80,12 @@ impl Server {
         }
     }
 
-    /// The link of a request is gone: takes the request out of its queue, or lets a step that is under way end unanswered.
+    /// The link of a request is gone: takes the request out of its queue, or lets a step that is under way end unanswered. A
+    /// resend then waits for that end.
     fn give_up(&mut self, number: usize) {
-        let Some((token, stage)) = self.requests.abandon(number) else { return };
+        let Some((token, stage)) = self.requests.abandon(number) else {
+            return self.requests.note_abandoned(number);
+        };
         self.requests[&token].drop_sink(&mut self.targets);
         let outcome = Outcome::failed(errno::EIO);
         match stage {

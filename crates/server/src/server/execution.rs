@@ -19,15 +19,9 @@ fn change_of(request: &Request) -> Option<(TargetId, Reply)> {
 impl Server {
     /// Carries out a request that has its turn and its payload.
     pub(super) fn execute(&mut self, token: Token) -> Step {
-        if self.is_given_up(&token) {
-            return self.refused(token, Outcome::failed(errno::EIO));
-        }
-        if let Some(outcome) = self.outcome_of_before(&token) {
+        let Some(token) = self.join_first(token) else { return Step::Away };
+        if let Some(outcome) = self.outcome_of_others(&token) {
             return self.refused(token, outcome);
-        }
-        // Locks may have changed hands while the request waited for its turn.
-        if self.is_fenced_off(&token) {
-            return self.refused(token, Outcome::of(Reply::StaleFence));
         }
         let request = &self.requests[&token];
         if let Some(failure) = request.arrival.failure() {
@@ -45,8 +39,18 @@ impl Server {
         }
     }
 
+    /// The outcome of a request that is not to be carried out, since something else came before: while it waited for its turn
+    /// or for its payload its client may have given it up, and locks may have changed hands.
+    pub(super) fn outcome_of_others(&mut self, token: &Token) -> Option<Outcome> {
+        if self.is_given_up(token) {
+            return Some(Outcome::failed(errno::EIO));
+        }
+        self.outcome_of_before(token)
+            .or_else(|| self.is_fenced_off(token).then(|| Outcome::of(Reply::StaleFence)))
+    }
+
     /// The outcome of a change of bytes that is sent again and was carried out before.
-    fn outcome_of_before(&mut self, token: &Token) -> Option<Outcome> {
+    pub(super) fn outcome_of_before(&mut self, token: &Token) -> Option<Outcome> {
         let request = &self.requests[token];
         let (_, reply) = change_of(&request.request)?;
         let (link, of) = (request.sender.link, request.key());

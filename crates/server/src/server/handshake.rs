@@ -91,6 +91,9 @@ impl Server {
         if let Some(link) = self.links.get_mut(index) {
             *link.standing() = Standing::Ready(Box::new(session));
         }
+        if let Some(former) = self.links.take_slot(index, introduction) {
+            self.close_link(former);
+        }
         self.links.note_return(index, introduction.client);
         let reply =
             Reply::Welcome { server: self.site.id, boot: self.site.boot, proof: server_proof, is_known };

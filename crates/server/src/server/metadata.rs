@@ -20,11 +20,7 @@ impl Server {
     /// Decides a request of the namespace and follows the decision.
     pub(super) fn execute_namespace(&mut self, token: Token) -> Step {
         let moment = self.clock.moment();
-        if let Some(first) = self.requests.first_of(&token) {
-            self.end_service(&token);
-            self.requests.follow_first(first, token);
-            return Step::Away;
-        }
+        let Some(token) = self.join_first(token) else { return Step::Away };
         let request = &self.requests[&token];
         let caller = request.caller();
         if request.request.places().any(|at| at.proof.is_some()) {

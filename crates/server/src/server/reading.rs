@@ -67,10 +67,10 @@ impl Server {
         let refused = |reason: &str| Err(Reading::Refused(reason.into()));
         let (id, serial) = (frame.header.request, link.serial());
         match (link.standing(), request) {
-            (Standing::Fresh, Request::Hello { client, claims, nonce, has_mount, is_new })
+            (Standing::Fresh, Request::Hello { client, slot, claims, nonce, has_mount, is_new })
                 if frame.header.payload_bytes == 0 =>
             {
-                self.challenge(index, id, Introduction { client, has_mount, is_new }, claims, nonce)
+                self.challenge(index, id, Introduction { client, slot, has_mount, is_new }, claims, nonce)
             }
             (Standing::Challenged(_), Request::Prove { proof }) if frame.header.payload_bytes == 0 => {
                 self.welcome(index, id, &proof)

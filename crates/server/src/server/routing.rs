@@ -17,6 +17,9 @@ impl Server {
         if self.is_given_up(&token) {
             return self.fail_unserved(token, errno::EIO);
         }
+        if let Some(outcome) = self.outcome_of_before(&token) {
+            return self.answer_unserved(token, outcome.reply);
+        }
         let request = &self.requests[&token];
         match &request.request {
             _ if request.arrival.is_complete() => {}

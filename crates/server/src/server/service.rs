@@ -173,7 +173,16 @@ impl Server {
     pub(super) fn receive(&mut self, number: usize) {
         let Some(token) = self.requests.claim_receiving(number) else { return };
         let before = self.clock.right_now();
+        // Payload goes to its place as it comes.
+        let outcome = match self.requests[&token].arrival.is_in_place() {
+            true => self.outcome_of_others(&token),
+            false => None,
+        };
         let request = &mut self.requests[&token];
+        if let Some(outcome) = outcome {
+            request.drop_sink(&mut self.targets);
+            request.arrival.open(Sink::Discard { failure: outcome.reply });
+        }
         let index = request.sender.link.index;
         let Some(link) = self.links.of(request.sender.link) else {
             return self.finish(token, Outcome::failed(errno::EIO));

@@ -33,6 +33,14 @@ impl Server {
         self.requests.note_unfinished(token);
     }
 
+    /// Has a resend wait for the answer of the request that it repeats, where that one is under way; answers any other request.
+    pub(super) fn join_first(&mut self, token: Token) -> Option<Token> {
+        let Some(first) = self.requests.first_of(&token) else { return Some(token) };
+        self.end_service(&token);
+        self.requests.follow_first(first, token);
+        None
+    }
+
     /// Whether the client has told that it waits for this request no more.
     pub(super) fn is_given_up(&mut self, token: &Token) -> bool {
         let request = &self.requests[token];

@@ -281,9 +281,11 @@ fn a_request_that_its_client_gave_up_does_not_take_effect_behind_later_ones() {
     for backend in BACKENDS {
         let cluster = server(backend, 1, "64MiB");
         let (client, credential) = (random_client(), root());
-        let connect =
-            || Line::prove(cluster.connection(0, Transport::Unix), &credential, client).expect("welcome");
-        let (mut slow, mut line, mut reader) = (connect(), connect(), cluster.root(0));
+        let connect = |slot: u16| {
+            let connection = cluster.connection(0, Transport::Unix);
+            Line::prove_with(connection, &credential, (client, Some(slot)), false).expect("welcome")
+        };
+        let (mut slow, mut line, mut reader) = (connect(0), connect(1), cluster.root(0));
         let mut file = line.open("file", READ_WRITE).expect("opened");
         line.write(&mut file, 0, b"first").expect("written");
         let numbered = |request: u64, acknowledged: u64, message: &Request, payload: &[u8]| {

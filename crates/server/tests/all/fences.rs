@@ -94,6 +94,35 @@ fn a_write_under_a_lock_of_before_is_refused_once_the_next_holder_has_read() {
     }
 }
 
+/// A large write under the lock before was under way when its sender was cut off: the rest comes behind the next holder's read.
+#[test]
+fn the_rest_of_a_large_write_is_too_late_for_a_lost_lock() {
+    const BYTES: usize = 256 * 1024;
+    let cluster = Cluster::start(&ram(2, "64MiB"));
+    let (mut home, mut target) = (line(&cluster, 0), line(&cluster, 1));
+    let file = home.make_on("counter", 1);
+    let first = lock(&mut home, &file, LockKind::Posix);
+    let whole = vec![Extent { offset: 0, length: BYTES as u32 }];
+    let mut large = write_to(&file, target_at(&file, 1), first);
+    let Request::Write { extents, .. } = &mut large else { unreachable!("it is a write") };
+    extents.clone_from(&whole);
+    assert_eq!(target.call(&large, &[1; BYTES]).0, WRITTEN);
+    let (_, rest) = target.send_but(BYTES / 2, &large, &[9; BYTES]);
+
+    let (mut next_home, mut next_target) = (line(&cluster, 0), line(&cluster, 1));
+    let same = next_home.open("counter", READ_WRITE).expect("opened");
+    drop(home);
+    let second = lock(&mut next_home, &same, LockKind::Posix);
+    let mut all = read_from(&same, target_at(&same, 1), second);
+    let Request::Read { extents, .. } = &mut all else { unreachable!("it is a read") };
+    extents.clone_from(&whole);
+    let (told, seen) = next_target.call(&all, &[]);
+    assert_eq!(told, DATA);
+    target.connection.send_bytes(&rest);
+    assert_eq!(target.receive().1, Reply::StaleFence);
+    assert!(next_target.call(&all, &[]).1 == seen);
+}
+
 /// A lock that its holder gave back is no loss, and neither is the end of a client that held none.
 #[test]
 fn a_lock_that_was_given_back_changes_no_fence() {

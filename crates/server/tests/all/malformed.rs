@@ -48,6 +48,7 @@ impl Scene {
         let claims = self.stranger.claims.clone();
         let hello = Request::Hello {
             client: random_client(),
+            slot: None,
             claims,
             nonce: [3; 32],
             has_mount: false,
@@ -313,6 +314,7 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
         },
         _ => Request::Hello {
             client: ClientId(0),
+            slot: None,
             claims: claims(0),
             nonce: [0; 32],
             has_mount: false,
@@ -443,6 +445,7 @@ fn a_client_of_another_version_is_told_both_versions() {
         let mut connection = scene.cluster.connection(0, transport);
         let hello = Request::Hello {
             client: ClientId(1),
+            slot: None,
             claims: claims(STRANGER),
             nonce: [0; 32],
             has_mount: false,
