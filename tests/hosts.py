@@ -252,6 +252,12 @@ class Hosts:
         self.has_clocks = True
 
 
+def _remove(folder: Path) -> None:
+    """Remove the files of hosts, whose mount points are immutable while nothing is mounted there."""
+    subprocess.run(["chattr", "-R", "-i", folder], capture_output=True, check=False)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 @contextmanager
 def hosts(
     names: Sequence[str], *, room: str = "", users: Sequence[str] = (), has_systemd: bool = False
@@ -270,7 +276,7 @@ def hosts(
     folder = Path(tempfile.mkdtemp(prefix="weir-hosts-"))
     folder.chmod(0o755)
     with ExitStack() as ends:
-        ends.callback(shutil.rmtree, folder, ignore_errors=True)
+        ends.callback(_remove, folder)
         # Below /var, because a home below /tmp would be seen by every host.
         state = folder / "state"
         state.mkdir()
