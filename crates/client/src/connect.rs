@@ -143,7 +143,7 @@ fn connect(
     let mut connection =
         environment.transport().dial(address, left, environment.tick()).map_err(|_| Attempt::Again)?;
     Counters::add(&environment.counters().connections, 1);
-    let slot = Some(lease.slot_number());
+    let slot = lease.slot_number();
     let state = lease.state();
     let session = environment.session();
     let client_nonce = random_nonce().map_err(Attempt::Final)?;

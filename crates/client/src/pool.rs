@@ -276,6 +276,7 @@ pub(crate) fn owe(link: &Link, note: impl FnOnce(&mut Held)) {
 
 impl LaneSlots {
     fn new(lane: usize, count: usize) -> LaneSlots {
+        debug_assert!(count <= LANE_SLOTS_MAX);
         let slot = |index: usize| Slot {
             number: (lane * LANE_SLOTS_MAX + index) as u16,
             state: Mutex::new(SlotState::default()),

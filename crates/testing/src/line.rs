@@ -105,7 +105,7 @@ impl Line {
         credential: &Credential,
         client: ClientId,
     ) -> Result<Line, Option<Reply>> {
-        Line::prove_with(connection, credential, (client, Some(0)), false)
+        Line::prove_with(connection, credential, (client, 0), false)
     }
 
     /// As [`Line::prove`], in a slot of the client's and for a client that may write through a mount.
@@ -115,7 +115,7 @@ impl Line {
     pub fn prove_with(
         mut connection: Connection,
         credential: &Credential,
-        (client, slot): (ClientId, Option<u16>),
+        (client, slot): (ClientId, u16),
         has_mount: bool,
     ) -> Result<Line, Option<Reply>> {
         let nonce = random_nonce();

@@ -27,8 +27,8 @@ pub enum Request {
         /// The client.
         client: ClientId,
         /// The client's slot for the connection, whose earlier connection is over: nothing that is left of it in the
-        /// network or in the server is carried out any more. None for a connection beside others.
-        slot: Option<u16>,
+        /// network or in the server is carried out any more.
+        slot: u16,
         /// Its claims.
         claims: Claims,
         /// Its challenge.

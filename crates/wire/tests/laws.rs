@@ -309,7 +309,7 @@ fn the_largest_request_of_each_kind_fits_its_frame() {
     for request in [
         Request::Hello {
             client: ClientId(u64::MAX),
-            slot: Some(u16::MAX),
+            slot: u16::MAX,
             claims: claims(),
             nonce: [9; 32],
             has_mount: false,

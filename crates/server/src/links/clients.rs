@@ -29,7 +29,7 @@ pub(crate) struct Clients {
 pub(crate) struct Introduction {
     pub(crate) client: ClientId,
     /// Its slot for the connection.
-    pub(crate) slot: Option<u16>,
+    pub(crate) slot: u16,
     /// It can write through a mount instead.
     pub(crate) has_mount: bool,
     /// This server has never welcomed it.
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     fn new(id: u64) -> Introduction {
-        Introduction { client: ClientId(id), slot: None, has_mount: false, is_new: true }
+        Introduction { client: ClientId(id), slot: 0, has_mount: false, is_new: true }
     }
 
     #[test]

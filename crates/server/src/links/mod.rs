@@ -144,7 +144,7 @@ impl Links {
 
     /// Gives a link the slot of its client. Answers the place of the link that had it: that link is over.
     pub(crate) fn take_slot(&mut self, index: usize, introduction: Introduction) -> Option<usize> {
-        let slot = (introduction.client, introduction.slot?);
+        let slot = (introduction.client, introduction.slot);
         let link = self.links.get_mut(index)?;
         link.slot = Some(slot);
         let former = self.in_slots.insert(slot, LinkKey { index, serial: link.serial() })?;

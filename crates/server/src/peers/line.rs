@@ -171,7 +171,7 @@ fn greet(line: &mut Line, server: ServerId, access: &PeerAccess) -> io::Result<(
     rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
     let claims = access.credential.claims.clone();
     let hello =
-        Request::Hello { client: access.client, slot: None, claims, nonce, has_mount: false, is_new: true };
+        Request::Hello { client: access.client, slot: 0, claims, nonce, has_mount: false, is_new: true };
     let Reply::Challenge { nonce: theirs } = exchange(line, RequestId(0), &hello, &[])?.0 else {
         return Err(io::ErrorKind::PermissionDenied.into());
     };

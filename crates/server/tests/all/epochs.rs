@@ -283,7 +283,7 @@ fn a_request_that_its_client_gave_up_does_not_take_effect_behind_later_ones() {
         let (client, credential) = (random_client(), root());
         let connect = |slot: u16| {
             let connection = cluster.connection(0, Transport::Unix);
-            Line::prove_with(connection, &credential, (client, Some(slot)), false).expect("welcome")
+            Line::prove_with(connection, &credential, (client, slot), false).expect("welcome")
         };
         let (mut slow, mut line, mut reader) = (connect(0), connect(1), cluster.root(0));
         let mut file = line.open("file", READ_WRITE).expect("opened");

@@ -82,7 +82,7 @@ fn an_overheard_proof_is_of_no_use() {
     let mut connection = cluster.connection(0, Transport::Tcp);
     let hello = Request::Hello {
         client: line.client,
-        slot: None,
+        slot: 0,
         claims: claims(1000),
         nonce: line.nonces.0,
         has_mount: false,
@@ -290,7 +290,7 @@ fn a_second_greeting_and_an_unknown_client_are_refused() {
     let mut line = cluster.root(0);
     let hello = Request::Hello {
         client: ClientId(1),
-        slot: None,
+        slot: 0,
         claims: claims(0),
         nonce: [0; 32],
         has_mount: false,

@@ -48,7 +48,7 @@ impl Scene {
         let claims = self.stranger.claims.clone();
         let hello = Request::Hello {
             client: random_client(),
-            slot: None,
+            slot: 0,
             claims,
             nonce: [3; 32],
             has_mount: false,
@@ -314,7 +314,7 @@ fn hostile(choices: &mut Choices, file: &File) -> (Request, Vec<u8>) {
         },
         _ => Request::Hello {
             client: ClientId(0),
-            slot: None,
+            slot: 0,
             claims: claims(0),
             nonce: [0; 32],
             has_mount: false,
@@ -445,7 +445,7 @@ fn a_client_of_another_version_is_told_both_versions() {
         let mut connection = scene.cluster.connection(0, transport);
         let hello = Request::Hello {
             client: ClientId(1),
-            slot: None,
+            slot: 0,
             claims: claims(STRANGER),
             nonce: [0; 32],
             has_mount: false,

@@ -63,7 +63,7 @@ fn who_can_write_through_a_mount_is_refused_beside_pages() {
     let cluster = Cluster::start(&ram(1, "64MiB"));
     let (mut mount, file) = holder(&cluster);
     let connection = cluster.connection(0, Transport::Unix);
-    let Ok(mut writer) = Line::prove_with(connection, &root(), (random_client(), None), true) else {
+    let Ok(mut writer) = Line::prove_with(connection, &root(), (random_client(), 0), true) else {
         panic!("the server did not welcome the client")
     };
     let mut open = writer.open("file", READ_WRITE).expect("opened");

@@ -476,7 +476,7 @@ fn those_that_end_a_connection(
     let (mut sent, mut refused) = (0, 0);
     let hello = Request::Hello {
         client: scene.victim.client,
-        slot: None,
+        slot: 0,
         claims: claims(VICTIM),
         nonce: [0; 32],
         has_mount: false,
