@@ -64,6 +64,8 @@ backend = "dir"
 backend = "dir"
 """
 """A cluster.toml of three servers whose bytes outlive them."""
+IN_MEMORY = DURABLE.replace('backend = "dir"', 'backend = "ram"\ncapacity = "64MiB"')
+"""A cluster.toml of three servers in memory."""
 
 
 def missing() -> str:
@@ -227,11 +229,11 @@ class Hosts:
         answer = self["desk"].weir("deploy", *arguments, *options, code=code)
         return json.loads(answer.stdout) if code == 0 else answer.stderr
 
-    def deploy_durable(self, servers: Sequence[str]) -> None:
-        """Deploy a store of durable servers on three hosts, and give each host a clock of its own."""
+    def deploy_three(self, servers: Sequence[str], configuration: str = DURABLE) -> None:
+        """Deploy a store of three servers on as many hosts, and give each host a clock of its own."""
         self.make_clocks()
         file = self.folder / "cluster.toml"
-        file.write_text(DURABLE)
+        file.write_text(configuration)
         self.deploy(file, "--nodes", ",".join(servers))
 
     def variables(self) -> dict[str, str]:

@@ -23,7 +23,7 @@ SCHEDULES = int(os.environ.get("WEIR_SCHEDULES", "5"))
 def network() -> Iterator[Hosts]:
     """Three hosts with a durable store, and the host that it is deployed from."""
     with hosts.hosts(["desk", *SERVERS], room=ROOM) as network:
-        network.deploy_durable(SERVERS)
+        network.deploy_three(SERVERS)
         yield network
 
 

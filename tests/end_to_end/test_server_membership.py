@@ -25,7 +25,7 @@ WRITER = Path(__file__).parent / "programs/changes.py"
 def network() -> Iterator[Hosts]:
     """Three hosts with a durable store, the host that it is deployed from, and a host that is new to the store."""
     with hosts.hosts(["desk", *NODES, "node4"]) as network:
-        network.deploy_durable(NODES)
+        network.deploy_three(NODES)
         yield network
 
 

@@ -24,6 +24,9 @@ LOGS = 2
 TICKETS = 150
 NAMES = 100
 VALUE_BYTES = 48
+NUMBER_BYTES = 16
+WIDE_BYTES = 128 << 10
+"""Bytes of every second counter: more than comes to a server with its request."""
 INITIAL = "none".ljust(VALUE_BYTES)
 STRIPE_BYTES = 1 << 20
 """Stripe of the default layout: bytes on both sides of its end lie on two targets."""
@@ -198,8 +201,9 @@ def increment(path: str, _: str) -> str:
     with Opened(path, os.O_RDWR) as descriptor:
         lock = _lock_of(path)
         lock(descriptor, fcntl.LOCK_EX)
-        number = int(os.pread(descriptor, 64, 0).decode().strip() or "0") + 1
-        _write_whole(descriptor, str(number).rjust(16).encode(), 0)
+        width = WIDE_BYTES if path.endswith("1") else NUMBER_BYTES
+        number = int(os.pread(descriptor, width, 0).decode().strip() or "0") + 1
+        _write_whole(descriptor, str(number).rjust(width).encode(), 0)
         lock(descriptor, fcntl.LOCK_UN)
     return str(number)
 

@@ -245,6 +245,9 @@ FAULTS: dict[str, Callable[[Scene], str]] = {
 }
 """Every kind of fault by its name. A schedule chooses among them; each answers in words what happened."""
 
+ENDS_SERVERS = ("restart-while-split", "kill", "power-off", "grow-and-shrink")
+"""Faults that end servers: what a server has in memory is gone then."""
+
 
 @contextmanager
 def _halves(scene: Scene) -> Iterator[str]:
