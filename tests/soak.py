@@ -4,7 +4,7 @@
     python tests/soak.py --seed 4711                # goes on where the run of this seed was interrupted
     python tests/soak.py --only kill,power-off      # some kinds of faults alone
     python tests/soak.py --minutes 60               # as many schedules as an hour takes
-    python tests/soak.py --memory                   # a store in memory, whose servers live on
+    python tests/soak.py --memory                   # a store in memory
 
 Each schedule prints a line and adds one to target/soak/SEED.jsonl; histories with violations stay beside it.
 """
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import hosts
-from history.faults import ENDS_SERVERS, FAULTS
+from history.faults import FAULTS, NEEDS_DIRECTORIES
 from history.schedule import ROOM, Outcome, errors, run
 from hosts import Hosts
 from seeds import seed as random_seed
@@ -43,7 +43,7 @@ def main() -> int:
     ledger = options.ledgers / f"{seed}.jsonl"
     done = _read(ledger)
     end = time.monotonic() + options.minutes * 60
-    possible = [kind for kind in FAULTS if not options.memory or kind not in ENDS_SERVERS]
+    possible = [kind for kind in FAULTS if not options.memory or kind not in NEEDS_DIRECTORIES]
     kinds = options.only.split(",") if options.only else possible
     unknown = [kind for kind in kinds if kind not in possible]
     if unknown:
@@ -126,7 +126,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=600.0)
     parser.add_argument("--ledgers", type=Path, default=LEDGERS)
-    parser.add_argument("--memory", action="store_true", help="a store in memory, and faults that its servers outlive")
+    parser.add_argument("--memory", action="store_true", help="a store in memory, with the faults that it outlives")
     parser.add_argument("--only", default="", help=f"kinds of faults, of {', '.join(FAULTS)}")
     return parser.parse_args()
 

@@ -245,8 +245,8 @@ FAULTS: dict[str, Callable[[Scene], str]] = {
 }
 """Every kind of fault by its name. A schedule chooses among them; each answers in words what happened."""
 
-ENDS_SERVERS = ("restart-while-split", "kill", "power-off", "grow-and-shrink")
-"""Faults that end servers: what a server has in memory is gone then."""
+NEEDS_DIRECTORIES = ("restart-while-split", "kill", "power-off", "grow-and-shrink", "resize")
+"""Faults that end servers, which lose what they have in memory, and those that add targets in directories."""
 
 
 @contextmanager
