@@ -29,7 +29,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::{Index, IndexMut};
 use turns::Turns;
 use weir_fairshare::Nanos;
-use weir_wire::{ClientId, RequestId};
+use weir_wire::{ClientId, Request, RequestId};
 
 /// How long a request waits for an intent to be settled: long enough for a server that is restarted at once.
 const SETTLEMENT_WAIT: Nanos = Nanos::from_millis(10_000);
@@ -180,7 +180,8 @@ impl Requests {
     }
 
     /// Marks a request as without a link. Answers its token where the request waits here and may be ended at once, with
-    /// the stage that it waited in.
+    /// the stage that it waited in. Any other is carried out all the same, and a resend waits for its end. Bytes that are
+    /// read go with their reply alone, so a resend reads them again.
     pub(crate) fn abandon(&mut self, number: usize) -> Option<(Token, Stage)> {
         let request = self.in_hand.get_mut(number)?;
         request.is_abandoned = true;
@@ -188,7 +189,12 @@ impl Requests {
             Stage::Queued | Stage::Unconfirmed | Stage::Awaiting | Stage::Receiving => {
                 Some((Token(number), std::mem::replace(&mut request.stage, Stage::Held)))
             }
-            Stage::Held | Stage::Ready | Stage::Finished(_) => None,
+            Stage::Held | Stage::Ready | Stage::Finished(_) => {
+                if !matches!(request.request, Request::Read { .. }) {
+                    self.unfinished.entry(request.key()).or_insert(number);
+                }
+                None
+            }
         }
     }
 
@@ -232,13 +238,6 @@ impl Requests {
     /// Notes that a request waits for an intent or another server: a resend of it joins it.
     pub(crate) fn note_unfinished(&mut self, token: &Token) {
         self.unfinished.insert(self[token].key(), token.0);
-    }
-
-    /// Notes that an abandoned request will still be carried out, as [`Requests::note_unfinished`] does.
-    pub(crate) fn note_abandoned(&mut self, number: usize) {
-        if let Some(request) = self.in_hand.get(number) {
-            self.unfinished.entry(request.key()).or_insert(number);
-        }
     }
 
     /// The request that this one is a resend of, where that one waits.
@@ -365,9 +364,16 @@ mod tests {
     use crate::links::link::{Acting, LinkKey};
     use request::Sender;
     use std::rc::Rc;
-    use weir_wire::{Header, Identity, IdentityId, JobId, Kind, Request};
+    use weir_placement::{ServerId, TargetId};
+    use weir_wire::{
+        Description, Fence, HandleId, Header, Identity, IdentityId, Ino, JobId, Kind, Rights, SiteKey,
+    };
 
     fn request(client: u64, id: u64) -> InHand {
+        in_hand(client, id, Request::Ping)
+    }
+
+    fn in_hand(client: u64, id: u64, message: Request) -> InHand {
         let job = JobId(1);
         let acting = Acting {
             who: Identity { uid: 1, gid: 1, groups: Vec::new() },
@@ -392,7 +398,16 @@ mod tests {
             acknowledged: RequestId(0),
         };
         let frame = Frame { header, body: Vec::new(), payload: Vec::new(), detached_bytes: 0 };
-        InHand::new(sender, 0, frame, Request::Ping, Nanos::ZERO)
+        InHand::new(sender, 0, frame, message, Nanos::ZERO)
+    }
+
+    fn read(client: u64, id: u64) -> InHand {
+        let of = Description { ino: Ino::ROOT, handle: HandleId(1), uid: 1 };
+        let rights = Rights { read: true, write: false };
+        let capability = SiteKey::new([1; 32]).capability(of, rights, 0);
+        let target = TargetId { server: ServerId(0), index: 0 };
+        let (fence, extents) = (Fence::NONE, Vec::new());
+        in_hand(client, id, Request::Read { capability, target, epoch: 0, fence, extents })
     }
 
     /// A device's turn for a request that was not there once ended silently, and the slot stayed taken.
@@ -423,6 +438,19 @@ mod tests {
         assert!(requests.stalled_links(Nanos(u64::MAX)).is_empty(), "its number may be another request's");
         assert!(requests.abandon(held.number()).is_none());
         assert!(requests[&held].is_abandoned());
+    }
+
+    /// The reply of a read has its bytes, which are sent once.
+    #[test]
+    fn a_resend_waits_for_an_abandoned_request_and_reads_again() {
+        let mut requests = Requests::default();
+        let (change, bytes) = (requests.insert(request(1, 7)), requests.insert(read(1, 8)));
+        for token in [&change, &bytes] {
+            assert!(requests.abandon(token.number()).is_none(), "a step has it");
+        }
+        let (change_again, bytes_again) = (requests.insert(request(1, 7)), requests.insert(read(1, 8)));
+        assert_eq!(requests.first_of(&change_again), Some(change.number()));
+        assert_eq!(requests.first_of(&bytes_again), None);
     }
 
     #[test]

@@ -80,12 +80,9 @@ impl Server {
         }
     }
 
-    /// The link of a request is gone: takes the request out of its queue, or lets a step that is under way end unanswered. A
-    /// resend then waits for that end.
+    /// The link of a request is gone: takes the request out of its queue, or lets a step that is under way end unanswered.
     fn give_up(&mut self, number: usize) {
-        let Some((token, stage)) = self.requests.abandon(number) else {
-            return self.requests.note_abandoned(number);
-        };
+        let Some((token, stage)) = self.requests.abandon(number) else { return };
         self.requests[&token].drop_sink(&mut self.targets);
         let outcome = Outcome::failed(errno::EIO);
         match stage {
