@@ -140,20 +140,23 @@ impl Line {
 
     /// Sends a request; returns its id.
     pub fn send(&mut self, message: &Request, payload: &[u8]) -> RequestId {
-        let request = RequestId(self.next);
-        self.next += 1;
+        let request = self.take_id();
         self.resend(request, message, payload);
         request
     }
 
     /// Sends the frame of a request but for its last `left` bytes, which it answers with the id.
     pub fn send_but(&mut self, left: usize, message: &Request, payload: &[u8]) -> (RequestId, Vec<u8>) {
-        let request = RequestId(self.next);
-        self.next += 1;
+        let request = self.take_id();
         let mut bytes = frame(request, self.identity, message, payload);
         let rest = bytes.split_off(bytes.len() - left);
         self.connection.send_bytes(&bytes);
         (request, rest)
+    }
+
+    fn take_id(&mut self) -> RequestId {
+        self.next += 1;
+        RequestId(self.next - 1)
     }
 
     /// Sends a request under an id of the caller's choice.

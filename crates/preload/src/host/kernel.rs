@@ -2,6 +2,7 @@
 
 use libc::{c_char, c_int, c_long};
 use std::arch::asm;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Highest error number that the kernel returns, negated, in place of a result.
 const ERRNO_MAX: isize = 4095;
@@ -146,6 +147,13 @@ pub(crate) fn refresh_size(descriptor: c_int) {
 pub(crate) fn say(words: &str) {
     // SAFETY: the words live through the call.
     let _ = unsafe { system_call!(libc::SYS_write, libc::STDERR_FILENO, words.as_ptr(), words.len()) };
+}
+
+/// Prints words for the user on standard error, unless `told` says that they were printed.
+pub(crate) fn say_once(told: &AtomicBool, words: impl FnOnce() -> String) {
+    if !told.swap(true, Ordering::AcqRel) {
+        say(&words());
+    }
 }
 
 /// The path of the working directory.

@@ -190,14 +190,13 @@ impl Current {
 
 /// Tells the user once of a fault in the database.
 fn tell(settings: &Settings, wrong: &str) {
-    if TOLD.swap(true, Ordering::AcqRel) {
-        return;
-    }
     let file = settings.database.to_string_lossy();
-    kernel::say(&format!(
-        "weir: {file} {wrong}: files are made without it, where the file system puts them; \
-         make it anew with `weir place`\n"
-    ));
+    kernel::say_once(&TOLD, || {
+        format!(
+            "weir: {file} {wrong}: files are made without it, where the file system puts them; \
+             make it anew with `weir place`\n"
+        )
+    });
 }
 
 /// Makes the lock anew in the child of a fork, where it is taken: the child has one thread, so another thread took it.

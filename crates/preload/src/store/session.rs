@@ -152,13 +152,7 @@ pub(crate) fn store() -> Option<&'static Store> {
         // SAFETY: the client was leaked below and is never freed.
         return Some(unsafe { &*known });
     }
-    let mut settings = match Settings::from_environment() {
-        Ok(settings) => settings,
-        Err(unusable) => {
-            tell(&unusable);
-            return None;
-        }
-    };
+    let mut settings = Settings::from_environment().inspect_err(tell).ok()?;
     settings.has_mount = mode() == Mode::Mount;
     // SAFETY: the pointer is null or comes from a static value.
     settings.tally = unsafe { TALLY.load(Ordering::Acquire).as_ref() };
@@ -183,15 +177,12 @@ pub(crate) fn store() -> Option<&'static Store> {
 
 /// Tells the user once of settings that cannot be used.
 fn tell(unusable: &ClientError) {
-    if TOLD.swap(true, Ordering::AcqRel) {
-        return;
-    }
     let root = String::from_utf8_lossy(root());
     let outcome = match mode() {
         Mode::Prefix => "is not reached",
         Mode::Mount | Mode::Off => "is reached through its mount alone",
     };
-    kernel::say(&format!("weir: {root} {outcome}: {unusable}\n"));
+    kernel::say_once(&TOLD, || format!("weir: {root} {outcome}: {unusable}\n"));
 }
 
 /// The client, where this process has used it.

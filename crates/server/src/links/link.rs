@@ -45,6 +45,8 @@ pub(crate) struct Challenge {
 /// A proved connection.
 pub(crate) struct Session {
     pub(crate) client: ClientId,
+    /// The client's slot for the connection.
+    pub(crate) slot: u16,
     pub(crate) role: Role,
     pub(crate) own: Rc<Acting>,
     pub(crate) identities: HashMap<IdentityId, Rc<Acting>>,
@@ -78,8 +80,6 @@ pub(crate) struct Link {
     /// The link waits for its turn among the links.
     pub(super) is_queued: bool,
     pub(super) memory: LinkMemory,
-    /// The client's slot that the link has.
-    pub(super) slot: Option<(ClientId, u16)>,
     /// The slot of the last change that was carried out for the link.
     pub(super) executed: Option<u32>,
     /// Requests up to this one were sent before the link was there: some of them may have been carried out.
@@ -109,7 +109,6 @@ impl Link {
             is_dirty: false,
             is_queued: false,
             memory: LinkMemory::default(),
-            slot: None,
             executed: None,
             resent_up_to: RequestId(0),
         }

@@ -15,7 +15,7 @@ pub(crate) mod visits;
 use crate::descriptors::Budget;
 use crate::storage::Target;
 use admission::{Admission, Origin};
-use clients::{Clients, Introduction};
+use clients::Clients;
 use connection::{Frame, Received, Stream, Tail};
 use executed::Executed;
 use link::{Link, LinkKey};
@@ -125,14 +125,12 @@ impl Links {
         if let Some(slot) = link.executed {
             self.executed.disconnect(slot);
         }
-        if let Some(slot) = link.slot {
-            let key = LinkKey { index, serial: link.serial() };
-            if self.in_slots.get(&slot) == Some(&key) {
-                self.in_slots.remove(&slot);
-            }
-        }
-        match link.session().map(|session| (session.user, session.job())) {
-            Some((user, job)) => {
+        match link.session().map(|session| ((session.client, session.slot), session.user, session.job())) {
+            Some((slot, user, job)) => {
+                // A later link may have the slot by now.
+                if self.in_slots.get(&slot).is_some_and(|has| has.serial == link.serial()) {
+                    self.in_slots.remove(&slot);
+                }
                 self.admission.forget_proved(user);
                 self.memory.release(job, link.memory().buffers());
                 self.read_held_back();
@@ -142,13 +140,12 @@ impl Links {
         Some(link)
     }
 
-    /// Gives a link the slot of its client. Answers the place of the link that had it: that link is over.
-    pub(crate) fn take_slot(&mut self, index: usize, introduction: Introduction) -> Option<usize> {
-        let slot = (introduction.client, introduction.slot);
-        let link = self.links.get_mut(index)?;
-        link.slot = Some(slot);
-        let former = self.in_slots.insert(slot, LinkKey { index, serial: link.serial() })?;
-        self.of(former).map(|_| former.index)
+    /// Gives a proved link the slot that its client told. Answers the place of the link that had it: that link is over.
+    pub(crate) fn take_slot(&mut self, index: usize) -> Option<usize> {
+        let link = self.links.get(index)?;
+        let session = link.session()?;
+        let key = LinkKey { index, serial: link.serial() };
+        self.in_slots.insert((session.client, session.slot), key).map(|former| former.index)
     }
 
     /// The link in a place.

@@ -1,6 +1,6 @@
 //! A request in hand: its sender, its message, and the stage that it has reached.
 
-use super::arrival::Arrival;
+use super::arrival::{Arrival, Sink};
 use crate::links::connection::{Frame, Tail};
 use crate::links::link::{Acting, LinkKey};
 use crate::namespace::{errno, Caller};
@@ -206,6 +206,12 @@ impl InHand {
     pub(crate) fn drop_sink(&mut self, targets: &mut [Target]) {
         let target = self.device().and_then(|device| targets.get_mut(device));
         self.arrival.abandon(target.and_then(Target::memory));
+    }
+
+    /// Throws the rest of the payload away. The request is answered with `failure` once all of that has come.
+    pub(crate) fn discard(&mut self, failure: Reply, targets: &mut [Target]) {
+        self.drop_sink(targets);
+        self.arrival.open(Sink::Discard { failure });
     }
 
     /// Counts more memory for the request than it was read with.

@@ -80,6 +80,7 @@ impl Server {
         let (trusted, expires_seconds) = (claims.role == Role::Mount, claims.expires_seconds);
         let session = Session {
             client: introduction.client,
+            slot: introduction.slot,
             role: claims.role,
             own: Rc::new(Acting { who, job, attributes, account, trusted, expires_seconds }),
             identities: HashMap::new(),
@@ -91,7 +92,7 @@ impl Server {
         if let Some(link) = self.links.get_mut(index) {
             *link.standing() = Standing::Ready(Box::new(session));
         }
-        if let Some(former) = self.links.take_slot(index, introduction) {
+        if let Some(former) = self.links.take_slot(index) {
             self.close_link(former);
         }
         self.links.note_return(index, introduction.client);

@@ -173,16 +173,8 @@ impl Server {
     pub(super) fn receive(&mut self, number: usize) {
         let Some(token) = self.requests.claim_receiving(number) else { return };
         let before = self.clock.right_now();
-        // Payload goes to its place as it comes.
-        let outcome = match self.requests[&token].arrival.is_in_place() {
-            true => self.outcome_of_others(&token),
-            false => None,
-        };
+        self.discard_if_too_late(&token);
         let request = &mut self.requests[&token];
-        if let Some(outcome) = outcome {
-            request.drop_sink(&mut self.targets);
-            request.arrival.open(Sink::Discard { failure: outcome.reply });
-        }
         let index = request.sender.link.index;
         let Some(link) = self.links.of(request.sender.link) else {
             return self.finish(token, Outcome::failed(errno::EIO));
@@ -205,6 +197,16 @@ impl Server {
         self.links.make_ready(index);
         self.requests.park(token, Stage::Ready);
         self.advance(number);
+    }
+
+    /// Throws the rest of a payload away that goes to its place as it comes, once its request is not to be carried out.
+    fn discard_if_too_late(&mut self, token: &Token) {
+        if !self.requests[token].arrival.is_in_place() {
+            return;
+        }
+        if let Some(outcome) = self.outcome_of_others(token) {
+            self.requests[token].discard(outcome.reply, &mut self.targets);
+        }
     }
 
     /// Carries a request on as far as it goes: executes it when its payload is there, answers it when the emulated device is
@@ -244,11 +246,10 @@ impl Server {
     /// Answers a request that was never served; a detached payload is read and thrown away first.
     pub(super) fn answer_unserved(&mut self, token: Token, reply: Reply) {
         let request = &mut self.requests[&token];
-        request.drop_sink(&mut self.targets);
+        request.discard(reply.clone(), &mut self.targets);
         if request.arrival.is_complete() {
             return self.reply(token, Outcome::of(reply));
         }
-        request.arrival.open(Sink::Discard { failure: reply });
         self.receive_now(token);
     }
 

@@ -6,10 +6,6 @@ use weir_wire::Errno;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StaleEpoch(pub(crate) u64);
 
-/// A request under a later fence of the file's home has begun since.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StaleFence;
-
 /// The reason of a target's refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TargetFailure {
@@ -47,11 +43,5 @@ impl From<std::io::Error> for TargetFailure {
 impl From<StaleEpoch> for TargetFailure {
     fn from(stale: StaleEpoch) -> TargetFailure {
         TargetFailure::Stale(stale)
-    }
-}
-
-impl From<StaleFence> for TargetFailure {
-    fn from(StaleFence: StaleFence) -> TargetFailure {
-        TargetFailure::Fenced
     }
 }

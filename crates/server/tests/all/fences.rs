@@ -43,23 +43,26 @@ fn target_at(file: &File, server: u16) -> TargetId {
     file.target_on(server).expect("it has one there")
 }
 
-fn write_to(file: &File, target: TargetId, fence: Fence) -> Request {
+/// A write to the beginning of a file.
+fn write_of(bytes: usize, file: &File, target: TargetId, fence: Fence) -> Request {
     let (capability, epoch) = (file.capability, file.epoch);
-    let extents = vec![Extent { offset: 0, length: 1 }];
+    let extents = vec![Extent { offset: 0, length: bytes as u32 }];
     Request::Write { capability, target, epoch, fence, extents, publication: None }
 }
 
-fn read_from(file: &File, target: TargetId, fence: Fence) -> Request {
+/// A read of the beginning of a file.
+fn read_of(bytes: usize, file: &File, target: TargetId, fence: Fence) -> Request {
     let (capability, epoch) = (file.capability, file.epoch);
-    Request::Read { capability, target, epoch, fence, extents: vec![Extent { offset: 0, length: 1 }] }
+    let extents = vec![Extent { offset: 0, length: bytes as u32 }];
+    Request::Read { capability, target, epoch, fence, extents }
 }
 
 fn write(line: &mut Line, file: &File, fence: Fence, byte: u8) -> Reply {
-    line.call(&write_to(file, target_at(file, 1), fence), &[byte]).0
+    line.call(&write_of(1, file, target_at(file, 1), fence), &[byte]).0
 }
 
 fn read(line: &mut Line, file: &File, fence: Fence) -> (Reply, Vec<u8>) {
-    line.call(&read_from(file, target_at(file, 1), fence), &[])
+    line.call(&read_of(1, file, target_at(file, 1), fence), &[])
 }
 
 const WRITTEN: Reply = Reply::Written { size: None };
@@ -102,10 +105,7 @@ fn the_rest_of_a_large_write_is_too_late_for_a_lost_lock() {
     let (mut home, mut target) = (line(&cluster, 0), line(&cluster, 1));
     let file = home.make_on("counter", 1);
     let first = lock(&mut home, &file, LockKind::Posix);
-    let whole = vec![Extent { offset: 0, length: BYTES as u32 }];
-    let mut large = write_to(&file, target_at(&file, 1), first);
-    let Request::Write { extents, .. } = &mut large else { unreachable!("it is a write") };
-    extents.clone_from(&whole);
+    let large = write_of(BYTES, &file, target_at(&file, 1), first);
     assert_eq!(target.call(&large, &[1; BYTES]).0, WRITTEN);
     let (_, rest) = target.send_but(BYTES / 2, &large, &[9; BYTES]);
 
@@ -113,9 +113,7 @@ fn the_rest_of_a_large_write_is_too_late_for_a_lost_lock() {
     let same = next_home.open("counter", READ_WRITE).expect("opened");
     drop(home);
     let second = lock(&mut next_home, &same, LockKind::Posix);
-    let mut all = read_from(&same, target_at(&same, 1), second);
-    let Request::Read { extents, .. } = &mut all else { unreachable!("it is a read") };
-    extents.clone_from(&whole);
+    let all = read_of(BYTES, &same, target_at(&same, 1), second);
     let (told, seen) = next_target.call(&all, &[]);
     assert_eq!(told, DATA);
     target.connection.send_bytes(&rest);
@@ -235,14 +233,14 @@ fn writes_wait_while_the_lock_is_lost(server: u16) -> bool {
     let mut elsewhere = line(&cluster, 1);
     for byte in 1..=WRITES {
         let sender = if server == 0 { &mut home } else { &mut elsewhere };
-        sender.send(&write_to(&file, target, first), &[byte]);
+        sender.send(&write_of(1, &file, target, first), &[byte]);
     }
     drop(home);
     let same = next_home.open("counter", READ_WRITE).expect("opened");
     let second = lock(&mut next_home, &same, LockKind::Posix);
     let mut next = if server == 0 { next_home } else { line(&cluster, 1) };
-    let seen = next.call(&read_from(&same, target, second), &[]).1;
+    let seen = next.call(&read_of(1, &same, target, second), &[]).1;
     wait_until("all are over", || cluster.figure(server, "outstanding") == 0);
-    assert_eq!(next.call(&read_from(&same, target, second), &[]).1, seen, "at server {server}");
+    assert_eq!(next.call(&read_of(1, &same, target, second), &[]).1, seen, "at server {server}");
     seen[0] < WRITES
 }

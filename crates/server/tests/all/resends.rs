@@ -16,13 +16,16 @@ fn again(cluster: &Cluster, server: usize, client: ClientId) -> Line {
     cluster.line_of(server, Transport::Unix, &key().mint(claims(USER)), client)
 }
 
+fn publication(bytes: u32, file: &File) -> Publication {
+    let end = u64::from(bytes);
+    Publication { end, written_bytes: end, epoch: file.epoch, reserved_end: 0 }
+}
+
 /// A write to the object of a file at a server, which is told the size where it is the home.
 fn write_of(bytes: u32, file: &File, server: usize) -> Request {
     let target = file.target_on(server as u16).expect("one there");
     let (capability, epoch) = (file.capability, file.epoch);
-    let end = u64::from(bytes);
-    let publication = Publication { end, written_bytes: end, epoch, reserved_end: 0 };
-    let publication = (usize::from(file.ino.home().0) == server).then_some(publication);
+    let publication = (usize::from(file.ino.home().0) == server).then(|| publication(bytes, file));
     let extents = vec![Extent { offset: 0, length: bytes }];
     Request::Write { capability, target, epoch, fence: Fence::NONE, extents, publication }
 }
@@ -158,8 +161,7 @@ fn a_write_that_is_sent_again_after_its_object_moved_is_carried_out_once() {
         assert!(matches!(sender.receive().1, Reply::Written { .. }));
         assert!(matches!(other.call(&write(&file, 1), b"2").0, Reply::Written { .. }));
         drop(sender);
-        let (capability, epoch) = (file.capability, file.epoch);
-        let publication = Publication { end: 1, written_bytes: 1, epoch, reserved_end: 0 };
+        let (capability, publication) = (file.capability, publication(1, &file));
         let told = home.reply(&Request::Publish { capability, publication });
         assert!(matches!(told, Reply::Written { .. }), "{told:?}");
         move_object(&cluster, &file, (1, 0));

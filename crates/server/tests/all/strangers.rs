@@ -150,8 +150,14 @@ impl Scene {
         let opened = victim.reply(&Request::Open { at, flags, permissions: 0, layout: None });
         let Reply::Opened { attributes, handle: listed, .. } = opened else { panic!("{opened:?}") };
         let directory = attributes.ino;
-        let secret = victim.open_laid_out("private/secret", READ_WRITE, Some("-c 1 -o 0.0"));
-        let mut secret = secret.expect("made");
+        let layout = Some("-c 1 -o 0.0".parse().expect("a layout"));
+        let at = At::new(Ino::ROOT, "private/secret");
+        let opened = victim.reply(&Request::Open { at, flags: READ_WRITE, permissions: 0o666, layout });
+        let Reply::Opened { attributes, handle, capability, layout, .. } = opened else {
+            panic!("{opened:?}")
+        };
+        let layout = layout.expect("a regular file");
+        let mut secret = File { ino: attributes.ino, handle, capability, layout, size_bytes: 0, epoch: 0 };
         victim.write(&mut secret, 0, &[7; LENGTH]).expect("written");
         assert_held(&victim.reply(&lock(&secret, LockKind::Posix, LockType::Write, 1, false)));
         assert_held(&victim.reply(&lock(&secret, LockKind::Flock, LockType::Write, 1, false)));

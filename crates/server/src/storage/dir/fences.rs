@@ -4,7 +4,8 @@
 //! *turn* here. The first request of a turn waits until those of the turn before have ended, and what has not begun by then is
 //! refused. Requests without a fence pass.
 
-use crate::storage::failure::StaleFence;
+use super::names::lock;
+use crate::storage::failure::TargetFailure;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use weir_placement::ServerId;
@@ -42,7 +43,7 @@ impl Fences {
         if fence == Fence::NONE {
             return Turn::default();
         }
-        let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut admitted = lock(&self.admitted);
         let (last, turn) = admitted.entry(home).or_insert((fence, 1));
         if *last != fence {
             (*last, *turn) = (fence, *turn + 1);
@@ -54,14 +55,14 @@ impl Fences {
     ///
     /// # Errors
     /// A request of a later turn has begun.
-    pub(super) fn pass(&self, ino: Ino, turn: Turn) -> Result<Pass<'_>, StaleFence> {
+    pub(super) fn pass(&self, ino: Ino, turn: Turn) -> Result<Pass<'_>, TargetFailure> {
         let Turn(Some(turn)) = turn else { return Ok(Pass { _ends: None }) };
         let home = ino.home();
         let shard = &self.begun[(ino.0 % SHARDS as u64) as usize];
         loop {
             let begun = shard.read().unwrap_or_else(PoisonError::into_inner);
             match begun.get(&home) {
-                Some(&last) if last > turn => return Err(StaleFence),
+                Some(&last) if last > turn => return Err(TargetFailure::Fenced),
                 Some(&last) if last == turn => return Ok(Pass { _ends: Some(begun) }),
                 _ => drop(begun),
             }
