@@ -103,11 +103,12 @@ def words_of(kind: type) -> dict[str, str]:
 
 def page() -> str:
     """The reference page."""
-    lines = [_INTRODUCTION, "## Requests\n", "| request | body | answer | meaning |", "|---|---|---|---|"]
+    lines = [_INTRODUCTION, "## Requests\n", "| request | caller | body | answer | meaning |", "|---|---|---|---|---|"]
     for request in REQUESTS:
         body = "" if request.body is None else _link(request.body)
-        body = "(needs the token)" if request.is_private else body
-        lines.append(f"| `{_line(request)}` | {body} | {_link(request.answer)} | {request.meaning} |")
+        lines.append(
+            f"| `{_line(request)}` | {request.caller} | {body} | {_link(request.answer)} | {request.meaning} |"
+        )
     for kind in kinds():
         lines += [f"\n## {kind.__name__}\n", f"{inspect.getdoc(kind)}\n", "| key | type | meaning |", "|---|---|---|"]
         words, hints = words_of(kind), types_of(kind)
@@ -134,7 +135,7 @@ def schema() -> dict[str, Any]:
         }
         if request.body is not None:
             operation["requestBody"] = {"required": True, "content": _content(request.body)}
-        if request.body is not None or request.is_private:
+        if request.caller != "anybody":
             operation["security"] = [{"token": []}]
         for name, words in _VARIABLES.items():
             if f"{{{name}}}" in request.path:

@@ -45,7 +45,7 @@ def bring_up(store: Store, name: str) -> Way:
 
 def outstanding(store: Store) -> int:
     """Requests that the server has in hand."""
-    (server,) = servers_of(store.home / "cluster.json", timeout_seconds=PATIENCE_SECONDS)
+    (server,) = servers_of(store.home / "cluster.json", None, timeout_seconds=PATIENCE_SECONDS)
     return server.status().outstanding
 
 

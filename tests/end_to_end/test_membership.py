@@ -175,7 +175,7 @@ def test_a_retirement_whose_command_and_server_are_killed_goes_on(kept: Store) -
     with changes(kept.mount / "files" / "changing"):
         command = [*program(), "target", "retire", retiring, "--rate", "1MB/s"]
         running = subprocess.Popen(command, env=kept.variables(), start_new_session=True)
-        servers = servers_of(kept.home / "cluster.json", timeout_seconds=PATIENCE_SECONDS)
+        servers = servers_of(kept.home / "cluster.json", None, timeout_seconds=PATIENCE_SECONDS)
         wait_until("objects have moved", lambda: 0 < objects(servers, retiring) < FILES or running.poll() is not None)
         kill(running.pid)
         running.wait()
@@ -202,7 +202,7 @@ def objects(servers: list[Server], target: str) -> int:
 def test_a_retirement_that_the_user_ends_can_be_undone(kept: Store) -> None:
     command = [*program(), "target", "retire", "0.0", "--rate", "500kB/s"]
     running = subprocess.Popen(command, env=kept.variables(), stderr=subprocess.PIPE, text=True)
-    servers = servers_of(kept.home / "cluster.json", timeout_seconds=PATIENCE_SECONDS)
+    servers = servers_of(kept.home / "cluster.json", None, timeout_seconds=PATIENCE_SECONDS)
     wait_until("an object has moved", lambda: 0 < objects(servers, "0.0") < FILES or running.poll() is not None)
     running.send_signal(signal.SIGINT)
     said = running.communicate(timeout=PATIENCE_SECONDS)[1]

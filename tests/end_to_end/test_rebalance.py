@@ -53,7 +53,7 @@ def await_moves(store: Store, mover: "subprocess.Popen[str] | subprocess.Popen[b
     """Wait until servers know the mover's job. They are asked from here: on a busy machine `weir jobs` takes as long as
     all moves.
     """
-    servers = servers_of(store.home / "cluster.json", timeout_seconds=PATIENCE_SECONDS)
+    servers = servers_of(store.home / "cluster.json", None, timeout_seconds=PATIENCE_SECONDS)
     while not any(job.job.startswith("rebalance-") for server in servers for job in server.jobs()):
         assert mover.poll() is None, "it ended before it was seen"
 

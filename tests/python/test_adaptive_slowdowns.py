@@ -1,15 +1,10 @@
 """Predicted slowdowns in the adaptive reader: it reads less where it is told that it will be slowed."""
 
-import json
 import math
 import os
 import signal
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +27,8 @@ from weir.adaptive.tiers import Zone
 from weir.guard.observations import SLOWDOWN_MAX, Observation, Use
 from weir.prediction.bandwidth import Forecast
 from weir.store.answers import WaitedFor
-from weir.store.control import Server
 from weir.store.observations import JobKey, ObservedJob, Window, measured_slowdown, waited_ratio
-from weir.store.predictions import PredictedHorizon, least_of, likely_slowdown
+from weir.store.predictions import JobPrediction, PredictedHorizon, Predictions, least_of, likely_slowdown
 
 MB = 1_000_000
 PIECE_BYTES = 1 << 12
@@ -141,45 +135,22 @@ def test_the_largest_likely_slowdown_of_the_next_window_counts() -> None:
     assert likely_slowdown([PredictedHorizon(0, "not known", 1.0, ())]) is None and likely_slowdown([]) is None
 
 
-@contextmanager
-def answering(answers: dict[str, object]) -> Iterator[Server]:
-    """A server of a control API that gives these answers."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = answers.get(self.path) if self.headers["Authorization"] == "Bearer token" else None
-            body = json.dumps(found if found is not None else {"error": "no such resource", "hint": ""}).encode()
-            self.send_response(404 if found is None else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield Server(0, f"127.0.0.1:{server.server_port}")
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 def test_the_predictions_of_a_store_are_asked_for() -> None:
-    horizons = [{"ahead": 0, "slowdown": "2 to 5", "probability": 0.8, "probabilities": [0.1, 0.8, 0.1]}]
-    shared = {"user": "u", "uid": 1, "basis": "trees", "driven_by": [], "responsible": []}
-    shared |= {"device_seconds": 1.0, "waited_seconds": 1.0, "waited_ratio": 1.0}
-    jobs = [{**shared, "job": name, "horizons": horizons if name == "mine" else []} for name in ("other", "mine")]
-    answer = {"window": 7, "window_seconds": 1.0, "missing": [], "jobs": jobs}
-    with answering({"/v1/interference": answer}) as server:
-        slowdowns = StoreSlowdowns([server], "mine", "token")
+    horizons = (PredictedHorizon(0, "2 to 5", 0.8, (0.1, 0.8, 0.1)),)
+    jobs = tuple(
+        JobPrediction(name, "u", 1, "trees", horizons if name == "mine" else (), (), 1.0, 1.0, 1.0, ())
+        for name in ("other", "mine")
+    )
+    with weir.store.up(mount=False) as store:
+        slowdowns = StoreSlowdowns(store.servers, "mine")
+        stranger = StoreSlowdowns(store.servers, "stranger")
+        store.servers[0].tell_interference(Predictions(7, 60.0, (), jobs))
         assert slowdowns.ask() == 2.0
         wait_until("the thread has an answer", lambda: slowdowns() == 2.0)
+        assert stranger.ask() is None
+        store.down(discard=True)
         with pytest.raises(weir.store.StoreError):
-            StoreSlowdowns([server], "stranger", "token").ask()
+            stranger.ask()
 
 
 def test_a_store_without_a_predictor_tells_the_slowdown_of_the_last_window(
@@ -206,7 +177,7 @@ def test_a_store_without_a_predictor_tells_the_slowdown_of_the_last_window(
                 wait_until("the job had device time in the last window", is_told)
             finally:
                 os.killpg(writer.pid, signal.SIGKILL)
-        every = [window for server in store.servers for window in server.windows(0, store.token()).windows]
+        every = [window for server in store.servers for window in server.windows(0).windows]
         mine = [measured(window, "mine") for window in every]
         known = [each for each in mine if each is not None]
         assert known and max(known) == pytest.approx(1.0), "the job was alone"

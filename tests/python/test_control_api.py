@@ -19,8 +19,8 @@ import control_api
 import pytest
 import weir
 from waits import PATIENCE_SECONDS
-from weir import _core
 from weir.store import StoreError
+from weir.store.access import by_credential, by_key
 from weir.store.answers import (
     Inventory,
     Jobs,
@@ -49,12 +49,13 @@ WRITER = "exec dd if=/dev/zero of=/weir/$0 bs=64k status=none"
 """It writes without a pause until it is killed. Programs that start again and again hardly meet on a busy machine."""
 
 
-def raw(server: Server, method: str, path: str, body: object = None, token: str = "") -> Any:
+def raw(server: Server, method: str, path: str, body: object = None) -> Any:
     """What a server answers, as it is."""
+    headers = {} if server.access is None else {"Authorization": f"Bearer {server.access.token}"}
     host, _, port = server.control.rpartition(":")
     with closing(http.client.HTTPConnection(host, int(port), timeout=PATIENCE_SECONDS)) as connection:
         text = None if body is None else json.dumps(body)
-        connection.request(method, path, text, {"Authorization": f"Bearer {token}"})
+        connection.request(method, path, text, headers)
         return json.loads(connection.getresponse().read())
 
 
@@ -109,35 +110,34 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
     seen: set[type] = {weir.store.answers.Refusal}
     wanted = set(control_api.kinds()) - {request.body for request in REQUESTS}
     changed = {"Sharing", "Allocator", "Changed", "AddedServer", "QuotaLimits", "ToldPredictions"}
-    token = store.token()
-    store.servers[0].set_target_state("0.0", "retiring", token)
+    store.servers[0].set_target_state("0.0", "retiring")
     store.servers[0].set_lease(
-        "job-fair", (LeasedJob("one", 0, weight=2.0, avoid=("0.0",)), LeasedJob("other", 0, limit=0.9)), 60, token
+        "job-fair", (LeasedJob("one", 0, weight=2.0, avoid=("0.0",)), LeasedJob("other", 0, limit=0.9)), 60
     )
     limit = time.monotonic() + PATIENCE_SECONDS
     while not {kind for kind in wanted if kind.__name__ not in changed} <= seen:
         assert time.monotonic() < limit, f"no server answered {wanted - seen}"
         for server in store.servers:
-            (directory,) = {entry.ino for entry in server.inventory(0, 1, token).files[:1]} or {1}
+            (directory,) = {entry.ino for entry in server.inventory(0, 1).files[:1]} or {1}
             shown: tuple[tuple[str, type], ...] = (
                 ("/v1/quotas", Quotas),
                 ("/v1/inventory/0/1", Inventory),
                 (f"/v1/places/{directory}", Places),
             )
-            server.tell_interference(PREDICTIONS, token)
+            server.tell_interference(PREDICTIONS)
             shown = (*shown, ("/v1/windows/0", Windows), ("/v1/interference", Predictions), ("/v1/lease", Lease))
             for path, kind in (("/v1/status", Status), ("/v1/jobs", Jobs), *shown):
-                document = raw(server, "GET", path, token=token)
+                document = raw(server, "GET", path)
                 answer: Any = decode(kind, document, is_exact=True)
                 assert json.dumps(encode(answer)) == json.dumps(document), "keys keep their order too"
                 seen_in(answer, seen)
         time.sleep(0.1)
-    store.servers[0].set_target_state("0.0", "open", token)
-    store.servers[0].set_lease(None, (), 0, token)
+    store.servers[0].set_target_state("0.0", "open")
+    store.servers[0].set_lease(None, (), 0)
 
 
 def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
-    server, token = store.servers[0], store.token()
+    server = store.servers[0]
     bodies = {
         "/v1/policy": {"policy": "job-fair", "scheduler": "virtual-time"},
         "/v1/lease": {"seconds": 0, "jobs": []},
@@ -154,51 +154,54 @@ def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
     for request in REQUESTS:
         path = request.path.format(target="0.0", server=0, part="0/1", inos="1,2", after="0")
         body = bodies[request.path] if request.body else None
-        decode(request.answer, raw(server, request.method, path, body, token), is_exact=True)
-        if request.body is not None or request.is_private:
-            refused = decode(Refusal, raw(server, request.method, path, body), is_exact=True)
+        decode(request.answer, raw(server, request.method, path, body), is_exact=True)
+        if request.caller != "anybody":
+            stranger = replace(server, access=None)
+            refused = decode(Refusal, raw(stranger, request.method, path, body), is_exact=True)
             assert refused.error == "not authorised"
     decode(Refusal, raw(server, "GET", "/v1/nothing"), is_exact=True)
 
 
 def test_predictions_are_shown_to_the_job_s_user_and_the_holder_of_the_key(store: weir.store.Store) -> None:
-    server, token, key = store.servers[0], store.token(), (store.home / "site.key").read_text()
-    server.tell_interference(PREDICTIONS, token)
-    assert server.interference(token) == PREDICTIONS
+    server, key = store.servers[0], (store.home / "site.key").read_text()
+    server.tell_interference(PREDICTIONS)
+    assert server.interference() == PREDICTIONS
     for uid, seen in ((4711, PREDICTIONS.jobs), (4712, ())):
-        own = _core.job_token(Identity("one", "user", "group", uid, uid, [uid]).mint(key, 3600))
-        assert server.interference(own) == replace(PREDICTIONS, jobs=seen)
+        access = by_credential(Identity("one", "user", "group", uid, uid, [uid]).mint(key, 3600))
+        own = replace(server, access=access)
+        assert own.interference() == replace(PREDICTIONS, jobs=seen)
         with pytest.raises(StoreError, match="not authorised"):
-            server.tell_interference(PREDICTIONS, own)
-    with pytest.raises(StoreError, match="not authorised"):
-        server.interference("0" * 64)
+            own.tell_interference(PREDICTIONS)
+    foreign = replace(server, access=by_key("0" * 64))
+    with pytest.raises(StoreError):
+        foreign.interference()
     metrics = urllib.request.urlopen(f"http://{server.control}/metrics", timeout=PATIENCE_SECONDS).read().decode()
     assert 'weir_job_slowed_probability{job_name="one",user="user",uid="4711",ahead="0"} 0.75\n' in metrics
     assert 'weir_job_waited_ratio{job_name="one",user="user",uid="4711"} 2.5\n' in metrics
     many = replace(PREDICTIONS, jobs=PREDICTIONS.jobs * 1024)
-    server.tell_interference(many, token)
-    assert server.interference(token) == many, "as many jobs as a server takes"
+    server.tell_interference(many)
+    assert server.interference() == many, "as many jobs as a server takes"
     with pytest.raises(StoreError, match="outside of its limit"):
-        server.tell_interference(replace(many, jobs=PREDICTIONS.jobs * 1025), token)
+        server.tell_interference(replace(many, jobs=PREDICTIONS.jobs * 1025))
     # A caller without the key may not even send so much.
     with pytest.raises(StoreError):
-        server.tell_interference(many, "0" * 64)
+        foreign.tell_interference(many)
 
 
 def test_the_client_asks_and_sets(store: weir.store.Store) -> None:
-    server, token = store.servers[0], store.token()
-    assert server.set_sharing("user-fair", None, token) == Sharing("user-fair", "virtual-time") == server.sharing()
-    assert server.set_allocator("random", token) == "random" == server.allocator()
-    server.set_speed("0.1", WantedSpeed(read="10MB/s", fixed="1ms"), token)
+    server = store.servers[0]
+    assert server.set_sharing("user-fair", None) == Sharing("user-fair", "virtual-time") == server.sharing()
+    assert server.set_allocator("random") == "random" == server.allocator()
+    server.set_speed("0.1", WantedSpeed(read="10MB/s", fixed="1ms"))
     speed = server.status().targets[1].speed
     assert speed is not None
     assert (speed.read_bytes_per_second, speed.write_bytes_per_second) == (10_000_000, None)
-    server.set_speed("0.1", WantedSpeed(), token)
+    server.set_speed("0.1", WantedSpeed())
     assert server.status().targets[1].speed is None
-    with pytest.raises(StoreError, match="not authorised"):
-        server.set_allocator("random", "0" * 64)
+    with pytest.raises(StoreError, match="needs the site key"):
+        replace(server, access=None).set_allocator("random")
     with pytest.raises(StoreError, match="unknown"):
-        server.set_sharing("szie-fair", None, token)
+        server.set_sharing("szie-fair", None)
 
 
 def without(document: dict[str, Any], key: str) -> dict[str, Any]:

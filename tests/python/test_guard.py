@@ -81,12 +81,12 @@ def log(store: weir.store.Store) -> list[dict[str, Any]]:
 
 def is_leased(store: weir.store.Store) -> bool:
     """Whether a server has a lease."""
-    return any(server.lease(store.token()).is_leased for server in store.servers)
+    return any(server.lease().is_leased for server in store.servers)
 
 
 def policy_in_force(store: weir.store.Store) -> str:
     """The policy of the first server, which may be leased."""
-    return store.servers[0].lease(store.token()).policy
+    return store.servers[0].lease().policy
 
 
 def test_a_victim_is_protected_from_a_hog_and_all_is_undone_when_the_hog_has_gone(store: weir.store.Store) -> None:
@@ -134,7 +134,6 @@ def guard_of(find: Callable[[], list[Server]], store: weir.store.Store, bounds: 
     folder = store.home.parent
     return watch.Watch(
         find=find,
-        token=store.token(),
         guard=Guard(bounds, owed_by(folder / "cluster.toml")),
         journal=journal.Journal(folder / "guard"),
         tell=lambda _line: None,
@@ -148,7 +147,7 @@ def test_a_hung_server_is_asked_once_a_turn_and_leases_on_others_are_renewed_wit
     asked: list[int] = []
     with socket.create_server(("127.0.0.1", 0), backlog=64) as hung, victim_at_work(store), hog_at_work(store):
         hung.setblocking(False)
-        silent = Server(1, f"127.0.0.1:{hung.getsockname()[1]}", 0.2)
+        silent = Server(1, f"127.0.0.1:{hung.getsockname()[1]}", 0.2, store.servers[0].access)
 
         def connections() -> int:
             count = 0
@@ -168,7 +167,7 @@ def test_a_hung_server_is_asked_once_a_turn_and_leases_on_others_are_renewed_wit
         connections()
         wait_until("the guard acts", acts)
         assert set(asked) == {1}
-        store.servers[0].set_lease(None, [], 0, store.token())
+        store.servers[0].set_lease(None, [], 0)
         monkeypatch.setattr(Collector, "take", lambda _self: [])
         wait_until("it renews the lease", acts)
         guard.end()
@@ -221,7 +220,7 @@ def test_a_model_sees_a_hog_in_the_windows_of_a_job_it_was_not_trained_on(
 
     def look() -> None:
         # A server keeps its last windows alone.
-        told = store.servers[0].windows(max(seen, default=0), store.token()).windows
+        told = store.servers[0].windows(max(seen, default=0)).windows
         seen.update((each.number, each) for each in told if any(job.job == "victim" for job in each.jobs))
 
     def slowed() -> list[int]:

@@ -101,7 +101,7 @@ def next_files(store: weir.store.Store) -> set[str]:
 
 def avoided(store: weir.store.Store) -> set[tuple[str, ...]]:
     """The targets that new files of the victim avoid on each server."""
-    leases = [server.lease(store.token()) for server in store.servers]
+    leases = [server.lease() for server in store.servers]
     return {next((job.avoid for job in lease.jobs if job.job == "victim"), ()) for lease in leases}
 
 
@@ -115,7 +115,7 @@ def homes(store: weir.store.Store) -> list[str]:
 
 
 def test_new_files_of_a_job_avoid_a_target_at_both_homes_while_the_lease_holds(store: weir.store.Store) -> None:
-    directories, token = homes(store), store.token()
+    directories = homes(store)
     with at_work(store, "victim", VICTIM, *directories):
         assert next_files(store) == set(TARGETS)
         named = [
@@ -123,11 +123,11 @@ def test_new_files_of_a_job_avoid_a_target_at_both_homes_while_the_lease_holds(s
             LeasedJob("victim", os.getuid() + 1, limit=0.5),
         ]
         for server in store.servers:
-            told = server.set_lease("size-fair", named, 60, token)
+            told = server.set_lease("size-fair", named, 60)
             assert told.jobs == tuple(named), "a job may have an `avoid` alone, or a limit alone"
         assert next_files(store) == {"0.1", "1.0"}
         for server in store.servers:
-            server.set_lease(None, [LeasedJob("victim", os.getuid() + 1, avoid=("0.0", "1.1"))], 60, token)
+            server.set_lease(None, [LeasedJob("victim", os.getuid() + 1, avoid=("0.0", "1.1"))], 60)
         assert next_files(store) == set(TARGETS), "the job of that name is another user's"
 
 
@@ -144,7 +144,7 @@ def test_the_guard_keeps_new_files_off_a_hogs_target_and_gives_it_back(store: we
                 wait_until("the guard acts on all servers", lambda: avoided(store) == {("0.0",)})
                 # A busy machine may hold the guard up for longer than its lease lasts.
                 wait_until("new files avoid the target", lambda: next_files(store) == {"0.1", "1.0", "1.1"})
-                assert {server.lease(store.token()).policy for server in store.servers} == {"fifo"}
+                assert {server.lease().policy for server in store.servers} == {"fifo"}
             guard.send_signal(signal.SIGTERM)
             assert guard.wait() == 0
         finally:

@@ -97,7 +97,7 @@ def labelled_rows(
 @pytest.fixture(scope="module")
 def recorded(store: weir.store.Store) -> Windows:
     """Windows of the victim alone and with hogs, twice in turns: so the model learns nothing from the time of a run."""
-    collector = Collector(lambda: store.servers, store.token(), print)
+    collector = Collector(lambda: store.servers, print)
     rows = []
     with running(store, "victim"):
         collector.poll()
@@ -221,7 +221,7 @@ def test_predictions_are_served_while_a_process_serves_them(store: weir.store.St
         while not all("victim" in shown.get(server.number, ()) for server in store.servers):
             assert time.monotonic() < limit, "a server shows no predictions"
             for server in store.servers:
-                shown[server.number] = {job.job for job in server.interference(store.token()).jobs}
+                shown[server.number] = {job.job for job in server.interference().jobs}
             time.sleep(0.05)
         with command(store, "watch", "--output", "ndjson") as lines:
             line = lines.next()
@@ -233,7 +233,7 @@ def test_a_server_that_dies_leaves_predictions_from_the_others(store: weir.store
     told: list[str] = []
     servers = list(store.servers)
     native = predictor.native(predictor.load(model))
-    live = Live(Collector(lambda: servers, store.token(), told.append), native, told.append)
+    live = Live(Collector(lambda: servers, told.append), native, told.append)
     live.poll()
     kill(int((store.home / "servers/1/pid").read_text().split()[0]))
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ import pytest
 import weir.store
 from store import kill
 from waits import PATIENCE_SECONDS
-from weir import _core
 from weir.interference import agreement, collection, labels, plan, windows
 from weir.interference.collector import Collector, JobWindow, Parts, joined
 from weir.interference.errors import InterferenceError
 from weir.interference.labels import Operation
 from weir.interference.upkeep import collecting
+from weir.store.access import by_credential
+from weir.store.control import Server
 from weir.store.identity import Identity
 
 SPEED = 'speed = { read = "32MB/s", write = "32MB/s", fixed = "1ms" }'
@@ -48,7 +50,7 @@ def store(tmp_path: Path) -> Iterator[weir.store.Store]:
 def await_windows(store: weir.store.Store) -> None:
     """Wait until every server has a whole window: the one in which it started is dropped."""
     limit = time.monotonic() + PATIENCE_SECONDS
-    while not all(server.windows(0, store.token()).windows for server in store.servers):
+    while not all(server.windows(0).windows for server in store.servers):
         assert time.monotonic() < limit, "the servers close no window"
         time.sleep(0.05)
 
@@ -67,7 +69,7 @@ def gathered(collector: Collector, job: str, end: float) -> list[JobWindow]:
 
 def test_servers_count_what_each_job_did_and_waited_for(store: weir.store.Store) -> None:
     told: list[str] = []
-    collector = Collector(lambda: store.servers, store.token(), told.append)
+    collector = Collector(lambda: store.servers, told.append)
     collector.poll()
     script = "dd if=/dev/zero of=/weir/$0 bs=64k count=64 status=none && cat /weir/$0 > /dev/null"
     jobs = ("one", "other")
@@ -109,12 +111,12 @@ def test_servers_count_what_each_job_did_and_waited_for(store: weir.store.Store)
 
 def test_a_user_sees_the_own_jobs_alone_and_a_stranger_none(store: weir.store.Store) -> None:
     server, key = store.servers[0], (store.home / "site.key").read_text()
-    tokens = {}
+    accesses = {}
     for uid in (4711, 4712):
         identity = Identity(f"job-{uid}", f"user-{uid}", "group", uid, uid, [uid])
         credential = store.home / f"{uid}.json"
         credential.write_text(identity.mint(key, 3600))
-        tokens[uid] = _core.job_token(credential.read_text())
+        accesses[uid] = by_credential(credential.read_text())
         with store.job() as environment:
             command = ["dd", "if=/dev/zero", f"of=/weir/{uid}", "bs=64k", "count=4", "status=none"]
             subprocess.run(command, env={**environment, "WEIR_CREDENTIAL": str(credential)}, check=False)
@@ -122,21 +124,23 @@ def test_a_user_sees_the_own_jobs_alone_and_a_stranger_none(store: weir.store.St
     seen: dict[int | None, set[int]] = {}
     while seen.get(None, set()) < {4711, 4712}:
         assert time.monotonic() < limit, "the servers know the jobs no more"
-        asked: list[tuple[int | None, str]] = [(None, store.token()), *tokens.items()]
-        for who, token in asked:
-            answer = server.windows(0, token)
+        asked: list[tuple[int | None, Server]] = [(None, server)]
+        asked += [(uid, replace(server, access=access)) for uid, access in accesses.items()]
+        for who, caller in asked:
+            answer = caller.windows(0)
             seen.setdefault(who, set()).update(line.uid for window in answer.windows for line in window.jobs)
         time.sleep(0.05)
     assert seen[4711] <= {4711} and seen[4712] <= {4712}
     other = Identity("job-0", "user-0", "group", 0, 0, [0]).mint("0" * 64, 3600)
-    for token in ("", "0" * 64, _core.job_token(other), tokens[4711].replace("37", "38", 1)):
-        with pytest.raises(weir.store.StoreError, match="not authorised"):
-            server.windows(0, token)
+    forged = (store.home / "4711.json").read_text().replace("4711", "4712")
+    for text in (other, forged):
+        with pytest.raises(weir.store.StoreError):
+            replace(server, access=by_credential(text)).windows(0)
 
 
 def test_a_server_that_dies_is_told_and_the_others_go_on(store: weir.store.Store) -> None:
     told: list[str] = []
-    collector = Collector(lambda: store.servers, store.token(), told.append)
+    collector = Collector(lambda: store.servers, told.append)
     gathered(collector, "none", time.time() + 0.5)
     kill(int((store.home / "servers/1/pid").read_text().split()[0]))
     found = gathered(collector, "none", time.time() + 1)

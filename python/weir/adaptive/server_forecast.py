@@ -207,7 +207,7 @@ def server_forecast_of(folder: str | None) -> ServerForecast | None:
     from weir.store.control import servers_of
 
     try:
-        return ServerForecast(ServerPoll(servers_of(Path(chosen), timeout_seconds=_TIMEOUT_SECONDS), _own_job()))
+        return ServerForecast(ServerPoll(servers_of(Path(chosen), None, timeout_seconds=_TIMEOUT_SECONDS), _own_job()))
     except StoreError:
         return None
 

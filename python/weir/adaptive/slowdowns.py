@@ -125,17 +125,15 @@ class StoreSlowdowns:
     A store that predicts nothing tells the slowdown of the last window, which stands for the next one.
     """
 
-    def __init__(self, servers: "Sequence[Server]", job: str, token: str) -> None:
+    def __init__(self, servers: "Sequence[Server]", job: str) -> None:
         """Prepare to ask.
 
         Args:
             servers: The servers, all of which know the predictions of all.
             job: Name of the job.
-            token: Token of the job's credential.
         """
         self._servers = servers
         self._job = job
-        self._token = token
         self._lock = threading.Lock()
         self._answer: tuple[float, float | None] | None = None
         self._looked = time.monotonic()
@@ -178,11 +176,11 @@ class StoreSlowdowns:
             StoreError: No server answers.
         """
         with contextlib.suppress(StoreError):
-            answer = self._servers[0].interference(self._token)
+            answer = self._servers[0].interference()
             for job in answer.jobs if answer.window else ():
                 if job.job == self._job:
                     return likely_slowdown(job.horizons)
-        lasts = [server.windows(0, self._token).windows[-1:] for server in self._servers]
+        lasts = [server.windows(0).windows[-1:] for server in self._servers]
         known = [measured(window, self._job) for last in lasts for window in last]
         return max((each for each in known if each is not None), default=None)
 
@@ -197,6 +195,7 @@ def store_slowdowns() -> StoreSlowdowns:
         StoreError: The process has no store or no credential.
     """
     from weir import _core
+    from weir.store.access import by_credential
     from weir.store.control import servers_of
 
     cluster, credential = os.environ.get("WEIR_CLUSTER"), os.environ.get("WEIR_CREDENTIAL")
@@ -204,7 +203,8 @@ def store_slowdowns() -> StoreSlowdowns:
         raise StoreError("this process has no store and no job", hint="start it with `weir run`")
     try:
         text = Path(credential).read_text()
-        job, token = _core.claims_of_credential(text)["job"], _core.job_token(text)
+        job = _core.claims_of_credential(text)["job"]
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot use the credential {credential}: {error}") from error
-    return StoreSlowdowns(servers_of(Path(cluster), timeout_seconds=_TIMEOUT_SECONDS), job, token)
+    servers = servers_of(Path(cluster), by_credential(text), timeout_seconds=_TIMEOUT_SECONDS)
+    return StoreSlowdowns(servers, job)

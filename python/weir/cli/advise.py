@@ -9,8 +9,8 @@ import click
 from weir.cli.errors import FAILED, CommandError, report, say
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
-from weir.cli.plain_text import plain
 from weir.errors import WeirError
+from weir.plain_text import plain
 from weir.store.home import Home
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from weir.cli.errors import warn
+from weir.cli.errors import CommandError, warn
 from weir.store.errors import StoreError
 from weir.store.home import Home
 
@@ -11,6 +11,77 @@ if TYPE_CHECKING:
     from weir.store.control import Server
 
 Answer = TypeVar("Answer")
+
+
+def servers_up(home: Home) -> "list[Server]":
+    """Find the servers of the store that is up; a user who can read its key asks them as its administrator.
+
+    Args:
+        home: The chosen home.
+
+    Returns:
+        The servers, which were not asked.
+
+    Raises:
+        StoreError: No store is up.
+    """
+    from weir.store.access import access_to
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
+
+    cluster = find_cluster(home)
+    return servers_of(cluster, access_to(home, cluster))
+
+
+def administered(home: Home, change: str) -> "list[Server]":
+    """Find the servers of the store that is up for a command of its administrator.
+
+    Args:
+        home: The chosen home.
+        change: The change in words, for the error of a caller who may not do it.
+
+    Returns:
+        The servers, which were not asked.
+
+    Raises:
+        CommandError: The caller cannot read the store's key.
+        StoreError: No store is up.
+    """
+    from weir.store.access import access_to
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
+
+    cluster = find_cluster(home)
+    access = access_to(home, cluster)
+    if access is None:
+        raise CommandError(
+            f"permission denied: only a user who can read the key of {cluster} may {change}",
+            hint="ask the owner of the store, or set --home to it",
+        )
+    return servers_of(cluster, access)
+
+
+def observed(home: Home) -> "list[Server]":
+    """Find the servers of the store that is up for a command that shows jobs: all to an administrator, else the own.
+
+    Args:
+        home: The chosen home.
+
+    Returns:
+        The servers, which were not asked.
+
+    Raises:
+        CommandError: The caller has neither the key nor a credential.
+        StoreError: No store is up, or the credential is outside of its time.
+    """
+    from weir.store.access import own_access
+    from weir.store.control import servers_of
+    from weir.store.home import find_cluster
+
+    access = own_access(home)
+    if access is None:
+        raise CommandError("no key and no credential is here", hint="ask the holder of the site key: `weir grant`")
+    return servers_of(find_cluster(home), access)
 
 
 def ask_store(home: Home, question: "Callable[[Server], Answer]") -> "list[tuple[Server, Answer | None]]":
@@ -26,10 +97,9 @@ def ask_store(home: Home, question: "Callable[[Server], Answer]") -> "list[tuple
     Raises:
         StoreError: No store is up.
     """
-    from weir.store.control import ask_all, servers_of
-    from weir.store.home import find_cluster
+    from weir.store.control import ask_all
 
-    servers = servers_of(find_cluster(home))
+    servers = servers_up(home)
     answers: list[tuple[Server, Answer | None]] = []
     for server, answer in zip(servers, ask_all(servers, question), strict=True):
         if isinstance(answer, StoreError):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from weir.cli.plain_text import plain
+from weir.plain_text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

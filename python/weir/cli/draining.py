@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from weir.cli.asking import administered, servers_up
 from weir.cli.errors import CommandError, tell
 from weir.store.errors import NotYetError, StoreError
 from weir.store.home import Home
@@ -36,11 +37,9 @@ def empty(home: Home, names: Sequence[str], rate: str | None) -> tuple[bool, int
         CommandError: Objects stay, or it is not known whether they do.
     """
     from weir.cli.rebalance import follow, mover_credential, start_mover, target_fills, warn_of_left
-    from weir.store.control import servers_of
     from weir.store.home import find_cluster
 
-    cluster = find_cluster(home)
-    servers = servers_of(cluster)
+    cluster, servers = find_cluster(home), servers_up(home)
     spelled = ", ".join(names)
     options = ["--drain", ",".join(names), *([] if rate is None else ["--rate", rate])]
     left = _await_count(servers, names, are_settled=True)
@@ -84,7 +83,7 @@ def await_end(end: Callable[[], None]) -> None:
             time.sleep(_LOOK_SECONDS)
 
 
-def changeable(home: Home, number: str, change: str) -> "tuple[Server, ConfigurationFile, str]":
+def changeable(home: Home, number: str, change: str) -> "tuple[Server, ConfigurationFile]":
     """Find what a command needs that changes a server of the store.
 
     Args:
@@ -93,21 +92,17 @@ def changeable(home: Home, number: str, change: str) -> "tuple[Server, Configura
         change: The change in words, for the error of a caller who may not do it.
 
     Returns:
-        The server, the store's configuration, and the token for changes.
+        The server, and the store's configuration.
 
     Raises:
         CommandError: There is no such server, or the caller may not change the store.
     """
-    from weir.cli.targets import control_token
     from weir.deployment.growth import configuration_of
-    from weir.store.control import servers_of
-    from weir.store.home import find_cluster
 
-    servers = servers_of(find_cluster(home))
-    server = next((server for server in servers if str(server.number) == number), None)
+    server = next((server for server in administered(home, change) if str(server.number) == number), None)
     if server is None:
         raise CommandError(f"the store has no server {number}", hint="`weir status` lists them")
-    return server, configuration_of(home, tell), control_token(home, change)
+    return server, configuration_of(home, tell)
 
 
 def _await_count(servers: "list[Server]", names: Sequence[str], *, are_settled: bool) -> int:

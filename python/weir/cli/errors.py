@@ -2,8 +2,8 @@
 
 import sys
 
-from weir.cli.plain_text import plain
 from weir.errors import WeirError
+from weir.plain_text import plain
 from weir.store.errors import SettingsError
 from weir.store.notices import Notice
 

@@ -10,7 +10,7 @@ import click
 
 from weir.cli.errors import CommandError
 from weir.cli.output import output_option
-from weir.cli.plain_text import plain
+from weir.plain_text import plain
 from weir.store.home import Home
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.layout_attribute import layout_of
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Type
-from weir.cli.plain_text import plain
+from weir.plain_text import plain
 from weir.store import values
 from weir.store.home import Home
 
@@ -162,6 +162,7 @@ def _check_targets(home: Home, paths: tuple[Path, ...], targets: tuple[str, ...]
     Nothing is checked of paths of another store than the command's, and while a server is silent, which could have it.
     """
     from weir.store import launch
+    from weir.store.access import access_to
     from weir.store.control import Server, ask_all, servers_of
     from weir.store.errors import StoreError
     from weir.store.home import find_cluster
@@ -173,7 +174,7 @@ def _check_targets(home: Home, paths: tuple[Path, ...], targets: tuple[str, ...]
         places = [place for place in (launch.mount_point(home), os.environ.get("WEIR_PREFIX")) if place]
         if not all(any(path.absolute().is_relative_to(place) for place in places) for path in paths):
             return
-        asked = ask_all(servers_of(cluster), Server.status)
+        asked = ask_all(servers_of(cluster, access_to(home, cluster)), Server.status)
     except StoreError:
         return
     known: list[str] = []

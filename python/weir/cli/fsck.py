@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import FAILED, CommandError, say, warn
+from weir.cli.errors import FAILED, say, warn
 from weir.cli.output import output_option
 from weir.store.home import Home
 
@@ -60,19 +60,10 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
 
 
 def _check_running(home: Home) -> "Checked":
-    from weir import _core
+    from weir.cli.asking import administered
     from weir.store.checking import check_running
-    from weir.store.control import servers_of
-    from weir.store.home import find_cluster
 
-    cluster = find_cluster(home)
-    site_key = home.read_site_key() if home.owns(cluster) else None
-    if site_key is None:
-        raise CommandError(
-            "permission denied: only a user who can read the site's key may check the store",
-            hint="ask the owner of the store, or set --home to it",
-        )
-    return check_running(servers_of(cluster), _core.control_token(site_key))
+    return check_running(administered(home, "check it"))
 
 
 def _print(output: str, checked: "Checked", moved: "list[Repaired]") -> None:

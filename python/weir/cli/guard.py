@@ -95,32 +95,22 @@ def guard(
     if context.invoked_subcommand is not None:
         return
     home: Home = context.obj
-    from weir import _core
+    from weir.cli.asking import administered
     from weir.guard.bounds import Bounds
     from weir.guard.decisions import Guard
     from weir.guard.journal import Journal
     from weir.guard.owing import owed_by
     from weir.guard.served import Served
     from weir.guard.watch import Watch, run
-    from weir.store.control import servers_of
-    from weir.store.home import find_cluster
 
     kinds, policy = tuple(dict.fromkeys(bounds.pop("kinds").split(","))), values.policy(bounds.pop("policy"))
     limits = Bounds(kinds=kinds, policy=policy, **bounds)
     if model is not None and is_served:
         raise click.UsageError("--model and --served are two sources of predictions", context)
     forecast = None if model is None else _forecast(model)
-    cluster = find_cluster(home)
-    site_key = home.read_site_key() if home.owns(cluster) else None
-    if site_key is None:
-        raise CommandError(
-            f"permission denied: only a user who can read the key of {cluster} may guard it",
-            hint="ask the owner of the store, or set --home to it",
-        )
-    token = _core.control_token(site_key)
+    administered(home, "guard it")
     watch = Watch(
-        find=lambda: servers_of(cluster),
-        token=token,
+        find=lambda: administered(home, "guard it"),
         guard=Guard(limits, owed_by(home.configuration), is_dry=is_dry_run),
         journal=Journal(home.root / _FOLDER),
         tell=lambda line: say(_sentence(line)),
@@ -129,7 +119,7 @@ def guard(
         is_dry_run=is_dry_run,
     )
     if is_served:
-        watch.forecast = Served(watch.answering, token)
+        watch.forecast = Served(watch.answering)
     with _alone(home):
         run(watch, end_of_signals(seconds))
 

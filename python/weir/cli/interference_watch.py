@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli.asking import administered, observed
 from weir.cli.ending import end_of_signals
-from weir.cli.errors import CommandError, say, warn
+from weir.cli.errors import say, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Number
-from weir.cli.windows import token_of
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -41,13 +41,16 @@ def watch(home: Home, model: Path | None, windows: int | None, output: str) -> N
 
     Without --model it shows the predictions of `weir interference serve`.
     """
-    servers = _finder(home)
-    token = token_of(home)
+    observed(home)
+
+    def servers() -> "list[Server]":
+        return observed(home)
+
     ended = end_of_signals()
     if model is None:
-        found = _told(servers, token, ended)
+        found = _told(servers, ended)
     else:
-        live = _live(model, servers, token)
+        live = _live(model, servers)
         found = _polled(live, ended)
     if output == "table":
         headings = ("WINDOW", "JOB", "SLOWDOWN", "PROBABILITY", "WAITED", "NEXT", "RESPONSIBLE", "DRIVEN BY")
@@ -70,16 +73,16 @@ def serve(home: Home, model: Path, windows: int | None) -> None:
     it was told them. This needs the site's key. One such process serves a store; with several, the last one to tell
     counts.
     """
-    from weir import _core
     from weir.interference.live import Publisher
 
-    servers = _finder(home)
-    site_key = home.read_site_key()
-    if site_key is None:
-        raise CommandError("the site's key is not here", hint="run it as the user who ran `weir up`")
-    token = _core.control_token(site_key)
-    live = _live(model, servers, token)
-    publisher = Publisher(servers, token, warn)
+    change = "tell its servers predictions"
+    administered(home, change)
+
+    def servers() -> "list[Server]":
+        return administered(home, change)
+
+    live = _live(model, servers)
+    publisher = Publisher(servers, warn)
     ended = end_of_signals()
     say("predicting; ^C ends it")
     for count, predictions in enumerate(_polled(live, ended), start=1):
@@ -88,15 +91,7 @@ def serve(home: Home, model: Path, windows: int | None) -> None:
             break
 
 
-def _finder(home: Home) -> "Callable[[], list[Server]]":
-    from weir.store.control import servers_of
-    from weir.store.home import find_cluster
-
-    cluster = find_cluster(home)
-    return lambda: list(servers_of(cluster))
-
-
-def _live(model: Path, servers: "Callable[[], list[Server]]", token: str) -> "Live":
+def _live(model: Path, servers: "Callable[[], list[Server]]") -> "Live":
     from weir.cli.interference_packages import needed
     from weir.interference import predictor
     from weir.interference.collector import Collector
@@ -104,7 +99,7 @@ def _live(model: Path, servers: "Callable[[], list[Server]]", token: str) -> "Li
 
     needed()
     native = predictor.native(predictor.load(model))
-    return Live(Collector(servers, token, warn), native, warn)
+    return Live(Collector(servers, warn), native, warn)
 
 
 def _polled(live: "Live", ended: Callable[[], bool]) -> "Iterator[Predictions]":
@@ -115,7 +110,7 @@ def _polled(live: "Live", ended: Callable[[], bool]) -> "Iterator[Predictions]":
         time.sleep(_POLL_SECONDS)
 
 
-def _told(servers: "Callable[[], list[Server]]", token: str, ended: Callable[[], bool]) -> "Iterator[Predictions]":
+def _told(servers: "Callable[[], list[Server]]", ended: Callable[[], bool]) -> "Iterator[Predictions]":
     """The predictions that the servers are told, each window once, by the first server that has them."""
     from weir.store.errors import StoreError
 
@@ -125,7 +120,7 @@ def _told(servers: "Callable[[], list[Server]]", token: str, ended: Callable[[],
         answers = []
         for server in servers():
             try:
-                answers.append(server.interference(token))
+                answers.append(server.interference())
             except StoreError as refused:
                 error = refused
             if answers and answers[-1].window:

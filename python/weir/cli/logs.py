@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import click
 
-from weir.cli.plain_text import plain
+from weir.plain_text import plain
 from weir.store.home import Home
 
 _LOOK_SECONDS = 0.2

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from weir.cli.plain_text import plain
+from weir.plain_text import plain
 
 Row = Sequence[object]
 """Cells of one line of a table."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli.asking import servers_up
 from weir.cli.creations import ExpectedCreations, expected_creations
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.explain import explain
@@ -220,10 +221,8 @@ def _targets(home: Home, lustre: Path | None) -> "Targets":
 
     if lustre is not None:
         return targets_of_lustre(_lustre_view(lustre))
-    from weir.store.control import servers_of
-    from weir.store.home import find_cluster
 
-    return targets_of_store([server.status() for server in servers_of(find_cluster(home))])
+    return targets_of_store([server.status() for server in servers_up(home)])
 
 
 def _lustre_view(file: Path) -> Any:

@@ -295,7 +295,7 @@ def explain(made: "Plan", output: str) -> None:
 
     --output json prints the whole plan, with all candidates.
     """
-    from weir.cli.plain_text import plain
+    from weir.plain_text import plain
     from weir.provisioning.planning.explanation import explanation
 
     if output != "table":

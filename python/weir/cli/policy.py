@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.asking import warn_of_silence
+from weir.cli.asking import administered, warn_of_silence
 from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
@@ -69,25 +69,15 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> i
     POLICY is fifo, or levels from the outermost as LEVEL[-then-LEVEL...]-fair, of group, user, priority, size and job:
     size-fair, user-then-size-fair. SCHEDULER is virtual-time, statistical-token, gift or tbf.
     """
-    from weir import _core
     from weir.cli.output import sharing_name
     from weir.cli.output import show as show_result
     from weir.store.configuration import check_sharing
-    from weir.store.control import servers_of
     from weir.store.decoding import encode
-    from weir.store.home import find_cluster
 
     name, enforcer = check_sharing(policy, scheduler)
     wanted = (name, None if scheduler is None else enforcer)
-    cluster = find_cluster(home)
-    site_key = home.read_site_key() if home.owns(cluster) else None
-    if site_key is None:
-        raise CommandError(
-            f"permission denied: only a user who can read the key of {cluster} may change its policy",
-            hint="ask the owner of the store, or set --home to it",
-        )
-    servers = servers_of(cluster)
-    changed = _set_everywhere(home, servers, wanted, _core.control_token(site_key))
+    servers = administered(home, "change its policy")
+    changed = _set_everywhere(home, servers, wanted)
     if not changed:
         raise CommandError("no server answers, so no policy was changed", hint="`weir up` starts the servers again")
     rows = [
@@ -114,9 +104,7 @@ class _Change:
     now: "Sharing"
 
 
-def _set_everywhere(
-    home: Home, servers: "Sequence[Server]", wanted: tuple[str, str | None], token: str
-) -> list[_Change]:
+def _set_everywhere(home: Home, servers: "Sequence[Server]", wanted: tuple[str, str | None]) -> list[_Change]:
     """Change every server that answers, or none if one refuses."""
     from weir.store.control import Server, ask_all
 
@@ -126,14 +114,14 @@ def _set_everywhere(
         try:
             if isinstance(was, StoreError):
                 raise was
-            now = server.set_sharing(*wanted, token)
+            now = server.set_sharing(*wanted)
         except SilentServerError as error:
             warn_of_silence(home, server, error.message, then=", with this policy")
             continue
         except StoreError:
             for before in changed:
                 with contextlib.suppress(StoreError):
-                    before.server.set_sharing(before.was.policy, before.was.scheduler, token)
+                    before.server.set_sharing(before.was.policy, before.was.scheduler)
             raise
         changed.append(_Change(server, was, now))
     return changed

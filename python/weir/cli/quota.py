@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli.asking import administered
 from weir.cli.errors import FAILED, CommandError
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
@@ -41,13 +42,15 @@ def show(home: Home, place: Path | None, output: str) -> int:
     The exit code is 1 where a server does not answer; its files are not counted then.
     """
     from weir.cli.asking import ask_store
+    from weir.store.access import access_to
+    from weir.store.control import Server
+    from weir.store.home import find_cluster
     from weir.store.quotas import merge, own
 
-    token = None if place is not None else _token(home)
-    if token is None:
+    if place is not None or access_to(home, find_cluster(home)) is None:
         _print(output, own(place or Path(os.environ.get("WEIR_MOUNT") or home.mount_point)))
         return 0
-    asked = ask_store(home, lambda server: server.quotas(token))
+    asked = ask_store(home, Server.quotas)
     _print(output, merge(owners for _, owners in asked if owners is not None))
     return FAILED if any(owners is None for _, owners in asked) else 0
 
@@ -94,31 +97,17 @@ def set_quota(
     owner = _owner(user, group, kind)
     if unset == (most_bytes is not None or most_inodes is not None):
         raise click.UsageError("give --bytes, --inodes or both, or --unset alone")
-    token = _token(home)
-    if token is None:
-        raise CommandError(
-            "permission denied: only a user who can read the site's key may set quotas",
-            hint="ask the owner of the store, or set --home to it",
-        )
+    servers = administered(home, "set its quotas")
     limits = None
     if not unset:
-        now = _set_now(home, owner, token)
+        now = _set_now(servers, owner)
         limits = QuotaLimits(
             bytes_max=now.bytes_max if most_bytes is None else values.size_limit(most_bytes),
             inodes_max=now.inodes_max if most_inodes is None else values.count_limit(most_inodes),
         )
-    told, all_took_them = _tell(home, owner, limits, token)
-    _print(output, [_line(told, owner, token)])
+    told, all_took_them = _tell(home, servers, owner, limits)
+    _print(output, [_line(told, owner)])
     return 0 if all_took_them else FAILED
-
-
-def _token(home: Home) -> str | None:
-    """The token of the site; None where this user cannot read the key of the store that is up."""
-    from weir import _core
-    from weir.store.home import find_cluster
-
-    site_key = home.read_site_key() if home.owns(find_cluster(home)) else None
-    return None if site_key is None else _core.control_token(site_key)
 
 
 def _owner(user: str | None, group: str | None, kind: str | None) -> tuple[str, int | None]:
@@ -130,12 +119,12 @@ def _owner(user: str | None, group: str | None, kind: str | None) -> tuple[str, 
     return ("user", values.user(user)) if user is not None else ("group", values.group(str(group)))
 
 
-def _set_now(home: Home, owner: tuple[str, int | None], token: str) -> "OwnerQuota | QuotaLimits":
+def _set_now(servers: "list[Server]", owner: tuple[str, int | None]) -> "OwnerQuota | QuotaLimits":
     """The limits that were set for the owner; none where it has none of its own."""
     from weir.store.answers import QuotaLimits
-    from weir.store.control import ask_all
+    from weir.store.control import Server, ask_all
 
-    for answer in ask_all(_servers(home), lambda server: server.quotas(token)):
+    for answer in ask_all(servers, Server.quotas):
         if not isinstance(answer, StoreError):
             for line in answer:
                 if (line.kind, line.id) == owner and line.is_set:
@@ -145,16 +134,15 @@ def _set_now(home: Home, owner: tuple[str, int | None], token: str) -> "OwnerQuo
 
 
 def _tell(
-    home: Home, owner: tuple[str, int | None], limits: "QuotaLimits | None", token: str
+    home: Home, servers: "list[Server]", owner: tuple[str, int | None], limits: "QuotaLimits | None"
 ) -> "tuple[list[Server], bool]":
     """Tell every server, as the limits are to hold at once; answers those that took them, and whether all did."""
     from weir.cli.asking import warn_of_silence
     from weir.store.control import ask_all
     from weir.store.errors import SilentServerError
 
-    servers = _servers(home)
     told: list[Server] = []
-    answers = ask_all(servers, lambda server: server.set_quota(*owner, limits, token))
+    answers = ask_all(servers, lambda server: server.set_quota(*owner, limits))
     for server, answer in zip(servers, answers, strict=True):
         if isinstance(answer, SilentServerError):
             warn_of_silence(home, server, answer.message, then=", with these limits")
@@ -167,23 +155,16 @@ def _tell(
     return told, len(told) == len(servers)
 
 
-def _line(servers: "list[Server]", owner: tuple[str, int | None], token: str) -> "OwnerQuota":
+def _line(servers: "list[Server]", owner: tuple[str, int | None]) -> "OwnerQuota":
     """The limits of an owner, and its use on all of the servers that answer."""
-    from weir.store.control import ask_all
+    from weir.store.control import Server, ask_all
     from weir.store.quotas import OwnerQuota, merge
 
-    answers = ask_all(servers, lambda server: server.quotas(token))
+    answers = ask_all(servers, Server.quotas)
     for line in merge(answer for answer in answers if not isinstance(answer, StoreError)):
         if (line.kind, line.id) == owner:
             return line
     return OwnerQuota(*owner, 0, 0, None, None)
-
-
-def _servers(home: Home) -> "list[Server]":
-    from weir.store.control import servers_of
-    from weir.store.home import find_cluster
-
-    return servers_of(find_cluster(home))
 
 
 def _print(output: str, quotas: "Sequence[OwnerQuota]") -> None:

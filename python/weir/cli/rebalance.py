@@ -130,11 +130,12 @@ def target_fills(home: Home, cluster: Path, *, drained: Collection[str]) -> tupl
     Returns:
         The fills, as the mover reads them, and the numbers of the servers that do not answer, whose fills are missing.
     """
+    from weir.store.access import access_to
     from weir.store.control import Server, ask_all, servers_of
 
     fills: list[dict[str, Any]] = []
     silent: list[int] = []
-    servers = servers_of(cluster)
+    servers = servers_of(cluster, access_to(home, cluster))
     for server, answer in zip(servers, ask_all(servers, Server.status), strict=True):
         if isinstance(answer, StoreError):
             warn(answer.message, hint=f"its targets are left out; see {home.log(server.number)}")

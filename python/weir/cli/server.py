@@ -58,17 +58,17 @@ def add(
     installed; in a store of several hosts so must the hosts. A host that is new to the store gets the store's key, and
     mounts the store as the others do. Ended in its midst, the same command goes on.
     """
+    from weir.cli.asking import administered
     from weir.cli.output import show
-    from weir.cli.targets import control_token
     from weir.deployment.growth import add_server
     from weir.deployment.joining import Place
 
     if host is None and (network is not None or port is not None):
         raise click.UsageError("--network and --port are for a server on another --host")
-    token = control_token(home, "add a server")
+    administered(home, "add a server")
     wanted = _wanted(home, targets, backend, capacity)
     place = None if host is None else Place(_one(host), network, port)
-    number, on = add_server(home, place, wanted, token, tell)
+    number, on = add_server(home, place, wanted, tell)
     backends = ", ".join(sorted({target.backend for target in wanted}))
     document = {"server": number, "targets": len(wanted), "backend": backends, "host": on}
     headings, row = ("SERVER", "TARGETS", "BACKEND"), (number, len(wanted), backends)
@@ -146,27 +146,27 @@ def retire(home: Home, number: int, to: str | None, rate: str | None, cancel: bo
     from weir.deployment.growth import check_move
     from weir.store.membership import begin_server, end_retirement, end_server, reopen_server
 
-    chosen, file, token = changeable(home, str(number), f"let server {number} retire")
+    chosen, file = changeable(home, str(number), f"let server {number} retire")
     if cancel:
         handover.refuse_moving(home, number)
-        reopen_server(file, chosen, token)
+        reopen_server(file, chosen)
         show(output, {"server": number, "state": "open"}, ("SERVER", "STATE"), [(number, "open")])
         return None
-    goal = check_move(home, number, to, token, tell)
+    goal = check_move(home, number, to, tell)
     # A move that was gone on with has changed its address.
-    chosen, file, token = changeable(home, str(number), f"let server {number} retire")
+    chosen, file = changeable(home, str(number), f"let server {number} retire")
     moved = 0
-    if names := begin_server(file, chosen, token):
+    if names := begin_server(file, chosen):
         interrupted, moved = empty(home, names, rate)
         if interrupted:
             say(f"server {number} takes no new files; the same command goes on, and --cancel opens it again")
             return INTERRUPTED
         for name in names:
-            await_end(lambda name=name: end_retirement(file, chosen, name, token))  # type: ignore[misc]
+            await_end(lambda name=name: end_retirement(file, chosen, name))  # type: ignore[misc]
     if goal is None:
-        await_end(lambda: end_server(file, chosen, token))
+        await_end(lambda: end_server(file, chosen))
     else:
-        handover.move(home, number, goal, token, tell)
+        handover.move(home, number, goal, tell)
     document = {"server": number, "state": "retired", "objects_moved": moved, "host": goal}
     headings, row = ("SERVER", "STATE", "OBJECTS MOVED"), (number, "retired", moved)
     if goal is None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.asking import hosts_of, warn_of_silence
+from weir.cli.asking import hosts_of, servers_up, warn_of_silence
 from weir.cli.errors import FAILED, warn
 from weir.cli.output import output_option
 from weir.store.errors import StoreError
@@ -27,7 +27,7 @@ def status(home: Home, output: str) -> int:
     is 1 where a server or a host does not answer, where a server takes no changes, and where a mount is not served.
     """
     from weir.cli.output import show
-    from weir.store.control import Server, ask_all, servers_of
+    from weir.store.control import Server, ask_all
     from weir.store.decoding import encode
     from weir.store.home import find_cluster
 
@@ -36,7 +36,7 @@ def status(home: Home, output: str) -> int:
     answering: list[Status] = []
     rows: list[tuple[object, ...]] = []
     silent = 0
-    known = servers_of(cluster)
+    known = servers_up(home)
     hosts = hosts_of(home)
     for server, answer in zip(known, ask_all(known, Server.status), strict=True):
         place = {"host": hosts[server.number]} if server.number in hosts else {}

@@ -11,8 +11,7 @@ from weir.store import values
 from weir.store.home import Home
 
 if TYPE_CHECKING:
-    from weir.store.control import Server
-    from weir.store.membership import ConfigurationFile
+    pass
 
 _INTERRUPTED = 130
 
@@ -63,11 +62,12 @@ def add(
     """
     from pathlib import Path
 
+    from weir.cli.draining import changeable
     from weir.cli.output import show, size
     from weir.store.answers import WantedSpeed, WantedTarget
     from weir.store.membership import add_target, unkept_notice
 
-    chosen, file, token = _store(home, str(server), "add a target")
+    chosen, file = changeable(home, str(server), "add a target")
     state = chosen.status()
     first = next(iter(state.targets), None)
     backend = backend or (first.backend if first else "dir")
@@ -78,7 +78,7 @@ def add(
     whole = None if path is None else str(Path(path).absolute())
     speed = None if bandwidth is None else WantedSpeed(read=bandwidth, write=bandwidth)
     wanted = WantedTarget(backend, capacity, whole, speed, speed_class)
-    name = add_target(file, chosen, wanted, token)
+    name = add_target(file, chosen, wanted)
     if notice := unkept_notice([state], [wanted]):
         tell(notice)
     now = next((each for each in chosen.status().targets if each.target == name), None)
@@ -110,22 +110,22 @@ def retire(home: Home, name: str, rate: str | None, cancel: bool, output: str) -
     Then the target leaves. Its number is not given again. Ended before that, the target stays closed, and the same
     command goes on; --cancel opens the target again.
     """
-    from weir.cli.draining import await_end, empty
+    from weir.cli.draining import await_end, changeable, empty
     from weir.cli.output import show
     from weir.store.membership import begin_retirement, end_retirement, reopen
 
-    server, file, token = _store(home, name.partition(".")[0], f"let {name} retire")
+    server, file = changeable(home, name.partition(".")[0], f"let {name} retire")
     if cancel:
-        reopen(file, server, name, token)
+        reopen(file, server, name)
         show(output, {"target": name, "state": "open"}, ("TARGET", "STATE"), [(name, "open")])
         return None
     moved = 0
-    if begin_retirement(file, server, name, token):
+    if begin_retirement(file, server, name):
         interrupted, moved = empty(home, (name,), rate)
         if interrupted:
             say(f"{name} takes no new files; the same command goes on, and --cancel opens it again")
             return _INTERRUPTED
-        await_end(lambda: end_retirement(file, server, name, token))
+        await_end(lambda: end_retirement(file, server, name))
     show(
         output,
         {"target": name, "state": "retired", "objects_moved": moved},
@@ -133,10 +133,3 @@ def retire(home: Home, name: str, rate: str | None, cancel: bool, output: str) -
         [(name, "retired", moved)],
     )
     return None
-
-
-def _store(home: Home, number: str, change: str) -> "tuple[Server, ConfigurationFile, str]":
-    """A server of the store, the store's configuration, and the token for changes."""
-    from weir.cli.draining import changeable
-
-    return changeable(home, number, change)

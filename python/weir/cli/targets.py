@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.asking import warn_of_silence
+from weir.cli.asking import administered, warn_of_silence
 from weir.cli.errors import FAILED, CommandError
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
@@ -116,20 +116,17 @@ def set_speed(
     """Emulate another speed on a target from now on, until its server is started again."""
     from weir.cli.output import show
     from weir.store.answers import WantedSpeed
-    from weir.store.control import servers_of
-    from weir.store.home import find_cluster
 
     speed = {"read": read or bandwidth, "write": write or bandwidth, "fixed": fixed}
     body = {key: value for key, value in speed.items() if value is not None}
     if real == bool(body):
         raise click.UsageError("give a speed such as --bandwidth 29MB/s, or --real")
     number = target.partition(".")[0]
-    cluster = find_cluster(home)
-    server = next((server for server in servers_of(cluster) if str(server.number) == number), None)
+    servers = administered(home, f"change the speed of {target}")
+    server = next((server for server in servers if str(server.number) == number), None)
     if server is None:
         raise CommandError(f"the store has no target {target}", hint="`weir targets` lists them")
-    token = control_token(home, f"change the speed of {target}")
-    server.set_speed(target, WantedSpeed(**body), token)
+    server.set_speed(target, WantedSpeed(**body))
     words = ", ".join(f"{key} {value}" for key, value in body.items()) or "as fast as it is"
     show(output, {"target": target, "speed": body or None}, ("TARGET", "SPEED"), [(target, words)])
 
@@ -147,18 +144,16 @@ def allocator(home: Home, name: str, output: str) -> int:
     ALLOCATOR is balanced (least load over speed), lustre-standard (in turn, or by free space) or random.
     """
     from weir.cli.output import show
-    from weir.store.control import Server, ask_all, servers_of
-    from weir.store.home import find_cluster
+    from weir.store.control import Server, ask_all
 
-    token = control_token(home, "change the allocator")
+    servers = administered(home, "change the allocator")
     changed = []
-    servers = servers_of(find_cluster(home))
     # All are asked before one is told, because servers tell each other.
     for server, was in zip(servers, ask_all(servers, Server.allocator), strict=True):
         try:
             if isinstance(was, StoreError):
                 raise was
-            now = server.set_allocator(name, token)
+            now = server.set_allocator(name)
         except SilentServerError as error:
             warn_of_silence(home, server, error.message, then=", with this allocator")
             continue
@@ -239,29 +234,3 @@ def _row(line: Line) -> tuple[object, ...]:
 def _add(sums: dict[str, int], counts: dict[str, int]) -> None:
     for key, count in counts.items():
         sums[key] = sums.get(key, 0) + count
-
-
-def control_token(home: Home, change: str) -> str:
-    """Find the token that the control API requires for a change.
-
-    Args:
-        home: Home of the store.
-        change: The change, in words.
-
-    Returns:
-        The token.
-
-    Raises:
-        CommandError: The caller cannot read the store's key.
-    """
-    from weir import _core
-    from weir.store.home import find_cluster
-
-    cluster = find_cluster(home)
-    site_key = home.read_site_key() if home.owns(cluster) else None
-    if site_key is None:
-        raise CommandError(
-            f"permission denied: only a user who can read the key of {cluster} may {change}",
-            hint="ask the owner of the store, or set --home to it",
-        )
-    return _core.control_token(site_key)

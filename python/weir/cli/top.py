@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.asking import warn_of_silence
+from weir.cli.asking import servers_up, warn_of_silence
 from weir.cli.errors import FAILED
 from weir.cli.output import output_option
 from weir.cli.parameters import Number
-from weir.cli.plain_text import plain
+from weir.plain_text import plain
 from weir.store.errors import StoreError
 from weir.store.home import Home
 from weir.store.observations import METADATA
@@ -154,10 +154,8 @@ def top(home: Home, once: bool, interval_seconds: float, output: str) -> int:
     import os
 
     from weir.cli.output import bold, show
-    from weir.store.control import servers_of
-    from weir.store.home import find_cluster
 
-    servers = servers_of(find_cluster(home))
+    servers = servers_up(home)
     if not once and output == "table" and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         _follow(servers, interval_seconds)
         return 0

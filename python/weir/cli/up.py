@@ -140,10 +140,11 @@ def _report(home: Home, running: "Running", output: str) -> None:
 
 def _sharing_in_force(home: Home, running: "Running") -> tuple[str, str]:
     """The policy and scheduler that the servers follow: what was set while the store ran outlives its configuration."""
+    from weir.store.access import servers_at
     from weir.store.configuration import check_sharing
-    from weir.store.control import Server, ask_all, servers_of
+    from weir.store.control import Server, ask_all
 
-    for answer in ask_all(servers_of(home.cluster), Server.sharing):
+    for answer in ask_all(servers_at(home), Server.sharing):
         if not isinstance(answer, StoreError):
             return answer.policy, answer.scheduler
     return check_sharing(running.configuration.policy, running.configuration.scheduler)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli.asking import observed
 from weir.cli.ending import end_of_signals
-from weir.cli.errors import CommandError, say, warn
+from weir.cli.errors import say, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
 from weir.cli.window_export import TOKEN, exported, listen_option
@@ -96,7 +97,6 @@ def record(
     from weir.interference.clients import Clients
     from weir.interference.collector import Collector, Parts
     from weir.interference.upkeep import collecting
-    from weir.store.control import servers_of
     from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
@@ -108,7 +108,7 @@ def record(
     ):
         recorded = _Recorded(name, Parts(target, values.size(bytes_max)), board)
         look = clients.look if counts == "client" else None
-        collector = Collector(lambda: servers_of(cluster), token_of(home), warn, look)
+        collector = Collector(lambda: observed(home), warn, look)
         while True:
             is_end = ended()
             collector.poll()
@@ -278,29 +278,3 @@ def collect(plan: Path, target: Path, policy: str | None, is_simulated: bool, se
     ]
     headings = ("RUN", "WINDOWS", "DROPPED", "LABEL", "TRUTH", "AGREEMENT", "BY")
     show(output, [msgspec.to_builtins(run) for run in runs], headings, rows)
-
-
-def token_of(home: Home) -> str:
-    """The token of the site's key, or that of the user's credential.
-
-    Args:
-        home: The store's home.
-
-    Returns:
-        The token.
-
-    Raises:
-        CommandError: There is neither a key nor a credential.
-    """
-    from weir import _core
-    from weir.store.identity import read_claims
-    from weir.store.launch import credential_path
-
-    site_key = home.read_site_key()
-    if site_key is not None:
-        return _core.control_token(site_key)
-    path = credential_path(home)
-    if path is None:
-        raise CommandError("no key and no credential is here", hint="ask the holder of the site key: `weir grant`")
-    read_claims(path)
-    return _core.job_token(path.read_text())

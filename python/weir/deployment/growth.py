@@ -10,9 +10,10 @@ from weir.deployment import deployment, handover, joining, record
 from weir.deployment.joining import Place
 from weir.deployment.record import Record
 from weir.store import cluster, membership
+from weir.store.access import servers_at
 from weir.store.answers import WantedTarget
 from weir.store.configuration import Configuration, read_toml
-from weir.store.control import Server, ask_all, servers_of
+from weir.store.control import Server, ask_all
 from weir.store.errors import StoreError
 from weir.store.files import write_whole
 from weir.store.home import Home
@@ -106,7 +107,7 @@ class SeveralHosts:
 
 
 def add_server(
-    home: Home, place: Place | None, targets: Sequence[WantedTarget], token: str, listener: Listener
+    home: Home, place: Place | None, targets: Sequence[WantedTarget], listener: Listener
 ) -> tuple[int, str | None]:
     """Start one more server of a store, and have it join the others.
 
@@ -114,7 +115,6 @@ def add_server(
         home: Home of the store.
         place: Host of the server; None is this host, which has the whole store.
         targets: The server's targets.
-        token: Token of the site's key.
         listener: Called with further notices for the user.
 
     Returns:
@@ -127,20 +127,19 @@ def add_server(
     if isinstance(file, OneHost):
         if place is not None:
             raise StoreError("the store has one host, and takes none in", hint="leave out --host, --network and --port")
-        return _add_here(home, file, targets, token, listener), None
+        return _add_here(home, file, targets, listener), None
     if place is None:
         raise StoreError("the store has several hosts", hint="name that of the server with --host")
-    return joining.add_server(home, place, targets, token, listener)
+    return joining.add_server(home, place, targets, listener)
 
 
-def check_move(home: Home, number: int, goal: str | None, token: str, listener: Listener) -> str | None:
+def check_move(home: Home, number: int, goal: str | None, listener: Listener) -> str | None:
     """Check whether a server can retire where it is, and choose the host that takes its trees.
 
     Args:
         home: Home of the store.
         number: Number of the server.
         goal: Name of a host of the store; None leaves the choice.
-        token: Token of the site's key.
         listener: Called with further notices for the user.
 
     Returns:
@@ -150,10 +149,10 @@ def check_move(home: Home, number: int, goal: str | None, token: str, listener: 
         StoreError: There is no such host, or a server or a host does not answer.
     """
     if record.read(home) is not None:
-        return handover.check_move(home, number, goal, token, listener)
+        return handover.check_move(home, number, goal, listener)
     if goal is not None:
         raise StoreError("the store has one host, where its trees stay", hint="leave out --to")
-    for state in ask_all(servers_of(home.cluster), Server.status):
+    for state in ask_all(servers_at(home), Server.status):
         if isinstance(state, StoreError):
             raise StoreError(
                 f"a server retires when all answer: {state.message}", hint=state.hint or "see `weir status`"
@@ -161,9 +160,9 @@ def check_move(home: Home, number: int, goal: str | None, token: str, listener: 
     return None
 
 
-def _add_here(home: Home, file: OneHost, targets: Sequence[WantedTarget], token: str, listener: Listener) -> int:
+def _add_here(home: Home, file: OneHost, targets: Sequence[WantedTarget], listener: Listener) -> int:
     with file.locked():
-        servers = servers_of(home.cluster)
+        servers = servers_at(home)
         states = ask_all(servers, Server.status)
         membership.check_backends(states, targets)
         membership.check_version(states, cluster.installed_version())
@@ -196,7 +195,7 @@ def _add_here(home: Home, file: OneHost, targets: Sequence[WantedTarget], token:
             undo()
             raise
         try:
-            joining.tell(servers, number, started[0], targets, token)
+            joining.tell(servers, number, started[0], targets)
         except StoreError:
             # No server has taken it in. After any other failure one may have.
             undo()

@@ -14,12 +14,12 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weir import _core
 from weir.deployment import asking, deployment, operations, places, record
 from weir.deployment.operations import Fetched, Member, Stored
 from weir.deployment.record import Move, Record
+from weir.store.access import server_at, servers_at
 from weir.store.configuration import Configuration, check
-from weir.store.control import Server, ask_all, servers_of
+from weir.store.control import Server, ask_all
 from weir.store.errors import NotYetError, StoreError
 from weir.store.files import write_whole
 from weir.store.home import Home
@@ -65,14 +65,13 @@ class _Moving:
         return asking.ask_all(self.described.reach(), operations.STORE, {self.goal: request})[self.goal]
 
 
-def check_move(home: Home, number: int, goal: str | None, token: str, listener: Listener) -> str:
+def check_move(home: Home, number: int, goal: str | None, listener: Listener) -> str:
     """Check whether a server can move to another host, and choose the host.
 
     Args:
         home: Home of the host that the store is deployed from.
         number: Number of the server.
         goal: Name of a host of the store; None is the one with the fewest servers among those that have one.
-        token: Token of the site's key.
         listener: Called with further notices for the user.
 
     Returns:
@@ -85,10 +84,10 @@ def check_move(home: Home, number: int, goal: str | None, token: str, listener: 
     if described.moving is not None:
         with record.folder_of(home).locked():
             moved = described.moving.server
-            described = finished(home, _read(home), token, listener)
+            described = finished(home, _read(home), listener)
         if moved == number:
             return described.host_of(number)
-    states = ask_all(servers_of(home.cluster), Server.status)
+    states = ask_all(servers_at(home), Server.status)
     for state in states:
         if isinstance(state, StoreError):
             raise StoreError(
@@ -108,14 +107,13 @@ def check_move(home: Home, number: int, goal: str | None, token: str, listener: 
     return chosen
 
 
-def move(home: Home, number: int, goal: str, token: str, listener: Listener) -> None:
+def move(home: Home, number: int, goal: str, listener: Listener) -> None:
     """Move a server without targets to another host.
 
     Args:
         home: Home of the host that the store is deployed from.
         number: Number of the server.
         goal: Name of the host.
-        token: Token of the site's key.
         listener: Called with further notices for the user.
 
     Raises:
@@ -123,7 +121,7 @@ def move(home: Home, number: int, goal: str, token: str, listener: Listener) -> 
             command goes on.
     """
     with record.folder_of(home).locked():
-        described = finished(home, _read(home), token, listener)
+        described = finished(home, _read(home), listener)
         source = described.host_of(number)
         if source == goal:
             return
@@ -141,7 +139,7 @@ def move(home: Home, number: int, goal: str, token: str, listener: Listener) -> 
         after = replace(described, members=_moved(described, number, part), moving=way)
         moving = _Moving(home, after, number, source)
         try:
-            _keep_names(Server(number, str(document["server"][number]["control"])), token)
+            _keep_names(server_at(home, number, str(document["server"][number]["control"])))
             _send_ahead(moving)
             record.write(home, after)
             write_whole(record.configuration_file(home), Configuration(placed).text())
@@ -153,7 +151,7 @@ def move(home: Home, number: int, goal: str, token: str, listener: Listener) -> 
                 asking.able(deployment.install(home, described, Configuration(document)), listener)
                 _forget(moving, goal)
             raise
-        _finish(moving, placed, token, listener)
+        _finish(moving, placed, listener)
 
 
 def refuse_moving(home: Home, number: int) -> None:
@@ -173,13 +171,12 @@ def refuse_moving(home: Home, number: int) -> None:
         )
 
 
-def finished(home: Home, described: Record, token: str, listener: Listener) -> Record:
+def finished(home: Home, described: Record, listener: Listener) -> Record:
     """End a move whose command died; the caller has locked the store's description.
 
     Args:
         home: Home of the host that the store is deployed from.
         described: The store; without a move it stays as it is.
-        token: Token of the site's key.
         listener: Called with further notices for the user.
 
     Returns:
@@ -195,7 +192,7 @@ def finished(home: Home, described: Record, token: str, listener: Listener) -> R
     document["server"][moving.number]["state"] = RETIRED
     write_whole(record.configuration_file(home), Configuration(document).text())
     asking.able(deployment.install(home, described, Configuration(document)), listener)
-    return _finish(moving, document, token, listener)
+    return _finish(moving, document, listener)
 
 
 def go_on(home: Home, listener: Listener) -> Record:
@@ -211,13 +208,13 @@ def go_on(home: Home, listener: Listener) -> Record:
     with record.folder_of(home).locked():
         described = _read(home)
         try:
-            return finished(home, described, _core.control_token(home.read_site_key() or ""), listener)
+            return finished(home, described, listener)
         except StoreError as error:
             listener(Notice(f"a server is still on its way to another host: {error.message}", hint=error.hint))
             return described
 
 
-def _finish(moving: _Moving, document: dict[str, Any], token: str, listener: Listener) -> Record:
+def _finish(moving: _Moving, document: dict[str, Any], listener: Listener) -> Record:
     """Do everything behind the seal: no step can be undone, and each can be repeated."""
     home, described, number, goal = moving.home, moving.described, moving.number, moving.goal
     stored = moving.store(Fetched((), (), is_sealed=False))
@@ -232,7 +229,7 @@ def _finish(moving: _Moving, document: dict[str, Any], token: str, listener: Lis
     start = operations.StartRequest(described.home, described.deployment, accept_journal_loss=False)
     answer = asking.ask_all(described.reach(), operations.START, {goal: start})[goal]
     asking.pass_on(goal, answer.notices, listener)
-    Server(number, str(document["server"][number]["control"])).set_state(RETIRED, token)
+    server_at(home, number, str(document["server"][number]["control"])).set_state(RETIRED)
     addresses = deployment.addresses_of(described, Configuration(document))
     requests = deployment.publishing(described, described.hosts(), addresses)
     asking.able(asking.ask(described.reach(), operations.PUBLISH, requests), listener)
@@ -244,11 +241,11 @@ def _finish(moving: _Moving, document: dict[str, Any], token: str, listener: Lis
     return after
 
 
-def _keep_names(server: Server, token: str) -> None:
+def _keep_names(server: Server) -> None:
     deadline = time.monotonic() + _NAMES_SECONDS
     while True:
         try:
-            return server.keep_names(token)
+            return server.keep_names()
         except NotYetError:
             if time.monotonic() > deadline:
                 raise

@@ -16,9 +16,10 @@ from weir.deployment.operations import Address, Member, Probed
 from weir.deployment.places import Network
 from weir.deployment.record import Record
 from weir.store import cluster, membership
+from weir.store.access import server_at, servers_at
 from weir.store.answers import WantedServer, WantedTarget
 from weir.store.configuration import Configuration, check
-from weir.store.control import Server, ask_all, servers_of
+from weir.store.control import Server, ask_all
 from weir.store.errors import SilentServerError, StoreError
 from weir.store.files import write_whole
 from weir.store.home import Home
@@ -62,16 +63,13 @@ class _Joining:
         return self.after.host_of(self.number)
 
 
-def add_server(
-    home: Home, place: Place, targets: Sequence[WantedTarget], token: str, listener: Listener
-) -> tuple[int, str]:
+def add_server(home: Home, place: Place, targets: Sequence[WantedTarget], listener: Listener) -> tuple[int, str]:
     """Start one more server of a deployed store on a host, and have it join the others.
 
     Args:
         home: Home of the host that the store is deployed from.
         place: The host.
         targets: The server's targets.
-        token: Token of the site's key.
         listener: Called with further notices for the user.
 
     Returns:
@@ -86,11 +84,11 @@ def add_server(
         if described is None:
             raise StoreError(f"no store was deployed from {home.root}", hint="see `weir deploy --help`")
         # Until a move has ended, its server may run nowhere.
-        described = handover.finished(home, described, token, listener)
+        described = handover.finished(home, described, listener)
         if described.joining is not None:
             begun = _begun(home, described)
             if _is_known(home, begun.number):
-                _complete(begun, token, listener)
+                _complete(begun, listener)
                 return begun.number, begun.host
             _take_back(begun, listener)
             described = begun.before
@@ -104,7 +102,7 @@ def add_server(
             _undo(joining, listener)
             raise
         try:
-            tell(_others(home, joining.number), joining.number, _address(joining), targets, token)
+            tell(_others(home, joining.number), joining.number, _address(joining), targets)
         except StoreError:
             # No server has taken it in. After any other failure one may have.
             _undo(joining, listener)
@@ -113,9 +111,7 @@ def add_server(
         return joining.number, joining.host
 
 
-def tell(
-    servers: Sequence[Server], number: int, address: dict[str, Any], targets: Sequence[WantedTarget], token: str
-) -> None:
+def tell(servers: Sequence[Server], number: int, address: dict[str, Any], targets: Sequence[WantedTarget]) -> None:
     """Tell the servers of a store of a new one. They tell each other, so one that is told is enough.
 
     Args:
@@ -123,7 +119,6 @@ def tell(
         number: Number of the new server.
         address: Its addresses, as in cluster.json.
         targets: Its targets.
-        token: Token of the site's key.
 
     Raises:
         StoreError: No server has taken it in.
@@ -132,7 +127,7 @@ def tell(
     told = False
     for server in servers:
         try:
-            server.add_server(number, wanted, token)
+            server.add_server(number, wanted)
             told = True
         except SilentServerError:
             # The decision may have been kept: the server must not be taken back.
@@ -146,7 +141,7 @@ def _planned(
     home: Home, described: Record, place: Place, targets: Sequence[WantedTarget], listener: Listener
 ) -> _Joining:
     """Check everything that can be checked before anything is changed."""
-    states = ask_all(servers_of(home.cluster), Server.status)
+    states = ask_all(servers_at(home), Server.status)
     membership.check_backends(states, targets)
     membership.check_version(states, cluster.installed_version())
     number = membership.next_server(states)
@@ -232,7 +227,7 @@ def _is_known(home: Home, number: int) -> bool:
 
 
 def _others(home: Home, number: int) -> list[Server]:
-    return [server for server in servers_of(home.cluster) if server.number != number]
+    return [server for server in servers_at(home) if server.number != number]
 
 
 def _address(joining: _Joining) -> dict[str, Any]:
@@ -249,9 +244,9 @@ def _start(joining: _Joining, listener: Listener) -> None:
     request = operations.StartRequest(after.home, after.deployment, accept_journal_loss=False)
     answer = asking.ask_all(after.reach(), operations.START, {joining.host: request})[joining.host]
     asking.pass_on(joining.host, answer.notices, listener)
-    control = str(_address(joining)["control"])
+    new = server_at(home, joining.number, str(_address(joining)["control"]))
     others = ask_all(_others(home, joining.number), Server.status)
-    membership.check_version(others, Server(joining.number, control).status().version)
+    membership.check_version(others, new.status().version)
     addresses = deployment.addresses_of(after, configuration)
     asking.checked(_published(home, after, addresses))
 
@@ -266,12 +261,12 @@ def _published(
     return answers
 
 
-def _complete(joining: _Joining, token: str, listener: Listener) -> None:
+def _complete(joining: _Joining, listener: Listener) -> None:
     """Do the rest for a server that others have taken in."""
     _start(joining, listener)
     table = joining.grown["server"][joining.number]
     targets = membership.wanted_of(table["target"])
-    tell(_others(joining.home, joining.number), joining.number, _address(joining), targets, token)
+    tell(_others(joining.home, joining.number), joining.number, _address(joining), targets)
     record.write(joining.home, replace(joining.after, joining=None))
 
 

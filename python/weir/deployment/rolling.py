@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from weir.deployment import deployment, record
 from weir.store import cluster, units
-from weir.store.control import Server, servers_of
+from weir.store.access import servers_at
+from weir.store.control import Server
 from weir.store.errors import StoreError
 from weir.store.home import Home
 from weir.store.notices import Listener
@@ -31,7 +32,7 @@ def restart_all(home: Home, listener: Listener, *, with_loss: bool, begun: Calla
         StoreError: A server does not answer, would lose bytes, or does not come back. The servers behind it were not
             restarted.
     """
-    servers = servers_of(home.cluster)
+    servers = servers_at(home)
     _await_health(servers, 0.0)
     if not with_loss:
         _refuse_loss(servers)

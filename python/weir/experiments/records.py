@@ -1,11 +1,11 @@
 """The results of an experiment as documents: JSON with everything, CSV with a line for each job and window."""
 
-import csv
 import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from weir.csv_table import CsvTable
 from weir.experiments.figures import Figure, Panel
 
 FORMAT_VERSION = 1
@@ -60,10 +60,9 @@ def write(figure: Figure, folder: Path) -> list[Path]:
     whole.write_text(json.dumps(document(figure, with_windows=True), indent=1) + "\n")
     lines = folder / f"{figure.name}.csv"
     with lines.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(_COLUMNS)
-        for panel in figure.panels:
-            writer.writerows(_lines(panel))
+        table = CsvTable(file)
+        for row in (_COLUMNS, *(line for panel in figure.panels for line in _lines(panel))):
+            table.add(row)
     return [whole, lines]
 
 

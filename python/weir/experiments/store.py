@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import weir
 from weir.errors import WeirError
 from weir.store.answers import WantedSpeed
-from weir.store.control import Server, servers_of
+from weir.store.control import Server
 
 if TYPE_CHECKING:
     from weir.store import Store as Running
@@ -101,7 +101,7 @@ class Store:
                 **self._settings,
             )
             ends.callback(self._running.down, force=True, discard=True)
-            self._servers = servers_of(self._running.cluster)
+            self._servers = self._running.servers
             self._ends = ends.pop_all()
         return self
 
@@ -160,10 +160,9 @@ class Store:
             ExperimentError: The store is not up.
             StoreError: A server does not answer, or refuses.
         """
-        token = self._up().token()
         for server in self._servers:
             for target in server.status().targets:
-                server.set_speed(target.target, speed, token)
+                server.set_speed(target.target, speed)
 
     def device_rates(self) -> list[float]:
         """Ask for the emulated speeds.

@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from weir.guard.observations import Predicted
-from weir.store.control import ask_all
+from weir.store.control import Server, ask_all
 from weir.store.errors import StoreError
 from weir.store.observations import JobKey
 from weir.store.predictions import likely_slowdown
 
 if TYPE_CHECKING:
-    from weir.store.control import Server
     from weir.store.observations import Window
     from weir.store.predictions import Predictions
 
@@ -21,15 +20,13 @@ _AGE_MAX = 2
 class Served:
     """Predictions that the servers of a store show."""
 
-    def __init__(self, find: "Callable[[], Sequence[Server]]", token: str) -> None:
+    def __init__(self, find: "Callable[[], Sequence[Server]]") -> None:
         """Take a store.
 
         Args:
             find: Finds the servers there are now.
-            token: Token of the site's key.
         """
         self._find = find
-        self._token = token
 
     def predict(self, number: int, _at_servers: "Sequence[Window]") -> dict[JobKey, Predicted]:
         """Ask for the slowdowns of the jobs of a window.
@@ -41,7 +38,7 @@ class Served:
         Returns:
             The slowdown at which the predicted class begins, by job; none where nobody predicts.
         """
-        answers = ask_all(list(self._find()), lambda server: server.interference(self._token))
+        answers = ask_all(list(self._find()), Server.interference)
         told = [answer for answer in answers if not isinstance(answer, StoreError)]
         newest = max(told, key=lambda predictions: predictions.window, default=None)
         return {} if newest is None else predicted_of(newest, number)

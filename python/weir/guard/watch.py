@@ -43,7 +43,6 @@ class Watch:
 
     Attributes:
         find: Finds the servers there are now.
-        token: Token of the site's key.
         guard: The decisions.
         journal: The journal.
         tell: Takes each line of the journal.
@@ -53,7 +52,6 @@ class Watch:
     """
 
     find: "Callable[[], Sequence[Server]]"
-    token: str
     guard: Guard
     journal: Journal
     tell: Callable[[dict[str, Any]], None]
@@ -71,7 +69,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         """Begin with the windows that end from now on."""
-        self._collector = Collector(self._prompt, self.token, self.warn)
+        self._collector = Collector(self._prompt, self.warn)
 
     def begin(self) -> None:
         """Give back what a guard that was killed has left, and pass over the windows that have ended.
@@ -172,7 +170,7 @@ class Watch:
         length = 0.0 if wanted.is_nothing else seconds
 
         def question(server: "Server") -> "Lease":
-            return server.set_lease(wanted.policy, jobs, length, self.token)
+            return server.set_lease(wanted.policy, jobs, length)
 
         refusal = None
         for answer in self._asked(servers, question):

@@ -4,7 +4,6 @@ A run that is complete has a file `done.json`, so a collection that was ended go
 """
 
 import contextlib
-import csv
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weir.csv_table import CsvTable
 from weir.interference import labels as labelling
 from weir.interference import simulated
 from weir.interference.agreement import Quality, compare, described, read_windows
@@ -185,7 +185,7 @@ def _carry_out(loaded: Loaded, case: Case, folder: Path, is_ended: threading.Eve
         return _labelled(loaded, case, found.windows, found.window_seconds, folder, ())
     notices: list[str] = []
     with weir.store.up(folder / "cluster.toml", mount=False, policy=loaded.policy) as store:
-        collector = Collector(lambda: store.servers, store.token(), notices.append)
+        collector = Collector(lambda: store.servers, notices.append)
         gathered = _gather(store, collector, loaded, case, own, is_ended)
     return _labelled(loaded, case, gathered, collector.window_seconds, folder, tuple(notices))
 
@@ -405,14 +405,14 @@ def _write(
         parquet = folder / "windows" / f"run={case.name}" / "windows.parquet"
         write(of_rows(rows), parquet, is_simulated=loaded.seed is not None)
     with (folder / "runs" / case.name / "labels.csv").open("w", newline="") as file:
-        table = csv.writer(file)
+        table = CsvTable(file)
         names = ("window", "label", "truth", "device_seconds", "waited_seconds", "waited_for", "by_time", "mean")
-        table.writerow(names)
+        table.add(names)
         for window in kept:
             number = window.number
             waits = (window.device_seconds, window.waited_seconds, json.dumps(window.waited_for))
             weightings = (both[number].by_time, both[number].mean) if number in both else ("", "")
-            table.writerow((number, slowdowns.get(number, ""), truths.get(number, ""), *waits, *weightings))
+            table.add((number, slowdowns.get(number, ""), truths.get(number, ""), *waits, *weightings))
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -66,14 +66,12 @@ class Collector:
 
     Attributes:
         find: Finds the servers there are now.
-        token: Token of the site's key, or of a job's credential.
         tell: Takes a line about each loss.
         look_at_clients: Takes the number of a window and the length of windows, and gives the windows of clients after
             that one; absent where the servers' counts are enough.
     """
 
     find: "Callable[[], Sequence[Server]]"
-    token: str
     tell: Callable[[str], None]
     look_at_clients: "Callable[[int, float], ClientWindows] | None" = None
     window_seconds: float = 0.0
@@ -94,7 +92,7 @@ class Collector:
 
         def question(server: "Server") -> "Windows":
             known = self._known.get(server.number)
-            return server.windows(known.last if known else 0, self.token)
+            return server.windows(known.last if known else 0)
 
         for server, answer in zip(servers, ask_all(servers, question), strict=True):
             if isinstance(answer, StoreError):

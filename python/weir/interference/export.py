@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from weir.interference.errors import InterferenceError
 from weir.interference.windows import CLIENT, SERVER
+from weir.plain_text import plain
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -63,7 +64,8 @@ class Board:
             for row in rows:
                 server = str(row["server"])
                 if job is not None:
-                    self._count(job, server, row)
+                    # Names that look alike are one series: two with the same labels would spoil the exposition.
+                    self._count((plain(job[0]), job[1]), server, row)
                 # Every job's rows repeat the servers' counters, which count once.
                 if server not in self._statistics:
                     self._statistics[server] = {name: float(row.get(name) or 0.0) for name in _statistic_columns()}

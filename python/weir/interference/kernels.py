@@ -4,7 +4,6 @@
 same in each run of it, so those of two runs can be matched.
 """
 
-import csv
 import itertools
 import json
 import math
@@ -14,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from weir.csv_table import CsvTable
 
 _KIB, _MIB = 1024, 1024 * 1024
 _STRIDE = 7
@@ -159,7 +159,7 @@ applications."""
 class _Runner:
     """Carries operations out, and times them."""
 
-    def __init__(self, folder: Path, log: Any) -> None:
+    def __init__(self, folder: Path, log: CsvTable | None) -> None:
         self._folder = folder
         self._log = log
         self._open: dict[str, int] = {}
@@ -174,7 +174,7 @@ class _Runner:
             self._carry_out(step)
             seconds = time.monotonic() - begun
             if self._log is not None and is_timed:
-                self._log.writerow((step.kind, f"{step.file}@{step.offset}", f"{moment:.6f}", f"{seconds:.9f}"))
+                self._log.add((step.kind, f"{step.file}@{step.offset}", f"{moment:.6f}", f"{seconds:.9f}"))
 
     def _carry_out(self, step: Step) -> None:
         path = self._folder / step.file
@@ -206,7 +206,7 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     kernel = KERNELS[specification.kernel]
     with Path(specification.log or os.devnull).open("w", newline="") as file:
-        runner = _Runner(folder, csv.writer(file) if specification.log else None)
+        runner = _Runner(folder, CsvTable(file) if specification.log else None)
         if kernel.prepare is not None:
             runner.run(kernel.prepare(0), is_timed=False)
         rounds = range(specification.rounds) if specification.rounds else itertools.count()

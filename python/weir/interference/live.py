@@ -134,12 +134,10 @@ class Publisher:
 
     Attributes:
         find: Finds the servers there are now.
-        token: Token of the site's key.
         tell: Takes a line about each server that does not take them, once until it does again.
     """
 
     find: "Callable[[], Sequence[Server]]"
-    token: str
     tell: Callable[[str], None]
     _refusing: set[int] = field(default_factory=set)
 
@@ -155,7 +153,7 @@ class Publisher:
         servers = list(self.find())
 
         def question(server: "Server") -> bool:
-            server.tell_interference(predictions, self.token)
+            server.tell_interference(predictions)
             return True
 
         for server, answer in zip(servers, ask_all(servers, question), strict=True):

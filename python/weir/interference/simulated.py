@@ -4,7 +4,6 @@ The simulator runs the decisions of a server, so its windows count the same thin
 its operations one after the other. An operation takes the time of its requests and of the way to the server.
 """
 
-import csv
 import itertools
 import tomllib
 import zlib
@@ -13,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weir.csv_table import CsvTable
 from weir.interference.collector import JobWindow, joined
 from weir.interference.errors import InterferenceError
 from weir.interference.kernels import KERNELS, Step
@@ -273,12 +273,12 @@ def _work(operations: list[_Timed], home: int) -> "Work":
 def _write_operations(operations: list[_Timed], observed: "Observed", path: Path) -> None:
     """Write the times of operations as `weir.interference.kernels` does, without closes, which take no device time."""
     with path.open("w", newline="") as file:
-        table = csv.writer(file)
+        table = CsvTable(file)
         for time in observed.steps:
             each = operations[time.step]
             if each.is_timed and each.step.kind != "close":
                 place = f"{each.step.file}@{each.step.offset}"
-                table.writerow((each.step.kind, place, f"{time.begin_seconds:.9f}", f"{time.seconds:.9f}"))
+                table.add((each.step.kind, place, f"{time.begin_seconds:.9f}", f"{time.seconds:.9f}"))
 
 
 def _windows(

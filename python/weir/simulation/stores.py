@@ -9,6 +9,7 @@ from weir.simulation.documents import Document, Table
 from weir.simulation.topology import Topology
 
 if TYPE_CHECKING:
+    from weir.store.access import Access
     from weir.store.answers import Device, DirectionCost, Status, Target
 
 CLIENT_NODES = 16
@@ -21,7 +22,7 @@ UNBOUNDED_BYTES_PER_SECOND = 1e12
 """Rate of a device whose bytes cost nothing: far above any link."""
 
 
-def topology_of_store(cluster: Path) -> Topology:
+def topology_of_store(cluster: Path, access: "Access | None" = None) -> Topology:
     """Ask the servers of a running store for their targets, and for what these were measured to do.
 
     A target's rates and the time of a request are those that its server expects: learned from the requests that it has
@@ -29,6 +30,7 @@ def topology_of_store(cluster: Path) -> Topology:
 
     Args:
         cluster: The store's cluster.json.
+        access: The right of this process to ask its servers for more than everybody sees.
 
     Returns:
         The topology.
@@ -39,7 +41,7 @@ def topology_of_store(cluster: Path) -> Topology:
     from weir.store.control import Server, ask_all, servers_of
     from weir.store.errors import StoreError
 
-    answers = ask_all(servers_of(cluster), Server.status)
+    answers = ask_all(servers_of(cluster, access), Server.status)
     states: list[Status] = []
     for answer in answers:
         if isinstance(answer, StoreError):
@@ -61,11 +63,12 @@ def configuration_of_store(cluster: Path) -> Path | None:
     return file if os.access(file, os.R_OK) else None
 
 
-def settings_of_store(cluster: Path) -> dict[str, Any]:
+def settings_of_store(cluster: Path, access: "Access | None" = None) -> dict[str, Any]:
     """Ask a running store for the settings that a scenario has too.
 
     Args:
         cluster: The store's cluster.json.
+        access: The right of this process to ask its servers for more than everybody sees.
 
     Returns:
         Values of a scenario's keys: `policy`, `scheduler` and `allocator`, as server 0 has them now; and, where this
@@ -77,7 +80,7 @@ def settings_of_store(cluster: Path) -> dict[str, Any]:
     from weir.store.configuration import read_toml
     from weir.store.control import servers_of
 
-    server = servers_of(cluster)[0]
+    server = servers_of(cluster, access)[0]
     sharing = server.sharing()
     now = {"policy": sharing.policy, "scheduler": sharing.scheduler, "allocator": server.allocator()}
     file = configuration_of_store(cluster)

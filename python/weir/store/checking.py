@@ -136,12 +136,11 @@ def compare(looks: Mapping[int, Inventory], before: Mapping[int, Inventory] | No
     return sorted(found, key=lambda finding: (finding.target, finding.ino))
 
 
-def check_running(servers: list[Server], token: str, *, pause: Callable[[float], None] = time.sleep) -> Checked:
+def check_running(servers: list[Server], *, pause: Callable[[float], None] = time.sleep) -> Checked:
     """Check a store that is up.
 
     Args:
         servers: Servers of the store.
-        token: Token of the site's key.
         pause: Waits between two looks.
 
     Returns:
@@ -158,7 +157,7 @@ def check_running(servers: list[Server], token: str, *, pause: Callable[[float],
     files = objects = 0
     lost: set[int] = {server.number for server in servers} - {server.number for server in answering}
     for part in range(parts):
-        look, silent = _look(answering, part, parts, token)
+        look, silent = _look(answering, part, parts)
         lost |= silent
         files += sum(len(inventory.files) for inventory in look.values())
         objects += sum(len(inventory.objects) for inventory in look.values())
@@ -168,12 +167,12 @@ def check_running(servers: list[Server], token: str, *, pause: Callable[[float],
                 break
             pause(PAUSE_SECONDS)
             before = look
-            look, silent = _look(answering, part, parts, token)
+            look, silent = _look(answering, part, parts)
             lost |= silent
             keys = {suspect.key for suspect in suspects}
             suspects = [suspect for suspect in compare(look, before) if suspect.key in keys]
         findings += suspects
-    named = _with_paths(findings, {server.number: server for server in answering}, token)
+    named = _with_paths(findings, {server.number: server for server in answering})
     return Checked(tuple(named), files, objects, tuple(sorted(lost)))
 
 
@@ -221,8 +220,8 @@ def _wanted(entry: FileEntry, then: FileEntry) -> dict[str, int]:
     return {target: min(now, was) for target, (now, was) in both.items() if now is not None and was is not None}
 
 
-def _look(servers: list[Server], part: int, parts: int, token: str) -> tuple[dict[int, Inventory], set[int]]:
-    answers = ask_all(servers, lambda server: server.inventory(part, parts, token))
+def _look(servers: list[Server], part: int, parts: int) -> tuple[dict[int, Inventory], set[int]]:
+    answers = ask_all(servers, lambda server: server.inventory(part, parts))
     looks = {
         server.number: answer
         for server, answer in zip(servers, answers, strict=True)
@@ -231,12 +230,12 @@ def _look(servers: list[Server], part: int, parts: int, token: str) -> tuple[dic
     return looks, {server.number for server in servers} - looks.keys()
 
 
-def _with_paths(findings: list[Finding], servers: Mapping[int, Server], token: str) -> list[Finding]:
+def _with_paths(findings: list[Finding], servers: Mapping[int, Server]) -> list[Finding]:
     """Give findings the paths of their files, as far as servers answer."""
 
     def ask(number: int, inos: list[int]) -> tuple[Place, ...]:
         try:
-            return servers[number].places(inos, token) if number in servers else ()
+            return servers[number].places(inos) if number in servers else ()
         except StoreError:
             return ()
 

@@ -15,9 +15,10 @@ from typing import Any
 
 from weir import native
 from weir.store import mount_points, processes, values
+from weir.store.access import server_at, servers_at
 from weir.store.client_windows import WINDOW_SECONDS
 from weir.store.configuration import Configuration, read_toml
-from weir.store.control import Server, servers_of
+from weir.store.control import Server
 from weir.store.errors import AnswerError, StoreError
 from weir.store.files import make_folder, remove_folder, write_whole
 from weir.store.home import Home
@@ -98,7 +99,7 @@ def dead_servers(home: Home) -> list[int]:
     Raises:
         StoreError: cluster.json cannot be read.
     """
-    return [server.number for server in servers_of(home.cluster) if not _is_alive(home, server.number)]
+    return [server.number for server in servers_at(home) if not _is_alive(home, server.number)]
 
 
 def published(home: Home) -> list[dict[str, Any]]:
@@ -127,7 +128,7 @@ def stopped_journals(home: Home) -> list[tuple[int, str]]:
         StoreError: cluster.json cannot be read.
     """
     stopped = []
-    for server in servers_of(home.cluster):
+    for server in servers_at(home):
         with contextlib.suppress(StoreError):
             journal = server.status().journal
             if journal is not None and journal.state == "stopped":
@@ -242,7 +243,7 @@ def start_servers(
         deadline = time.monotonic() + _START_SECONDS
         addresses = [_address(home, server, deadline) for server in started]
         for address in addresses:
-            _await_status(Server(int(address["server"]), str(address["control"])), deadline)
+            _await_status(server_at(home, int(address["server"]), str(address["control"])), deadline)
         if accept_journal_loss:
             _tell_losses(home, started, listener)
     except BaseException:

@@ -3,9 +3,9 @@
 import contextlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from weir.store.answers import (
     AddedServer,
@@ -36,6 +36,9 @@ from weir.store.errors import AnswerError, NotYetError, SilentServerError, Store
 from weir.store.observations import Windows
 from weir.store.predictions import Predictions, ToldPredictions
 
+if TYPE_CHECKING:
+    from weir.store.access import Access
+
 TIMEOUT_SECONDS = 5.0
 """Longest time until a server answers: its control API answers beside the data path."""
 _ANSWER_BYTES_MAX = 1 << 28
@@ -63,18 +66,19 @@ class Request(Generic[Answer]):
     answer: type[Answer]
     meaning: str
     body: type | None = None
-    """Type of the body; a request that has one needs the token."""
-    is_private: bool = False
-    """Whether a request without a body needs the token, too."""
+    """Type of the body; none where the request has no body."""
+    caller: Literal["anybody", "user", "administrator"] = "administrator"
+    """The least caller that is answered: anybody; the holder of a credential, who sees the own jobs; or the holder of
+    the site key."""
 
 
-STATUS = Request("GET", "/v1/status", Status, "Shows the server, its targets and its peers.")
-JOBS = Request("GET", "/v1/jobs", Jobs, "Shows the jobs that the server knows.")
-POLICY = Request("GET", "/v1/policy", Sharing, "Shows the policy in force, and its scheduler.")
+STATUS = Request("GET", "/v1/status", Status, "Shows the server, its targets and its peers.", caller="anybody")
+JOBS = Request("GET", "/v1/jobs", Jobs, "Shows the jobs that the server knows.", caller="anybody")
+POLICY = Request("GET", "/v1/policy", Sharing, "Shows the policy in force, and its scheduler.", caller="anybody")
 SET_POLICY = Request(
     "PUT", "/v1/policy", Sharing, "Sets the policy, and the scheduler where one is named.", WantedSharing
 )
-LEASE = Request("GET", "/v1/lease", Lease, "Shows the sharing in force, and its lease.", is_private=True)
+LEASE = Request("GET", "/v1/lease", Lease, "Shows the sharing in force, and its lease.")
 SET_LEASE = Request(
     "PUT",
     "/v1/lease",
@@ -82,7 +86,13 @@ SET_LEASE = Request(
     "Puts another sharing into force on this server, for some seconds. No other server hears of it.",
     WantedLease,
 )
-ALLOCATOR = Request("GET", "/v1/allocator", Allocator, "Shows the algorithm that chooses the targets of new files.")
+ALLOCATOR = Request(
+    "GET",
+    "/v1/allocator",
+    Allocator,
+    "Shows the algorithm that chooses the targets of new files.",
+    caller="anybody",
+)
 SET_ALLOCATOR = Request(
     "PUT", "/v1/allocator", Allocator, "Sets the algorithm that chooses the targets of new files.", Allocator
 )
@@ -112,7 +122,6 @@ KEEP_NAMES = Request(
     "/v1/servers/{server}/names",
     AddedServer,
     "Lets the server, which has this number, keep its names in files, too, before it goes to another host.",
-    is_private=True,
 )
 SET_SERVER_STATE = Request(
     "PUT",
@@ -128,29 +137,28 @@ SET_STATE = Request(
     "Lets a target of the server retire, or leave once no home has an object there.",
     WantedState,
 )
-QUOTAS = Request("GET", "/v1/quotas", Quotas, "Shows the use and the limits of users and groups.", is_private=True)
+QUOTAS = Request("GET", "/v1/quotas", Quotas, "Shows the use and the limits of users and groups.")
 SET_QUOTA = Request("PUT", "/v1/quotas", WantedQuota, "Sets the limits of a user or a group.", WantedQuota)
 INVENTORY = Request(
     "GET",
     "/v1/inventory/{part}",
     Inventory,
     "Shows the objects and files of one part of the inodes.",
-    is_private=True,
 )
-PLACES = Request("GET", "/v1/places/{inos}", Places, "Shows the paths of inodes.", is_private=True)
+PLACES = Request("GET", "/v1/places/{inos}", Places, "Shows the paths of inodes.")
 WINDOWS = Request(
     "GET",
     "/v1/windows/{after}",
     Windows,
     "Shows the work of devices and jobs in the windows that ended last.",
-    is_private=True,
+    caller="user",
 )
 INTERFERENCE = Request(
     "GET",
     "/v1/interference",
     Predictions,
     "Shows how much jobs are predicted to be slowed, and by whom.",
-    is_private=True,
+    caller="user",
 )
 TELL_INTERFERENCE = Request(
     "PUT", "/v1/interference", ToldPredictions, "Tells the predictions of a window, in place of the last.", Predictions
@@ -192,12 +200,14 @@ class Server:
         number: Number of the server.
         control: Address of the server's control API, `HOST:PORT`.
         timeout_seconds: Longest time until the server answers.
+        access: The right to ask for more than everybody sees; None is none.
     """
 
     number: int
     control: str
     """The address of its control API, `HOST:PORT`."""
     timeout_seconds: float = TIMEOUT_SECONDS
+    access: "Access | None" = field(default=None, repr=False, compare=False)
 
     def status(self) -> Status:
         """Ask for the state of the server.
@@ -223,44 +233,39 @@ class Server:
         """
         return self.ask(POLICY)
 
-    def set_sharing(self, policy: str, scheduler: str | None, token: str) -> Sharing:
+    def set_sharing(self, policy: str, scheduler: str | None) -> Sharing:
         """Set the policy.
 
         Args:
             policy: Name of the policy, such as `size-fair`.
             scheduler: Name of the scheduler, such as `virtual-time`; None is the present one if that can enforce the
                 policy, else the policy's own.
-            token: Token of the site's key.
 
         Returns:
             The policy and the scheduler that are in force now.
         """
-        return self.ask(SET_POLICY, body=WantedSharing(policy, scheduler), token=token)
+        return self.ask(SET_POLICY, body=WantedSharing(policy, scheduler))
 
-    def lease(self, token: str) -> Lease:
+    def lease(self) -> Lease:
         """Ask for the sharing that is in force, which may be leased.
-
-        Args:
-            token: Token of the site's key.
 
         Returns:
             The sharing, and the lease where there is one.
         """
-        return self.ask(LEASE, token=token)
+        return self.ask(LEASE)
 
-    def set_lease(self, policy: str | None, jobs: Sequence[LeasedJob], seconds: float, token: str) -> Lease:
+    def set_lease(self, policy: str | None, jobs: Sequence[LeasedJob], seconds: float) -> Lease:
         """Put another sharing into force on this server for some seconds.
 
         Args:
             policy: Name of a policy; None is the decided one.
             jobs: Weights and limits of jobs.
             seconds: Time after which the decided sharing returns; 0 ends the lease now.
-            token: Token of the site's key.
 
         Returns:
             The sharing that is in force now.
         """
-        return self.ask(SET_LEASE, body=WantedLease(seconds, tuple(jobs), policy), token=token)
+        return self.ask(SET_LEASE, body=WantedLease(seconds, tuple(jobs), policy))
 
     def allocator(self) -> str:
         """Ask for the algorithm that chooses the targets of new files.
@@ -270,155 +275,133 @@ class Server:
         """
         return self.ask(ALLOCATOR).allocator
 
-    def set_allocator(self, name: str, token: str) -> str:
+    def set_allocator(self, name: str) -> str:
         """Set the algorithm that chooses the targets of new files.
 
         Args:
             name: Name of the algorithm, such as `balanced`.
-            token: Token of the site's key.
 
         Returns:
             Name of the algorithm in force now.
         """
-        return self.ask(SET_ALLOCATOR, body=Allocator(name), token=token).allocator
+        return self.ask(SET_ALLOCATOR, body=Allocator(name)).allocator
 
-    def quotas(self, token: str) -> tuple[Quota, ...]:
+    def quotas(self) -> tuple[Quota, ...]:
         """Ask for the use and the limits of users and groups.
-
-        Args:
-            token: Token of the site's key.
 
         Returns:
             Every owner with inodes on the server or with limits.
         """
-        return self.ask(QUOTAS, token=token).owners
+        return self.ask(QUOTAS).owners
 
-    def set_quota(self, kind: str, number: int | None, limits: QuotaLimits | None, token: str) -> None:
+    def set_quota(self, kind: str, number: int | None, limits: QuotaLimits | None) -> None:
         """Set the limits of a user or a group.
 
         Args:
             kind: `user` or `group`.
             number: Number of the user or group; None is every owner of the kind without limits of its own.
             limits: The limits; None leaves the owner to the limits of every owner of the kind.
-            token: Token of the site's key.
         """
-        self.ask(SET_QUOTA, body=WantedQuota(kind, number, limits), token=token)
+        self.ask(SET_QUOTA, body=WantedQuota(kind, number, limits))
 
-    def inventory(self, part: int, parts: int, token: str) -> Inventory:
+    def inventory(self, part: int, parts: int) -> Inventory:
         """Ask for the objects and files of the inodes whose number leaves a remainder.
 
         Args:
             part: The remainder.
             parts: The divisor.
-            token: Token of the site's key.
 
         Returns:
             The objects on the server's targets, then the files with this home.
         """
         patient = replace(self, timeout_seconds=max(self.timeout_seconds, _INVENTORY_SECONDS))
-        return patient.ask(INVENTORY, target=f"{part}/{parts}", token=token)
+        return patient.ask(INVENTORY, target=f"{part}/{parts}")
 
-    def places(self, inos: Sequence[int], token: str) -> tuple[Place, ...]:
+    def places(self, inos: Sequence[int]) -> tuple[Place, ...]:
         """Ask for the paths of inodes.
 
         Args:
             inos: Numbers of the inodes, at most 512.
-            token: Token of the site's key.
 
         Returns:
             The places of those that have names on the server.
         """
-        return self.ask(PLACES, target=",".join(map(str, inos)), token=token).places
+        return self.ask(PLACES, target=",".join(map(str, inos))).places
 
-    def windows(self, after: int, token: str) -> Windows:
+    def windows(self, after: int) -> Windows:
         """Ask for the windows that ended last.
 
         Args:
             after: Number of a window; those up to it are left out.
-            token: Token of the site's key, or that of a credential (`weir._core.job_token`), which shows the jobs of
-                the credential's user.
 
         Returns:
             The windows that the server still has.
         """
-        return self.ask(WINDOWS, target=str(after), token=token)
+        return self.ask(WINDOWS, target=str(after))
 
-    def interference(self, token: str) -> Predictions:
+    def interference(self) -> Predictions:
         """Ask how much jobs are predicted to be slowed, and by whom.
-
-        Args:
-            token: As for `windows`.
 
         Returns:
             The predictions of the last window.
         """
-        return self.ask(INTERFERENCE, token=token)
+        return self.ask(INTERFERENCE)
 
-    def tell_interference(self, predictions: Predictions, token: str) -> None:
+    def tell_interference(self, predictions: Predictions) -> None:
         """Tell the server the predictions of a window, which it shows in place of the last.
 
         Args:
             predictions: The predictions of all jobs.
-            token: Token of the site's key.
         """
-        self.ask(TELL_INTERFERENCE, body=predictions, token=token)
+        self.ask(TELL_INTERFERENCE, body=predictions)
 
-    def set_speed(self, target: str, speed: WantedSpeed, token: str) -> None:
+    def set_speed(self, target: str, speed: WantedSpeed) -> None:
         """Emulate a speed on a target, until the server is started again.
 
         Args:
             target: One of this server's targets, such as `0.1`.
             speed: The speed; one without any part ends the emulation.
-            token: Token of the site's key.
         """
-        self.ask(SET_SPEED, target=target, body=speed, token=token)
+        self.ask(SET_SPEED, target=target, body=speed)
 
-    def add_target(self, target: str, wanted: WantedTarget, token: str) -> None:
+    def add_target(self, target: str, wanted: WantedTarget) -> None:
         """Open one more target of the server.
 
         Args:
             target: Its name, with the server's next number.
             wanted: The target.
-            token: Token of the site's key.
         """
-        self.ask(ADD_TARGET, target=target, body=wanted, token=token)
+        self.ask(ADD_TARGET, target=target, body=wanted)
 
-    def add_server(self, number: int, wanted: WantedServer, token: str) -> None:
+    def add_server(self, number: int, wanted: WantedServer) -> None:
         """Have a server that runs join the store.
 
         Args:
             number: Its number, the next one of the store.
             wanted: The server.
-            token: Token of the site's key.
         """
-        self.ask(ADD_SERVER, server=number, body=wanted, token=token)
+        self.ask(ADD_SERVER, server=number, body=wanted)
 
-    def set_state(self, state: str, token: str) -> None:
+    def set_state(self, state: str) -> None:
         """Change the state of the server, and with it that of its targets.
 
         Args:
             state: The wanted state, as in `WantedState`.
-            token: Token of the site's key.
         """
-        self.ask(SET_SERVER_STATE, server=self.number, body=WantedState(state), token=token)
+        self.ask(SET_SERVER_STATE, server=self.number, body=WantedState(state))
 
-    def keep_names(self, token: str) -> None:
-        """Have the server keep its names in files, too, before it goes to another host.
+    def keep_names(self) -> None:
+        """Have the server keep its names in files, too, before it goes to another host."""
+        self.ask(KEEP_NAMES, server=self.number)
 
-        Args:
-            token: Token of the site's key.
-        """
-        self.ask(KEEP_NAMES, server=self.number, token=token)
-
-    def set_target_state(self, target: str, state: str, token: str) -> None:
+    def set_target_state(self, target: str, state: str) -> None:
         """Change the state of a target of the server.
 
         Args:
             target: Name of the target.
             state: The wanted state, as in `WantedState`.
-            token: Token of the site's key.
         """
-        self.ask(SET_STATE, target=target, body=WantedState(state), token=token)
+        self.ask(SET_STATE, target=target, body=WantedState(state))
 
     def ask(
         self,
@@ -427,7 +410,6 @@ class Server:
         target: str = "",
         server: int = 0,
         body: object = None,
-        token: str | None = None,
     ) -> Answer:
         """Send one request.
 
@@ -436,7 +418,6 @@ class Server:
             target: Name of the target, part, inodes or window in the request's path, if the path has one of them.
             server: Number of the server in the request's path, if the path has one.
             body: Body of the request, of the request's type.
-            token: Token of the site's key, which proves that the sender knows the key.
 
         Returns:
             The answer, of the request's type.
@@ -448,7 +429,14 @@ class Server:
             StoreError: The server refuses.
         """
         path = request.path.format(target=target, server=server, part=target, inos=target, after=target)
-        document = self._send(request.method, path, body, token)
+        if request.caller != "anybody" and self.access is None:
+            raise StoreError(
+                f"permission denied: {request.method} {path} of server {self.number} needs the site key"
+                + (" or a credential" if request.caller == "user" else ""),
+                hint="run as the user who ran `weir up`, or ask the holder of the site key: `weir grant`",
+            )
+        is_sealed = self.access is not None and (self.access.is_administrator or request.caller != "anybody")
+        document = self._send(request.method, path, body, self.access if is_sealed else None)
         try:
             return decode(request.answer, document)
         except DecodingError as error:
@@ -457,14 +445,14 @@ class Server:
                 hint="use the `weir` that was installed with the server, or start it again with `weir up`",
             ) from error
 
-    def _send(self, method: str, path: str, body: object, token: str | None) -> Any:
+    def _send(self, method: str, path: str, body: object, access: "Access | None") -> Any:
         import http.client
 
         host, _, port = self.control.rpartition(":")
         connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=self.timeout_seconds)
         headers = {"Content-Type": "application/json"}
-        if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
+        if access is not None:
+            headers["Authorization"] = f"Bearer {access.token}"
         try:
             with contextlib.closing(connection):
                 connection.request(method, path, _text(body), headers)
@@ -510,11 +498,12 @@ def ask_all(servers: Sequence[Server], question: Callable[[Server], Answer]) -> 
         return list(threads.map(ask, servers))
 
 
-def servers_of(cluster: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> list[Server]:
+def servers_of(cluster: Path, access: "Access | None", *, timeout_seconds: float = TIMEOUT_SECONDS) -> list[Server]:
     """Read the servers of a store.
 
     Args:
         cluster: A cluster.json.
+        access: The right of this process to ask them for more than everybody sees.
         timeout_seconds: Longest time until each of them answers.
 
     Returns:
@@ -526,7 +515,8 @@ def servers_of(cluster: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> li
     try:
         document = json.loads(cluster.read_text())
         return [
-            Server(int(entry["server"]), _address(entry["control"]), timeout_seconds) for entry in document["servers"]
+            Server(int(entry["server"]), _address(entry["control"]), timeout_seconds, access)
+            for entry in document["servers"]
         ]
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise StoreError(f"cannot use {cluster}: {error}", hint="is the store up? see `weir status`") from error

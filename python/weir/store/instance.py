@@ -99,25 +99,9 @@ class Store:
 
         Raises `StoreError` where the store is down.
         """
-        from weir.store.control import servers_of
+        from weir.store.access import servers_at
 
-        return servers_of(self.cluster)
-
-    def token(self) -> str:
-        """Make the token that servers require for a change of their settings.
-
-        Returns:
-            The token.
-
-        Raises:
-            StoreError: The store's key is gone.
-        """
-        from weir import _core
-
-        site_key = self._home.read_site_key()
-        if site_key is None:
-            raise StoreError(f"cannot read {self._home.site_key}", hint="is the store's home still there?")
-        return _core.control_token(site_key)
+        return servers_at(self._home)
 
     @contextlib.contextmanager
     def job(

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from weir.store import cluster, configuration, machine, mounts, settings
+from weir.store.access import servers_at
 from weir.store.configuration import Configuration
-from weir.store.control import Server, ask_all, servers_of
+from weir.store.control import Server, ask_all
 from weir.store.errors import StoreError
 from weir.store.files import write_whole
 from weir.store.home import Home, not_a_home
@@ -315,6 +316,6 @@ def _used_memory(home: Home) -> int:
     if not home.cluster.is_file():
         return 0
     own = set(home.server_numbers())
-    answers = ask_all([server for server in servers_of(home.cluster) if server.number in own], Server.status)
+    answers = ask_all([server for server in servers_at(home) if server.number in own], Server.status)
     targets = [target for answer in answers if not isinstance(answer, StoreError) for target in answer.targets]
     return sum(target.used_bytes for target in targets if target.backend == "ram")

@@ -43,14 +43,13 @@ class ConfigurationFile(Protocol):
         """
 
 
-def add_target(file: ConfigurationFile, server: Server, wanted: WantedTarget, token: str) -> str:
+def add_target(file: ConfigurationFile, server: Server, wanted: WantedTarget) -> str:
     """Add a target to a server that runs, and to the configuration.
 
     Args:
         file: The configuration.
         server: The server.
         wanted: The target.
-        token: Token of the site's key.
 
     Returns:
         Name of the target.
@@ -76,7 +75,7 @@ def add_target(file: ConfigurationFile, server: Server, wanted: WantedTarget, to
         tables[number:] = [table]
         file.write(document)
         try:
-            server.add_target(name, wanted, token)
+            server.add_target(name, wanted)
         except SilentServerError:
             raise
         except StoreError:
@@ -166,14 +165,13 @@ def check_version(states: "Sequence[Status | StoreError]", version: str) -> None
             )
 
 
-def begin_retirement(file: ConfigurationFile, server: Server, target: str, token: str) -> bool:
+def begin_retirement(file: ConfigurationFile, server: Server, target: str) -> bool:
     """Close a target for new files.
 
     Args:
         file: The configuration.
         server: The target's server.
         target: Name of the target.
-        token: Token of the site's key.
 
     Returns:
         Whether the target is still there; a target that has retired before is only written down.
@@ -183,7 +181,7 @@ def begin_retirement(file: ConfigurationFile, server: Server, target: str, token
     """
     state = server.status()
     if target in {known.target for known in state.targets}:
-        server.set_target_state(target, RETIRING, token)
+        server.set_target_state(target, RETIRING)
         _write_state(file, target, RETIRING)
         return True
     if 0 <= _index(target) < state.target_numbers:
@@ -192,29 +190,27 @@ def begin_retirement(file: ConfigurationFile, server: Server, target: str, token
     raise StoreError(f"the store has no target {target}", hint="`weir targets` lists them")
 
 
-def reopen(file: ConfigurationFile, server: Server, target: str, token: str) -> None:
+def reopen(file: ConfigurationFile, server: Server, target: str) -> None:
     """Let a target that retires take files again.
 
     Args:
         file: The configuration.
         server: The target's server.
         target: Name of the target.
-        token: Token of the site's key.
 
     Raises:
         StoreError: The server refuses, for instance because the target has retired.
     """
-    server.set_target_state(target, "open", token)
+    server.set_target_state(target, "open")
     _write_state(file, target, None)
 
 
-def begin_server(file: ConfigurationFile, server: Server, token: str) -> list[str]:
+def begin_server(file: ConfigurationFile, server: Server) -> list[str]:
     """Close a server and all of its targets for new files and trees.
 
     Args:
         file: The configuration.
         server: The server.
-        token: Token of the site's key.
 
     Returns:
         Names of its targets that have not left yet.
@@ -223,38 +219,36 @@ def begin_server(file: ConfigurationFile, server: Server, token: str) -> list[st
         StoreError: The server refuses or does not answer; nothing was changed.
     """
     if server.status().state != RETIRED:
-        server.set_state(RETIRING, token)
+        server.set_state(RETIRING)
     _write_server(file, server)
     return [target.target for target in server.status().targets]
 
 
-def reopen_server(file: ConfigurationFile, server: Server, token: str) -> None:
+def reopen_server(file: ConfigurationFile, server: Server) -> None:
     """Let a server that retires take files and trees again, on those of its targets that have not left.
 
     Args:
         file: The configuration.
         server: The server.
-        token: Token of the site's key.
 
     Raises:
         StoreError: The server refuses, for instance because it has retired.
     """
-    server.set_state("open", token)
+    server.set_state("open")
     _write_server(file, server)
 
 
-def end_server(file: ConfigurationFile, server: Server, token: str) -> None:
+def end_server(file: ConfigurationFile, server: Server) -> None:
     """Let a server without targets have retired.
 
     Args:
         file: The configuration.
         server: The server.
-        token: Token of the site's key.
 
     Raises:
         StoreError: The server refuses or does not answer.
     """
-    server.set_state(RETIRED, token)
+    server.set_state(RETIRED)
     _write_server(file, server)
 
 
@@ -279,20 +273,19 @@ def objects_left(servers: Sequence[Server], target: str) -> int | StoreError:
     return objects
 
 
-def end_retirement(file: ConfigurationFile, server: Server, target: str, token: str) -> None:
+def end_retirement(file: ConfigurationFile, server: Server, target: str) -> None:
     """Let a target leave that has no objects any more.
 
     Args:
         file: The configuration.
         server: The target's server.
         target: Name of the target.
-        token: Token of the site's key.
 
     Raises:
         NotYetError: A home has objects there, or a request is under way.
         StoreError: The server refuses or does not answer.
     """
-    server.set_target_state(target, RETIRED, token)
+    server.set_target_state(target, RETIRED)
     _write_state(file, target, RETIRED)
 
 

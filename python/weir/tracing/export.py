@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from weir.csv_table import CsvTable
 from weir.tracing.records import Run
 
 VERSION = 1
@@ -75,12 +76,10 @@ def write_csv(runs: Sequence[Run], path: Path) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    import csv
-
     with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(rows(runs))
+        table = CsvTable(file)
+        for row in (COLUMNS, *rows(runs)):
+            table.add(row)
 
 
 def write_parquet(runs: Sequence[Run], path: Path) -> None:

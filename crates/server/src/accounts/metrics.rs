@@ -187,8 +187,8 @@ impl Exposition {
         for job in self.jobs() {
             for other in &job.waited_for {
                 let [name, user, group, uid] = labels(job);
-                let for_job = ("for_job_name", other.job.clone());
-                let for_user = ("for_user", other.user.clone());
+                let for_job = ("for_job_name", label_text(&other.job));
+                let for_user = ("for_user", label_text(&other.user));
                 let for_uid = ("for_uid", other.uid.to_string());
                 let labels = [name, user, group, uid, for_job, for_user, for_uid];
                 ConstCounter::new(other.seconds).encode(family.encode_family(&labels)?)?;
@@ -299,7 +299,8 @@ impl Exposition {
         for (name, help, value) in gauges {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for target in &self.0.status.targets {
-                let labels = [("target", target.target.clone()), ("class", target.placement.class.clone())];
+                let labels =
+                    [("target", target.target.clone()), ("class", label_text(&target.placement.class))];
                 if let Some(value) = value(&target.placement) {
                     ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
                 }
@@ -354,9 +355,70 @@ impl Exposition {
 
 fn labels(job: &JobLine) -> [(&'static str, String); 4] {
     [
-        ("job_name", job.job.clone()),
-        ("user", job.user.clone()),
-        ("group", job.group.clone()),
+        ("job_name", label_text(&job.job)),
+        ("user", label_text(&job.user)),
+        ("group", label_text(&job.group)),
         ("uid", job.uid.to_string()),
     ]
+}
+
+/// A name in a label. Characters that would give a terminal orders, or turn the direction of its text, are escaped as in `\u{1b}`;
+/// the names of two jobs stay different.
+pub(crate) fn label_text(name: &str) -> String {
+    if !name.contains(is_order) && !name.contains(ESCAPE) {
+        return name.to_string();
+    }
+    let mut text = String::with_capacity(name.len() + 16);
+    for character in name.chars() {
+        match character {
+            '\\' => text.push_str("\\\\"),
+            _ if is_order(character) => text.extend(character.escape_unicode()),
+            _ => text.push(character),
+        }
+    }
+    text
+}
+
+/// The begin of an escaped character.
+const ESCAPE: &str = "\\u{";
+
+/// Controls (C0, DEL, C1), ends of lines and paragraphs, and the controls of the direction of writing (UAX #9, section 2).
+fn is_order(character: char) -> bool {
+    let turns = ['\u{61c}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}'];
+    character.is_control()
+        || turns.contains(&character)
+        || ('\u{202a}'..='\u{202e}').contains(&character)
+        || ('\u{2066}'..='\u{2069}').contains(&character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::label_text;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_gives_a_terminal_no_orders() {
+        for (name, expected) in [
+            ("grün 7", "grün 7"),
+            (r"DOMAIN\user", r"DOMAIN\user"),
+            ("\u{1b}[2J", r"\u{1b}[2J"),
+            (r"\u{1b}[2J", r"\\u{1b}[2J"),
+            ("a\nb\\", r"a\u{a}b\\"),
+            ("\u{9b}\u{7f}\u{202e}", r"\u{9b}\u{7f}\u{202e}"),
+        ] {
+            assert_eq!(label_text(name), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn two_names_have_two_labels(
+            left in "[\\\\u{}1b\u{1b}\u{202e}a]{0,12}",
+            right in "[\\\\u{}1b\u{1b}\u{202e}a]{0,12}",
+        ) {
+            let (shown_left, shown_right) = (label_text(&left), label_text(&right));
+            prop_assert_eq!(left == right, shown_left == shown_right);
+            prop_assert!(!shown_left.contains(super::is_order));
+        }
+    }
 }

@@ -5,7 +5,7 @@
 
 use super::windows::{sight, Sight};
 use super::{failure, json, Answer, Desk};
-use crate::accounts::metrics::Format;
+use crate::accounts::metrics::{label_text, Format};
 use crate::control::http::Request;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{text, DescriptorEncoder, EncodeMetric};
@@ -213,7 +213,11 @@ struct Exposition(Arc<Predictions>);
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let labels = |job: &JobPrediction| {
-            [("job_name", job.job.clone()), ("user", job.user.clone()), ("uid", job.uid.to_string())]
+            [
+                ("job_name", label_text(&job.job)),
+                ("user", label_text(&job.user)),
+                ("uid", job.uid.to_string()),
+            ]
         };
         let help = "Predicted probability that the job is slowed, so many windows ahead";
         let mut family =

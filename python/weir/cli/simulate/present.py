@@ -22,9 +22,11 @@ def now_of_store(home: Home) -> dict[str, Any]:
     import tomllib
 
     from weir.simulation.stores import configuration_of_store, settings_of_store, topology_of_store
+    from weir.store.access import access_to
     from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
+    access = access_to(home, cluster)
     file = configuration_of_store(cluster)
     if file is None:
         warn(
@@ -32,4 +34,5 @@ def now_of_store(home: Home) -> dict[str, Any]:
             "the exchange are taken as the defaults",
             hint="run the command as the user who brought the store up",
         )
-    return {"topology": tomllib.loads(topology_of_store(cluster).text()), **settings_of_store(cluster)}
+    machines = tomllib.loads(topology_of_store(cluster, access).text())
+    return {"topology": machines, **settings_of_store(cluster, access)}

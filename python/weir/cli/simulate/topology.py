@@ -20,6 +20,7 @@ def topology(home: Home, name: str | None, from_store: bool, lists: bool) -> Non
     """
     from weir.simulation.stores import topology_of_store
     from weir.simulation.topology import topology_named
+    from weir.store.access import access_to
     from weir.store.home import find_cluster
 
     if sum((name is not None, from_store, lists)) != 1:
@@ -27,7 +28,11 @@ def topology(home: Home, name: str | None, from_store: bool, lists: bool) -> Non
     if lists:
         _show_presets()
         return
-    found = topology_of_store(find_cluster(home)) if name is None else topology_named(name)
+    if name is None:
+        cluster = find_cluster(home)
+        found = topology_of_store(cluster, access_to(home, cluster))
+    else:
+        found = topology_named(name)
     print(found.text(), end="")
 
 
