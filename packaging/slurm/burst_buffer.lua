@@ -5,6 +5,8 @@
 -- Needs lua-posix and lua-cjson. docs/guides/slurm.md tells how to install this file.
 
 local SOCKET = os.getenv("WEIR_PLANNER") or "/run/weir/planner.sock"
+-- The socket for root and the scheduler's user alone: no other user can fill its queue of connections.
+local RESERVED = SOCKET .. ".reserved"
 -- Longest time in slurmctld, below the 100 ms that its users notice.
 local QUICK_SECONDS = 0.09
 -- Time of one question about a step; a step that takes longer is asked for again.
@@ -46,8 +48,14 @@ local function bound(descriptor, option, deadline)
 end
 
 local function connected(descriptor, deadline)
-    bound(descriptor, library.socket.SO_SNDTIMEO, deadline)
-    return library.socket.connect(descriptor, { family = library.socket.AF_UNIX, path = SOCKET })
+    for _, path in ipairs({ RESERVED, SOCKET }) do
+        if not bound(descriptor, library.socket.SO_SNDTIMEO, deadline) then
+            return false
+        elseif library.socket.connect(descriptor, { family = library.socket.AF_UNIX, path = path }) then
+            return true
+        end
+    end
+    return false
 end
 
 local function sent(descriptor, text, deadline)
@@ -269,6 +277,9 @@ function slurm_bb_job_process(path)
         return FAILURE, "the script cannot be read: " .. tostring(problem)
     elseif not is_text(script) then
         return FAILURE, "the script is no text in UTF-8"
+    elseif script:sub(1, 2) ~= "#!" then
+        -- As sbatch, which other clients of slurmctld need not be. A jobspec would take longer to read.
+        return FAILURE, "the script does not begin with #!"
     end
     local answer = ask({ request = "validate", script = script }, QUICK_SECONDS)
     if not answer then

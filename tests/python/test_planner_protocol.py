@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import json
+import os
 import socket
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from weir.planner.records import (
     succeeded,
     summary,
 )
+from weir.planner.turns import Peer
 from weir.provisioning.deployments import Transfer
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "planner"
@@ -103,11 +106,11 @@ def test_what_is_no_request_is_refused_in_one_line(line: bytes) -> None:
 class Answers:
     """A service that answers every request, after a turn of the loop, with the process that is asked for."""
 
-    async def answer(self, peer: int, request: AnyRequest) -> AnyResult:
+    async def answer(self, peer: Peer, request: AnyRequest) -> AnyResult:
         await asyncio.sleep(0)
         if isinstance(request, protocol.Pools):
             raise RuntimeError("a fault of the planner's")
-        return protocol.Hello(pid=peer)
+        return protocol.Hello(pid=peer.uid)
 
 
 @contextlib.asynccontextmanager
@@ -229,3 +232,108 @@ def _check(one: Record, before: Record, *, discarded: bool) -> None:
         if (further := next_step(ahead)) is not None:
             ahead = succeeded(begun(ahead, further, now=0.0), further, now=0.0)
     assert next_step(ahead) is None
+
+
+def as_user(uid: int, place: Path) -> socket.socket:
+    """A connection of which the kernel tells the server that it is another user's."""
+    connection = socket.socket(socket.AF_UNIX)
+    os.seteuid(uid)
+    try:
+        connection.connect(str(place))
+    finally:
+        os.seteuid(0)
+    connection.setblocking(False)
+    return connection
+
+
+async def _told(connection: socket.socket) -> str:
+    """Code of the refusal that a connection gets; empty for an answer; `gone` where the planner closed it."""
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(BrokenPipeError):
+        await loop.sock_sendall(connection, b'{"request":"ping"}\n')
+    try:
+        answer = await loop.sock_recv(connection, 1 << 16)
+    except ConnectionResetError:
+        answer = b""
+    return str(json.loads(answer).get("error", {}).get("code", "")) if answer else "gone"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
+def test_users_share_the_connections_and_root_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections whose clients are silent, such as stopped ones, make way for those of users who have fewer."""
+    monkeypatch.setattr(server, "CLIENTS_MAX", 8)
+    monkeypatch.setattr(server, "CLIENTS_PER_USER_MAX", 6)
+    monkeypatch.setattr(server, "PRIVILEGED_CLIENTS_MAX", 9)
+
+    async def live(folder: Path) -> None:
+        place = folder / "s"
+        async with server.Server(Answers(), 40_000).listening(server.listen(place)):  # type: ignore[arg-type]
+            first = [as_user(1000, place) for _ in range(7)]
+            assert await _told(first[6]) == "busy" and await _told(first[5]) == ""
+            second = [as_user(1001, place) for _ in range(4)]
+            assert [await _told(each) for each in second] == ["", "", "", ""]
+            # The two that were silent for longest are those of the user who had more.
+            assert [await _told(each) for each in first[:2]] == ["gone", "gone"]
+            assert [await _told(each) for each in first[2:6]] == [""] * 4
+            second.append(as_user(1001, place))
+            assert await _told(second[4]) == "busy"
+            third = as_user(1002, place)
+            assert await _told(third) == ""
+            privileged = [as_user(uid, place) for uid in (0, 40_000) for _ in range(5)]
+            assert [await _told(each) for each in privileged] == [""] * 9 + ["busy"]
+            for each in (*first, *second, third, *privileged):
+                each.close()
+
+    # Other users do not come into the folders of pytest.
+    with tempfile.TemporaryDirectory(prefix="weir-") as folder:
+        Path(folder).chmod(0o755)
+        asyncio.run(live(Path(folder)))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
+def test_nobody_fills_the_queue_of_the_reserved_socket() -> None:
+    with tempfile.TemporaryDirectory(prefix="weir-") as folder:
+        Path(folder).chmod(0o755)
+        place, reserve = Path(folder) / "s", Path(folder) / "s.reserved"
+        listeners = server.listen(place), server.listen(reserve, owner=40_000)
+        # Nobody accepts: the kernel alone decides.
+        waiting = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) for _ in range(1000)]
+        os.seteuid(1000)
+        try:
+            with pytest.raises(BlockingIOError):
+                for each in waiting:
+                    each.connect(str(place))
+            with pytest.raises(PermissionError):
+                waiting[-1].connect(str(reserve))
+        finally:
+            os.seteuid(0)
+        for uid in (0, 40_000):
+            as_user(uid, reserve).close()
+        for closed in (*waiting, *listeners):
+            closed.close()
+
+
+def test_an_answer_has_a_page_of_a_list(tmp_path: Path) -> None:
+    """Each of many connections may keep one answer that its client does not take."""
+    from weir.planner.ledger import Ledger
+    from weir.planner.service import Service
+    from weir.planner.settings import Settings
+    from weir.planner.stores import open_store
+
+    async def live() -> None:
+        ledger = Ledger(open_store(f"sqlite:///{tmp_path}/db"))
+        for number in range(200):
+            ledger._put(record(f"job-{number:03}", error="x" * 4096, hint="y" * 4096))
+        settings = Settings(socket=tmp_path / "s", state=tmp_path, database="")
+        service = Service(settings, ledger, *[None] * 4)  # type: ignore[arg-type]
+        names: list[str] = []
+        after = ""
+        while not names or after:
+            page = await service.answer(Peer(1000), protocol.List(after=after))
+            assert isinstance(page, protocol.Listed) and len(msgspec.json.encode(page)) < 1 << 19
+            names += [each.name for each in page.deployments]
+            after = page.next
+        assert names == [f"job-{number:03}" for number in range(200)]
+        await ledger.close()
+
+    asyncio.run(live())

@@ -1,6 +1,8 @@
 """A client of the planner, for Python programs and the command line."""
 
+import os
 import socket
+import struct
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -8,10 +10,10 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from weir.planner.errors import PlannerError
-from weir.planner.places import found_socket
+from weir.planner.places import found_socket, reserved
 from weir.planner.protocol import ANSWER_BYTES_MAX, WAIT_SECONDS_MAX, Answer, AnyRequest, AnyResult, check
 
-_CONNECT_SECONDS = 5.0
+_CONNECT_SECONDS = 5
 _ANSWER_SECONDS = 180.0
 """Longest wait for an answer: a large log is parsed within the planner's own bound."""
 Result = TypeVar("Result", bound=AnyResult)
@@ -24,14 +26,18 @@ class Client:
         """Connect.
 
         Args:
-            path: The socket; None for that of `places.found_socket`.
+            path: The socket; None for that of `places.found_socket`. Where this user may use the one that is reserved
+                for root and the scheduler's user, that one is taken.
 
         Raises:
             PlannerError: No planner listens there.
         """
         place = path or found_socket()
+        if os.access(reserved(place), os.W_OK):
+            place = reserved(place)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(_CONNECT_SECONDS)
+        # With a bound of Python's own the call would not wait for room in the queue of the socket.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _CONNECT_SECONDS, 0))
         try:
             self._socket.connect(str(place))
         except OSError as error:

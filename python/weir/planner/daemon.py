@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import signal
 import socket
 import stat
@@ -16,11 +17,12 @@ from weir.planner.helpers import Helpers
 from weir.planner.ledger import Ledger, now
 from weir.planner.lives import Lives
 from weir.planner.orphans import Orphans
+from weir.planner.places import reserved
 from weir.planner.plans import Plans
 from weir.planner.records import ORDER
 from weir.planner.server import Server, listen
 from weir.planner.service import Service
-from weir.planner.settings import Settings
+from weir.planner.settings import DESCRIPTORS, Settings
 from weir.planner.site import Site
 from weir.planner.steps import Steps
 from weir.planner.stores import open_store
@@ -44,6 +46,9 @@ def run(settings: Settings) -> None:
         PlannerError: A part cannot be used; nothing was started then.
         ProvisioningError: The resource model or a table cannot be used.
     """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if most == resource.RLIM_INFINITY else min(DESCRIPTORS, most)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     asyncio.run(_run(settings))
 
@@ -68,7 +73,12 @@ async def _run(settings: Settings) -> None:
         orphans = Orphans(ledger, lives, steps, settings.orphan_seconds)
         service = Service(settings, ledger, plans, site, steps, lives)
         server = Server(service, settings.scheduler_user)
-        async with _bound(settings.socket) as listener, server.listening(listener):
+        await helpers.start()
+        async with (
+            _bound(settings.socket) as listener,
+            _bound(reserved(settings.socket), owner=_reserve_owner(settings)) as reserve,
+            server.listening(reserve, listener),
+        ):
             lives.resume()
             _LOG.info("planner on %s with %d deployments", settings.socket, sum(1 for _ in ledger.all()))
             _tell_supervisor()
@@ -83,9 +93,15 @@ async def _run(settings: Settings) -> None:
         await ledger.close()
 
 
+def _reserve_owner(settings: Settings) -> int:
+    """The user of the reserved socket. Root needs no right to it, and only root can give it away."""
+    own = os.geteuid()
+    return own if own != 0 or settings.scheduler_user is None else settings.scheduler_user
+
+
 @contextlib.asynccontextmanager
-async def _bound(path: Path) -> AsyncIterator[socket.socket]:
-    listener = listen(path)
+async def _bound(path: Path, *, owner: int | None = None) -> AsyncIterator[socket.socket]:
+    listener = listen(path, owner=owner)
     own = path.stat().st_ino
     try:
         yield listener

@@ -1,10 +1,11 @@
-"""Helper processes: some of the planner's own for plans, and one for each user whose logs are read."""
+"""Helper processes: some of the planner's own for scripts and plans, and one for each user whose logs are read."""
 
 import asyncio
 import contextlib
 import os
 import signal
 import sys
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 
@@ -14,6 +15,7 @@ from weir.planner import work
 from weir.planner.errors import PlannerError
 from weir.planner.site import Snapshot
 from weir.planner.tables import Tables
+from weir.planner.turns import Peer, Turns
 from weir.planner.users import User, process_environment, process_rights
 from weir.planner.work import AnyWork, Done, Identify, Load, MakePlan, Read
 from weir.provisioning.behaviour.identity import Identity
@@ -24,26 +26,39 @@ from weir.provisioning.jobs.job import Job
 PLANNERS = 2
 """Helpers that plan: a plan takes milliseconds, so two keep up with many clients."""
 READERS_MAX = 16
-"""Helpers that read logs, of one user each. The one that was idle longest makes way for another user's."""
+"""Helpers that read logs and long jobspecs, of one user each. The longest idle one makes way for another user's."""
 WORK_SECONDS_MAX = 150.0
 """Longest time of one piece of work; the reader of logs has a shorter bound of its own."""
+SCRIPT_SECONDS_MAX = 10.0
+"""Longest time of a script that all wait for. What is read there takes some hundredths of a second."""
+_READER_LINE_BYTES_MAX = 1 << 20
+"""Longest answer of a user's helper, which the user could make say anything."""
 _FREE_SECONDS_MAX = 60.0
 """Longest wait for a helper of another user to become free."""
 _END_SECONDS = 2.0
+_NICENESS = 5
+"""Plans and logs leave processors to the event loop and the scripts, for which slurmctld waits."""
+_RESTART_SECONDS = 1.0
+"""Least time between two starts of a helper: each start holds the event loop up, and a user may kill the own helper."""
 
 
 class Helper:
     """One helper process, which is started for its first work and again after a fault."""
 
-    def __init__(self, user: User | None) -> None:
+    def __init__(self, user: User | None, *, seconds_max: float = WORK_SECONDS_MAX, niceness: int = _NICENESS) -> None:
         """Describe a helper.
 
         Args:
             user: The user whose rights it has; None for the planner's own.
+            seconds_max: Longest time of one piece of work.
+            niceness: Its priority, as nice(2) has it.
         """
         self._user = user
+        self._niceness = niceness
+        self._seconds_max = seconds_max
         self._process: asyncio.subprocess.Process | None = None
         self._lock = asyncio.Lock()
+        self._started_at = -_RESTART_SECONDS
         self.waiting = 0
         """Pieces of work that the helper has, or that wait for it."""
         self.loaded = ""
@@ -88,7 +103,7 @@ class Helper:
     async def _ask(self, each: AnyWork) -> Done:
         is_answered = False
         try:
-            async with asyncio.timeout(WORK_SECONDS_MAX):
+            async with asyncio.timeout(self._seconds_max):
                 process = await self._started()
                 assert process.stdin is not None and process.stdout is not None
                 process.stdin.write(msgspec.json.encode(each) + b"\n")
@@ -98,7 +113,7 @@ class Helper:
                 is_answered = True
         except TimeoutError as error:
             raise PlannerError(
-                f"the plan took more than {WORK_SECONDS_MAX:.0f} s", hint="is the log very large?", code="failed"
+                f"the plan took more than {self._seconds_max:.0f} s", hint="is the log very large?", code="failed"
             ) from error
         except (OSError, ValueError, msgspec.MsgspecError) as error:
             raise PlannerError(
@@ -115,22 +130,33 @@ class Helper:
     async def _started(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
             self.loaded = ""
+            await asyncio.sleep(max(self._started_at + _RESTART_SECONDS - time.monotonic(), 0.0))
+            self._started_at = time.monotonic()
             rights = process_rights(self._user) if self._user else {}
             environment = process_environment(self._user) if self._user else None
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 work.__name__,
+                str(self._niceness),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 cwd="/",
                 env=environment,
                 umask=0o077,
                 start_new_session=True,
-                limit=work.LINE_BYTES_MAX,
+                limit=_READER_LINE_BYTES_MAX if self._user else work.LINE_BYTES_MAX,
                 **rights,  # type: ignore[arg-type]
             )
         return self._process
+
+
+class _ScriptReader:
+    """A helper that reads the scripts of many users, and their turns at it."""
+
+    def __init__(self) -> None:
+        self.helper = Helper(None, seconds_max=SCRIPT_SECONDS_MAX, niceness=0)
+        self.turns = Turns()
 
 
 class Helpers:
@@ -145,15 +171,22 @@ class Helpers:
         self.tables = tables or Tables()
         """The tables that every plan weighs."""
         self._planners = [Helper(None) for _ in range(PLANNERS)]
+        # slurmctld waits for its scripts, and so has a process that no other user's script keeps busy.
+        self._scripts = {is_privileged: _ScriptReader() for is_privileged in (False, True)}
         self._readers: OrderedDict[int, Helper] = OrderedDict()
         self._freed = asyncio.Event()
 
-    async def read(self, user: User, script: str) -> tuple[Job, Directives]:
-        """Find the job and the directives of a long script.
+    async def start(self) -> None:
+        """Start the helpers of which quick answers are expected."""
+        await asyncio.gather(*(each.helper.do(Read(script="#!/bin/sh\n")) for each in self._scripts.values()))
+
+    async def read(self, peer: Peer, user: User, script: str) -> tuple[Job, Directives]:
+        """Find the job and the directives of a script or jobspec.
 
         Args:
-            user: The user.
-            script: The text of the script or jobspec.
+            peer: The user who asks, and waits for a turn.
+            user: The user of the job.
+            script: The text.
 
         Returns:
             The job and its directives.
@@ -161,8 +194,13 @@ class Helpers:
         Raises:
             PlannerError: The script cannot be used.
         """
-        async with self._reader(user) as helper:
-            done = await helper.do(Read(script=script))
+        if work.is_quick(script):
+            reader = self._scripts[peer.is_privileged]
+            async with reader.turns.turn(peer):
+                done = await reader.helper.do(Read(script=script))
+        else:
+            async with self._reader(user) as helper:
+                done = await helper.do(Read(script=script))
         assert done.job is not None and done.directives is not None
         return done.job, done.directives
 
@@ -211,7 +249,7 @@ class Helpers:
 
     async def end(self) -> None:
         """End all helpers."""
-        for helper in [*self._planners, *self._readers.values()]:
+        for helper in [*self._planners, *(each.helper for each in self._scripts.values()), *self._readers.values()]:
             await helper.end()
 
     @contextlib.asynccontextmanager

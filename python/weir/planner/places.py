@@ -44,3 +44,15 @@ def found_socket() -> Path:
         return Path(named)
     own = default_socket()
     return own if own.exists() else SYSTEM_SOCKET
+
+
+def reserved(path: Path) -> Path:
+    """Name the socket beside the planner's, for root and the scheduler's user alone.
+
+    Args:
+        path: The planner's socket, for every user.
+
+    Returns:
+        The socket whose queue of connections no other user can fill.
+    """
+    return path.with_name(f"{path.name}.reserved")

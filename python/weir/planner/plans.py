@@ -13,16 +13,13 @@ from weir.planner.ledger import Ledger
 from weir.planner.protocol import TEXT_MAX, WORD_MAX, Times
 from weir.planner.records import KnownJob, Record
 from weir.planner.site import Site, Snapshot
+from weir.planner.turns import Peer
 from weir.planner.users import User
-from weir.planner.work import read_script
 from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment, Policy
-from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.jobs.directives import Directives
 from weir.provisioning.jobs.job import Job
 
-QUICK_SCRIPT_BYTES = 4 << 10
-"""A longer script is read by a helper, so that nobody waits for it: this much takes a few milliseconds."""
 _PATHS_CHARACTERS_MAX = 64 << 10
 """Most characters of all paths that a job has copied: every deployment keeps them."""
 
@@ -77,7 +74,6 @@ class Plans:
         self._ledger = ledger
         self._site = site
         self._helpers = helpers
-        self._reads: dict[int, asyncio.Lock] = {}
         self._turns: dict[int, asyncio.Lock] = {}
 
     def turn(self, uid: int) -> asyncio.Lock:
@@ -91,11 +87,12 @@ class Plans:
         """
         return self._turns.setdefault(uid, asyncio.Lock())
 
-    async def read(self, user: User, script: str) -> tuple[Job, Directives]:
+    async def read(self, peer: Peer, user: User, script: str) -> tuple[Job, Directives]:
         """Find the job and the directives of a script.
 
         Args:
-            user: The user.
+            peer: The user who asks.
+            user: The user of the job.
             script: Text of a batch script or jobspec; empty for a job of which nothing is known.
 
         Returns:
@@ -106,16 +103,7 @@ class Plans:
         """
         if not script:
             return Job(), Directives()
-        if len(script) > QUICK_SCRIPT_BYTES:
-            return _bounded(*await self._helpers.read(user, script))
-        try:
-            # One script of a user is read in a turn of the loop, however many connections the user has.
-            async with self._reads.setdefault(user.uid, asyncio.Lock()):
-                found = read_script(script)
-                await asyncio.sleep(0)
-                return _bounded(*found)
-        except ProvisioningError as error:
-            raise PlannerError(error.message, hint=error.hint) from error
+        return _bounded(*await self._helpers.read(peer, user, script))
 
     async def make(self, asked: Asked, name: str = "") -> Made:
         """Plan the storage of a job.

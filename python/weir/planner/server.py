@@ -1,11 +1,17 @@
-"""The planner's socket: bounded connections, bounded requests, and answers in the order of the requests."""
+"""The planner's sockets: bounded connections, bounded requests, and answers in the order of the requests.
+
+Ordinary users share one socket. Root and the scheduler's user have another one beside it, because whoever connects
+fastest fills the kernel's queue of a socket.
+"""
 
 import asyncio
 import contextlib
+import os
 import socket
 import struct
-from collections import Counter
+import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from weir.errors import WeirError
@@ -20,7 +26,8 @@ from weir.planner.protocol import (
     result,
 )
 from weir.planner.service import Service
-from weir.planner.settings import CLIENTS_MAX, CLIENTS_PER_USER_MAX
+from weir.planner.settings import CLIENTS_MAX, CLIENTS_PER_USER_MAX, PRIVILEGED_CLIENTS_MAX
+from weir.planner.turns import Peer, Turns
 from weir.planner.users import is_privileged
 
 IDLE_SECONDS_MAX = 300.0
@@ -28,124 +35,193 @@ IDLE_SECONDS_MAX = 300.0
 STALL_SECONDS_MAX = 30.0
 """Time in which a request that has begun has to come, and an answer has to be taken."""
 _CREDENTIALS = struct.Struct("3i")
-_BACKLOG = 128
-_QUICK_BYTES = 1 << 14
-"""A longer request takes a turn of the loop for its decoding alone."""
+_BACKLOG = 256
+"""Connections that the kernel keeps until they are accepted or refused, which takes some 15 us each.
+
+One turn of the loop takes no more than these: many new connections do not hold up those that are there. It takes no
+fewer, because a queue that stays full lets those in who connect most often."""
+_EXHAUSTED_SECONDS = 0.2
+"""Pause where the system has no descriptor for another connection."""
+
+
+@dataclass(eq=False)
+class _Connection:
+    """A connection and its wait for the client."""
+
+    peer: Peer
+    task: asyncio.Task[None] | None = None
+    waits_since: float | None = field(default_factory=time.monotonic)
+    """Begin of the wait for a request, or until an answer is taken; None while a request is worked on."""
 
 
 class Server:
-    """A listening socket and its connections."""
+    """The listening sockets and their connections."""
 
     def __init__(self, service: Service, scheduler_user: int | None) -> None:
         """Take the service.
 
         Args:
             service: The requests.
-            scheduler_user: The user who may have as many connections as root.
+            scheduler_user: The user who has connections of a budget apart, as root has.
         """
         self._service = service
         self._scheduler_user = scheduler_user
-        self._clients: Counter[int] = Counter()
-        self._turns: dict[int, asyncio.Lock] = {}
-        """One request of a user is decoded in a turn of the loop: many large ones would hold others up."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: dict[Peer, set[_Connection]] = {}
+        self._turns = Turns()
+        """Turns at the event loop."""
 
     @contextlib.asynccontextmanager
-    async def listening(self, listener: socket.socket) -> AsyncIterator[None]:
+    async def listening(self, *listeners: socket.socket) -> AsyncIterator[None]:
         """Answer connections within the block.
 
         Args:
-            listener: The listening socket, which `listen` made.
+            listeners: The listening sockets, which `listen` made.
 
         Yields:
             Nothing.
         """
-        server = await asyncio.start_unix_server(self._accept, sock=listener, limit=REQUEST_BYTES_MAX)
+        loop = asyncio.get_running_loop()
+        for listener in listeners:
+            loop.add_reader(listener, self._accept, listener)
         try:
             yield
         finally:
-            server.close()
-            tasks = list(self._tasks)
+            for listener in listeners:
+                loop.remove_reader(listener)
+                listener.close()
+            tasks = [each.task for own in self._connections.values() for each in own if each.task is not None]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        peer = _peer(writer)
-        try:
+    def _accept(self, listener: socket.socket) -> None:
+        """Accept some connections. One that is refused costs no task and no buffer."""
+        for _ in range(_BACKLOG):
+            try:
+                accepted, _address = listener.accept()
+            except (BlockingIOError, ConnectionError, InterruptedError):
+                return
+            except OSError:
+                # The process or the machine has no free descriptor. The kernel keeps the connection.
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(listener)
+                loop.call_later(_EXHAUSTED_SECONDS, self._resume, listener)
+                return
+            accepted.setblocking(False)
+            peer = self._peer(accepted)
             refused = self._refusal(peer)
             if refused is not None:
-                await _send(writer, refusal(0, refused))
-                return
-            self._clients[peer] += 1
-            try:
-                await self._converse(peer, reader, writer)
-            finally:
-                self._clients[peer] -= 1
-                if not self._clients[peer]:
-                    del self._clients[peer]
-                    self._turns.pop(peer, None)
-        except (ConnectionError, TimeoutError):
-            # The client is gone, or does not take its answers.
-            pass
-        finally:
-            self._tasks.discard(task)
-            writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+                with accepted, contextlib.suppress(OSError):
+                    accepted.send(encode(refusal(0, refused)))
+                continue
+            connection = _Connection(peer)
+            self._connections.setdefault(peer, set()).add(connection)
+            connection.task = asyncio.ensure_future(self._serve(connection, accepted))
 
-    def _refusal(self, peer: int) -> PlannerError | None:
-        is_full = self._clients.total() >= CLIENTS_MAX
-        own = 0 if is_privileged(peer, self._scheduler_user) else self._clients[peer]
-        if not is_full and own < CLIENTS_PER_USER_MAX:
-            return None
-        words = f"{self._clients.total()} connections" if is_full else f"{own} connections of user {peer}"
+    def _resume(self, listener: socket.socket) -> None:
+        if listener.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
+    def _peer(self, accepted: socket.socket) -> Peer:
+        raw = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        _, uid, _ = _CREDENTIALS.unpack(raw)
+        return Peer(int(uid), is_privileged(int(uid), self._scheduler_user))
+
+    def _refusal(self, peer: Peer) -> PlannerError | None:
+        """Refuse a connection over a limit. A user without room takes it from the one who has most connections."""
+        own = len(self._connections.get(peer, ()))
+        if own >= CLIENTS_PER_USER_MAX and not peer.is_privileged:
+            words = f"{own} connections of user {peer.uid}"
+        else:
+            like = [found for each, found in self._connections.items() if each.is_privileged == peer.is_privileged]
+            total = sum(map(len, like))
+            if total < (PRIVILEGED_CLIENTS_MAX if peer.is_privileged else CLIENTS_MAX):
+                return None
+            if not peer.is_privileged and _displaced(like, own):
+                return None
+            words = f"{total} connections"
         return PlannerError(f"the planner has {words}", hint="close some, or ask again later", code="busy")
 
-    async def _converse(self, peer: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _forget(self, connection: _Connection) -> None:
+        own = self._connections.get(connection.peer, set())
+        own.discard(connection)
+        if not own:
+            self._connections.pop(connection.peer, None)
+
+    async def _serve(self, connection: _Connection, accepted: socket.socket) -> None:
+        try:
+            # A client that is gone, or does not take its answers, is left.
+            with contextlib.suppress(OSError):
+                opening = asyncio.open_unix_connection(sock=accepted, limit=REQUEST_BYTES_MAX)
+                reader, writer = await self._turns.charged(connection.peer, opening)
+                try:
+                    await self._converse(connection, reader, writer)
+                finally:
+                    writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+        finally:
+            accepted.close()
+            self._forget(connection)
+
+    async def _converse(
+        self, connection: _Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         while True:
             try:
                 line = await _line(reader)
             except asyncio.LimitOverrunError:
-                await _send(writer, refusal(0, PlannerError(f"the request is longer than {REQUEST_BYTES_MAX} bytes")))
+                await _send(writer, encode(_too_long()))
                 return
             if not line:
                 return
-            await _send(writer, await self._answered(peer, line))
-            # A client that asks without a pause lets the others have their turn.
-            await asyncio.sleep(0)
+            connection.waits_since = None
+            answer = await self._turns.charged(connection.peer, self._answered(connection.peer, line))
+            connection.waits_since = time.monotonic()
+            await _send(writer, answer)
 
-    async def _answered(self, peer: int, line: bytes) -> Answer:
+    async def _answered(self, peer: Peer, line: bytes) -> bytes:
+        """The answer to a request, as it is sent: its reading and its writing are work of the user's, too."""
         identifier: int | str = 0
         try:
-            async with self._turns.setdefault(peer, asyncio.Lock()):
-                request = decode(line)
-                if len(line) > _QUICK_BYTES:
-                    await asyncio.sleep(0)
+            request = decode(line)
             identifier = request.id
-            return result(identifier, await self._service.answer(peer, request))
+            found = encode(result(identifier, await self._service.answer(peer, request)))
+            if len(found) > ANSWER_BYTES_MAX:
+                raise PlannerError("the answer is too long", hint="ask for less", code="failed")
+            return found
         except PlannerError as error:
-            return refusal(identifier, error)
+            return encode(refusal(identifier, error))
         except WeirError as error:
-            return refusal(identifier, PlannerError(error.message, hint=error.hint))
+            return encode(refusal(identifier, PlannerError(error.message, hint=error.hint)))
         except Exception as error:
             import logging
 
             # One request that meets a fault of the planner's ends neither its connection nor the others.
-            logging.getLogger(__name__).exception("a request of user %d failed", peer)
-            return refusal(
-                identifier,
-                PlannerError(f"the planner failed: {type(error).__name__}", hint="its log tells why", code="failed"),
-            )
+            logging.getLogger(__name__).exception("a request of user %d failed", peer.uid)
+            fault = PlannerError(f"the planner failed: {type(error).__name__}", hint="its log tells why", code="failed")
+            return encode(refusal(identifier, fault))
+
+
+def _displaced(connections: list[set[_Connection]], own: int) -> bool:
+    """End the connection that has waited longest for its client, of the user who has most and more than `own`."""
+    most = max(connections, key=len)
+    waiting = [each for each in most if each.waits_since is not None]
+    if len(most) <= own + 1 or not waiting:
+        return False
+    longest = min(waiting, key=lambda each: each.waits_since or 0.0)
+    assert longest.task is not None
+    longest.task.cancel()
+    most.discard(longest)
+    return True
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
-    """The next request without its end; empty at the end of the connection. What has begun has to end soon."""
+    """The next request without its end; empty at the end of the connection. A request that has begun ends soon."""
     async with asyncio.timeout(IDLE_SECONDS_MAX):
-        first = await reader.read(1)
-    if first in (b"", b"\n"):
-        return first.strip() or (await _line(reader) if first else b"")
+        while (first := await reader.read(1)) == b"\n":
+            # Empty lines in a buffer are read without a wait.
+            await asyncio.sleep(0)
+    if not first:
+        return first
     async with asyncio.timeout(STALL_SECONDS_MAX):
         try:
             return first + (await reader.readuntil(b"\n"))[:-1]
@@ -153,27 +229,22 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
             return first + error.partial
 
 
-async def _send(writer: asyncio.StreamWriter, answer: Answer) -> None:
-    line = encode(answer)
-    if len(line) > ANSWER_BYTES_MAX:
-        line = encode(refusal(answer.id, PlannerError("the answer is too long", hint="ask for less", code="failed")))
-    writer.write(line)
+def _too_long() -> Answer:
+    return refusal(0, PlannerError(f"the request is longer than {REQUEST_BYTES_MAX} bytes"))
+
+
+async def _send(writer: asyncio.StreamWriter, answer: bytes) -> None:
+    writer.write(answer)
     async with asyncio.timeout(STALL_SECONDS_MAX):
         await writer.drain()
 
 
-def _peer(writer: asyncio.StreamWriter) -> int:
-    connection = writer.get_extra_info("socket")
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, uid, _ = _CREDENTIALS.unpack(raw)
-    return int(uid)
-
-
-def listen(path: Path) -> socket.socket:
-    """Make the listening socket, in the place of one that a planner left when it was killed.
+def listen(path: Path, *, owner: int | None = None) -> socket.socket:
+    """Make a listening socket, in the place of one that a planner left when it was killed.
 
     Args:
-        path: The socket. Every user may connect to it.
+        path: The socket.
+        owner: The one user who may connect to it, beside root; None for every user.
 
     Returns:
         The listening socket.
@@ -192,14 +263,17 @@ def listen(path: Path) -> socket.socket:
         # A client that sees the socket may connect at once: it gets its name when it listens.
         fresh.unlink(missing_ok=True)
         listener.bind(str(fresh))
-        fresh.chmod(0o666)
+        fresh.chmod(0o666 if owner is None else 0o600)
+        if owner not in (None, os.geteuid()):
+            os.chown(fresh, owner, -1)
         listener.listen(_BACKLOG)
+        listener.setblocking(False)
         fresh.rename(path)
     except OSError as error:
         listener.close()
         raise PlannerError(
             f"{path} cannot be listened on: {error.strerror or error}",
-            hint="a path of at most 100 bytes in a folder that is there; see --socket",
+            hint="a path of at most 90 bytes in a folder that is there; see --socket",
         ) from error
     except PlannerError:
         listener.close()

@@ -16,10 +16,13 @@ from weir.planner.records import ADMINISTRATOR, Fault, Record, asked_for, check_
 from weir.planner.settings import Settings
 from weir.planner.site import Site
 from weir.planner.steps import Steps
-from weir.planner.users import acting_for, is_privileged, user
+from weir.planner.turns import Peer
+from weir.planner.users import acting_for, user
 
 _TRIES = 8
 """Times that a plan is made again because another one took its storage meanwhile."""
+_PAGE_BYTES = 1 << 18
+"""A page of a list ends when it is as long: each connection may have one that its client does not take."""
 _STEPS: Mapping[type, Step] = {
     protocol.Setup: "setup",
     protocol.StageIn: "stage_in",
@@ -52,7 +55,7 @@ class Service:
         self._site = site
         self._steps = steps
         self._lives = lives
-        self._handlers: Mapping[type, Callable[[int, int, AnyRequest], Awaitable[AnyResult]]] = {
+        self._handlers: Mapping[type, Callable[[Peer, int, AnyRequest], Awaitable[AnyResult]]] = {
             protocol.Plan: self._plan,
             protocol.Validate: self._validate,
             protocol.Show: self._show,
@@ -64,7 +67,7 @@ class Service:
             **dict.fromkeys(_STEPS, self._step),
         }
 
-    async def answer(self, peer: int, request: AnyRequest) -> AnyResult:
+    async def answer(self, peer: Peer, request: AnyRequest) -> AnyResult:
         """Answer a request.
 
         Args:
@@ -77,12 +80,12 @@ class Service:
         Raises:
             PlannerError: The request is refused.
         """
-        uid = acting_for(peer, request.uid, self._settings.scheduler_user)
+        uid = acting_for(peer.uid, request.uid, self._settings.scheduler_user)
         return await self._handlers[type(request)](peer, uid, request)
 
-    async def _plan(self, peer: int, uid: int, request: AnyRequest) -> AnyResult:
+    async def _plan(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
         assert isinstance(request, protocol.Plan)
-        asked = await self._asked(uid, request)
+        asked = await self._asked(peer, uid, request)
         if not request.name:
             made = await self._plans.make(asked)
             return protocol.Planned(deployment=made.deployment, known=made.known, times=made.times)
@@ -100,9 +103,9 @@ class Service:
             return protocol.Planned(deployment=record.deployment, state=record.state, known=made.known, times=times)
         raise PlannerError("other jobs took the storage of each plan", hint="ask again in a moment", code="busy")
 
-    async def _asked(self, uid: int, request: protocol.Plan) -> Asked:
+    async def _asked(self, peer: Peer, uid: int, request: protocol.Plan) -> Asked:
         account = user(uid)
-        job, directives = await self._plans.read(account, request.script)
+        job, directives = await self._plans.read(peer, account, request.script)
         if request.nodes is not None:
             job = msgspec.structs.replace(job, nodes=request.nodes)
         if not job.command and request.identity is not None:
@@ -117,12 +120,12 @@ class Service:
         if record.holds_storage:
             self._site.check_share(record.key, record.deployment)
 
-    async def _validate(self, peer: int, uid: int, request: AnyRequest) -> AnyResult:
+    async def _validate(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
         assert isinstance(request, protocol.Validate)
-        job, directives = await self._plans.read(user(uid), request.script)
+        job, directives = await self._plans.read(peer, user(uid), request.script)
         return protocol.Valid(directives=directives, nodes=job.nodes, processes=job.processes)
 
-    async def _step(self, peer: int, uid: int, request: AnyRequest) -> AnyResult:
+    async def _step(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
         assert isinstance(request, protocol.StepRequest)
         step = _STEPS[type(request)]
         key = uid, request.name
@@ -163,7 +166,7 @@ class Service:
                 return record
             await self._ledger.wait(left, seen)
 
-    async def _show(self, peer: int, uid: int, request: AnyRequest) -> AnyResult:
+    async def _show(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
         record = self._found(uid, request)
         return protocol.Shown(
             summary=summary(record),
@@ -174,7 +177,7 @@ class Service:
             left_out=record.left_out,
         )
 
-    async def _paths(self, peer: int, uid: int, request: AnyRequest) -> AnyResult:
+    async def _paths(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
         record = self._found(uid, request)
         return protocol.Variables(state=record.state, environment=record.environment)
 
@@ -185,9 +188,9 @@ class Service:
             raise missing(request.name)
         return record
 
-    async def _list(self, peer: int, uid: int, request: AnyRequest) -> AnyResult:
+    async def _list(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
         assert isinstance(request, protocol.List)
-        if request.all_users and not is_privileged(peer, self._settings.scheduler_user):
+        if request.all_users and not peer.is_privileged:
             raise PlannerError(
                 "the deployments of all users are for root and the scheduler's user alone",
                 hint="leave all_users out",
@@ -199,16 +202,21 @@ class Service:
             (each for each in records if (request.ended or each.is_live) and each.key > after),
             key=lambda each: each.key,
         )
-        page = wanted[: request.limit]
+        page, size = [], 0
+        for each in wanted[: request.limit]:
+            page.append(summary(each))
+            size += len(msgspec.json.encode(page[-1]))
+            if size > _PAGE_BYTES:
+                break
         following = f"{page[-1].uid}/{page[-1].name}" if len(wanted) > len(page) else ""
-        return protocol.Listed(deployments=tuple(summary(each) for each in page), next=following)
+        return protocol.Listed(deployments=tuple(page), next=following)
 
-    async def _pools(self, peer: int, uid: int, request: AnyRequest) -> AnyResult:
+    async def _pools(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
         return self._site.pools()
 
-    async def _quarantine(self, peer: int, uid: int, request: AnyRequest) -> AnyResult:
+    async def _quarantine(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
         assert isinstance(request, protocol.Quarantine)
-        if not is_privileged(peer, self._settings.scheduler_user):
+        if not peer.is_privileged:
             raise PlannerError(
                 "nodes are left out by root and the scheduler's user alone", hint="ask an administrator", code="denied"
             )
@@ -220,7 +228,7 @@ class Service:
             await self._ledger.blame(Fault(node=request.node, uid=ADMINISTRATOR, until=until, reason=reason))
         return protocol.Hello(pid=os.getpid())
 
-    async def _ping(self, peer: int, uid: int, request: AnyRequest) -> AnyResult:
+    async def _ping(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
         return protocol.Hello(pid=os.getpid())
 
 

@@ -7,9 +7,13 @@ from typing import Literal
 from weir.provisioning.sharing.leases import SHARERS_ROOM
 
 CLIENTS_MAX = 512
-"""Connections at once: each may hold a request in memory."""
+"""Connections of ordinary users at once: each may hold a request in memory."""
 CLIENTS_PER_USER_MAX = 64
 """Connections of one user, so that nobody keeps others out."""
+PRIVILEGED_CLIENTS_MAX = 512
+"""Further connections, of root and the scheduler's user: jobs wait for steps, and nobody else takes them."""
+DESCRIPTORS = 4096
+"""Descriptors of the process where the system allows them: those of connections, and three of each step and helper."""
 DEPLOYMENTS_PER_USER_MAX = 1000
 """Live deployments of one user; root and the scheduler's user make them for others within the same bound."""
 DEPLOYMENTS_MAX = 100_000

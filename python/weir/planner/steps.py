@@ -5,7 +5,6 @@ import contextlib
 import os
 import signal
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 import msgspec
@@ -16,9 +15,10 @@ from weir.planner.protocol import TEXT_MAX, Step
 from weir.planner.records import Record
 from weir.planner.settings import STEP_SECONDS_MAX, STEPS_MAX, STEPS_PER_USER_MAX, Reach
 from weir.planner.step import Context, Order, Outcome
+from weir.planner.turns import Slots
 from weir.planner.users import process_environment, process_rights, user
 
-_OUTCOME_BYTES_MAX = 4 << 20
+_OUTCOME_BYTES_MAX = 1 << 20
 _ENVIRONMENT_CHARACTERS_MAX = 64 << 10
 """Most characters of a job's variables: every deployment keeps them, and they come from a process of its user."""
 _END_SECONDS = 10.0
@@ -40,10 +40,7 @@ class Steps:
         self._folders = folders
         self._reach = reach
         # Copies may take a day, and have slots of their own, so that storage is set up and ended meanwhile.
-        self._slots = {is_copy: asyncio.Semaphore(STEPS_MAX) for is_copy in (False, True)}
-        self._user_slots: defaultdict[tuple[int, bool], asyncio.Semaphore] = defaultdict(
-            lambda: asyncio.Semaphore(STEPS_PER_USER_MAX)
-        )
+        self._slots = {is_copy: Slots(STEPS_MAX, STEPS_PER_USER_MAX) for is_copy in (False, True)}
         self._running: dict[tuple[int, str], asyncio.subprocess.Process] = {}
         self._endings: set[asyncio.Task[None]] = set()
 
@@ -70,7 +67,7 @@ class Steps:
             The outcome; failures are outcomes too.
         """
         is_copy = step in ("stage_in", "stage_out")
-        async with self._user_slots[record.uid, is_copy], self._slots[is_copy]:
+        async with self._slots[is_copy].slot(record.uid):
             try:
                 return await self._run(record, step, discard)
             except PlannerError as error:

@@ -1,10 +1,11 @@
 """The work of the planner's helper processes: logs to identities, and identities to plans.
 
-A helper is `python -m weir.planner.work`. It reads one JSON object a line and answers each with one line. A log is read
-in a process of its user, so that nobody reads another's file through the planner.
+A helper is `python -m weir.planner.work NICENESS`. It reads one JSON object a line and answers each with one line. A
+log is read in a process of its user, so that nobody reads another's file through the planner.
 """
 
 import os
+import re
 import resource
 import sys
 import time
@@ -19,13 +20,20 @@ from weir.planner.errors import Code
 from weir.planner.tables import Tables
 from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment
+from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.jobs.directives import Directives
-from weir.provisioning.jobs.job import Job
+from weir.provisioning.jobs.job import COMMAND_CHARACTERS_MAX, Job
 from weir.provisioning.resources.model import Resources
 
 MEMORY_BYTES_MAX = 8 << 30
 """Address space of a helper."""
 FILES_MAX = 256
+QUICK_JOBSPEC_CHARACTERS_MAX = 8 << 10
+"""A longer jobspec is read in a process of its user: YAML takes some 2 ms a kilobyte."""
+HEAD_CHARACTERS_MAX = 64 << 10
+"""A script with more above its first command is refused: lines of directives take some 0.5 ms a kilobyte."""
+_COMMAND = re.compile(r"^(?:[^\S\n]+\S|[^#\s])", re.MULTILINE)
+"""The begin of the first line that is neither empty nor a comment."""
 LINE_BYTES_MAX = 64 << 20
 """Longest line: a resource model of 100,000 nodes takes less."""
 
@@ -78,6 +86,18 @@ class Done(msgspec.Struct, kw_only=True):
     hint: str = ""
 
 
+def is_quick(script: str) -> bool:
+    """Decide whether a text is read in some hundredths of a second at most, whatever it holds.
+
+    Args:
+        script: The text of a script or jobspec.
+
+    Returns:
+        Whether it is a script, of which only the bounded head is read, or a short jobspec.
+    """
+    return script.startswith("#!") or len(script) <= QUICK_JOBSPEC_CHARACTERS_MAX
+
+
 def read_script(script: str) -> tuple[Job, Directives]:
     """Find the job and the directives of a batch script, which begins with `#!`, or of a jobspec.
 
@@ -95,11 +115,26 @@ def read_script(script: str) -> tuple[Job, Directives]:
     from weir.provisioning.jobs.job import of_script as job_of_script
 
     if script.startswith("#!"):
+        head = _head(script)
         # The strict reader goes first: its errors suggest the directive that was meant.
-        found = directives.of_script("script", script)
-        return job_of_script(Path("script"), script), found
+        found = directives.of_script("script", head)
+        return job_of_script(Path("script"), directives.left_out(head)), found
     job = of_jobspec(Path("jobspec"), script)
     return job, directives.of_attributes("jobspec", job.hints)
+
+
+def _head(script: str) -> str:
+    """The lines of a script up to its first command: neither sbatch nor Weir reads options behind it."""
+    command = _COMMAND.search(script, 0, HEAD_CHARACTERS_MAX)
+    if command is None and len(script) <= HEAD_CHARACTERS_MAX:
+        return script
+    if command is None:
+        raise ProvisioningError(
+            f"the script has more than {HEAD_CHARACTERS_MAX} characters above its first command",
+            hint="are these lines data? directives stand in few lines",
+        )
+    line, _, _ = script[command.start() : command.start() + COMMAND_CHARACTERS_MAX + 1].partition("\n")
+    return script[: command.start()] + line
 
 
 class Worker:
@@ -193,6 +228,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES_MAX, FILES_MAX))
+    os.nice(int(sys.argv[1]))
     answers = os.fdopen(os.dup(1), "wb")
     # A library that prints must not write among the answers.
     os.dup2(2, 1)

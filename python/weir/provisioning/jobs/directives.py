@@ -22,6 +22,10 @@ TRANSFERS_MAX = 64
 """Most trees that a job may have staged: each is a process of its own, and a directory tells further ones apart."""
 VALUE_CHARACTERS_MAX = 4096
 """Longest value: that of a path on Linux."""
+LINE_CHARACTERS_MAX = 4 * VALUE_CHARACTERS_MAX
+"""Longest line of directives, with those that go on from it: the time of its words grows with the square."""
+_NAME_CHARACTERS_MAX = 40
+"""Longest name for which the one that was meant is looked for."""
 _LISTS = ("stage_in", "stage_out")
 """Directives that may stand several times."""
 _WORD = re.compile(r"(?P<name>[^=\s]+)=(?P<value>.*)", re.DOTALL)
@@ -105,6 +109,18 @@ def has_any(text: str) -> bool:
     return any(line.startswith(SPELLING) for _, line in _comments(text))
 
 
+def left_out(text: str) -> str:
+    """Take the lines of directives out of a batch script.
+
+    Args:
+        text: The script.
+
+    Returns:
+        The script with a comment in the place of each line of directives, so that the numbers of its lines stay.
+    """
+    return "\n".join("#" if line.startswith(SPELLING) else line for line in text.splitlines())
+
+
 def _comments(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
@@ -125,6 +141,11 @@ def _words(source: str, text: str) -> Iterator[tuple[str, str, str]]:
             continue
         first = first if pending else number
         pending += line.removeprefix(SPELLING)
+        if len(pending) > LINE_CHARACTERS_MAX:
+            raise ProvisioningError(
+                f"{source}:{first}: the line has more than {LINE_CHARACTERS_MAX} characters",
+                hint="write each directive in a line of its own",
+            )
         if pending.endswith("\\"):
             pending = pending[:-1]
             continue
@@ -310,7 +331,7 @@ _HINTS: Mapping[str, str] = {
 def _meant(word: str) -> str:
     import difflib
 
-    bare = word.split("=", 1)[0].lower().replace("-", "_")
+    bare = word.split("=", 1)[0][:_NAME_CHARACTERS_MAX].lower().replace("-", "_")
     # Slurm's own keyword, which asks for a pool of a burst buffer.
     if bare == "capacity":
         return ": did you mean `size`?"

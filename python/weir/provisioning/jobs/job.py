@@ -15,6 +15,8 @@ DOCUMENT_BYTES_MAX = 1 << 20
 """A jobspec or script above this is refused: none that people or schedulers write is so large."""
 NESTING_MAX = 64
 """A jobspec that is nested deeper is refused: each resource nests by two."""
+COMMAND_CHARACTERS_MAX = 16 << 10
+"""A longer command of a script is one word: it only tells jobs apart, and its words take time."""
 _COUNT_MAX = 1 << 32
 _SECONDS_MAX = 1e12
 """A longer time limit is a mistake: this one is 30,000 years."""
@@ -267,7 +269,7 @@ def of_script(path: Path, text: str) -> Job:
                     hints[name] = f"{hints[name]}\n{value}" if name in hints else value
             elif line.strip() and not line.startswith("#"):
                 # As sbatch, which reads no options behind the first command.
-                command = tuple(shlex.split(line))
+                command = tuple(shlex.split(line)) if len(line) <= COMMAND_CHARACTERS_MAX else (line,)
                 break
         except ValueError as error:
             raise ProvisioningError(
