@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from store import Store
+from weir.errors import WeirError
 from weir.store.errors import StoreError
-from weir.store.ownership import check_own, check_way
+from weir.store.ownership import check_own
+from weir.ways import check_closed
 
 OTHER = 4000001
 """A user that no host has."""
@@ -19,12 +21,12 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files
 def test_a_folder_on_the_way_that_others_can_change_is_refused(tmp_path: Path, mode: int) -> None:
     way = tmp_path / "open" / "home"
     way.mkdir(parents=True)
-    check_way(way)
+    check_closed(way)
     way.parent.chmod(mode)
-    with pytest.raises(StoreError, match="can be changed by other users"):
-        check_way(way)
+    with pytest.raises(WeirError, match="can be changed by other users"):
+        check_closed(way)
     way.parent.chmod(mode | 0o1000)
-    check_way(way)
+    check_closed(way)
 
 
 @as_root
@@ -32,22 +34,22 @@ def test_a_folder_or_link_of_another_on_the_way_is_refused(tmp_path: Path) -> No
     folder, link = tmp_path / "folder", tmp_path / "link"
     (folder / "home").mkdir(parents=True)
     link.symlink_to(folder)
-    check_way(link / "home")
+    check_closed(link / "home")
     os.lchown(link, OTHER, OTHER)
-    with pytest.raises(StoreError, match="is a link of"):
-        check_way(link / "home")
+    with pytest.raises(WeirError, match="is a link of"):
+        check_closed(link / "home")
     os.lchown(link, 0, 0)
     os.chown(folder, OTHER, OTHER)
     for way in (folder / "home", link / "home", folder / "not yet there"):
-        with pytest.raises(StoreError, match="could put another folder"):
-            check_way(way)
+        with pytest.raises(WeirError, match="could put another folder"):
+            check_closed(way)
 
 
 def test_links_that_lead_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to(tmp_path / "one")
-    with pytest.raises(StoreError, match="too many symbolic links"):
-        check_way(tmp_path / "one" / "home")
+    with pytest.raises(WeirError, match="too many symbolic links"):
+        check_closed(tmp_path / "one" / "home")
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o640, 0o602])

@@ -13,6 +13,7 @@ from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number
 from weir.cli.replay import TIER, replay
+from weir.ways import replacing
 
 if TYPE_CHECKING:
     from weir.adaptive.catalogue import Catalogue
@@ -182,7 +183,7 @@ def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, 
         )
         with reader:
             step = reader.step(number)
-    with target.open("wb") as file:
+    with replacing(target, mode=None) as file:
         numpy.save(file, step.data, allow_pickle=False)
     document = {
         "step": step.number,

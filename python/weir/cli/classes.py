@@ -11,6 +11,7 @@ from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Number
 from weir.distribution import install_command
+from weir.ways import make_work_folder
 
 if TYPE_CHECKING:
     from weir.provisioning.learning.report import Report
@@ -103,7 +104,7 @@ def build_classes(
 
     check(logs)
     # Workers that Slurm starts write their logs and read their keys there.
-    folder.mkdir(parents=True, exist_ok=True)
+    make_work_folder(folder)
     options = Options(
         trials=trials,
         fitted_runs=fitted_runs,

@@ -67,13 +67,15 @@ def grant(
 ) -> None:
     """Mint a credential for a job, as the holder of the site's key.
 
-    The file can be read by its user alone. The user runs programs with `weir run --credential FILE -- CMD`, or sets
+    The file can be read by its user alone. Its folder has to be yours, root's or that user's, and nobody else may
+    change the way to it. The user runs programs with `weir run --credential FILE -- CMD`, or sets
     WEIR_CREDENTIAL to the file.
     """
     from weir.cli.output import show
     from weir.store import identity
     from weir.store.cluster import announced
-    from weir.store.files import make_folder, write_whole
+    from weir.store.files import make_folder
+    from weir.ways import write_whole
 
     uid, gid, supplementary = _account(who, gid, groups)
     site_key = home.read_site_key()
@@ -102,7 +104,7 @@ def grant(
         make_folder(path.parent, home.passage)
     path = path.absolute()
     try:
-        write_whole(path, text, owner=(uid, gid) if uid != os.geteuid() else None)
+        write_whole(path, text, owner=(uid, gid) if uid != os.geteuid() else None, closed=True)
     except OSError as error:
         raise CommandError(
             f"cannot write {path} for uid {uid}: {error.strerror}",

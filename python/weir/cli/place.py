@@ -16,6 +16,7 @@ from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number
 from weir.store import values
 from weir.store.home import Home
+from weir.ways import make_folders, write_whole
 
 if TYPE_CHECKING:
     from weir.placement.allotment import Allotment
@@ -289,7 +290,7 @@ def _emit(how: str, allotment: "Allotment", into: Path | None) -> None:
             print(lfs_command(path, parts))
         return
     if into is not None:
-        into.mkdir(parents=True, exist_ok=True)
+        make_folders(into)
     for number, (path, parts) in enumerate(files(allotment.components)):
         _emit_template(number, path, yaml_template(parts), into)
 
@@ -306,7 +307,7 @@ def _emit_template(number: int, path: str, template: str, into: Path | None) -> 
         )
         return
     file = into / f"{number:06}.yaml"
-    file.write_text(template)
+    write_whole(file, template, mode=None)
     print(f"lfs setstripe --yaml {shlex.quote(str(file))} {shell_word(path)}")
 
 

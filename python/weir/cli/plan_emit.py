@@ -11,6 +11,7 @@ from weir.cli.output import output_option, show
 from weir.cli.parameters import Checked
 from weir.distribution import install_command
 from weir.store import values
+from weir.ways import make_folders, write_whole
 
 if TYPE_CHECKING:
     from weir.provisioning.emit.checks import EmittedFile
@@ -81,18 +82,19 @@ def print_files(files: "tuple[EmittedFile, ...]") -> None:
 def _write(files: "tuple[EmittedFile, ...]", folder: Path) -> None:
     """Write the files, or none of them where one is there or cannot be written."""
     import contextlib
+    import errno
 
     is_new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     made: list[Path] = []
     try:
         for file in files:
             path = folder / file.name
             mode = 0o755 if file.name.endswith(".sh") else 0o644
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+            write_whole(path, file.text, mode=mode)
             made.append(path)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as written:
-                written.write(file.text)
     except OSError as error:
         for path in made:
             with contextlib.suppress(OSError):

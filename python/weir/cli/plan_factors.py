@@ -210,7 +210,7 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 
 def _write(table: "FactorTable", into: Path) -> None:
     from weir.provisioning.sharing.interference_factors import written
-    from weir.store.files import write_whole
+    from weir.ways import write_whole
 
     write_whole(into, written(table), mode=0o644)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from weir.cli.errors import CommandError, warn
+from weir.ways import make_folders
 
 _NAME_BYTES = 100
 """Longest name of a run: the library refuses 128 bytes."""
@@ -39,7 +40,7 @@ def recorder_variables(trace: str | None, observed: Sequence[str], inside: Path 
             hint="give a directory outside the prefix, or run with the mount",
         )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
     except OSError as error:
         raise CommandError(
             f"cannot make the directory {folder} for traces: {error.strerror}", hint="give another with --trace"

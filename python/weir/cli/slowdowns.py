@@ -91,7 +91,7 @@ def matrix(
 
     from weir.interference.plan import STORE
     from weir.interference.slowdowns import Conditions, measure
-    from weir.store.files import write_whole
+    from weir.ways import write_whole
 
     conditions = Conditions(
         tasks=tuple(dict.fromkeys(tasks)),

@@ -66,7 +66,7 @@ def build(
     if target is not None:
         import msgspec
 
-        from weir.store.files import write_whole
+        from weir.ways import write_whole
 
         write_whole(target, msgspec.json.format(msgspec.json.encode(table)).decode() + "\n", mode=0o644)
     _show(table, output)

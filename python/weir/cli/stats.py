@@ -13,6 +13,7 @@ from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number
 from weir.distribution import install_command
+from weir.ways import write_whole
 
 if TYPE_CHECKING:
     from weir.lustre.view import Target, View
@@ -299,18 +300,14 @@ def _row(target: "Target") -> tuple[object, ...]:
 def _hand_on(document: dict[str, Any], path: Path | None) -> None:
     """Print a document, or put it in the place of the file at once, so that a reader never sees half of it."""
     import json
-    import os
 
     text = json.dumps(document, separators=(",", ":"))
     if path is None:
         print(text, flush=True)
         return
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(text + "\n")
-        beside.replace(path)
+        write_whole(path, text + "\n", mode=None)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise CommandError(f"cannot write {path}: {error.strerror}", hint="choose another --file") from error
 
 

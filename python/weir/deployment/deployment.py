@@ -21,9 +21,9 @@ from weir.store import cluster, lifecycle
 from weir.store.configuration import Configuration, check
 from weir.store.decoding import encode
 from weir.store.errors import StoreError
-from weir.store.files import write_whole
 from weir.store.home import Home
 from weir.store.notices import Listener, Notice
+from weir.ways import write_whole
 
 SKEW_SECONDS = 120.0
 """Greatest difference between the clocks of two hosts: credentials hold from 300 s before they are minted."""

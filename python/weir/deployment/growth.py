@@ -15,9 +15,9 @@ from weir.store.answers import WantedTarget
 from weir.store.configuration import Configuration, read_toml
 from weir.store.control import Server, ask_all
 from weir.store.errors import StoreError
-from weir.store.files import write_whole
 from weir.store.home import Home
 from weir.store.notices import Listener
+from weir.ways import write_whole
 
 
 class OneHost:

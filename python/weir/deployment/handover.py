@@ -21,10 +21,10 @@ from weir.store.access import server_at, servers_at
 from weir.store.configuration import Configuration, check
 from weir.store.control import Server, ask_all
 from weir.store.errors import NotYetError, StoreError
-from weir.store.files import write_whole
 from weir.store.home import Home
 from weir.store.membership import RETIRED
 from weir.store.notices import Listener, Notice
+from weir.ways import write_whole
 
 _PART_BYTES = 24 << 20
 """Bytes of files in one document, which has them in base64 and is limited to 64 MiB."""

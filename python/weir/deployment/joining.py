@@ -21,9 +21,9 @@ from weir.store.answers import WantedServer, WantedTarget
 from weir.store.configuration import Configuration, check
 from weir.store.control import Server, ask_all
 from weir.store.errors import SilentServerError, StoreError
-from weir.store.files import write_whole
 from weir.store.home import Home
 from weir.store.notices import Listener, Notice
+from weir.ways import write_whole
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from weir.deployment.operations import Address, Member
 from weir.store import cluster, lifecycle, mounts, units
 from weir.store.decoding import DecodingError, decode, encode
 from weir.store.errors import StoreError
-from weir.store.files import write_whole
 from weir.store.home import Home
 from weir.store.notices import Notice
 from weir.store.processes import Process
+from weir.ways import write_whole
 
 _ADDRESSES_SECONDS = 30.0
 """Longest time in which `ip` tells the host's addresses."""

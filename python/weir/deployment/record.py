@@ -10,8 +10,9 @@ from weir.deployment.operations import Member
 from weir.store.configuration import read_toml
 from weir.store.decoding import decode, encode
 from weir.store.errors import StoreError
-from weir.store.files import make_folder, write_whole
+from weir.store.files import make_folder
 from weir.store.home import Home
+from weir.ways import write_whole
 
 VERSION = 1
 """Version of the file's format."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weir.experiments.figures import Figure, Panel
 from weir.experiments.jobs import Job
 from weir.experiments.windows import Row
+from weir.ways import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +52,8 @@ def draw(figure: Figure, folder: Path) -> Path | None:
     for place in list(grid.flat)[len(plots) :]:
         place.set_axis_off()
     path = folder / f"{figure.name}.png"
-    canvas.savefig(path, dpi=110)
+    with replacing(path, mode=None) as file:
+        canvas.savefig(file, format="png", dpi=110)
     return path
 
 

@@ -1,5 +1,6 @@
 """The results of an experiment as documents: JSON with everything, CSV with a line for each job and window."""
 
+import io
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from weir.csv_table import CsvTable
 from weir.experiments.figures import Figure, Panel
+from weir.ways import make_folders, write_whole
 
 FORMAT_VERSION = 1
 """Version of the JSON file."""
@@ -55,14 +57,15 @@ def write(figure: Figure, folder: Path) -> list[Path]:
     Raises:
         OSError: A file cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     whole = folder / f"{figure.name}.json"
-    whole.write_text(json.dumps(document(figure, with_windows=True), indent=1) + "\n")
+    write_whole(whole, json.dumps(document(figure, with_windows=True), indent=1) + "\n", mode=None)
     lines = folder / f"{figure.name}.csv"
-    with lines.open("w", newline="") as file:
-        table = CsvTable(file)
-        for row in (_COLUMNS, *(line for panel in figure.panels for line in _lines(panel))):
-            table.add(row)
+    text = io.StringIO(newline="")
+    table = CsvTable(text)
+    for row in (_COLUMNS, *(line for panel in figure.panels for line in _lines(panel))):
+        table.add(row)
+    write_whole(lines, text.getvalue(), mode=None)
     return [whole, lines]
 
 

@@ -27,6 +27,7 @@ from weir.interference.errors import InterferenceError
 from weir.interference.labels import Label
 from weir.interference.plan import Case, Loaded, Program, cases, references
 from weir.store.observations import measured_slowdown
+from weir.ways import make_work_folder, write_whole
 
 if TYPE_CHECKING:
     from weir.store import Store
@@ -85,14 +86,14 @@ def collect(loaded: Loaded, folder: Path, tell: Callable[[str], None]) -> list[R
         InterferenceError: The folder has the data of another plan, or a program fails.
         StoreError: A store does not come up.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_work_folder(folder)
     _claim(folder, loaded)
     every = cases(loaded.plan)
     # The others are compared with the references, which are whole before any other run begins.
     for is_reference in (True, False):
         _carry_out_all(loaded, [case for case in every if case.is_reference == is_reference], folder, tell)
     runs = [_read_run(_done(folder, case)) for case in every]
-    (folder / "README.md").write_text(_card(loaded, runs, folder))
+    write_whole(folder / "README.md", _card(loaded, runs, folder), mode=None)
     return runs
 
 
@@ -141,9 +142,7 @@ def _carry_out_all(loaded: Loaded, chosen: Sequence[Case], folder: Path, tell: C
         beside = f"{case.instances} instances of {case.interferer.name if case.interferer else 'nothing'}"
         tell(f"{case.name}: {beside}{'' if loaded.seed is None else ', simulated'}")
         run = _carry_out(loaded, case, folder, is_ended)
-        unfinished = done.with_suffix(".unfinished")
-        unfinished.write_text(json.dumps(asdict(run)))
-        unfinished.replace(done)
+        write_whole(done, json.dumps(asdict(run)), mode=None)
 
     with ThreadPoolExecutor(loaded.plan.parallel) as pool:
         futures = [pool.submit(carry_out, case) for case in chosen]
@@ -167,8 +166,8 @@ def _claim(folder: Path, loaded: Loaded) -> None:
         return
     if any(folder.iterdir()):
         raise InterferenceError(f"{folder} is not empty", hint="give a new folder")
-    mark.write_text(json.dumps({"digest": loaded.digest}))
-    (folder / "cluster.toml").write_text(loaded.store)
+    write_whole(mark, json.dumps({"digest": loaded.digest}), mode=None)
+    write_whole(folder / "cluster.toml", loaded.store, mode=None)
 
 
 def _carry_out(loaded: Loaded, case: Case, folder: Path, is_ended: threading.Event) -> Run:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weir.interference.errors import InterferenceError
 from weir.interference.upkeep import check_own
 from weir.store.observations import METADATA
+from weir.ways import make_work_folder
 
 if TYPE_CHECKING:
     from weir.store.client_windows import ClientLine, ClientWindows
@@ -341,7 +342,7 @@ class Parts:
         self._folder = folder
         self._bytes_max = bytes_max
         self._open: dict[str, tuple[Path, list[dict[str, Any]], set[int]]] = {}
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_work_folder(folder, 0o700)
         check_own(folder)
 
     def add(self, window: JobWindow) -> int:
@@ -374,9 +375,7 @@ class Parts:
         rows.extend(added)
         numbers.add(number)
         path.parent.mkdir(exist_ok=True)
-        unfinished = path.with_suffix(".unfinished")
-        write_rows(rows, unfinished)
-        unfinished.replace(path)
+        write_rows(rows, path)
         self._open[run] = (path, rows, numbers)
         if len(numbers) >= PART_WINDOWS:
             del self._open[run]

@@ -5,7 +5,6 @@ lies in a file that only its owner reads, where Prometheus finds it (`authorizat
 """
 
 import hmac
-import os
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weir.interference.errors import InterferenceError
 from weir.interference.windows import CLIENT, SERVER
 from weir.plain_text import plain
+from weir.ways import open_believed, write_whole
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -146,25 +146,19 @@ def token_of(file: Path) -> str:
         The token.
 
     Raises:
-        InterferenceError: The file cannot be read or made, holds no token, or others may read or write it.
+        InterferenceError: The file cannot be read or made, or holds no token.
+        WayError: Others may read or write the file, or change the way to it.
     """
     try:
         try:
-            made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        else:
+            with open_believed(file, secret=True, hint="give a file of yours") as given:
+                token = given.read(_TOKEN_FILE_BYTES_MAX).decode().strip()
+        except FileNotFoundError:
             token = secrets.token_hex(_TOKEN_BYTES)
-            with os.fdopen(made, "w") as out:
-                out.write(token)
+            write_whole(file, token, closed=True)
             return token
-        with os.fdopen(opened) as given:
-            found = os.fstat(given.fileno())
-            token = given.read(_TOKEN_FILE_BYTES_MAX).strip()
     except (OSError, ValueError) as error:
         raise InterferenceError(f"cannot use the token in {file}: {error}", hint="give a file of yours") from error
-    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise InterferenceError(f"others may read or write {file}", hint=f"chmod 600 {file}, or remove the file")
     if not token or not token.isascii() or not token.isprintable():
         raise InterferenceError(f"{file} holds no token", hint="remove the file: a new token is made")
     return token

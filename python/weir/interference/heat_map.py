@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir.interference.slowdowns import Matrix, UnderPolicy
+from weir.ways import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +48,8 @@ def draw(matrix: Matrix, path: Path) -> None:
         bar = figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.6, label="slowdown", ticks=ticks)
         bar.minorticks_off()
         bar.set_ticklabels([f"{tick:g}" for tick in ticks])
-    figure.savefig(path, dpi=110)
+    with replacing(path, mode=None) as file:
+        figure.savefig(file, format="png", dpi=110)
 
 
 def _panel(place: "Axes", matrix: Matrix, each: UnderPolicy, most: float) -> "AxesImage":

@@ -23,6 +23,7 @@ from weir.interference.network import KernelNetwork
 from weir.interference.splits import SPLITS
 from weir.interference.unfamiliar import Choice, Mask, RatioTrees, choose, folds, ratio_trees
 from weir.interference.windows import Floats, Windows
+from weir.ways import write_whole
 
 if TYPE_CHECKING:
     from weir._core import SlowdownPredictor
@@ -356,7 +357,7 @@ def save(predictor: Predictor, path: Path) -> None:
         predictor: The predictor.
         path: The file, which is replaced.
     """
-    path.write_bytes(msgspec.json.encode(predictor))
+    write_whole(path, msgspec.json.encode(predictor), mode=None)
 
 
 def load(path: Path) -> Predictor:

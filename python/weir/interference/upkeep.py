@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from weir.interference.errors import InterferenceError
+from weir.ways import make_work_folder
 
 MARK = ".collecting"
 _MARK_BYTES_MAX = 4096
@@ -34,7 +35,7 @@ def collecting(folder: Path, window_seconds: float, tell: Callable[[str], None])
     """
     try:
         # The windows of jobs are for the caller alone, who may open the folder to others.
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_work_folder(folder, 0o700)
         check_own(folder)
         mark = os.open(folder / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weir.interference.errors import InterferenceError
+from weir.ways import replacing
 
 if TYPE_CHECKING:
     import pyarrow
@@ -269,7 +270,8 @@ def write(windows: Windows, path: Path, *, is_simulated: bool = False) -> None:
         *(arrow.array(times, from_pandas=True) for times in windows.times[number, place].T),
     ]
     table = arrow.table(dict(zip(columns(), values, strict=True)))
-    parquet.write_table(_marked(table, is_simulated), path, compression="zstd")
+    with replacing(path, mode=None) as file:
+        parquet.write_table(_marked(table, is_simulated), file, compression="zstd")
 
 
 def _marked(table: "pyarrow.Table", is_simulated: bool) -> "pyarrow.Table":
@@ -300,7 +302,8 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: Path, *, is_simulated: b
     values |= {"counted_by": [str(row.get("counted_by") or "") for row in rows]}
     values |= {name: [row.get(name) for row in rows] for name in _ADDED[1:]}
     table = arrow.table({name: arrow.array(values[name], kinds.get(name, arrow.float64())) for name in columns()})
-    parquet.write_table(_marked(table, is_simulated), path, compression="zstd")
+    with replacing(path, mode=None) as file:
+        parquet.write_table(_marked(table, is_simulated), file, compression="zstd")
 
 
 def read(paths: Sequence[Path]) -> Windows:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from weir.errors import WeirError
 from weir.tracing.records import TemporaryName
+from weir.ways import write_whole
 
 APPLICATION_ID = 0x57656972
 """`PRAGMA application_id` of an interaction database: "Weir"."""
@@ -118,12 +119,8 @@ def write(
             f"{len(patterns)} patterns of temporary names, and a database has at most {PATTERNS_MAX}",
             hint="place fewer programs at once",
         )
-    fresh = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        fresh.unlink(missing_ok=True)
-        with contextlib.closing(sqlite3.connect(fresh)) as connection:
-            # The look-up maps one file and reads no journal beside it.
-            connection.execute("PRAGMA journal_mode = DELETE")
+        with contextlib.closing(sqlite3.connect(":memory:")) as connection:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {VERSION if names else PLAIN_VERSION}")
             with connection:
@@ -134,14 +131,12 @@ def write(
                     connection.execute(_PATTERN_SCHEMA)
                     connection.executemany(_INSERT_TEMPORARY, map(_temporary_row, names))
                     connection.executemany(_INSERT_PATTERN, ((os.fsencode(pattern),) for pattern in patterns))
-        fresh.replace(file)
+            write_whole(file, connection.serialize(), mode=None)
     except (sqlite3.Error, OSError, OverflowError) as error:
         raise DatabaseError(
             f"cannot write the interaction database {file}: {error}",
             hint="is its folder there and writable, with room?",
         ) from error
-    finally:
-        fresh.unlink(missing_ok=True)
     return files
 
 

@@ -27,6 +27,7 @@ from weir.planner.site import Site
 from weir.planner.steps import Steps
 from weir.planner.stores import open_store
 from weir.planner.tables import read_tables
+from weir.ways import check_closed
 
 _CLAIM_SECONDS = 3.0
 """Time between two renewals of the claim; that of Redis holds for three of them."""
@@ -43,6 +44,7 @@ def run(settings: Settings) -> None:
         settings: The administrator's choices.
 
     Raises:
+        WayError: Another user could change a file that the planner reads, or put another in its place.
         PlannerError: A part cannot be used; nothing was started then.
         ProvisioningError: The resource model or a table cannot be used.
     """
@@ -55,6 +57,9 @@ def run(settings: Settings) -> None:
 
 async def _run(settings: Settings) -> None:
     _check_steps(settings.steps)
+    for path in (settings.resources, settings.prices, settings.factors, settings.socket.parent):
+        if path is not None:
+            check_closed(path)
     tables = read_tables(settings.prices, settings.factors, sharers_room=settings.sharers_room)
     folders = _prepare(settings.state)
     ended = asyncio.Event()
@@ -153,6 +158,7 @@ async def _upkeep(
 
 def _prepare(state: Path) -> Path:
     """Make the folder of the state; the users' folders lie in one that they may pass."""
+    check_closed(state)
     try:
         state.mkdir(mode=0o711, parents=True, exist_ok=True)
         found = state.lstat()

@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from weir.provisioning.errors import ProvisioningError
+from weir.ways import write_whole
 
 DOCUMENT_BYTES_MAX = 16 << 20
 """A larger document is refused: a deployment of 4,096 servers with eight devices each takes some 2 MB."""
@@ -91,14 +92,4 @@ def write(path: Path, document: msgspec.Struct) -> None:
     Raises:
         OSError: The file cannot be written. A file that was there before is as it was.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        # A link that another user put there is not followed.
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    write_whole(path, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n", mode=None)

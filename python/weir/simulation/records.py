@@ -14,6 +14,7 @@ from weir.simulation.alone import Alone
 from weir.simulation.errors import SimulationError
 from weir.simulation.figures import JobFigures, RunFigures, figures_of_run
 from weir.simulation.outcome import JobOutcome, Outcome, ServerOutcome, TargetOutcome, number, part_of
+from weir.ways import make_folders, replacing, write_whole
 
 if TYPE_CHECKING:
     from weir.simulation.engine import Prepared
@@ -130,12 +131,9 @@ def write(record: Record, folder: Path) -> list[Path]:
     Returns:
         Paths of the files.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     path = folder / DOCUMENT
-    # A reader never sees half a document.
-    half = path.with_suffix(".json.part")
-    half.write_text(json.dumps(record.document()))
-    half.replace(path)
+    write_whole(path, json.dumps(record.document()), mode=None)
     return [path, *_write_tables(record, folder)]
 
 
@@ -286,7 +284,8 @@ def _write_tables(record: Record, folder: Path) -> list[Path]:
 
 
 def _put(write_table: Callable[..., None], table: Any, path: Path) -> Path:
-    write_table(table, path)
+    with replacing(path, mode=None) as file:
+        write_table(table, file)
     return path
 
 

@@ -21,8 +21,8 @@ from typing import IO, Any
 from weir.store import cluster
 from weir.store.configuration import Configuration, is_shaped, read_toml
 from weir.store.errors import StoreError
-from weir.store.files import write_whole
 from weir.store.home import Home
+from weir.ways import check_closed, open_believed, write_whole
 
 _VERSION = 1
 _MANIFEST = "manifest.json"
@@ -37,6 +37,7 @@ _MEMBERS_MAX = 1 << 16
 _TRIES = 20
 """Copies of a journal that are begun: a snapshot, which removes the logs before it, comes once in 32 MiB of changes."""
 _BLOCK_BYTES = 1 << 20
+_HINT = "keep backups in a folder of your own or of root"
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ def take(home: Home, path: Path) -> Taken:
         The backup.
 
     Raises:
+        WayError: Another user could change the way to the file, and so get the key.
         StoreError: The home has no journals, the file exists, or journals change too fast to be copied.
         OSError: A file cannot be read or written.
     """
@@ -76,7 +78,8 @@ def take(home: Home, path: Path) -> Taken:
             f"no server in {home.root} has a journal: a store with a target in memory keeps no metadata",
             hint="name the home of a store on directories",
         )
-    if path.exists():
+    check_closed(path.parent, hint=_HINT)
+    if os.path.lexists(path):
         raise StoreError(f"{path} is there already", hint="name a new file")
     spool = path.with_name(f".{path.name}.{os.getpid()}")
     spool.mkdir(0o700)
@@ -105,6 +108,7 @@ def restore(home: Home, path: Path) -> Taken:
         The backup.
 
     Raises:
+        WayError: Another user could have written the file, and would know the key of the store.
         StoreError: The file is no whole backup, the store is up, or the home is another store's. Nothing is changed.
         OSError: A file cannot be read or written.
     """
@@ -198,7 +202,7 @@ def _digest(path: Path) -> str:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[tarfile.TarFile]:
     try:
-        with tarfile.open(path, "r:") as archive:
+        with open_believed(path, secret=True, hint=_HINT) as file, tarfile.open(fileobj=file, mode="r:") as archive:
             yield archive
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         raise _no_backup(path, str(error)) from error

@@ -20,11 +20,12 @@ from weir.store.client_windows import WINDOW_SECONDS
 from weir.store.configuration import Configuration, read_toml
 from weir.store.control import Server
 from weir.store.errors import AnswerError, StoreError
-from weir.store.files import make_folder, remove_folder, write_whole
+from weir.store.files import make_folder, remove_folder
 from weir.store.home import Home
 from weir.store.mounts import ANNOUNCEMENT
 from weir.store.notices import Listener, Notice
 from weir.store.processes import Process
+from weir.ways import write_whole
 
 _START_SECONDS = 60.0
 """Longest time until a server listens, on a busy machine: a `dir` server replays its journal first."""

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Folders of a home: made with a mode, and removed as a whole."""
 
 import contextlib
 import os
@@ -6,39 +6,6 @@ import shutil
 from pathlib import Path
 
 from weir.store.errors import StoreError
-
-
-def write_whole(path: Path, text: str, *, mode: int = 0o600, owner: tuple[int, int] | None = None) -> None:
-    """Replace a file at once. Mode and owner are set before the text is written, so that nobody else ever reads the
-    text.
-
-    Args:
-        path: Path of the file; its folder must exist.
-        text: Content of the file.
-        mode: Mode of the file.
-        owner: Uid and gid of the file; None is this process's own.
-
-    Raises:
-        OSError: The file cannot be written; the error names `path`.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            if owner is not None:
-                os.fchown(file.fileno(), *owner)
-            os.fchmod(file.fileno(), mode)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def make_folder(path: Path, mode: int) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from weir.store.errors import StoreError
 from weir.store.files import make_folder
-from weir.store.ownership import check_own, check_way
+from weir.store.ownership import HINT, check_own
+from weir.ways import check_closed
 
 SYSTEM = Path("/run/weir")
 """Place where root's store is announced when other users cannot pass through its home."""
@@ -185,11 +186,12 @@ class Home:
         """Make the home and its folders.
 
         Raises:
+            WayError: Other users could make the way lead elsewhere.
             StoreError: The folder is something else, which must not be touched; or other users could change its
                 contents.
             OSError: A folder cannot be made.
         """
-        check_way(self.root)
+        check_closed(self.root, hint=HINT)
         if self.root.is_dir():
             if any(self.root.iterdir()) and not self.exists():
                 raise not_a_home(self.root)

@@ -10,10 +10,10 @@ from pathlib import Path
 from weir import native
 from weir.store import mounts, window_folders
 from weir.store.errors import StoreError
-from weir.store.files import write_whole
 from weir.store.home import Home, find_cluster
 from weir.store.identity import Identity
 from weir.store.processes import Process
+from weir.ways import write_whole
 
 _LASTING_SECONDS = 30 * 86400
 """Time for which a credential of one run holds: longer than any job queue lets a job run."""

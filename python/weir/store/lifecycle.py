@@ -16,10 +16,10 @@ from weir.store.access import servers_at
 from weir.store.configuration import Configuration
 from weir.store.control import Server, ask_all
 from weir.store.errors import StoreError
-from weir.store.files import write_whole
 from weir.store.home import Home, not_a_home
 from weir.store.identity import LASTING_SECONDS, Identity
 from weir.store.notices import Listener, Notice
+from weir.ways import write_whole
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import os
 import struct
 from pathlib import Path
 
-from weir.store.files import write_whole
+from weir.ways import check_closed, write_whole
 
 _GET_FLAGS = 0x80086601
 _SET_FLAGS = 0x40086602
@@ -31,8 +31,12 @@ def prepare(point: Path, marker: Path) -> int | None:
         The open folder, for `protect`; None for a folder that was not made here.
 
     Raises:
+        WayError: Root is to mount where another user could change the way.
         OSError: The folder cannot be made or opened.
     """
+    if os.geteuid() == 0:
+        # Root's mount covers what another user's link would lead to.
+        check_closed(point if point.is_symlink() else point.parent)
     if not point.exists():
         write_whole(marker, f"{point}\n")
         point.parent.mkdir(parents=True, exist_ok=True)

@@ -14,9 +14,9 @@ from pathlib import Path
 from weir import native
 from weir.store import mount_points, processes
 from weir.store.errors import StoreError
-from weir.store.files import write_whole
 from weir.store.home import Home
 from weir.store.processes import Process
+from weir.ways import write_whole
 
 ANNOUNCEMENT = "mount"
 """Name of the file with the store's mount point, beside a cluster.json that is announced to other users."""

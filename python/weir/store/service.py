@@ -13,9 +13,10 @@ from weir.store import cluster, mount_points, mounts, window_folders
 from weir.store.configuration import is_shaped, read_toml
 from weir.store.environment import without_store
 from weir.store.errors import StoreError
-from weir.store.files import make_folder, write_whole
+from weir.store.files import make_folder
 from weir.store.home import Home
 from weir.store.processes import Process
+from weir.ways import write_whole
 
 
 def serve(home: Home, number: int) -> NoReturn:

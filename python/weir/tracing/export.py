@@ -1,11 +1,13 @@
 """Runs as one table, a row for each file: CSV, or Parquet."""
 
+import io
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from weir.csv_table import CsvTable
 from weir.tracing.records import Run
+from weir.ways import replacing, write_whole
 
 VERSION = 1
 """Version of the columns; in Parquet it stands in the file's metadata as `weir.trace.version`."""
@@ -76,10 +78,11 @@ def write_csv(runs: Sequence[Run], path: Path) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        table = CsvTable(file)
-        for row in (COLUMNS, *rows(runs)):
-            table.add(row)
+    text = io.StringIO(newline="")
+    table = CsvTable(text)
+    for row in (COLUMNS, *rows(runs)):
+        table.add(row)
+    write_whole(path, text.getvalue(), mode=None)
 
 
 def write_parquet(runs: Sequence[Run], path: Path) -> None:
@@ -109,7 +112,8 @@ def write_parquet(runs: Sequence[Run], path: Path) -> None:
     cells = [[_utf8(cell) for cell in row] for row in rows(runs)]
     columns = [list(column) for column in zip(*cells, strict=True)] or [[] for _ in COLUMNS]
     arrays = [pyarrow.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
-    pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), path)
+    with replacing(path, mode=None) as file:
+        pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), file)
 
 
 def _utf8(cell: int | float | str | None) -> int | float | str | None:

@@ -9,6 +9,7 @@ import click
 
 from weir.cli.errors import CommandError, say
 from weir.cli.output import output_option
+from weir.ways import write_whole
 
 if TYPE_CHECKING:
     from weir.simulation.records import Record
@@ -66,7 +67,7 @@ def _report_sweep(folder: Path, html: Path | None, output: str) -> None:
 
 def _write(html: Path, text: str) -> None:
     try:
-        html.write_text(text)
+        write_whole(html, text, mode=None)
     except OSError as error:
         raise CommandError(f"cannot write {html}: {error.strerror}", hint="is its folder there?") from error
     say(f"the page is {html}")

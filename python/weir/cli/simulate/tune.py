@@ -15,6 +15,7 @@ from weir.cli.simulate.names import OBJECTIVE, PART, TOPOLOGY
 from weir.cli.simulate.present import now_of_store
 from weir.cli.simulate.words import skip_unreadable_option, skipped_document, tell_skipped
 from weir.store import values
+from weir.ways import make_work_folder, write_whole
 
 if TYPE_CHECKING:
     from weir.simulation.documents import Document
@@ -124,7 +125,7 @@ def tune(home: "Home", /, scenario: Path | None, logs: Path | None, output: str,
         seed=options["seed"],
     )
     out: Path = options["out"]
-    out.mkdir(parents=True, exist_ok=True)
+    make_work_folder(out)
     try:
         with bars() as show, chosen_pool(options, out) as pool:
             tuned = tune(
@@ -194,8 +195,6 @@ def _cases(base: "Document", logs: Path | None, skipped: "list[SkippedLog]", opt
 
 def _write(path: Path, document: dict[str, Any]) -> None:
     import json
-
-    from weir.store.files import write_whole
 
     write_whole(path, json.dumps(document, indent=1) + "\n", mode=0o644)
 

@@ -11,6 +11,7 @@ from sqlalchemy.dialects.sqlite import insert
 from weir.planner.errors import PlannerError
 from weir.planner.stores.contract import CALL_SECONDS_MAX
 from weir.planner.stores.tables import TableStore
+from weir.ways import check_closed
 
 
 class SqliteStore(TableStore):
@@ -52,6 +53,7 @@ def _prepare(connection: Any, _: object) -> None:
 
 def _locked(file: Path) -> int:
     """The claim to the file: the kernel gives it back however this process ends."""
+    check_closed(file.parent)
     try:
         # SQLite gives its files the mode of the database, which holds every user's plans.
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

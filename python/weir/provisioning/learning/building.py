@@ -20,6 +20,7 @@ from weir.provisioning.learning.models import STACKED, TREES
 from weir.provisioning.learning.parsing import listed, parse
 from weir.provisioning.learning.steps import key_of, run_steps
 from weir.simulation.sweeps.pools import Pool
+from weir.ways import make_work_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +81,7 @@ def build(
     Raises:
         ProvisioningError: There is no such log, too few can be read, or the folder is another build's.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_work_folder(folder)
     with opened(folder / ARCHIVE) as archive:
         logs = archive.list_logs(listed(paths))
         parse(archive, pool, lambda done, parts: progress("logs", done, parts))

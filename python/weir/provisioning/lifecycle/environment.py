@@ -8,9 +8,9 @@ from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.lifecycle.record import JobFolder, Phase
 from weir.store import launch
 from weir.store.environment import without_store
-from weir.store.files import write_whole
 from weir.store.home import Home
 from weir.store.identity import Identity
+from weir.ways import write_whole
 
 PREFIX = Path("/weir")
 """Path below which programs see a store that is not mounted."""

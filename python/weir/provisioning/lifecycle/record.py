@@ -15,9 +15,10 @@ from weir.provisioning import documents
 from weir.provisioning.deployments import Deployment, Server
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.schema_file import read_schema
-from weir.store.files import make_folder, write_whole
+from weir.store.files import make_folder
 from weir.store.home import Home
-from weir.store.ownership import check_own, check_way
+from weir.store.ownership import check_own
+from weir.ways import check_closed, write_whole
 
 _HINT = "keep the folder, which tells where results are, and see `weir job list`"
 _LOCK_SECONDS = 10.0
@@ -120,10 +121,11 @@ class JobFolder:
 
         Raises:
             ProvisioningError: The folder has another deployment.
+            WayError: Another user could make the way lead elsewhere.
             StoreError: Another user could change the folder.
             OSError: The folder cannot be written.
         """
-        check_way(self.root)
+        check_closed(self.root)
         make_folder(self.root, Home(self.root).passage)
         check_own(self.root)
         file = self.root / "deployment.json"

@@ -261,7 +261,7 @@ def _configuration(folder: JobFolder, deployment: Deployment, servers: Sequence[
     import tomli_w
 
     from weir.store import lifecycle
-    from weir.store.files import write_whole
+    from weir.ways import write_whole
 
     file = folder.root / "cluster.toml"
     document, given = configuration_of(deployment, servers, folder.state().token)

@@ -19,7 +19,7 @@ from typing import Any
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.stress.kernels import KERNELS
 from weir.provisioning.stress.systems import LAYOUT_SETTINGS, Candidate
-from weir.store.files import write_whole
+from weir.ways import write_whole
 
 PREFIX = "/weir"
 """Path at which the kernels see a store: by the preload library, so that no mount is needed."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from weir.simulation.sweeps.errors import SweepError
-from weir.store.files import write_whole
+from weir.ways import make_work_folder, write_whole
 
 FORMAT_VERSION = 1
 """Version of the folder's files."""
@@ -109,7 +109,7 @@ def opened(folder: Path, header: Header, *, is_changed_allowed: bool = False) ->
         SweepError: The folder is another plan's, another process uses it, or it is no folder of a sweep.
         OSError: The folder cannot be made or read.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_work_folder(folder)
     _refuse_strangers(folder)
     with (folder / _LOCK).open("a") as lock:
         try:

@@ -12,7 +12,7 @@ from weir.simulation.sweeps.evaluation import OBJECTIVES
 from weir.simulation.sweeps.ledger import Header, Record, read_header, read_records
 from weir.simulation.sweeps.plan import Point, shown, spelled
 from weir.simulation.sweeps.statistics import Best, Cell, best, cells
-from weir.store.files import write_whole
+from weir.ways import replacing, write_whole
 
 VERSION = 1
 """Version of both files."""
@@ -164,9 +164,8 @@ def write(results: Results, folder: Path) -> list[Path]:
     names = dict.fromkeys(name for row in rows for name in row)
     table = pyarrow.table({name: _column([row.get(name) for row in rows]) for name in names})
     table = table.replace_schema_metadata({b"weir_sweep": str(VERSION).encode()})
-    half = folder / f".{TABLE}.part"
-    parquet.write_table(table, half)
-    half.replace(folder / TABLE)
+    with replacing(folder / TABLE, mode=None) as file:
+        parquet.write_table(table, file)
     return [path, folder / TABLE]
 
 
