@@ -305,7 +305,7 @@ def test_the_server_accepts_what_is_emitted(deployment: Deployment) -> None:
         ("orangefs", plan("orangefs", "/a", settings={"TroveSyncMeta": "maybe"}), "TroveSyncMeta is 'maybe'"),
         ("orangefs", plan("orangefs", "/a", settings={"TroveMaxConcurrentIO": "0"}), "TroveMaxConcurrentIO is '0'"),
         ("orangefs", plan("orangefs"), "has targets in memory"),
-        ("orangefs", plan("orangefs", "/a", nodes=("a\nb",)), "is no host's name"),
+        ("orangefs", plan("orangefs", "/a", nodes=("a\nb",)), "is no name of a host"),
         ("orangefs", plan("orangefs", "/a b"), "is no plain absolute path"),
         ("orangefs", plan("orangefs", "/a/../etc"), "is no plain absolute path"),
         ("orangefs", plan("orangefs", "/a", semantics=Semantics(encrypted=True)), "encryption at rest"),

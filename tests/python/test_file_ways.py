@@ -216,7 +216,7 @@ RUST = {
     "mount/src/process.rs": KERNEL,
     "server/src/accounts/machine.rs": KERNEL,
     "server/src/ports.rs": KERNEL,
-    "mount/src/identity.rs": CALLER,
+    "mount/src/credential.rs": CALLER,
     "windows/src/file.rs": WALKED,
     "mount/src/main.rs": RIGHT,
     "preload/src/calls/close.rs": RIGHT,

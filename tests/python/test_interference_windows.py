@@ -17,6 +17,7 @@ import pytest
 import weir.store
 from store import kill
 from waits import PATIENCE_SECONDS
+from weir.errors import WeirError
 from weir.interference import agreement, collection, labels, plan, windows
 from weir.interference.collector import Collector, JobWindow, Parts, joined
 from weir.interference.errors import InterferenceError
@@ -33,6 +34,7 @@ STORE = (
     f'[[server]]\nmetadata_speed = {{ fixed = "1ms" }}\n{TARGET}'
 )
 MIB = 1 << 20
+CHANGED = r"others may write|changed by other users|another user|uid 54321"
 
 
 @pytest.fixture
@@ -183,14 +185,17 @@ def test_parts_elsewhere_are_left_alone_and_folders_of_others_refused(tmp_path: 
         parts.add_rows(number, rows_of("run", number))
     assert not list((data).glob("run=run/*")) and len(list((data / "run=link").iterdir())) == 1
     data.chmod(0o722)
-    with pytest.raises(InterferenceError, match="others may write"):
+    with pytest.raises(WeirError, match=CHANGED):
         Parts(data, 1)
-    with pytest.raises(InterferenceError, match="others may write"), collecting(data, 1.0, lambda _: None):
+    with (
+        pytest.raises(WeirError, match=CHANGED),
+        collecting(data, 1.0, lambda _: None),
+    ):
         pass
     if os.geteuid() == 0:
         data.chmod(0o700)
         os.chown(data, 54321, 54321)
-        with pytest.raises(InterferenceError, match="another user"):
+        with pytest.raises(WeirError, match=CHANGED):
             Parts(data, 1)
 
 

@@ -549,7 +549,7 @@ def test_bad_choices_are_refused_before_anything_starts(folder: Path) -> None:
         (folder / "site.toml").write_text("nodes = 3")
         assert "no resource model" in Planner(folder, ("--steps", "planner_steps")).refused()
         (folder / "state").chmod(0o777)
-        assert "alone" in Planner(folder, ("--steps", "planner_steps")).refused()
+        assert "can be changed by other users" in Planner(folder, ("--steps", "planner_steps")).refused()
         assert not made.socket.exists()
 
 

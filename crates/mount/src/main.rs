@@ -7,6 +7,7 @@ mod abi;
 mod accounts;
 mod arguments;
 mod call;
+mod credential;
 mod device;
 mod error;
 mod filesystem;

@@ -1,12 +1,16 @@
 //! Facts of `/proc` about the process that made a request.
 
+use rustix::fs::{openat, Mode, OFlags, CWD};
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use weir_client::wire::limits;
 
 /// Longest environment that is searched for a credential: twice the size that `execve(2)` passes by default.
 const ENVIRONMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Longest `/proc/PID/status` that is read: 65,536 groups (NGROUPS_MAX) of eleven characters fit.
+const STATUS_BYTES_MAX: u64 = 1024 * 1024;
 /// Commands of `fcntl(2)` that lock for an open description: F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW.
 const DESCRIPTION_COMMANDS: std::ops::RangeInclusive<u64> = 36..=38;
 /// Most looks at a caller that has not gone to sleep yet.
@@ -41,23 +45,49 @@ pub(crate) fn is_own_thread(pid: u32) -> bool {
     pid != 0 && std::path::Path::new(&format!("/proc/self/task/{pid}")).exists()
 }
 
-/// Supplementary groups of `pid`, at most [`limits::GROUPS`]; none when it is gone.
-pub(crate) fn groups(pid: u32) -> Vec<u32> {
-    fs::read_to_string(format!("/proc/{pid}/status")).map(|text| parse_groups(&text)).unwrap_or_default()
+/// A process by its open folder in `/proc`, which never becomes that of another process with the same number.
+pub(crate) struct Process {
+    folder: OwnedFd,
+}
+
+impl Process {
+    /// Process or thread `pid`; `None` when it is gone or out of sight.
+    pub(crate) fn of(pid: u32) -> Option<Process> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        openat(CWD, format!("/proc/{pid}"), flags, Mode::empty()).ok().map(|folder| Process { folder })
+    }
+
+    /// Its supplementary groups, at most [`limits::GROUPS`]; none when it is gone.
+    pub(crate) fn groups(&self) -> Vec<u32> {
+        self.read("status", STATUS_BYTES_MAX)
+            .map(|bytes| parse_groups(&String::from_utf8_lossy(&bytes)))
+            .unwrap_or_default()
+    }
+
+    /// Path in the variable `name` of the environment with which it was started.
+    pub(crate) fn environment_path(&self, name: &str) -> Option<PathBuf> {
+        let bytes = self.read("environ", ENVIRONMENT_BYTES_MAX)?;
+        find_variable(&bytes, name).map(|value| PathBuf::from(std::ffi::OsString::from_vec(value.to_vec())))
+    }
+
+    /// Its root folder, as its mounts show it.
+    pub(crate) fn root(&self) -> Option<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        openat(&self.folder, "root", flags, Mode::empty()).ok()
+    }
+
+    fn read(&self, name: &str, bytes_max: u64) -> Option<Vec<u8>> {
+        use std::io::Read;
+        let mut bytes = Vec::new();
+        let file = openat(&self.folder, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        fs::File::from(file).take(bytes_max).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
 }
 
 fn parse_groups(status: &str) -> Vec<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
     line.split_ascii_whitespace().filter_map(|group| group.parse().ok()).take(limits::GROUPS).collect()
-}
-
-/// Path in the variable `name` of the environment with which `pid` was started.
-pub(crate) fn environment_path(pid: u32, name: &str) -> Option<PathBuf> {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    let file = fs::File::open(format!("/proc/{pid}/environ")).ok()?;
-    file.take(ENVIRONMENT_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    find_variable(&bytes, name).map(|value| PathBuf::from(std::ffi::OsString::from_vec(value.to_vec())))
 }
 
 fn find_variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
@@ -106,8 +136,10 @@ mod tests {
         assert!(incarnation.started_ticks > 0);
         assert_eq!(Incarnation::of(pid), Some(incarnation));
         assert_eq!(Incarnation::of(u32::MAX), None);
-        assert!(environment_path(pid, "PATH").is_some());
-        assert_eq!(environment_path(pid, "PAT"), None);
+        let process = Process::of(pid).expect("it runs");
+        assert!(process.environment_path("PATH").is_some());
+        assert_eq!(process.environment_path("PAT"), None);
+        assert!(process.root().is_some());
     }
 
     #[test]

@@ -105,7 +105,7 @@ def _wanted(home: Home, targets: int | None, backend: str | None, capacity: str 
 
 
 def _one(spelled: str) -> str:
-    """The name of one host, which no program takes for an option.
+    """The name of one host.
 
     Raises:
         SettingsError: The text names several hosts, or none.
@@ -113,7 +113,7 @@ def _one(spelled: str) -> str:
     from weir.deployment.nodes import listed
 
     hosts = listed(spelled)
-    if len(hosts) != 1 or hosts[0].startswith("-"):
+    if len(hosts) != 1:
         raise SettingsError(f"{spelled} is not the name of one host", hint="add one server after the other")
     return hosts[0]
 

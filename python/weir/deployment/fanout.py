@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from weir.distribution import install_command
+from weir.store import values
 from weir.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -83,8 +84,13 @@ def ask(reach: Reach, operation: str, documents: Mapping[str, Any], seconds: flo
         The answer of each host, by the host's name: a document, or a `StoreError` whose message names the host.
 
     Raises:
-        StoreError: ClusterShell or the program that reaches the hosts is missing.
+        StoreError: ClusterShell or the program that reaches the hosts is missing, or a text is no name of a host.
     """
+    try:
+        for host in documents:
+            values.host(host)
+    except ValueError as error:
+        raise StoreError(str(error), hint="bring the description of the store back from a copy") from error
     if shutil.which(reach.via) is None:
         raise StoreError(
             f"cannot reach {', '.join(documents)}: there is no program `{reach.via}` on this host",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weir.distribution import install_command
+from weir.store import values
 from weir.store.errors import SettingsError, StoreError
 
 if TYPE_CHECKING:
@@ -109,9 +110,14 @@ def _lines(path: Path) -> list[str]:
 def _expanded(text: str, place: str) -> list[str]:
     """Expand one list, in its order."""
     node_sets = _node_sets()
+    if not text.isascii():
+        # ClusterShell takes digits of all scripts, and would name another host.
+        raise SettingsError(f"{place}: {text[:80]!a} has letters or digits beyond ASCII", hint="write them in ASCII")
     try:
         # A set sorts its members; their order in the text decides which host has which server.
-        hosts = [host for part in _parts(text) for host in node_sets.NodeSet(part)]
+        hosts = [values.host(host) for part in _parts(text) for host in node_sets.NodeSet(part)]
+    except ValueError as error:
+        raise SettingsError(f"{place}: {error}", hint="hosts are spelled as node[01-16],login1") from error
     except node_sets.NodeSetException as error:
         raise SettingsError(f"{place}: {error}", hint="hosts are spelled as node[01-16],login1") from error
     if len(hosts) > NODES_MAX:

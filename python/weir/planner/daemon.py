@@ -162,9 +162,9 @@ def _prepare(state: Path) -> Path:
     try:
         state.mkdir(mode=0o711, parents=True, exist_ok=True)
         found = state.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
             raise PlannerError(
-                f"{state} is not this user's alone",
+                f"{state} is no folder of this user",
                 hint="another user could change the planner's data: give it an own folder by --state",
             )
         folders = state / "users"

@@ -9,6 +9,7 @@ from weir.planner.errors import Code, PlannerError
 from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment, Policy
 from weir.provisioning.jobs.directives import Directives
+from weir.store import values
 
 VERSION = 1
 """Version of the protocol."""
@@ -399,10 +400,10 @@ def check(request: AnyRequest) -> None:
         _check_plan(request)
     if isinstance(request, Setup):
         _check_nodes(request.nodes)
-    if isinstance(request, Quarantine) and not (
-        0 <= request.seconds < 1e10 and 0 < len(request.node) <= WORD_MAX and len(request.reason) <= TEXT_MAX
-    ):
-        raise PlannerError("a quarantine is of a node, for a number of seconds from 0")
+    if isinstance(request, Quarantine):
+        _check_nodes((request.node,))
+        if not (0 <= request.seconds < 1e10 and len(request.reason) <= TEXT_MAX):
+            raise PlannerError("a quarantine is of a node, for a number of seconds from 0")
 
 
 def check_name(name: str) -> None:
@@ -421,8 +422,11 @@ def check_name(name: str) -> None:
 def _check_nodes(nodes: tuple[str, ...]) -> None:
     if len(nodes) > NODES_MAX:
         raise _too_many_nodes(len(nodes))
-    if any(not 0 < len(node) <= WORD_MAX for node in nodes):
-        raise PlannerError(f"the name of a node has 1 to {WORD_MAX} characters")
+    try:
+        for node in nodes:
+            values.host(node)
+    except ValueError as error:
+        raise PlannerError(str(error), hint="name nodes of the site") from error
 
 
 def _check_plan(request: Plan) -> None:

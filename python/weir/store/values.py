@@ -15,6 +15,8 @@ NO_LIMIT = "none"
 """Spelling of a limit that is none."""
 _PORT_MAX = 65535
 _TARGET = re.compile(r"\d{1,5}\.\d{1,5}", re.ASCII)
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
+"""A name of DNS or Slurm, or an address of IPv4: no option of ssh, no word of a shell, no digit of another script."""
 
 
 def policy(text: str) -> str:
@@ -206,6 +208,26 @@ def target(text: str) -> str:
     """
     if _TARGET.fullmatch(text) is None:
         raise ValueError(f"`{text}` is not a target; write SERVER.INDEX, such as 3.1")
+    return text
+
+
+def host(text: str) -> str:
+    """Read the name of a host, before any program is started with it.
+
+    Args:
+        text: The name, or an address of IPv4.
+
+    Returns:
+        The name.
+
+    Raises:
+        ValueError: The text is no name of a host.
+    """
+    if _HOST.fullmatch(text) is None:
+        raise ValueError(
+            f"{text[:80]!a} is no name of a host: it has letters and digits of ASCII, and `.`, `_` and `-` between "
+            "them, 253 at most"
+        )
     return text
 
 

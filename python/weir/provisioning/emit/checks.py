@@ -9,12 +9,12 @@ from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.objectives.sslos import Semantics
 from weir.provisioning.sharing.policies import unmet
+from weir.store import values
 
 TEXT_BYTES_MAX = 16 << 20
 """A configuration above this is refused: 4,096 servers with eight targets take some 4 MB."""
 SERVERS_MAX = 4096
 """Most servers of a deployment, as of a store's hosts."""
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}", re.ASCII)
 _PATH = re.compile(r"/[A-Za-z0-9._+@=:/-]{0,4094}", re.ASCII)
 """Paths without blanks, quotation marks or characters of a shell: most formats have no way to quote them."""
@@ -76,11 +76,10 @@ def host(text: str, place: str) -> str:
     Raises:
         ProvisioningError: The name is none of a host.
     """
-    if not _HOST.fullmatch(text):
-        raise ProvisioningError(
-            f"{place}: {text[:80]!r} is no host's name", hint="use letters, digits, `.`, `-` and `_`"
-        )
-    return text
+    try:
+        return values.host(text)
+    except ValueError as error:
+        raise ProvisioningError(f"{place}: {error}", hint="name nodes of the site") from error
 
 
 def path(text: str, place: str) -> str:

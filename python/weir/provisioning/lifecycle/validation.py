@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 from weir.provisioning.deployments import Deployment, Server, Transfer, capacity_bytes
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.lifecycle.names import check_name
+from weir.store import values
 
 SERVERS_MAX = 4096
 """Most servers of a deployment: more than any published burst buffer has nodes."""
@@ -101,6 +102,10 @@ def _check_semantics(deployment: Deployment) -> None:
 
 
 def _check_server(deployment: Deployment, server: Server) -> None:
+    try:
+        values.host(server.node)
+    except ValueError as error:
+        raise ProvisioningError(f"a server of {deployment.name}: {error}", hint="name nodes of the site") from error
     if server.target_bytes < 1:
         raise ProvisioningError(
             f"a target on {server.node} has {server.target_bytes} bytes", hint="`target_bytes` is the capacity of one"

@@ -12,6 +12,7 @@ import msgspec
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.sharing.leases import SHARERS_MAX, Sharer
+from weir.store import values
 
 DOCUMENT_BYTES_MAX = 64 << 20
 """A document above this is refused: one of 100,000 nodes with two devices each has 40 MB."""
@@ -132,13 +133,18 @@ def checked(place: str, resources: Resources) -> Resources:
         The same resources.
 
     Raises:
-        ProvisioningError: Two nodes, or two devices of a node, have one name, or a device has no path.
+        ProvisioningError: A text is no name of a host, two nodes, or two devices of a node, have one name, or a device
+            has no path.
     """
     if (name := _twice([node.name for node in resources.nodes])) is not None:
         raise ProvisioningError(f"{place}: two nodes are named {name}", hint=_HINT)
     if (name := _twice([each.deployment.name for each in resources.deployments])) is not None:
         raise ProvisioningError(f"{place}: two deployments are named {name}", hint=_HINT)
     for node in resources.nodes:
+        try:
+            values.host(node.name)
+        except ValueError as error:
+            raise ProvisioningError(f"{place}: {error}", hint=_HINT) from error
         if (name := _twice([device.path for device in node.devices])) is not None:
             raise ProvisioningError(f"{place}: two devices of node {node.name} have the path {name!r}", hint=_HINT)
         for device in node.devices:

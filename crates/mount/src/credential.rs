@@ -1,0 +1,195 @@
+//! The credential file that a caller's environment names, opened with the rights of the caller.
+//!
+//! A mount of root could open any file: another user's, one in a folder that the caller may not pass, or a device. Modes
+//! alone do not tell what a caller can reach, because folders on the way, the caller's own root folder and its mounts
+//! decide that, and another process may change them meanwhile. So a thread of its own goes the way as the kernel would
+//! let the caller go it: with the caller's user and groups for the file system, from the caller's root folder. The user
+//! of the process itself stays, so the caller cannot signal the thread (kill(2)).
+
+use crate::process::Process;
+use rustix::fs::{fstat, openat, openat2, FileType, Mode, OFlags, ResolveFlags, CWD};
+use rustix::io::Errno;
+use rustix::thread::set_thread_groups;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{sync_channel, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use weir_client::wire::{limits, Credential};
+
+/// Variable that names the credential file of a caller's job.
+const VARIABLE: &str = "WEIR_CREDENTIAL";
+/// Longest credential file that is read: 256 groups and three names fit ten times.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Longest wait for a file, which may lie on a file system that does not answer, or on this very store. A busy machine
+/// takes a part of a second for the thread.
+const WAIT: Duration = Duration::from_secs(5);
+/// Most readers of one user at once: a file system that never answers keeps its readers, and a worker of the mount waits
+/// for each.
+const READERS_OF_USER_MAX: usize = 8;
+/// Most readers at once, a part of the mount's workers.
+const READERS_MAX: usize = 64;
+const STACK_BYTES: usize = 128 * 1024;
+
+/// A caller, as the kernel tells it.
+#[derive(Clone, Debug)]
+pub(crate) struct Bearer {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) groups: Vec<u32>,
+}
+
+/// What a caller's environment says about its job.
+pub(crate) enum Job {
+    /// There is no file, or none that the caller can read and that is its own.
+    None,
+    Of(Box<Credential>),
+    /// The file did not answer in time, or too many are being read.
+    Unknown,
+}
+
+/// The readers of credential files that are under way.
+#[derive(Clone, Default)]
+pub(crate) struct Readers {
+    under_way: Arc<Mutex<HashMap<u32, usize>>>,
+}
+
+impl Readers {
+    /// The credential that the environment of a process names. One of another user is none: the servers would refuse it.
+    pub(crate) fn job_of(&self, process: &Process, bearer: &Bearer) -> Job {
+        let Some(path) = process.environment_path(VARIABLE) else { return Job::None };
+        // A path that begins at the caller's working folder would change with it.
+        let (true, Some(root)) = (path.is_absolute(), process.root()) else { return Job::None };
+        let Some(place) = self.enter(bearer.uid) else { return Job::Unknown };
+        let (told, answer) = sync_channel(1);
+        let reader = Reader { root, path, bearer: bearer.clone() };
+        let started =
+            std::thread::Builder::new().name("credential".into()).stack_size(STACK_BYTES).spawn(move || {
+                let text = reader.read();
+                drop(place);
+                // The mount may wait no more.
+                let _ = told.send(text);
+            });
+        if started.is_err() {
+            return Job::Unknown;
+        }
+        match answer.recv_timeout(WAIT) {
+            Ok(Ok(text)) => match Credential::from_json(&text) {
+                Ok(credential) if credential.claims.uid == bearer.uid => Job::Of(Box::new(credential)),
+                _ => Job::None,
+            },
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => Job::None,
+            Err(RecvTimeoutError::Timeout) => Job::Unknown,
+        }
+    }
+
+    fn enter(&self, uid: u32) -> Option<Place> {
+        let mut under_way = lock(&self.under_way);
+        let all: usize = under_way.values().sum();
+        let own = under_way.entry(uid).or_default();
+        if all >= READERS_MAX || *own >= READERS_OF_USER_MAX {
+            return None;
+        }
+        *own += 1;
+        drop(under_way);
+        Some(Place { readers: self.clone(), uid })
+    }
+}
+
+/// A reader that is under way, until it is dropped.
+struct Place {
+    readers: Readers,
+    uid: u32,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut under_way = lock(&self.readers.under_way);
+        if let Some(own) = under_way.get_mut(&self.uid) {
+            *own -= 1;
+            if *own == 0 {
+                under_way.remove(&self.uid);
+            }
+        }
+    }
+}
+
+/// A poisoned lock still guards counts that are whole: every change is one addition.
+fn lock(counts: &Mutex<HashMap<u32, usize>>) -> MutexGuard<'_, HashMap<u32, usize>> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The work of a thread that ends with it.
+struct Reader {
+    root: OwnedFd,
+    path: PathBuf,
+    bearer: Bearer,
+}
+
+impl Reader {
+    /// Reads the file. The thread keeps the rights of the bearer, so it has to end.
+    fn read(&self) -> Result<String, Errno> {
+        let own = openat(CWD, "/proc/self/fd", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        self.become_bearer()?;
+        let file = open_below(&self.root, &self.path)?;
+        if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+            return Err(Errno::INVAL);
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(openat(&own, file.as_raw_fd().to_string(), flags, Mode::empty())?);
+        let mut text = String::new();
+        file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|_| Errno::IO)?;
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(Errno::FBIG);
+        }
+        Ok(text)
+    }
+
+    /// Takes the bearer's user and groups for the file system, and so loses root's right to pass everywhere
+    /// (capabilities(7), "Effect of user ID changes on capabilities").
+    fn become_bearer(&self) -> Result<(), Errno> {
+        let user = rustix::process::geteuid().as_raw();
+        if user == self.bearer.uid {
+            return Ok(());
+        }
+        if user != 0 {
+            return Err(Errno::PERM);
+        }
+        let groups: Vec<_> = self
+            .bearer
+            .groups
+            .iter()
+            .take(limits::GROUPS)
+            .map(|&group| rustix::process::Gid::from_raw(group))
+            .collect();
+        set_thread_groups(&groups)?;
+        // SAFETY: both calls take numbers, and change the calling thread alone.
+        let taken = unsafe {
+            libc::setfsgid(self.bearer.gid);
+            libc::setfsuid(self.bearer.uid);
+            // They return the former number, also where they fail: the second call tells whether the first one worked.
+            (libc::setfsgid(u32::MAX) as u32, libc::setfsuid(u32::MAX) as u32)
+        };
+        if taken == (self.bearer.gid, self.bearer.uid) {
+            Ok(())
+        } else {
+            Err(Errno::PERM)
+        }
+    }
+}
+
+/// Opens a path (O_PATH) as a process goes it whose root folder is `root`. The kernel's own links, as in /proc/PID/fd,
+/// lead to what this process has open, and are not followed.
+fn open_below(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how) {
+            // A rename somewhere on the host may have led the way out of the root (openat2(2)).
+            Err(Errno::AGAIN | Errno::INTR) => std::thread::yield_now(),
+            done => return done,
+        }
+    }
+}
