@@ -152,3 +152,19 @@ def test_a_host_that_was_cut_off_does_not_write_under_a_lock_that_others_had(net
     said, _ = process.communicate("go on\n", timeout=PATIENCE_SECONDS)
     assert said.splitlines() == ["EIO EIO", "2 1"]
     assert network["node2"].run("cat", path).stdout == "3"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["-oProxyCommand=touch made", "node1;touch made", "$(touch made)", "node\u0661", "root@node1", "node1\x1b[2J"],
+)
+def test_what_is_no_name_of_a_host_starts_nothing(network: Hosts, name: str) -> None:
+    """ssh takes a name that begins with `-` for an option, and ClusterShell a digit of another script for one of ASCII."""
+    home = network.folder / "strange"
+    for command in (("deploy", f"--nodes={name}"), ("deploy", "--nodes=node1", f"--clients={name}")):
+        options = ("--ssh-options", network.ssh_options)
+        refused = network["desk"].weir("--home", home, *command, *options, code=None, cwd=network.folder)
+        assert refused.returncode == 2, refused.stderr
+        assert "host" in refused.stderr or "ASCII" in refused.stderr, refused.stderr
+    assert not (network.folder / "made").exists()
+    assert not home.exists()

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.skipif(bool(_MISSING), reason=_MISSING)
 UNITS = Path(__file__).resolve().parents[2] / "packaging" / "systemd"
 SERVERS = ("node1", "node2", "node3")
 MOUNT = Path("/var/lib/scratch")
+MOUNT_CAPABILITIES = sum(1 << number for number in (2, 6, 7, 9, 19, 21))
+"""CAP_DAC_READ_SEARCH, SETGID, SETUID, LINUX_IMMUTABLE, SYS_PTRACE and SYS_ADMIN (linux/capability.h)."""
 
 
 @pytest.fixture
@@ -75,6 +77,31 @@ def states(machines: Hosts) -> set[str]:
     return {shown(host, unit, "ActiveState") for host in machines.all for unit in units_of(host)}
 
 
+def check_rights(desk: Host, host: Host) -> None:
+    """The settings of the units hold, and what they leave is enough to look at a caller and open its credential."""
+    for unit, capabilities in (("weir-server@0", 0), ("weir-mount", MOUNT_CAPABILITIES)):
+        status = host.run("cat", f"/proc/{shown(host, unit, 'MainPID')}/status").stdout
+        found = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        assert [int(found[name], 16) for name in ("CapEff", "CapBnd")] == [capabilities] * 2
+        assert (found["NoNewPrivs"], found["Seccomp"]) == ("1", "2")
+    host.run("mkdir", "--mode=777", MOUNT / "open")
+    credential = Path("/run/kept.json")
+    granted = desk.weir("grant", "--uid", "65534", "--gid", "65534", "--job", "kept", "--to", "-").stdout
+    host.run("sh", "-c", f"umask 077; cat >{credential}; chown 65534 {credential}", input=granted)
+    program = [
+        "env",
+        f"WEIR_CREDENTIAL={credential}",
+        "dd",
+        "if=/dev/zero",
+        f"of={MOUNT}/open/file",
+        "bs=4k",
+        "count=1",
+    ]
+    host.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *program)
+    jobs = json.loads(desk.weir("jobs", "--all", "--output", "json").stdout)
+    assert "kept" in {job["job"] for job in jobs}
+
+
 def test_units_run_a_store_from_its_deployment_to_its_end(machines: Hosts) -> None:
     desk, node1, node2 = machines["desk"], machines["node1"], machines["node2"]
     stay(machines)
@@ -87,6 +114,7 @@ def test_units_run_a_store_from_its_deployment_to_its_end(machines: Hosts) -> No
     # A mount was refused until a server of its own host had told the addresses, and for ever where there is none.
     for host in machines.all:
         assert "error:" not in host.run("journalctl", "--unit=weir-mount").stdout
+    check_rights(desk, node1)
     # A host that goes down ends its mount first, whatever the number of its server.
     assert "weir-server@1.service" in shown(node2, "weir-mount", "After").split()
 

@@ -243,6 +243,7 @@ BELIEVED = {
         "provisioning/lifecycle/record.py JobFolder.create",
         "store/backup.py take",
         "store/home.py Home.create",
+        "store/home.py Home.check_owner",
         "store/mount_points.py prepare",
         "store/ownership.py check_own",
         "ways.py make_work_folder",

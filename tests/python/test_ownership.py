@@ -1,6 +1,7 @@
 """A home that another user prepared, or could change, is refused: who knows its key is every user of its store."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from store import Store
 from weir.errors import WeirError
 from weir.store.errors import StoreError
 from weir.store.ownership import check_own
+from weir.store.processes import Process
 from weir.ways import check_closed
 
 OTHER = 4000001
@@ -132,6 +134,31 @@ def test_what_lies_below_a_home_is_the_servers_alone(store: Store) -> None:
             continue
         allowed = passage if path in passed else 0o700
         assert path.stat().st_mode & 0o777 & ~allowed == 0, f"{path} has mode {path.stat().st_mode:o}"
+
+
+@as_root
+def test_root_ends_no_process_that_another_user_wrote_down(store: Store) -> None:
+    """`weir down` ends the processes of a home's records, whose numbers anyone can see."""
+    store.up(mount=False)
+    store.weir("down")
+    with subprocess.Popen(["sleep", "600"]) as victim:
+        try:
+            ticks = Path(f"/proc/{victim.pid}/stat").read_text().rpartition(")")[2].split()[19]
+            (store.home / "servers/0/pid").write_text(f"{victim.pid} {ticks} {Process.current().boot}\n")
+            (store.home / "cluster.json").write_text('{"servers": []}')
+            os.chown(store.home, OTHER, OTHER)
+            for command in (
+                ("down",),
+                ("down", "--discard", "--yes"),
+                ("uninstall", "--yes"),
+                ("up", "--no-mount"),
+                ("guard",),
+            ):
+                assert str(OTHER) in store.weir(*command, code=1).stderr
+            assert victim.poll() is None
+        finally:
+            os.chown(store.home, 0, 0)
+            victim.kill()
 
 
 @as_root

@@ -7,13 +7,14 @@
 //! of the process itself stays, so the caller cannot signal the thread (kill(2)).
 
 use crate::process::Process;
-use rustix::fs::{fstat, openat, openat2, FileType, Mode, OFlags, ResolveFlags, CWD};
+use rustix::fs::{fstat, openat, readlinkat, FileType, Mode, OFlags, CWD};
 use rustix::io::Errno;
 use rustix::thread::set_thread_groups;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{sync_channel, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +34,9 @@ const READERS_OF_USER_MAX: usize = 8;
 /// Most readers at once, a part of the mount's workers.
 const READERS_MAX: usize = 64;
 const STACK_BYTES: usize = 128 * 1024;
+/// Most symbolic links on the way to a file (as in the kernel), and most folders, each of which is open.
+const LINKS_MAX: usize = 40;
+const FOLDERS_MAX: usize = 64;
 
 /// A caller, as the kernel tells it.
 #[derive(Clone, Debug)]
@@ -131,10 +135,10 @@ struct Reader {
 
 impl Reader {
     /// Reads the file. The thread keeps the rights of the bearer, so it has to end.
-    fn read(&self) -> Result<String, Errno> {
+    fn read(self) -> Result<String, Errno> {
         let own = openat(CWD, "/proc/self/fd", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         self.become_bearer()?;
-        let file = open_below(&self.root, &self.path)?;
+        let file = open_below(self.root, &self.path)?;
         if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(Errno::INVAL);
         }
@@ -181,15 +185,96 @@ impl Reader {
     }
 }
 
-/// Opens a path (O_PATH) as a process goes it whose root folder is `root`. The kernel's own links, as in /proc/PID/fd,
-/// lead to what this process has open, and are not followed.
-fn open_below(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
-    let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    loop {
-        match openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how) {
-            // A rename somewhere on the host may have led the way out of the root (openat2(2)).
-            Err(Errno::AGAIN | Errno::INTR) => std::thread::yield_now(),
-            done => return done,
+/// Opens a path (O_PATH) as a process goes it whose root folder is `root`. A link of the kernel's, as in /proc/PID/fd, is
+/// gone by its text: it would lead to what this process has open. openat2(2) does the same, but Linux 5.4 lacks it, and
+/// systemd's RestrictSUIDSGID refuses it.
+fn open_below(root: OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let names =
+        |path: &[u8]| -> Vec<Vec<u8>> { path.rsplit(|&byte| byte == b'/').map(<[u8]>::to_vec).collect() };
+    let mut reached = vec![root];
+    let mut ahead = names(path.as_os_str().as_bytes());
+    let mut links = 0;
+    while let Some(name) = ahead.pop() {
+        let here = match (name.as_slice(), reached.last()) {
+            (b"" | b".", _) => continue,
+            (b"..", _) => {
+                // Above the root folder lies itself.
+                reached.truncate((reached.len() - 1).max(1));
+                continue;
+            }
+            (_, here) => here.ok_or(Errno::NOENT)?,
+        };
+        let found = openat(here, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        if FileType::from_raw_mode(fstat(&found)?.st_mode) == FileType::Symlink {
+            links += 1;
+            let target = readlinkat(&found, "", Vec::new())?.into_bytes();
+            if target.starts_with(b"/") {
+                reached.truncate(1);
+            }
+            ahead.extend(names(&target));
+        } else {
+            reached.push(found);
         }
+        if links > LINKS_MAX || reached.len() > FOLDERS_MAX {
+            return Err(Errno::LOOP);
+        }
+    }
+    reached.pop().ok_or(Errno::NOENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// Paths in a root folder, and what they lead to: nothing leads out of it.
+    #[test]
+    fn a_way_is_gone_within_its_root() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("root");
+        std::fs::create_dir_all(root.join("a/b")).expect("made");
+        std::fs::write(root.join("a/file"), "in").expect("written");
+        std::fs::write(folder.path().join("file"), "out").expect("written");
+        symlink("/a/file", root.join("absolute")).expect("made");
+        symlink("../../file", root.join("a/above")).expect("made");
+        symlink("loop", root.join("loop")).expect("made");
+        symlink("a", root.join("relative")).expect("made");
+        let read = |path: &str| -> Result<String, Errno> {
+            let opened = openat(CWD, &root, OFlags::PATH, Mode::empty()).expect("a folder");
+            let found = open_below(opened, Path::new(path))?;
+            Ok(std::fs::read_to_string(format!("/proc/self/fd/{}", found.as_raw_fd())).unwrap_or_default())
+        };
+        for path in [
+            "/a/file",
+            "/absolute",
+            "/relative/file",
+            "/a/b/../file",
+            "/../../a//./file",
+            "/relative/../absolute",
+        ] {
+            assert_eq!(read(path).as_deref(), Ok("in"), "{path}");
+        }
+        for (path, error) in [
+            ("/a/above", Errno::NOENT),
+            ("/../file", Errno::NOENT),
+            ("/loop", Errno::LOOP),
+            ("/a/file/x", Errno::NOTDIR),
+        ] {
+            assert_eq!(read(path), Err(error), "{path}");
+        }
+        let deep = "a/b/../../".repeat(1000) + "a/file";
+        assert_eq!(read(&format!("/{deep}")).as_deref(), Ok("in"));
+    }
+
+    #[test]
+    fn readers_of_a_user_and_of_all_are_bounded() {
+        let readers = Readers::default();
+        let of_one: Vec<_> =
+            (0..READERS_OF_USER_MAX).map(|_| readers.enter(1).expect("there is room")).collect();
+        assert!(readers.enter(1).is_none(), "one user has its part");
+        let of_others: Vec<_> = (2..).map_while(|uid| readers.enter(uid)).collect();
+        assert_eq!(of_one.len() + of_others.len(), READERS_MAX);
+        drop(of_one);
+        assert!(readers.enter(1).is_some());
     }
 }

@@ -185,6 +185,7 @@ def _alone(home: Home) -> Any:
     """Refuse a second guard of the same store: each would end the lease of the other."""
     import fcntl
 
+    home.check_owner()
     folder = home.root / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     file = (folder / "lock").open("w")

@@ -241,6 +241,17 @@ class Home:
         """Mode of the home's folders: 0711 for root's home, else 0700."""
         return 0o711 if os.geteuid() == 0 else 0o700
 
+    def check_owner(self) -> None:
+        """Refuse a home that another user could change: whoever changes a home believes its records, and root would end
+        the processes that another user wrote down.
+
+        Raises:
+            WayError: Other users could make the way lead elsewhere.
+            StoreError: Another user owns the home, or others could change it.
+        """
+        check_closed(self.root, hint=HINT)
+        check_own(self.root)
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the home against every other command that changes it, for the length of a block.
@@ -249,9 +260,11 @@ class Home:
             Nothing.
 
         Raises:
-            StoreError: Another command held the home for too long.
+            WayError: Other users could make the way lead elsewhere.
+            StoreError: Another command held the home for too long, or another user owns it.
             OSError: The lock cannot be opened.
         """
+        self.check_owner()
         with os.fdopen(self._open_lock(), "w") as lock:
             deadline = time.monotonic() + _LOCK_SECONDS
             while True:
