@@ -52,7 +52,9 @@ _VARIABLES = {
     "target": "Name of the target, `SERVER.INDEX`.",
     "part": "`PART/PARTS`: the inodes whose number leaves the remainder PART when it is divided by PARTS.",
     "after": "Number of a window; 0 shows all that the server keeps.",
-    "inos": "Numbers of inodes with commas between them, at most 512.",
+    "inos": "Numbers of inodes with commas between them: at most 512 for places, 256 for directories.",
+    "entries": "At most eight `PARENT.NAME.INO.INTENT` with commas between them: a directory, a name in hexadecimal, the inode that is expected"
+    " there, and the intent that told its place last.",
 }
 """The variable parts of paths."""
 

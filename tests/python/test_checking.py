@@ -136,7 +136,7 @@ def test_wrong_limits_are_refused_before_any_server_is_asked(options: tuple[str,
     assert told in answer.output
 
 
-def test_a_repair_of_a_running_store_is_refused() -> None:
-    answer = CliRunner().invoke(weir, ["--home", "/nowhere", "fsck", "--repair"])
+def test_a_journal_of_a_running_store_is_not_read_past_a_loss() -> None:
+    answer = CliRunner().invoke(weir, ["--home", "/nowhere", "fsck", "--accept-journal-loss"])
     assert answer.exit_code == 2
     assert "--offline" in answer.output

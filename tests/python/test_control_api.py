@@ -39,6 +39,7 @@ from weir.store.decoding import DecodingError, decode, encode
 from weir.store.identity import Identity
 from weir.store.observations import Windows
 from weir.store.predictions import JobPrediction, PredictedDriver, PredictedHorizon, Predictions
+from weir.store.trees import Directories, Entries, Sums, Tree
 
 SPEED = 'speed = { read = "1MB/s", write = "1MB/s", fixed = "1ms" }'
 CONFIGURED_SPEED = {"read": "1MB/s", "write": "1MB/s", "fixed": "1ms"}
@@ -110,6 +111,8 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
     seen: set[type] = {weir.store.answers.Refusal}
     wanted = set(control_api.kinds()) - {request.body for request in REQUESTS}
     changed = {"Sharing", "Allocator", "Changed", "AddedServer", "QuotaLimits", "ToldPredictions"}
+    # A store without a fault shows none, and what is mended is a matter of orders.
+    changed |= {"Fault", "SumFault", "SeenPlace", "Mended"}
     store.servers[0].set_target_state("0.0", "retiring")
     store.servers[0].set_lease(
         "job-fair", (LeasedJob("one", 0, weight=2.0, avoid=("0.0",)), LeasedJob("other", 0, limit=0.9)), 60
@@ -123,6 +126,10 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
                 ("/v1/quotas", Quotas),
                 ("/v1/inventory/0/1", Inventory),
                 (f"/v1/places/{directory}", Places),
+                ("/v1/tree/0/1", Tree),
+                ("/v1/directories/1", Directories),
+                (f"/v1/entries/1.6f6e65.{directory}.0", Entries),
+                ("/v1/sums", Sums),
             )
             server.tell_interference(PREDICTIONS)
             shown = (*shown, ("/v1/windows/0", Windows), ("/v1/interference", Predictions), ("/v1/lease", Lease))
@@ -149,10 +156,11 @@ def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
         "/v1/servers/{server}/state": {"state": "open"},
         "/v1/targets/{target}": {"backend": "dir", "speed": CONFIGURED_SPEED},
         "/v1/targets/{target}/state": {"state": "open"},
+        "/v1/mend": {"mend": "shelter"},
     }
     bodies["/v1/interference"] = encode(PREDICTIONS)
     for request in REQUESTS:
-        path = request.path.format(target="0.0", server=0, part="0/1", inos="1,2", after="0")
+        path = request.path.format(target="0.0", server=0, part="0/1", inos="1,2", entries="1.61.5.0", after="0")
         body = bodies[request.path] if request.body else None
         decode(request.answer, raw(server, request.method, path, body), is_exact=True)
         if request.caller != "anybody":

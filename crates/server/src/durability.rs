@@ -21,7 +21,7 @@ use weir_placement::ServerId;
 use weir_wire::{Errno, Ino, Reply};
 
 /// Version of the journal's records.
-pub(crate) const JOURNAL_SCHEMA: u32 = 4;
+pub const JOURNAL_SCHEMA: u32 = 4;
 /// How long an effect that nobody waits for may wait for a sync of its own: so a program that removes files all the time
 /// costs the device five syncs a second, and a removed file's space is free a moment later.
 const FREE_PAUSE: Nanos = Nanos::from_millis(200);
@@ -60,6 +60,8 @@ pub(crate) struct Durability {
     failures: u64,
     /// Intents with effects that are done, of which the journal took no record.
     effects_to_repeat: Vec<IntentId>,
+    /// Whether files without a name stay that nobody has open, as the journal took no record of their end.
+    leftovers: bool,
 }
 
 /// Everything that waits for one sync.
@@ -445,6 +447,16 @@ impl Durability {
             true => Vec::new(),
             false => std::mem::take(&mut self.effects_to_repeat),
         }
+    }
+
+    /// The ends of files without a name could not be recorded now.
+    pub(crate) fn note_leftovers(&mut self) {
+        self.leftovers = true;
+    }
+
+    /// Whether files without a name are to be looked for now that nobody has open.
+    pub(crate) fn take_leftovers(&mut self) -> bool {
+        !self.is_read_only() && std::mem::take(&mut self.leftovers)
     }
 
     /// A clean stop leaves nothing unsynced.

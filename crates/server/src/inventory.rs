@@ -2,20 +2,22 @@
 
 use crate::config::{BackendKind, ClusterConfig};
 use crate::control::inventory::{Inventory, ObjectEntry};
+use crate::control::tree::{Sums, Tree};
 use crate::durability::JOURNAL_SCHEMA;
 use crate::error::ServerError;
 use crate::journal::{DirectoryStorage, Journal, Losses};
-use crate::namespace::{Change, Namespace, PlaceEntry, Settings};
+use crate::namespace::{Change, FaultKind, Namespace, PlaceEntry, Position, Settings};
 use crate::server::INODES_MAX;
 use crate::storage::Dir;
 use serde::Serialize;
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use weir_placement::{ServerId, TargetId};
-use weir_wire::SiteKey;
+use weir_wire::{Ino, SiteKey};
 
 /// The lock of a journal, which a copy has of its own.
 const LOCK_FILE: &str = "lock";
@@ -28,6 +30,10 @@ pub struct StoppedInventory {
     #[serde(flatten)]
     inventory: Inventory,
     places: Vec<PlaceEntry>,
+    tree: Tree,
+    directories: Vec<Position>,
+    #[serde(flatten)]
+    sums: Sums,
     /// The directories of the targets, by number.
     folders: Vec<PathBuf>,
     /// Words of the journal about what it cut off.
@@ -90,13 +96,28 @@ pub fn take(
         inventory.objects.extend(entries);
         folders.push(path);
     }
-    let mut inos = namespace.inventoried();
+    let mut inos = namespace.inventoried(|_| true);
     inos.sort_unstable();
     inos.dedup();
     inventory.files = namespace.file_entries(&inos);
-    let places =
-        namespace.places(&inos.into_iter().chain(namespace.directories_elsewhere()).collect::<HashSet<_>>());
-    Ok(StoppedInventory { inventory, places, folders, notices: recovered.notices })
+    let tree = tree(&namespace);
+    let at_fault = tree.faults.iter().flat_map(|fault| [Some(fault.ino), fault.parent]).flatten().map(Ino);
+    let wanted: HashSet<Ino> =
+        inos.into_iter().chain(namespace.directories_elsewhere()).chain(at_fault).collect();
+    let (places, sums) = (namespace.places(&wanted), Sums::of(namespace.use_faults()));
+    let directories = namespace.positions(&namespace.numbers(|_| true));
+    let notices = recovered.notices;
+    Ok(StoppedInventory { inventory, places, tree, directories, sums, folders, notices })
+}
+
+/// The tree of a server that does not run. Nobody has a file open there, and the next start removes those without a name.
+fn tree(namespace: &Namespace) -> Tree {
+    let mut inos = namespace.numbers(|_| true);
+    inos.sort_unstable();
+    let examine = |inos: &[Ino], after| Ok::<_, Infallible>(namespace.examine(inos, after));
+    let mut tree = Tree::of(&inos, examine).unwrap_or_default();
+    tree.faults.retain(|fault| fault.kind != FaultKind::Leftover);
+    tree
 }
 
 impl Copy {

@@ -30,6 +30,7 @@ mod storage;
 mod workers;
 
 pub use config::{BackendKind, ClusterConfig, LayoutConfig, ServerConfig, SpeedConfig, TargetConfig};
+pub use durability::JOURNAL_SCHEMA;
 pub use error::ServerError;
 pub use event_loop::run;
 pub use ports::Ports;

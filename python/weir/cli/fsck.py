@@ -1,4 +1,4 @@
-"""`weir fsck`: every object has its file, and every file has its objects."""
+"""`weir fsck`: names lead to inodes, inodes have their names, objects have their files, and files their objects."""
 
 from typing import TYPE_CHECKING
 
@@ -9,16 +9,22 @@ from weir.cli.output import output_option
 from weir.store.home import Home
 
 if TYPE_CHECKING:
-    from weir.store.checking import Checked
+    from weir.store.checking import Checked, Finding
     from weir.store.repair import Repaired
+    from weir.store.tree_check import TreeFinding
+    from weir.store.tree_repair import MendedFault
+    from weir.store.tree_servers import CheckedTree
 
-_HEADER = ("KIND", "TARGET", "INODE", "BYTES", "OF AT LEAST", "PATH")
+_HEADER = ("KIND", "WHERE", "INODE", "FOUND", "WANTED", "PATH")
 
 
 @click.command()
 @click.option("--offline", is_flag=True, help="Check a store that is down, from its journals and its targets.")
 @click.option(
-    "--repair", is_flag=True, help="With --offline: move objects that belong to no file to `orphans` in their target."
+    "--repair",
+    is_flag=True,
+    help="Mend the tree of a store that is up. With --offline: move objects that belong to no file to `orphans` in "
+    "their target.",
 )
 @click.option(
     "--accept-journal-loss",
@@ -28,72 +34,110 @@ _HEADER = ("KIND", "TARGET", "INODE", "BYTES", "OF AT LEAST", "PATH")
 @output_option
 @click.pass_obj
 def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, output: str) -> int:
-    """Check that every object has its file, and every file its objects, as the holder of the site's key.
+    """Check names, inodes, sums of use and objects of a store, as the holder of the site's key.
 
-    A store that is up is looked at several times, and a finding is what stays. The kinds of findings are orphan (an
-    object of no file), misplaced (an object on a target that its file does not use), lost (a file without one of its
-    objects) and short (an object that is shorter than its file needs). Files with holes may lack objects.
+    The kinds of findings of the tree are unreachable (an inode that no name leads to), dangling (a name that leads to
+    no inode), mistyped (a name of another kind), links (a wrong number of names), parent (a directory with its name in
+    another place than it says), doubled (a second name of a directory), cycle (a directory above itself), leftover (an
+    inode without a name that nobody has open) and sums (a user's or group's use that is not that of its inodes).
 
-    The exit code is 1 where there are findings, and where a server could not be checked. Nothing is changed without
-    --repair.
+    Those of objects are orphan (an object of no file), misplaced (an object on a target that its file does not use),
+    lost (a file without one of its objects) and short (an object that is shorter than its file needs). Files with holes
+    may lack objects.
+
+    With --repair an inode that no name leads to gets one in /lost+found, by its number; a name that leads to no inode
+    is removed; counts, places and sums are set right.
+
+    The exit code is 1 where there are findings, and where a server could not be checked; after a repair, where
+    something is left. Nothing is changed without --repair.
     """
     from weir.cli.elsewhere import refuse_elsewhere
     from weir.store.repair import check_stopped
 
     moved: list[Repaired] = []
+    mended: tuple[MendedFault, ...] = ()
+    left: tuple[MendedFault, ...] = ()
     if offline:
         refuse_elsewhere(home, "`weir fsck --offline`")
-        checked, moved, notices = check_stopped(home, repair=repair, accept_journal_loss=accept_journal_loss)
+        checked, tree, moved, notices = check_stopped(home, repair=repair, accept_journal_loss=accept_journal_loss)
         for notice in notices:
             say(f"a start would do: {notice}")
-    elif repair or accept_journal_loss:
-        raise click.UsageError("--repair and --accept-journal-loss need --offline, and a store that is down")
+    elif accept_journal_loss:
+        raise click.UsageError("--accept-journal-loss needs --offline, and a store that is down")
     else:
-        checked = _check_running(home)
-    _print(output, checked, moved)
-    for number in checked.silent:
+        from weir.cli.asking import administered
+        from weir.store.checking import check_running
+        from weir.store.tree_repair import repair_tree
+        from weir.store.tree_servers import check_running_tree
+
+        servers = administered(home, "check it")
+        if repair:
+            repaired = repair_tree(servers)
+            tree, mended, left = repaired.checked, repaired.mended, repaired.left
+        else:
+            tree = check_running_tree(servers)
+        checked = check_running(servers)
+    _print(output, checked, tree, moved, (*mended, *left))
+    silent = sorted({*checked.silent, *tree.silent})
+    for number in silent:
         warn(
             f"server {number} was not checked, nor the objects of its files",
             hint="check it on its own host" if offline else f"see `weir logs {number}`",
         )
-    return FAILED if checked.findings or checked.silent else 0
+    return FAILED if checked.findings or tree.findings or silent else 0
 
 
-def _check_running(home: Home) -> "Checked":
-    from weir.cli.asking import administered
-    from weir.store.checking import check_running
-
-    return check_running(administered(home, "check it"))
-
-
-def _print(output: str, checked: "Checked", moved: "list[Repaired]") -> None:
-    from weir.cli.output import show, size
-    from weir.store.checking import MEANINGS
+def _print(
+    output: str,
+    checked: "Checked",
+    tree: "CheckedTree",
+    moved: "list[Repaired]",
+    mended: "tuple[MendedFault, ...]",
+) -> None:
+    from weir.cli.output import show
+    from weir.store import checking, tree_check
 
     document = {
         "files": checked.files,
         "objects": checked.objects,
+        "inodes": tree.inodes,
         "findings": [finding.document() for finding in checked.findings],
-        "not_checked": list(checked.silent),
+        "tree": [finding.document() for finding in tree.findings],
+        "not_checked": sorted({*checked.silent, *tree.silent}),
         "moved": [{"ino": each.finding.ino, "target": each.finding.target, "to": str(each.path)} for each in moved],
+        "mended": [{**each.finding.document(), "done": each.done} for each in mended if each.done is not None],
+        "left": [{**each.finding.document(), "why": each.why} for each in mended if each.done is None],
     }
-    rows = [
-        (
-            finding.kind,
-            finding.target,
-            f"{finding.ino:016x}",
-            "-" if finding.bytes is None else size(finding.bytes),
-            "-" if finding.bytes_min is None else size(finding.bytes_min),
-            finding.path or "-",
-        )
-        for finding in checked.findings
-    ]
+    rows = [*map(_tree_row, tree.findings), *map(_object_row, checked.findings)]
     if output != "table" or rows:
         show(output, document, _HEADER, rows)
-    if output == "table":
-        for kind in sorted({finding.kind for finding in checked.findings}):
-            say(f"{kind}: {MEANINGS[kind]}")
-        for each in moved:
-            finding = each.finding
-            say(f"moved {finding.kind} object {finding.ino:016x} of target {finding.target} to {each.path}")
-        say(f"{checked.files} files, {checked.objects} objects, {len(checked.findings)} findings")
+    if output != "table":
+        return
+    meanings = {**checking.MEANINGS, **tree_check.MEANINGS}
+    kinds = {*(each.kind for each in tree.findings), *(each.kind for each in checked.findings)}
+    for kind in sorted(kinds):
+        say(f"{kind}: {meanings[kind]}")
+    for moved_object in moved:
+        finding = moved_object.finding
+        say(f"moved {finding.kind} object {finding.ino:016x} of target {finding.target} to {moved_object.path}")
+    for each in mended:
+        named = f"{each.finding.kind} {each.finding.ino:016x} {each.finding.path or ''}".rstrip()
+        say(f"mended {named}: {each.done}" if each.done is not None else f"left {named}: {each.why}")
+    found = len(tree.findings) + len(checked.findings)
+    say(f"{tree.inodes} inodes, {checked.files} files, {checked.objects} objects, {found} findings")
+
+
+def _object_row(finding: "Finding") -> tuple[str, ...]:
+    from weir.cli.output import size
+
+    found, wanted = (("-" if each is None else size(each)) for each in (finding.bytes, finding.bytes_min))
+    return finding.kind, finding.target, f"{finding.ino:016x}", found, wanted, finding.path or "-"
+
+
+def _tree_row(finding: "TreeFinding") -> tuple[str, ...]:
+    from weir.store.tree_check import SUMS
+
+    found, wanted = (("-" if each is None else str(each)) for each in (finding.found, finding.wanted))
+    if finding.kind == SUMS:
+        return finding.kind, f"{finding.name} {finding.ino} at {finding.server}", "-", found, wanted, "-"
+    return finding.kind, f"server {finding.server}", f"{finding.ino:016x}", found, wanted, finding.path or "-"

@@ -7,6 +7,7 @@ OpenAPI document are printed from the fields here and the words below them.
 from dataclasses import dataclass, field
 
 from weir.store.decoding import KEY
+from weir.store.trees import Position, SumFault, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -525,7 +526,13 @@ class StoppedInventory:
     files: tuple[FileEntry, ...]
     """The files with this home."""
     places: tuple[Place, ...]
-    """Places of all files, and of directories of other servers with names here."""
+    """Places of all files, of inodes at fault, and of directories of other servers with names here."""
+    tree: Tree
+    """The tree, as far as the server knows it."""
+    directories: tuple[Position, ...]
+    """Places of all directories, by their own records."""
+    sums: tuple[SumFault, ...]
+    """Owners whose accounted use is not that of their inodes."""
     folders: tuple[str, ...]
     """Directories of the targets."""
     notices: tuple[str, ...]

@@ -35,6 +35,7 @@ from weir.store.decoding import DecodingError, decode, encode
 from weir.store.errors import AnswerError, NotYetError, SilentServerError, StoreError
 from weir.store.observations import Windows
 from weir.store.predictions import Predictions, ToldPredictions
+from weir.store.trees import AwayEntry, Directories, Entries, Mended, Position, Sums, Tree, WantedMend
 
 if TYPE_CHECKING:
     from weir.store.access import Access
@@ -62,7 +63,8 @@ class Request(Generic[Answer]):
     method: Literal["GET", "PUT"]
     path: str
     """Path of the request. `{target}` stands for the name of a target, `{server}` for the number of a server, `{part}`
-    for `PART/PARTS`, `{inos}` for `INO,...`, and `{after}` for the number of a window."""
+    for `PART/PARTS`, `{inos}` for `INO,...`, `{entries}` for `PARENT.NAME.INO.INTENT,...`, and `{after}` for the number
+    of a window."""
     answer: type[Answer]
     meaning: str
     body: type | None = None
@@ -146,6 +148,18 @@ INVENTORY = Request(
     "Shows the objects and files of one part of the inodes.",
 )
 PLACES = Request("GET", "/v1/places/{inos}", Places, "Shows the paths of inodes.")
+TREE = Request(
+    "GET",
+    "/v1/tree/{part}",
+    Tree,
+    "Judges the names and inodes of one part, and shows the directories that are a matter of two servers.",
+)
+DIRECTORIES = Request(
+    "GET", "/v1/directories/{inos}", Directories, "Shows the places of directories, by their records."
+)
+ENTRIES = Request("GET", "/v1/entries/{entries}", Entries, "Shows entries of directories.")
+SUMS = Request("GET", "/v1/sums", Sums, "Compares the accounted use of owners with that of their inodes.")
+MEND = Request("PUT", "/v1/mend", Mended, "Mends one fault of the tree, if it is there.", WantedMend)
 WINDOWS = Request(
     "GET",
     "/v1/windows/{after}",
@@ -176,6 +190,11 @@ REQUESTS: tuple[Request[Any], ...] = (
     SET_QUOTA,
     INVENTORY,
     PLACES,
+    TREE,
+    DIRECTORIES,
+    ENTRIES,
+    SUMS,
+    MEND,
     WINDOWS,
     INTERFERENCE,
     TELL_INTERFERENCE,
@@ -314,8 +333,7 @@ class Server:
         Returns:
             The objects on the server's targets, then the files with this home.
         """
-        patient = replace(self, timeout_seconds=max(self.timeout_seconds, _INVENTORY_SECONDS))
-        return patient.ask(INVENTORY, target=f"{part}/{parts}")
+        return self._patient().ask(INVENTORY, target=f"{part}/{parts}")
 
     def places(self, inos: Sequence[int]) -> tuple[Place, ...]:
         """Ask for the paths of inodes.
@@ -327,6 +345,63 @@ class Server:
             The places of those that have names on the server.
         """
         return self.ask(PLACES, target=",".join(map(str, inos))).places
+
+    def tree(self, part: int, parts: int) -> Tree:
+        """Have the server judge the inodes whose number leaves a remainder.
+
+        Args:
+            part: The remainder.
+            parts: The divisor.
+
+        Returns:
+            The faults, and the directories that are a matter of two servers.
+        """
+        return self._patient().ask(TREE, target=f"{part}/{parts}")
+
+    def directories(self, inos: Sequence[int]) -> tuple[Position, ...]:
+        """Ask for the places of directories with this home.
+
+        Args:
+            inos: The directories, at most 256.
+
+        Returns:
+            The places of those that are there and have a name.
+        """
+        return self.ask(DIRECTORIES, target=",".join(map(str, inos))).directories
+
+    def entries(self, wanted: Sequence[tuple[int, str, int, int]]) -> tuple[AwayEntry, ...]:
+        """Ask for entries of directories with this home.
+
+        Args:
+            wanted: Directory, name in hexadecimal, inode that is expected there, and the intent that placed that; at
+                most 8.
+
+        Returns:
+            The entries, in the same order.
+        """
+        question = ",".join(".".join(map(str, each)) for each in wanted)
+        return self.ask(ENTRIES, target=question).entries
+
+    def sums(self) -> Sums:
+        """Have the server compare the accounted use of owners with that of their inodes.
+
+        Args:
+
+        Returns:
+            The owners with wrong sums.
+        """
+        return self._patient().ask(SUMS)
+
+    def mend(self, wanted: WantedMend) -> int:
+        """Mend one fault of the tree.
+
+        Args:
+            wanted: What is to be done.
+
+        Returns:
+            The inode that it is about.
+        """
+        return self.ask(MEND, body=wanted).ino
 
     def windows(self, after: int) -> Windows:
         """Ask for the windows that ended last.
@@ -428,7 +503,8 @@ class Server:
             SilentServerError: The server does not answer.
             StoreError: The server refuses.
         """
-        path = request.path.format(target=target, server=server, part=target, inos=target, after=target)
+        words = dict.fromkeys(("target", "part", "inos", "entries", "after"), target)
+        path = request.path.format(server=server, **words)
         if request.caller != "anybody" and self.access is None:
             raise StoreError(
                 f"permission denied: {request.method} {path} of server {self.number} needs the site key"
@@ -444,6 +520,10 @@ class Server:
                 f"server {self.number} at {self.control} is not of this version: at {path}, {error}",
                 hint="use the `weir` that was installed with the server, or start it again with `weir up`",
             ) from error
+
+    def _patient(self) -> "Server":
+        """The server, for a question about all that it has."""
+        return replace(self, timeout_seconds=max(self.timeout_seconds, _INVENTORY_SECONDS))
 
     def _send(self, method: str, path: str, body: object, access: "Access | None") -> Any:
         import http.client

@@ -19,6 +19,7 @@ from weir.store.decoding import DecodingError, decode
 from weir.store.errors import StoreError
 from weir.store.files import make_folder
 from weir.store.home import Home
+from weir.store.tree_servers import CheckedTree, check_stopped_tree
 
 ASIDE = "orphans"
 """Folder of a target for objects that belong to no file."""
@@ -38,8 +39,8 @@ class Repaired:
 
 def check_stopped(
     home: Home, *, repair: bool = False, accept_journal_loss: bool = False
-) -> tuple[Checked, list[Repaired], list[str]]:
-    """Check a store that is down.
+) -> tuple[Checked, CheckedTree, list[Repaired], list[str]]:
+    """Check a store that is down: its objects, and its tree. Faults of the tree are mended while the store is up.
 
     Args:
         home: Home of the store.
@@ -47,7 +48,7 @@ def check_stopped(
         accept_journal_loss: Whether journals that lost changes which were on stable storage are read as far as they go.
 
     Returns:
-        The result, the moved objects, and the servers' words about their journals.
+        The results for objects and tree, the moved objects, and the servers' words about their journals.
 
     Raises:
         StoreError: The store is up, keeps nothing, or cannot be read.
@@ -77,7 +78,8 @@ def check_stopped(
     counts = [(len(each.files), len(each.objects)) for each in inventories.values()]
     silent = tuple(number for number in numbers if number not in here)
     checked = Checked(tuple(findings), sum(files for files, _ in counts), sum(each for _, each in counts), silent)
-    return checked, moved, [notice for each in inventories.values() for notice in each.notices]
+    tree = check_stopped_tree(inventories, len(configuration.servers))
+    return checked, tree, moved, [notice for each in inventories.values() for notice in each.notices]
 
 
 def _place(places: Mapping[tuple[int, int], Place], number: int, ino: int) -> Place | None:

@@ -3,7 +3,7 @@
 //! A part has the inodes of one residue, so parts of different servers fit together and none is large. Threads of the control API
 //! read the directories of targets; the loop copies numbers at once, and entries in small batches.
 
-use super::question::{Objects, Question};
+use super::question::{Objects, Part, Question};
 use super::{failure, json, Answer, Desk};
 use crate::control::http::Request;
 use crate::namespace::{FileEntry, PlaceEntry};
@@ -18,8 +18,6 @@ pub(super) const PATH: &str = "/v1/inventory/";
 pub(super) const PLACES_PATH: &str = "/v1/places/";
 /// Files whose entries the loop writes in one turn: some hundred microseconds.
 const BATCH: usize = 256;
-/// The most parts: one for every file of the largest server.
-const PARTS_MAX: u64 = 1 << 20;
 /// The most inodes in one question for places: they fit into the head of a request.
 const PLACES_MAX: usize = 512;
 
@@ -58,13 +56,10 @@ pub(super) fn show(request: &Request, desk: &Desk) -> Answer {
     if let Some(refusal) = desk.refusal(request) {
         return refusal;
     }
-    let numbers = request.path.trim_start_matches(PATH).split_once('/');
-    let numbers =
-        numbers.and_then(|(part, parts)| Some((part.parse::<u64>().ok()?, parts.parse::<u64>().ok()?)));
-    let Some((part, parts)) = numbers.filter(|(part, parts)| part < parts && *parts <= PARTS_MAX) else {
+    let Some(part) = Part::of_path(&request.path, PATH) else {
         return json(400, &failure("the path is not /v1/inventory/PART/PARTS", "parts count from 0"));
     };
-    match inventory(desk, |ino| ino.0 % parts == part) {
+    match inventory(desk, part) {
         Ok(inventory) => json(200, &inventory),
         Err(failure) => json(503, &failure),
     }
@@ -87,7 +82,7 @@ pub(super) fn show_places(request: &Request, desk: &Desk) -> Answer {
 }
 
 /// The objects first, then the files: an object whose file was made before the look at files is known by then.
-fn inventory(desk: &Desk, is_wanted: impl Fn(Ino) -> bool) -> Result<Inventory, super::Failure> {
+fn inventory(desk: &Desk, part: Part) -> Result<Inventory, super::Failure> {
     let mut inventory = Inventory::default();
     for (target, objects) in desk.ask(Question::Objects)? {
         let objects = match objects {
@@ -96,15 +91,14 @@ fn inventory(desk: &Desk, is_wanted: impl Fn(Ino) -> bool) -> Result<Inventory, 
                 failure(&format!("target {target} cannot be read: {error}"), "see the server's log")
             })?,
         };
-        let objects = objects.into_iter().filter(|(object, _)| is_wanted(object.file()));
+        let objects = objects.into_iter().filter(|(object, _)| part.has(object.file()));
         inventory.objects.extend(objects.map(|(object, bytes)| ObjectEntry::new(target, object, bytes)));
     }
-    let mut inos = desk.ask(Question::Inos)?;
-    inos.retain(|ino| is_wanted(*ino));
+    let mut inos = desk.ask(|answer| Question::Files(part, answer))?;
     inos.sort_unstable();
     inos.dedup();
     for batch in inos.chunks(BATCH) {
-        let files = desk.ask(|answer| Question::Files(batch.to_vec(), answer))?;
+        let files = desk.ask(|answer| Question::FileEntries(batch.to_vec(), answer))?;
         inventory.files.extend(files);
     }
     Ok(inventory)

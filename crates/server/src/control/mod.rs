@@ -13,6 +13,7 @@ pub(crate) mod showing;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod table;
+pub(crate) mod tree;
 pub(crate) mod windows;
 
 use crate::accounts::metrics;
@@ -149,6 +150,11 @@ fn respond(request: &Request, desk: &Desk) -> Response {
         ("GET", path) if path.starts_with(windows::PATH) => windows::show(request, desk),
         ("GET", path) if path.starts_with(inventory::PATH) => inventory::show(request, desk),
         ("GET", path) if path.starts_with(inventory::PLACES_PATH) => inventory::show_places(request, desk),
+        ("GET", path) if path.starts_with(tree::PATH) => tree::show(request, desk),
+        ("GET", path) if path.starts_with(tree::DIRECTORIES_PATH) => tree::show_directories(request, desk),
+        ("GET", path) if path.starts_with(tree::ENTRIES_PATH) => tree::show_entries(request, desk),
+        ("GET", tree::SUMS_PATH) => tree::show_sums(request, desk),
+        ("PUT", tree::MEND_PATH) => tree::mend(request, desk),
         _ => json(
             404,
             &failure(

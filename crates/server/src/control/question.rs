@@ -3,7 +3,9 @@
 use super::lease_terms::{LeaseTold, LeaseWanted};
 use crate::accounts::windows::Window;
 use crate::config::{ServerConfig, TargetConfig};
-use crate::namespace::{FileEntry, PlaceEntry, QuotaLine};
+use crate::namespace::{
+    AwayEntry, EntryQuestion, Examined, FileEntry, Order, PlaceEntry, Position, QuotaLine, Refusal, UseFault,
+};
 use crate::storage::Dir;
 use std::collections::HashSet;
 use std::sync::mpsc::SyncSender;
@@ -11,7 +13,10 @@ use std::sync::Arc;
 use weir_fairshare::{Algorithm, DeviceSpeed, Nanos, Policy, Sharing, SharingError};
 use weir_placement::{AllocatorName, ServerId, TargetId};
 use weir_wire::quota::TooManyLimits;
-use weir_wire::{Ino, QuotaLimits, QuotaOwner, QuotaTable, TargetState};
+use weir_wire::{Errno, Ino, QuotaLimits, QuotaOwner, QuotaTable, TargetState};
+
+/// The most parts: one for every file of the largest server.
+const PARTS_MAX: u64 = 1 << 20;
 
 /// The snapshot that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +63,17 @@ pub(crate) enum NotChanged {
     Storage(#[from] std::io::Error),
 }
 
+/// The reason why a fault of the tree was not mended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotMended {
+    /// The state does not show the fault, or cannot take the repair.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// The journal does not take the changes.
+    #[error("the journal takes no repair: errno {}", .0 .0)]
+    Journal(Errno),
+}
+
 impl NotChanged {
     pub(crate) fn refused(what: String, hint: String) -> NotChanged {
         NotChanged::Refused { what, hint }
@@ -85,6 +101,13 @@ pub(crate) enum Objects {
     In(Arc<Dir>),
 }
 
+/// The inodes whose number leaves a remainder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    part: u64,
+    parts: u64,
+}
+
 /// A question to the event loop.
 pub(crate) enum Question {
     /// A caller waits for a snapshot.
@@ -99,12 +122,28 @@ pub(crate) enum Question {
     SetAllocator(AllocatorName, SyncSender<Result<(), NotDecided>>),
     /// The objects of every target here.
     Objects(SyncSender<Vec<(TargetId, Objects)>>),
-    /// The numbers of all files here.
-    Inos(SyncSender<Vec<Ino>>),
+    /// The numbers of the files of a part.
+    Files(Part, SyncSender<Vec<Ino>>),
     /// The entries of these files.
-    Files(Vec<Ino>, SyncSender<Vec<FileEntry>>),
+    FileEntries(Vec<Ino>, SyncSender<Vec<FileEntry>>),
     /// The places of these inodes.
     Places(HashSet<Ino>, SyncSender<Vec<PlaceEntry>>),
+    /// The numbers of the inodes of a part.
+    Numbers(Part, SyncSender<Vec<Ino>>),
+    /// The faults of these inodes and of their entries, in the first one from the entry after this cookie on.
+    Examine(Vec<Ino>, u64, SyncSender<Examined>),
+    /// The places of these directories by their own records.
+    Positions(Vec<Ino>, SyncSender<Vec<Position>>),
+    /// Entries by directory and name.
+    Entries(Vec<EntryQuestion>, SyncSender<Vec<AwayEntry>>),
+    /// A count of all owners' use begins.
+    BeginRecount(SyncSender<(u64, Vec<Ino>)>),
+    /// The next inodes of that count; false where another one has begun.
+    GoOnRecount(u64, Vec<Ino>, SyncSender<bool>),
+    /// The end of that count.
+    EndRecount(u64, SyncSender<Option<Vec<UseFault>>>),
+    /// A repair, and the inode that it is about.
+    Mend(Box<Order>, SyncSender<Result<Ino, NotMended>>),
     /// The owners here, and the limits.
     Quotas(SyncSender<Quotas>),
     /// The windows after this number.
@@ -123,4 +162,17 @@ pub(crate) enum Question {
     AddTarget(TargetId, Box<TargetConfig>, SyncSender<Result<(), NotChanged>>),
     /// Another state of a target.
     SetTargetState(TargetId, TargetState, SyncSender<Result<(), NotChanged>>),
+}
+
+impl Part {
+    /// Reads the part of a path that begins with `before`.
+    pub(crate) fn of_path(path: &str, before: &str) -> Option<Part> {
+        let (part, parts) = path.strip_prefix(before)?.split_once('/')?;
+        let part = Part { part: part.parse().ok()?, parts: parts.parse().ok()? };
+        (part.part < part.parts && part.parts <= PARTS_MAX).then_some(part)
+    }
+
+    pub(crate) fn has(self, ino: Ino) -> bool {
+        ino.0 % self.parts == self.part
+    }
 }

@@ -12,14 +12,8 @@ use super::change::Change;
 use super::inode::{allocation_of, Inode, Node};
 use super::intent::Intent;
 use super::state::State;
-use super::usage::Charge;
-#[cfg(test)]
-use super::usage::Usage;
-#[cfg(test)]
-use std::collections::BTreeMap;
+use super::usage::{Charge, Usage};
 use weir_wire::Ino;
-#[cfg(test)]
-use weir_wire::{QuotaOwner, QuotaUse};
 
 /// Size and allocated bytes of a file.
 type Extent = (u64, u64);
@@ -37,17 +31,23 @@ impl Inode {
 impl State {
     /// Carries out a change, and accounts the inode that costs more or less afterwards.
     pub(super) fn apply_accounted(&mut self, change: &Change) {
+        if *change == Change::UseCounted {
+            return self.usage.correct(self.recounted());
+        }
         let Some(ino) = self.accounted(change) else { return self.apply(change) };
         let (before, extent) = (self.charge(ino), self.extent(ino));
         self.apply(change);
         self.note_holes(ino, extent);
         let after = self.charge(ino);
         self.usage.adjust(before, after);
+        if let Some(recount) = &mut self.recount {
+            recount.follow(ino, before, after);
+        }
     }
 
     /// The cost of an inode. A file that is about to grow costs its new size from the decision on, so that nobody else is
     /// given the same room.
-    fn charge(&self, ino: Ino) -> Option<Charge> {
+    pub(super) fn charge(&self, ino: Ino) -> Option<Charge> {
         let inode = self.inodes.get(&ino)?;
         let pending = self.cuts.get(&ino).and_then(|id| match self.intents.get(id) {
             Some(Intent::Cut { size_bytes, .. }) => Some(allocation_of(*size_bytes)),
@@ -80,19 +80,12 @@ impl State {
     }
 
     /// The use of all owners, counted anew.
-    #[cfg(test)]
-    pub(super) fn recounted(&self) -> BTreeMap<QuotaOwner, QuotaUse> {
+    pub(super) fn recounted(&self) -> Usage {
         let mut usage = Usage::default();
         for ino in self.inodes.keys() {
             usage.adjust(None, self.charge(*ino));
         }
-        usage.owners().collect()
-    }
-
-    /// The use of all owners that have any, as it was accounted.
-    #[cfg(test)]
-    pub(super) fn accounted_use(&self) -> BTreeMap<QuotaOwner, QuotaUse> {
-        self.usage.owners().filter(|(_, used)| *used != QuotaUse::default()).collect()
+        usage
     }
 
     fn extent(&self, ino: Ino) -> Option<Extent> {

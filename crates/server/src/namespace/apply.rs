@@ -33,7 +33,10 @@ impl State {
             | Change::CreatedUnnamed { .. }
             | Change::Linked { .. }
             | Change::Unlinked { .. }
-            | Change::Moved { .. } => self.apply_to_names(change),
+            | Change::Moved { .. }
+            | Change::NamesCounted { .. } => self.apply_to_names(change),
+            // The sums are no part of what a change does to an inode.
+            Change::UseCounted => {}
             Change::Disposed { ino, removal } => self.dispose(*ino, *removal),
             Change::AttributesSet { .. }
             | Change::Resized { .. }
@@ -117,6 +120,15 @@ impl State {
                 }
             }
             Change::Moved { .. } => self.move_entry(change),
+            Change::NamesCounted { ino, names } => {
+                let Some(inode) = self.inodes.get_mut(ino) else { return };
+                inode.names = *names;
+                if *names > 0 {
+                    self.orphans.remove(ino);
+                    // An intent that made the directory is no reason any more to forget it.
+                    self.made.retain(|_, made| made != ino);
+                }
+            }
             _ => {}
         }
     }

@@ -349,6 +349,15 @@ pub enum Change {
         /// The client.
         client: ClientId,
     },
+    /// A repair counted the names of an inode.
+    NamesCounted {
+        /// The inode.
+        ino: Ino,
+        /// The number of its names.
+        names: u32,
+    },
+    /// A repair summed the use of all owners up anew.
+    UseCounted,
 }
 
 /// The answer to a resend of a request. Attributes are those at the moment of the resend.

@@ -59,8 +59,8 @@ impl Namespace {
     /// An empty namespace.
     ///
     /// The owner replays the journal with [`Namespace::apply`], then journals and applies [`Namespace::start`], then carries out
-    /// [`Namespace::pending_effects`]. When the grace period is over (at once if there was no journal), the owner commits
-    /// [`Namespace::expire_orphans`] until it answers `None`.
+    /// [`Namespace::pending_effects`]. When the grace period is over (at once if there was no journal), the owner
+    /// calls [`Namespace::end_grace`] and commits [`Namespace::dispose_orphans`] until it answers `None`.
     pub fn new(settings: Settings) -> Namespace {
         Namespace {
             ring: Ring::new(settings.servers.iter().copied()),

@@ -52,6 +52,8 @@ impl Namespace {
             | Change::MoveFrozen { .. }
             | Change::Relaid { .. }
             | Change::MoveKept { .. }
+            | Change::NamesCounted { .. }
+            | Change::UseCounted
             | Change::LaidOut { .. }
             | Change::Detoured { .. } => false,
         }

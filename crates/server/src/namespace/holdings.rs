@@ -46,6 +46,8 @@ pub(super) fn changed_file(change: &Change) -> Option<Ino> {
         | Change::ClientReleased { .. }
         | Change::ClientReturned { .. }
         | Change::MoveFrozen { .. }
+        | Change::NamesCounted { .. }
+        | Change::UseCounted
         | Change::HolesKept { .. } => None,
     }
 }

@@ -314,6 +314,10 @@ impl Holders {
         }
     }
 
+    pub(super) fn len(&self) -> u32 {
+        u32::from(self.first.is_some()) + self.more.as_ref().map_or(0, |others| others.len() as u32)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = Ino> + '_ {
         self.first.into_iter().chain(self.more.iter().flat_map(|others| others.iter().copied()))
     }

@@ -43,10 +43,11 @@ pub(crate) struct PlaceEntry {
 }
 
 impl Namespace {
-    /// The numbers of all files, and of files whose objects are being removed.
-    pub(crate) fn inventoried(&self) -> Vec<Ino> {
+    /// The numbers of files, and of files whose objects are being removed, for which `is_wanted`.
+    pub(crate) fn inventoried(&self, is_wanted: impl Fn(Ino) -> bool) -> Vec<Ino> {
         let here = self.state.inodes.iter().filter(|(_, inode)| inode.kind() == FileKind::Regular);
-        here.map(|(ino, _)| *ino).chain(self.removals().map(|(ino, _)| ino)).collect()
+        let all = here.map(|(ino, _)| *ino).chain(self.removals().map(|(ino, _)| ino));
+        all.filter(|ino| is_wanted(*ino)).collect()
     }
 
     /// The entries of files that are there, and of those whose objects are being removed.

@@ -90,10 +90,16 @@ impl Namespace {
         Departure { decision: Decision::of(changes, Answer::Now(Reply::Done, Vec::new())), turns, closed }
     }
 
-    /// Ends the grace period after a start: files without a name that nobody reclaimed go, some with each decision, until none is
-    /// left.
-    pub fn expire_orphans(&mut self) -> Option<Decision> {
+    /// Ends the grace period after a start: nobody takes descriptions of before back any more.
+    pub fn end_grace(&mut self) {
         self.in_grace = false;
+    }
+
+    /// Files without a name that nobody has open go, some with each decision, until none is left. In the grace period all stay.
+    pub fn dispose_orphans(&self) -> Option<Decision> {
+        if self.in_grace {
+            return None;
+        }
         let due = |ino: &Ino| !self.open.is_open(*ino) && !self.is_settling(*ino);
         let orphans: Vec<Ino> =
             self.state.orphans.iter().copied().filter(due).take(DISPOSALS_PER_DECISION).collect();

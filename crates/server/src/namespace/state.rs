@@ -7,7 +7,7 @@ use super::intent::{Bytes, Intent, IntentId, MoveRecord};
 use super::object_counts::ObjectCounts;
 use super::released::Released;
 use super::replies::Replies;
-use super::usage::Usage;
+use super::usage::{Recount, Usage};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_placement::{LayoutRequest, ServerId};
 use weir_wire::{Ino, Moment};
@@ -54,6 +54,10 @@ pub(super) struct State {
     pub(super) holed: BTreeSet<Ino>,
     /// The use of each owner, derived from `inodes` and `cuts`.
     pub(super) usage: Usage,
+    /// A count of `usage` from the inodes, while it is under way.
+    pub(super) recount: Option<Recount>,
+    /// The number of the last count.
+    pub(super) recounts: u64,
 }
 
 impl State {
@@ -79,6 +83,8 @@ impl State {
             objects: ObjectCounts::default(),
             holed: BTreeSet::new(),
             usage: Usage::default(),
+            recount: None,
+            recounts: 0,
         }
     }
 

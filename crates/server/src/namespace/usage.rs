@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use weir_placement::ServerId;
 use weir_wire::quota::OWNERS_TOLD;
-use weir_wire::{QuotaLimits, QuotaOwner, QuotaReport, QuotaTable, QuotaUse};
+use weir_wire::{Ino, QuotaLimits, QuotaOwner, QuotaReport, QuotaTable, QuotaUse};
 
 /// The use of one server by all owners.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +49,26 @@ pub(crate) struct QuotaLine {
     pub(crate) elsewhere: QuotaUse,
 }
 
+/// A count that is under way.
+#[derive(Clone, Debug)]
+pub(super) struct Recount {
+    /// Tells this count from one that began later.
+    id: u64,
+    /// Inodes up to this number are counted,
+    through: Ino,
+    /// and those above the greatest of the beginning, as they were made since.
+    last: Ino,
+    usage: Usage,
+}
+
+/// An owner with another use than its inodes have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UseFault {
+    pub(crate) owner: QuotaOwner,
+    pub(crate) accounted: QuotaUse,
+    pub(crate) counted: QuotaUse,
+}
+
 impl Charge {
     fn owners(self) -> [QuotaOwner; 2] {
         [QuotaOwner::User(self.uid), QuotaOwner::Group(self.gid)]
@@ -87,6 +107,26 @@ impl Usage {
         self.owners.iter().map(|(owner, used)| (*owner, *used))
     }
 
+    /// The owners with other sums than those counted.
+    pub(super) fn faults(&self, counted: &Usage) -> Vec<UseFault> {
+        let owners: BTreeSet<QuotaOwner> = self.owners.keys().chain(counted.owners.keys()).copied().collect();
+        let compared = owners.into_iter().map(|owner| UseFault {
+            owner,
+            accounted: self.of(owner),
+            counted: counted.of(owner),
+        });
+        compared.filter(|compared| compared.accounted != compared.counted).collect()
+    }
+
+    /// Takes over the sums that were counted, of which the other servers are to hear.
+    pub(super) fn correct(&mut self, counted: Usage) {
+        self.changed.extend(self.owners.keys().chain(counted.owners.keys()));
+        for (owner, used) in &mut self.owners {
+            *used = counted.of(*owner);
+        }
+        self.owners.extend(counted.owners);
+    }
+
     /// The use that the other servers are to hear of now: of all owners, or of the changed ones and of some others in turn.
     pub(super) fn take_news(&mut self) -> (bool, Vec<(QuotaOwner, QuotaUse)>) {
         let is_whole = self.owners.len() <= OWNERS_TOLD;
@@ -109,6 +149,34 @@ impl Usage {
         chosen.sort_unstable();
         chosen.dedup();
         (false, chosen.into_iter().map(|owner| (owner, self.of(owner))).collect())
+    }
+}
+
+impl Recount {
+    /// Count number `id` of inodes up to `last`.
+    pub(super) fn new(id: u64, last: Ino) -> Recount {
+        Recount { id, through: Ino::default(), last, usage: Usage::default() }
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Counts the next inode.
+    pub(super) fn count(&mut self, ino: Ino, charge: Option<Charge>) {
+        self.usage.adjust(None, charge);
+        self.through = ino;
+    }
+
+    /// An inode was `before` and is `after` a change, which counts if the inode was counted.
+    pub(super) fn follow(&mut self, ino: Ino, before: Option<Charge>, after: Option<Charge>) {
+        if ino <= self.through || ino > self.last {
+            self.usage.adjust(before, after);
+        }
+    }
+
+    pub(super) fn into_usage(self) -> Usage {
+        self.usage
     }
 }
 

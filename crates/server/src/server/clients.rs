@@ -85,8 +85,10 @@ impl Server {
             self.take_turn(ino, "its client is gone");
         }
         let departure = self.namespace.drop_client(client);
-        // Where the journal does not take it, the client is released in memory, and at the next start.
-        let _ = self.commit_and_wake(&departure.decision);
+        // Where the journal does not take it, the client is released in memory alone.
+        if self.commit_and_wake(&departure.decision).is_err() {
+            self.durability.note_leftovers();
+        }
         for (ino, handle) in departure.closed {
             let answers = self.locks.lose(ino, handle);
             self.answer_locks(answers);
@@ -129,11 +131,23 @@ impl Server {
         }
     }
 
-    /// Removes files without a name that nobody has open.
+    /// Ends the namespace's grace period, and removes files without a name that nobody has open.
     pub(super) fn expire_orphans(&mut self) {
-        while let Some(decision) = self.namespace.expire_orphans() {
+        self.namespace.end_grace();
+        self.dispose_orphans();
+    }
+
+    /// Removes the files without a name that stayed because the journal took no record.
+    pub(super) fn remove_leftovers(&mut self) {
+        if self.durability.take_leftovers() {
+            self.dispose_orphans();
+        }
+    }
+
+    fn dispose_orphans(&mut self) {
+        while let Some(decision) = self.namespace.dispose_orphans() {
             if self.commit(&decision).is_err() {
-                return;
+                return self.durability.note_leftovers();
             }
         }
     }

@@ -77,6 +77,7 @@ impl Server {
         self.expire_turns();
         self.expire_moves();
         self.repeat_effects();
+        self.remove_leftovers();
         self.expire_senders();
         self.expire_holders();
         self.peers.confirmations().expire(now);
@@ -198,8 +199,28 @@ impl Server {
                 let _ = answer.try_send(self.set_target_state(target, state));
             }
             Question::Objects(answer) => _ = answer.try_send(self.listed_objects()),
-            Question::Inos(answer) => _ = answer.try_send(self.namespace.inventoried()),
-            Question::Files(inos, answer) => _ = answer.try_send(self.namespace.file_entries(&inos)),
+            Question::Files(part, answer) => {
+                let _ = answer.try_send(self.namespace.inventoried(|ino| part.has(ino)));
+            }
+            Question::FileEntries(inos, answer) => {
+                let _ = answer.try_send(self.namespace.file_entries(&inos));
+            }
+            Question::Numbers(part, answer) => {
+                let _ = answer.try_send(self.namespace.numbers(|ino| part.has(ino)));
+            }
+            Question::Examine(inos, after, answer) => {
+                let _ = answer.try_send(self.namespace.examine(&inos, after));
+            }
+            Question::Positions(inos, answer) => _ = answer.try_send(self.namespace.positions(&inos)),
+            Question::Entries(questions, answer) => {
+                let _ = answer.try_send(self.namespace.entries(&questions));
+            }
+            Question::BeginRecount(answer) => _ = answer.try_send(self.namespace.begin_recount()),
+            Question::GoOnRecount(id, inos, answer) => {
+                let _ = answer.try_send(self.namespace.go_on_recount(id, &inos));
+            }
+            Question::EndRecount(id, answer) => _ = answer.try_send(self.namespace.end_recount(id)),
+            Question::Mend(order, answer) => _ = answer.try_send(self.mend(&order)),
             Question::Places(inos, answer) => _ = answer.try_send(self.namespace.places(&inos)),
             Question::Quotas(answer) => _ = answer.try_send(self.quotas()),
             Question::Windows(after, answer) => _ = answer.try_send(self.observed(after)),

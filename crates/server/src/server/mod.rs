@@ -28,6 +28,7 @@
 //! | `membership` | targets and servers that join, targets that leave |
 //! | `placement` | reports of targets |
 //! | `recovery`, `confirmations` | the start, and files with other homes |
+//! | `mending` | repairs of the tree |
 //! | `effects` | the work of targets and other servers for a decision |
 //! | `room` | writes that wait for room |
 //! | `records`, `questions` | the journal, and questions to other servers |
@@ -50,6 +51,7 @@ mod immediate;
 mod lease;
 mod locks;
 mod membership;
+mod mending;
 mod metadata;
 mod observing;
 mod pages;

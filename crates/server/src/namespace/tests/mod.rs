@@ -7,3 +7,4 @@ mod peers;
 mod quotas;
 mod restarts;
 mod semantics;
+mod tree;
