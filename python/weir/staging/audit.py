@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 
-from weir.staging.metadata import apply_to_file, apply_to_root
+from weir.staging.metadata import apply_to_file, apply_to_root, may_be_given_away
 from weir.staging.places import below, names_in
 from weir.staging.record import is_of_a_copy
 from weir.staging.reports import Tally
@@ -76,14 +76,15 @@ def _count_further(tally: Tally, target: int, copied: int) -> None:
 
 def _finish(trees: Trees, parts: tuple[bytes, ...]) -> None:
     with below(trees.source, parts) as source, below(trees.target, parts) as target:
+        status, present = os.fstat(source), os.fstat(target)
         try:
-            if parts:
-                apply_to_file(target, os.fstat(source))
-            else:
-                apply_to_root(target, os.fstat(source), is_new=trees.record.is_root_new)
+            # A folder of a third user, which was there before, keeps its owner, mode and times.
+            if not parts:
+                apply_to_root(target, status, is_new=trees.record.is_root_new)
+            elif may_be_given_away(status, present):
+                apply_to_file(target, status)
         except PermissionError:
-            # A folder of another user, which was there before, keeps its owner's mode and times.
-            if os.fstat(target).st_uid == os.geteuid():
+            if present.st_uid == os.geteuid():
                 raise
         os.fsync(target)
 

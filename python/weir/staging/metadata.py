@@ -1,5 +1,10 @@
-"""Owner, mode and times of copied files, and the mark by which a copied file is known."""
+"""Owner, mode and times of copied files, and the mark by which a copied file is known.
 
+A copy by root gives away only what root owns, by descriptors. In a folder of the destination that a user owns, this
+user can put another user's file in the place of any name.
+"""
+
+import errno
 import os
 import stat
 from pathlib import Path
@@ -47,7 +52,7 @@ def apply_to_root(folder: int, status: os.stat_result, *, is_new: bool) -> None:
 
 
 def apply_to_link(folder: int, name: bytes, status: os.stat_result) -> None:
-    """Give a link or pipe the owner and times of its source, and a pipe the mode.
+    """Give a link or pipe that this copy made the owner and times of its source, and a pipe the mode.
 
     Args:
         folder: Descriptor of the folder.
@@ -55,20 +60,38 @@ def apply_to_link(folder: int, name: bytes, status: os.stat_result) -> None:
         status: Status of the source.
 
     Raises:
-        OSError: The file system refuses.
+        OSError: The file system refuses, or something else has the name.
     """
-    if os.geteuid() == 0:
-        os.chown(name, status.st_uid, status.st_gid, dir_fd=folder, follow_symlinks=False)
-    if stat.S_ISFIFO(status.st_mode):
-        pipe = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        try:
-            if stat.S_ISFIFO(os.fstat(pipe).st_mode):
-                present = os.fstat(pipe)
-                keeps_owner = (present.st_uid, present.st_gid) == (status.st_uid, status.st_gid)
-                Path(f"/proc/self/fd/{pipe}").chmod(_mode(status, keeps_owner=keeps_owner) & 0o777)
-        finally:
-            os.close(pipe)
-    os.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=folder, follow_symlinks=False)
+    found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    # The kernel goes through this name to the link or pipe itself, whatever has its name by now.
+    itself = f"/proc/self/fd/{found}"
+    try:
+        present = os.fstat(found)
+        is_own = may_be_given_away(status, present) and present.st_nlink == 1
+        if stat.S_IFMT(present.st_mode) != stat.S_IFMT(status.st_mode) or not is_own:
+            raise OSError(errno.EAGAIN, "something else has its name")
+        if os.geteuid() == 0:
+            os.chown(itself, status.st_uid, status.st_gid)
+        if stat.S_ISFIFO(status.st_mode):
+            present = os.fstat(found)
+            keeps_owner = (present.st_uid, present.st_gid) == (status.st_uid, status.st_gid)
+            Path(itself).chmod(_mode(status, keeps_owner=keeps_owner) & 0o777)
+        os.utime(itself, ns=(status.st_atime_ns, status.st_mtime_ns))
+    finally:
+        os.close(found)
+
+
+def may_be_given_away(source: os.stat_result, present: os.stat_result) -> bool:
+    """Decide whether a file or folder of the destination may get the owner of its source.
+
+    Args:
+        source: Status of the source.
+        present: Status of the file or folder at the destination.
+
+    Returns:
+        Whether it may: it is this process's own, or has this owner already.
+    """
+    return present.st_uid in (os.geteuid(), source.st_uid)
 
 
 def is_done(source: os.stat_result, present: os.stat_result, begun_ns: int) -> bool:
@@ -103,9 +126,9 @@ def may_be_kept(source: os.stat_result, present: os.stat_result) -> bool:
 
     Returns:
         Whether it may. A file with further names may lie outside of the destination, too, and is replaced, unless it
-        needs no change.
+        needs no change. So is the file of a third user.
     """
-    return present.st_nlink == 1 or (
+    return (present.st_nlink == 1 and may_be_given_away(source, present)) or (
         (source.st_mode, source.st_mtime_ns) == (present.st_mode, present.st_mtime_ns)
         and (os.geteuid() != 0 or (source.st_uid, source.st_gid) == (present.st_uid, present.st_gid))
     )
