@@ -189,7 +189,8 @@ def test_a_pause_in_the_slowdown_is_no_victim_and_a_crowd_within_its_shares_is_n
 
 
 def test_a_cause_that_comes_back_is_held_longer_and_an_hour_has_its_bound(owed: Owed) -> None:
-    guard = Guard(BOUNDS, owed)
+    bounds = replace(BOUNDS, changes_per_hour=16)
+    guard = Guard(bounds, owed)
     acted: list[int] = []
     undone: list[int] = []
     for number in range(1, 1000):
@@ -198,7 +199,7 @@ def test_a_cause_that_comes_back_is_held_longer_and_an_hour_has_its_bound(owed: 
         for entry in guard.decide(hogged(number) if is_slowed else window(number, shares, {}, "fifo")):
             (acted if entry.did == "acted" else undone).append(number)
     assert len(acted) == len(undone) + 1, "it is held at last, because the hog comes back sooner than that"
-    assert len(acted) + len(undone) <= BOUNDS.changes_per_hour
+    assert len(acted) + len(undone) <= bounds.changes_per_hour
 
 
 def test_a_dry_run_says_the_first_action_alone_and_ends_with_its_cause(owed: Owed) -> None:
@@ -355,3 +356,74 @@ def test_shares_of_the_site_count_and_a_job_with_pauses_leaves_its_share_to_othe
     assert not owing.is_kept({VICTIM: 2.0}), "the hog is owed all that the victim does not ask for"
     with pytest.raises(GuardError, match="cannot read"):
         owed_by(tmp_path / "absent")
+
+
+def test_a_user_who_feigns_slowdowns_takes_nothing_that_a_neighbour_is_owed(owed: Owed) -> None:
+    """Whatever a user's jobs ask for, and seem to wait for: no limit of a neighbour lies below what the policy owes
+    it, nor below the part of the device that the others do not ask for. A user who asks for nothing limits nobody.
+    """
+    dice = seeds.seeded()
+    limited = 0
+    for _ in range(150):
+        guard = Guard(replace(BOUNDS, kinds=("limit",), changes_per_hour=10_000), owed)
+        jobs = [replace(traits(f"feint-{number}"), user="mallory") for number in range(dice.randint(1, 3))]
+        neighbour = traits("neighbour")
+        is_quiet = False
+        for number in range(1, 120):
+            is_quiet = dice.random() < 0.05 or (is_quiet and dice.random() < 0.8)
+            uses = {neighbour.key: Use(dice.uniform(0.5, 1.0))}
+            for job in () if is_quiet else jobs:
+                waits = {neighbour.key: dice.choice((0.0, 0.02, 0.5, 1.0, 40.0))}
+                uses[job.key] = Use(dice.choice((0.0, 0.001, 0.02, 0.3)), waits)
+            guard.decide(Observation(number, 1.0, "size-fair", [neighbour, *jobs], {"0.0": uses}))
+            share = guard.wanted("size-fair").shares.get(neighbour.key, Share())
+            asked = [min(use.received + use.waited, 1.0) for job, use in uses.items() if job != neighbour.key]
+            active = [each for each in asked if each >= 0.01]
+            owes = 1 / (1 + len(active))
+            least = max(owes, 1 - owes * sum(active))
+            assert share.limit is None or share.limit >= least - 1e-9, (share, uses)
+            assert active or share.limit is None
+            limited += share.limit is not None
+    assert limited > 500
+
+
+def test_a_neighbour_of_feints_receives_its_share_on_a_store(owed: Owed) -> None:
+    """The same on simulated devices: the feints last about as long as the guard needs, and come back."""
+    dice = seeds.seeded(SEED)
+    acted = 0
+    for _ in range(60):
+        policy = dice.choice(("fifo", "size-fair", "user-fair"))
+        neighbour = Load(traits("neighbour"), *SHAPES[-1])
+        feints = [replace(traits(f"feint-{number}"), user="mallory") for number in range(dice.randint(1, 2))]
+        phases: list[tuple[int, dict[str, tuple[Load, ...]]]] = []
+        for _ in range(8):
+            present = [Load(job, *dice.choice(SHAPES)) for job in feints if dice.random() < 0.7]
+            phases.append((dice.randint(3, 2 * BOUNDS.calm), {"0.0": (neighbour, *present)}))
+        phases.append((3, {"0.0": (neighbour,)}))
+        turns = guarded_run(Guard(BOUNDS, owed), policy, phases, dice)
+        check_bounds(turns, BOUNDS)
+        check_owed(turns, policy, BOUNDS)
+        last = turns[-1]
+        assert all(share.limit is None for share in last.wanted.shares.values()), "the feints are gone"
+        acted += sum(entry.did == "acted" for turn in turns for entry in turn.entries)
+    assert acted > 20
+
+
+@pytest.mark.parametrize("culprits", [("ann", "bob", "cid", "dan", "eve", "fay"), ("ann",) * 6])
+def test_victims_of_one_user_leave_changes_to_others(owed: Owed, culprits: tuple[str, ...]) -> None:
+    """A user with many jobs that seem slowed used up the changes of the hour, and nobody else was protected."""
+    guard = Guard(replace(BOUNDS, kinds=("limit",), calm=1000), owed)
+    pairs = [(JobKey(f"feint-{number}", UID), JobKey(f"h{number}", UID)) for number in range(6)]
+    true = JobKey("victim", UID), JobKey("h0", UID)
+    jobs = [replace(traits(f"feint-{number}"), user="mallory") for number in range(6)] + [traits("victim")]
+    jobs += [replace(traits(f"h{number}"), user=culprit) for number, culprit in enumerate(culprits)]
+    uses = {f"0.{number}": {v: Use(0.05, {h: 0.9}), h: Use(0.95)} for number, (v, h) in enumerate(pairs)}
+    entries = []
+    for number in range(1, 60):
+        if number == 30:
+            uses["0.0"] |= {true[0]: Use(0.05, {true[1]: 0.9})}
+        predicted = {key: Predicted(9.0) for key in (*(victim for victim, _ in pairs), true[0])}
+        entries += guard.decide(Observation(number, 1.0, "size-fair", jobs, uses, predicted))
+    acted = [entry.victim_user for entry in entries if entry.did == "acted"]
+    assert 1 <= acted.count("mallory") <= BOUNDS.changes_per_hour // 4
+    assert acted[-1] == "user-victim"

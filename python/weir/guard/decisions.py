@@ -145,7 +145,7 @@ class Guard:
         self._slowed: dict[JobKey, deque[float]] = {}
         self._quiet: dict[JobKey, int] = {}
         self._changed: dict[JobKey, int] = {}
-        self._changes: deque[tuple[int, str]] = deque()
+        self._changes: deque[tuple[int, tuple[str, str]]] = deque()
         self._holds: dict[tuple[JobKey, JobKey], int] = {}
         self._vain: dict[tuple[JobKey, JobKey, Kind], int] = {}
         self._newest: list[_Action] = []
@@ -294,7 +294,9 @@ class Guard:
         if len(seen) < self._bounds.windows or not self._may_change(victim, observation.window):
             return []
         culprit = _culprit(victim, owing)
-        if culprit is None or (self._is_dry and stack) or not self._has_room(observation.user(culprit)):
+        if culprit is None or (self._is_dry and stack):
+            return []
+        if not self._has_room(observation.user(victim), observation.user(culprit)):
             return []
         for kind in self._bounds.kinds:
             if any(action.kind == kind for action in stack) or (victim, culprit, kind) in self._vain:
@@ -305,14 +307,22 @@ class Guard:
                 return [action.entry("acted", _reason(action, len(seen), observation))]
         return []
 
-    def _has_room(self, user: str) -> bool:
-        """Whether an action and its end are within the bound of an hour, and of the culprit's user.
+    def _has_room(self, victim: str, culprit: str) -> bool:
+        """Whether an action and its end are within the bound of an hour, and of both users.
 
-        The jobs of one user cause at most half of the changes, so that nobody uses up what protects from others.
+        The jobs of one user cause at most half of the changes, so that nobody uses up what protects from others. They
+        are protected by at most half of them, and from one other user by less than that user may cause, so that nobody
+        who asks for protection uses up that of others.
         """
-        charged = [of for _, of in self._changes] + [action.culprit_user for action in self._all()]
+        charged = [users for _, users in self._changes] + [_users(action) for action in self._all()]
         user_max = max(self._bounds.changes_per_hour // 2, 2)
-        return len(charged) + 2 <= self._bounds.changes_per_hour and charged.count(user) + 2 <= user_max
+        bounds = (
+            (len(charged), self._bounds.changes_per_hour),
+            (sum(of_culprit == culprit for _, of_culprit in charged), user_max),
+            (sum(of_victim == victim for of_victim, _ in charged), user_max),
+            (charged.count((victim, culprit)), max(user_max - 2, 2)),
+        )
+        return all(count + 2 <= most for count, most in bounds)
 
     def _begin(self, kind: Kind, pair: tuple[JobKey, JobKey], value: _Value, owing: Owing) -> _Action:
         victim, culprit = pair
@@ -414,8 +424,13 @@ class Guard:
 
     def _count(self, action: _Action, window: int) -> None:
         self._altered = window
-        self._changes.append((window, action.culprit_user))
+        self._changes.append((window, _users(action)))
         self._changed[action.victim] = window
+
+
+def _users(action: _Action) -> tuple[str, str]:
+    """The users of the victim and of the culprit, to whom a change is charged."""
+    return action.victim_user, action.culprit_user
 
 
 def _pressure(observation: Observation, job: JobKey, targets: tuple[str, ...]) -> float:

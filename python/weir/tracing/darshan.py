@@ -24,7 +24,8 @@ READ_SECONDS_MAX = 120.0
 """Time limit for one log; a log of a million records takes about 20 s."""
 _START_SECONDS_MAX = 60.0
 """Additional time for the child's first log: it imports the library."""
-_ANSWER_BYTES_MAX = 1 << 30
+_ANSWER_BYTES_MAX = 1 << 28
+"""Longest answer about a log: half a kilobyte for each of half a million files, in ten times as much memory."""
 _MAGIC = 6567223
 """`DARSHAN_MAGIC_NR` of darshan-log-format.h, at byte 8 of every log of version 3."""
 _COMPRESSED = (b"\x1f\x8b", b"BZh")
@@ -294,7 +295,12 @@ class Reader:
             return self._died(path)
         while not line.endswith(b"\n"):
             ready, _, _ = select.select([self._child.stdout], [], [], max(deadline - time.monotonic(), 0.0))
-            if not ready or len(line) > _ANSWER_BYTES_MAX:
+            if len(line) > _ANSWER_BYTES_MAX:
+                return DarshanError(
+                    f"{path} has more than {_ANSWER_BYTES_MAX >> 20} MiB of records",
+                    hint="leave it out, or split the run",
+                )
+            if not ready:
                 return DarshanError(
                     f"{path}: Darshan's library did not read it within {seconds_max:.0f} s",
                     hint="it is probably damaged; leave it out",

@@ -7,6 +7,7 @@ Each request is answered with one line of JSON: `{"log": ...}`, in the words of 
 by one; or `totals`, the counters of each module over all files, in place of the files.
 """
 
+import itertools
 import json
 import os
 import re
@@ -19,6 +20,10 @@ from typing import Any
 
 MEMORY_BYTES_MAX = 8 << 30
 """Address space of this process: a damaged length must not take the machine's memory."""
+TOTALS_MEMORY_BYTES_MAX = 2 << 30
+"""The same for a log of which the totals alone are wanted: it is read record by record."""
+RECORDS_MAX = 1 << 20
+"""Most records of a log. The largest known logs have some hundred thousand; a small compressed one may never end."""
 
 _MODULES = {"POSIX": "POSIX", "STDIO": "STDIO", "MPI-IO": "MPIIO"}
 """Modules that count reads and writes of files, with the prefixes of their counters."""
@@ -45,12 +50,13 @@ class _DamagedError(Exception):
 
 def main() -> None:
     """Answer the requests on standard input, until its end."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # The library prints its complaints; they are caught for each log, so that none stands among the answers.
     os.dup2(2, 1)
     for line in sys.stdin:
         request = json.loads(line)
+        memory = TOTALS_MEMORY_BYTES_MAX if request["want"] == "totals" else MEMORY_BYTES_MAX
+        resource.setrlimit(resource.RLIMIT_AS, (memory, MEMORY_BYTES_MAX))
         answers.write(json.dumps(_answer(request["path"], request["want"])) + "\n")
         answers.flush()
 
@@ -163,7 +169,9 @@ def _totals(library: Any, log: Record, module: str) -> Record:
 def _buffers(library: Any, log: Record, module: str) -> Iterator[Any]:
     """The records of one module: the package's own loop takes a damaged record for the end."""
     index = library.log_get_modules(log)[module]["idx"]
-    while True:
+    for number in itertools.count():
+        if number == RECORDS_MAX:
+            raise _DamagedError(f"it has more than {RECORDS_MAX:,} {module} records")
         buffer = library.ffi.new("void **")
         got = library.libdutil.darshan_log_get_record(log["handle"], index, buffer)
         if got == 0:
