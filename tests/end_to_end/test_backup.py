@@ -111,3 +111,36 @@ def test_what_cannot_be_backed_up_or_restored_changes_nothing(store: Store, dura
     store.weir("up", "--no-mount")
     assert "has a journal" in store.weir("backup", store.root / "memory.tar", code=1).stderr
     assert not (store.root / "memory.tar").exists()
+
+
+def test_what_a_restore_of_one_server_cut_off_is_told_once(store: Store, durable: Path) -> None:
+    """As after a restore on one host of several: the others went on meanwhile."""
+    store.weir("down")
+    journals = {number: store.home / f"servers/{number}/journal" for number in (0, 1)}
+    for restored, told, words in ((0, 1, "inodes without a name are left"), (1, 0, "names lead to nothing")):
+        other = 1 - restored
+        aside = store.root / f"aside-{other}"
+        journals[other].rename(aside)
+        backup = store.root / f"backup-{restored}.tar"
+        assert store.json("backup", backup)["servers"] == [restored]
+        aside.rename(journals[other])
+        store.weir("up")
+        # New directories of the root have their homes on both servers.
+        made = [store.mount / f"since-{restored}-{number}" for number in range(12)]
+        for path in made:
+            path.mkdir()
+            write(path / "file", "words")
+        homes = {path.name: path.stat().st_ino >> 48 for path in made}
+        assert set(homes.values()) == {0, 1}
+        store.weir("down")
+        store.weir("restore", backup, "--yes")
+        up = store.weir("up")
+        lines = [line for line in up.stderr.splitlines() if words in line]
+        assert len(lines) == 1 and f"at server {told}:" in lines[0], up.stderr
+        count = list(homes.values()).count(1)
+        assert f", {count} " in lines[0], (up.stderr, homes)
+        store.weir("down")
+        assert words not in store.weir("up").stderr
+        # Objects of files that the restored server does not know are left, which are no matter of names.
+        store.weir("fsck", "--repair", code=None)
+        store.weir("down")

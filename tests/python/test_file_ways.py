@@ -82,6 +82,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "store/mounts.py": "_described stop",
         "store/processes.py": "Process.recorded end_of start words_since",
         "store/repair.py": "_move_aside",
+        "store/restored.py": "tell",
     },
     STATE: {
         "planner/daemon.py": "_bound _prepare",

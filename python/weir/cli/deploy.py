@@ -83,6 +83,7 @@ def deploy(
     """
     from weir.deployment import deployment, handover, record
     from weir.deployment.unchanged import Given
+    from weir.store import restored
 
     if no_mount and point is not None:
         raise click.UsageError("--mount and --no-mount contradict each other")
@@ -104,6 +105,7 @@ def deploy(
         wanted = deployment.Wanted(servers, _listed(clients), network, port, "" if no_mount else point)
         configuration = _configuration(context, home, file, present, given, len(wanted.servers))
         deployed = deployment.deploy(home, wanted, reach, configuration, tell, accept_journal_loss=accept_journal_loss)
+    restored.tell(home, tell)
     return _report(home, deployed, output)
 
 

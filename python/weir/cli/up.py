@@ -55,7 +55,7 @@ def up(
     `weir down` goes on where it was.
     """
     from weir.deployment import record
-    from weir.store import lifecycle
+    from weir.store import lifecycle, restored
 
     if no_mount and point is not None:
         raise click.UsageError("--mount and --no-mount contradict each other")
@@ -76,6 +76,7 @@ def up(
         return
     running = lifecycle.bring_up(home, configuration, mounting, tell, accept_journal_loss=accept_journal_loss)
     _report(home, running, output)
+    restored.tell(home, tell)
 
 
 def _refuse_unlike(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from weir.store import cluster
+from weir.store import cluster, restored
 from weir.store.configuration import Configuration, is_shaped, read_toml
 from weir.store.errors import StoreError
 from weir.store.home import Home
@@ -124,6 +124,7 @@ def restore(home: Home, path: Path) -> Taken:
                 _unpack(archive, manifest, spool, path)
                 _check_same(home, spool)
                 _put(home, spool, manifest)
+                restored.remember(home, manifest["servers"], manifest["taken_seconds"])
             finally:
                 shutil.rmtree(spool, ignore_errors=True)
     return Taken(path, tuple(manifest["servers"]), path.stat().st_size, manifest["taken_seconds"])
