@@ -8,7 +8,7 @@ use crate::transport::Connection;
 use crate::{Caller, ClientError, Counters, Result};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_wire::{Capability, DelegatedJob, Errno, IdentityId, Nonce, Reply, Request};
+use weir_wire::{Capability, DelegatedJob, Errno, IdentityId, Nonce, Reply, Request, SessionBinding};
 
 /// First pause between two attempts; it doubles up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
@@ -99,7 +99,7 @@ fn attempt(
     let Some(live) = &mut state.live else { return Err(Attempt::Again) };
     let job = who.job.as_ref().map(|credential| DelegatedJob {
         claims: credential.claims.clone(),
-        proof: credential.prove(&live.client_nonce, &live.server_nonce),
+        proof: credential.prove(&live.session),
     });
     let (identity, names) = (IdentityId(who.number), who.names.clone());
     let request = Request::Identify { identity, who: who.who.clone(), names, job };
@@ -140,14 +140,20 @@ fn connect(
     }
     let left = deadline.saturating_duration_since(Instant::now());
     let address = link.address();
-    let mut connection =
-        environment.transport().dial(address, left, environment.tick()).map_err(|_| Attempt::Again)?;
+    let session = environment.session();
+    let (credential, reading) = session.credential();
+    let dialled = environment.transport().dial(address, credential, left, environment.tick());
+    let mut connection = dialled.map_err(|errno| {
+        // The site may have another key since the credential's file was read.
+        if errno == rustix::io::Errno::PERM {
+            environment.renew(reading);
+        }
+        Attempt::Again
+    })?;
     Counters::add(&environment.counters().connections, 1);
     let slot = lease.slot_number();
     let state = lease.state();
-    let session = environment.session();
     let client_nonce = random_nonce().map_err(Attempt::Final)?;
-    let (credential, reading) = session.credential();
     let mut ask = |connection: &mut dyn Connection, request: &Request| {
         converse(connection, &mut state.send, &mut state.receive, request, deadline)
             .map_err(|fault| settle(link, fault))
@@ -160,27 +166,25 @@ fn connect(
         has_mount: environment.has_mount(),
         is_new: link.boot.load(Ordering::SeqCst) == 0,
     };
-    let server_nonce = match ask(connection.as_mut(), &hello)? {
-        Reply::Challenge { nonce } => nonce,
+    let (boot, server_nonce) = match ask(connection.as_mut(), &hello)? {
+        Reply::Challenge { server, boot, nonce } if server == link.server() => (boot, nonce),
+        Reply::Challenge { .. } => {
+            // Another one may listen at the address of a server that went elsewhere.
+            environment.look_for_servers();
+            if link.address() != address {
+                return Err(Attempt::Again);
+            }
+            return Err(Attempt::Final(environment.unexpected(link, "Hello (another server answered)")));
+        }
         Reply::Failed(errno) => return Err(refused(link, errno)),
         _ => return Err(Attempt::Final(environment.unexpected(link, "Hello"))),
     };
-    let answer = Request::Prove { proof: credential.prove(&client_nonce, &server_nonce) };
-    let (boot, is_known) = match ask(connection.as_mut(), &answer)? {
-        Reply::Welcome { server, boot, proof, is_known } => {
-            if !credential.server_is_genuine(&client_nonce, &server_nonce, &proof) {
-                return Err(Attempt::Final(ClientError::NotGenuine(link.server())));
-            }
-            if server != link.server() {
-                // Another one may listen at the address of a server that went elsewhere.
-                environment.look_for_servers();
-                if link.address() != address {
-                    return Err(Attempt::Again);
-                }
-                return Err(Attempt::Final(environment.unexpected(link, "Hello (another server answered)")));
-            }
-            (boot, is_known)
-        }
+    let nonces = (&client_nonce, &server_nonce);
+    let proved = SessionBinding::new(link.server(), boot, nonces, &connection.binding());
+    let answer = Request::Prove { proof: credential.prove(&proved) };
+    let is_known = match ask(connection.as_mut(), &answer)? {
+        Reply::Welcome { proof, is_known } if credential.server_is_genuine(&proved, &proof) => is_known,
+        Reply::Welcome { .. } => return Err(Attempt::Final(ClientError::NotGenuine(link.server()))),
         // The credential's file may have been renewed since this client read it.
         Reply::Failed(_) if environment.renew(reading) => return Err(Attempt::Again),
         Reply::Failed(errno) => return Err(refused(link, errno)),
@@ -191,7 +195,7 @@ fn connect(
         reclaim(link, |request| ask(connection.as_mut(), request))?;
     }
     link.boot.store(boot, Ordering::SeqCst);
-    lease.set_live(Live { connection, client_nonce, server_nonce, identities: Default::default(), reading });
+    lease.set_live(Live { connection, session: proved, identities: Default::default(), reading });
     Ok(())
 }
 

@@ -60,7 +60,7 @@ mod tests {
 
     fn address(server: u16) -> ServerAddress {
         let text = format!("127.0.0.1:{}", 1000 + server);
-        ServerAddress { server: ServerId(server), tcp: text.clone(), unix: None, control: text }
+        ServerAddress { server: ServerId(server), tcp: text.clone(), unix: None, owner: 0, control: text }
     }
 
     #[test]

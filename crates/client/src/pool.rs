@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 use weir_placement::ServerId;
-use weir_wire::{limits, Extent, Nonce, ServerAddress, HEADER_BYTES};
+use weir_wire::{limits, Extent, ServerAddress, SessionBinding, HEADER_BYTES};
 
 /// The use of a connection. Payloads above [`limits::INLINE_PAYLOAD_BYTES`] must not delay small requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,8 +121,8 @@ pub(crate) struct SlotState {
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) connection: Box<dyn Connection>,
-    pub(crate) client_nonce: Nonce,
-    pub(crate) server_nonce: Nonce,
+    /// The session that the proofs of the connection are made for.
+    pub(crate) session: SessionBinding,
     /// The identities registered on the connection: number to generation.
     pub(crate) identities: HashMap<u32, u32>,
     /// The number of the credential's reading with which the connection was proved.

@@ -12,18 +12,22 @@ use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
-use std::time::Duration;
-use weir_wire::ServerAddress;
+use std::time::{Duration, Instant};
+use weir_channel::{Channel, Initiator, Interruption, ANSWER_BYTES};
+use weir_placement::ServerId;
+use weir_wire::{ChannelBinding, Credential, ServerAddress, UNSEALED};
 
 /// A way to reach servers.
 pub trait Transport: Debug + Send + Sync {
-    /// Connects to a server within `limit`. A blocking call on the connection returns `EAGAIN` after `tick`.
+    /// Connects to a server within `limit`, with the key of `credential` where the connection has to be sealed. A blocking call
+    /// on the connection returns `EAGAIN` after `tick`.
     ///
     /// # Errors
-    /// The error number of the call that failed, `ETIMEDOUT` where `limit` passed.
+    /// The error number of the call that failed, `ETIMEDOUT` where `limit` passed, `EPERM` where somebody else listens at the address.
     fn dial(
         &self,
         address: &ServerAddress,
+        credential: &Credential,
         limit: Duration,
         tick: Duration,
     ) -> Result<Box<dyn Connection>, Errno>;
@@ -53,6 +57,9 @@ pub trait Connection: Debug + Send {
 
     /// The number of that descriptor.
     fn descriptor_number(&self) -> RawFd;
+
+    /// The digest of the handshake that sealed the connection.
+    fn binding(&self) -> ChannelBinding;
 }
 
 /// Unix sockets and TCP.
@@ -69,32 +76,34 @@ impl Transport for SocketTransport {
     fn dial(
         &self,
         address: &ServerAddress,
+        credential: &Credential,
         limit: Duration,
         tick: Duration,
     ) -> Result<Box<dyn Connection>, Errno> {
-        let unix = address.unix.as_deref().filter(|path| match self.choice {
-            TransportChoice::Unix => true,
-            TransportChoice::Tcp => false,
-            TransportChoice::Automatic => rustix::fs::stat(*path).is_ok(),
-        });
-        let socket = match unix {
-            Some(path) => match connect_unix(path, limit) {
-                Err(_) if self.choice == TransportChoice::Automatic => connect_tcp(&address.tcp, limit)?,
-                other => other?,
-            },
-            None if self.choice == TransportChoice::Unix => return Err(Errno::NOENT),
-            None => connect_tcp(&address.tcp, limit)?,
-        };
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(tick))?;
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(tick))?;
-        rustix::io::ioctl_fionbio(&socket, false)?;
-        Ok(Box::new(SocketConnection { socket: OwnSocket::new(socket)? }))
+        let deadline = Instant::now() + limit;
+        match address.unix.as_deref().filter(|_| self.choice != TransportChoice::Tcp) {
+            // A server that announced a Unix socket is reached there: whoever holds its port instead is not asked.
+            Some(path) => {
+                let socket = connect_unix(path, address.owner, limit)?;
+                Ok(Box::new(SocketConnection::new(socket, tick)?))
+            }
+            None if self.choice == TransportChoice::Unix => Err(Errno::NOENT),
+            None => {
+                let connection = SocketConnection::new(connect_tcp(&address.tcp, limit)?, tick)?;
+                Ok(Box::new(SealedConnection::open(connection, address.server, credential, deadline)?))
+            }
+        }
     }
 }
 
-fn connect_unix(path: &str, limit: Duration) -> Result<OwnedFd, Errno> {
+fn connect_unix(path: &str, owner: u32, limit: Duration) -> Result<OwnedFd, Errno> {
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags(), None)?;
     finish_connect(&socket, rustix::net::connect(&socket, &SocketAddrUnix::new(path)?), limit)?;
+    // The kernel tells who listens: the store's owner, or the system that listens for it (systemd.socket(5)).
+    let listener = sockopt::socket_peercred(&socket)?.uid.as_raw();
+    if listener != owner && listener != 0 {
+        return Err(Errno::PERM);
+    }
     // The kernel clips the size to net.core.wmem_max. Less room only means more waits.
     let _ = sockopt::set_socket_send_buffer_size(&socket, UNIX_SEND_BUFFER_BYTES);
     Ok(socket)
@@ -148,6 +157,15 @@ struct SocketConnection {
     socket: OwnSocket,
 }
 
+impl SocketConnection {
+    fn new(socket: OwnedFd, tick: Duration) -> Result<SocketConnection, Errno> {
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(tick))?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(tick))?;
+        rustix::io::ioctl_fionbio(&socket, false)?;
+        Ok(SocketConnection { socket: OwnSocket::new(socket)? })
+    }
+}
+
 impl Connection for SocketConnection {
     fn send(&mut self, parts: &[IoSlice<'_>], block: bool) -> Result<usize, Errno> {
         let mut flags = SendFlags::NOSIGNAL;
@@ -177,5 +195,86 @@ impl Connection for SocketConnection {
 
     fn descriptor_number(&self) -> RawFd {
         self.socket.number()
+    }
+
+    fn binding(&self) -> ChannelBinding {
+        UNSEALED
+    }
+}
+
+/// A TCP connection, whose bytes are sealed.
+#[derive(Debug)]
+struct SealedConnection {
+    connection: SocketConnection,
+    channel: Channel,
+}
+
+impl SealedConnection {
+    /// Goes through the handshake with `server` until `deadline`.
+    fn open(
+        mut connection: SocketConnection,
+        server: ServerId,
+        credential: &Credential,
+        deadline: Instant,
+    ) -> Result<SealedConnection, Errno> {
+        let (initiator, flight) = Initiator::begin(server, credential).map_err(|_| Errno::INVAL)?;
+        let mut sent = 0;
+        while sent < flight.len() {
+            sent += until(deadline, || connection.send(&[IoSlice::new(&flight[sent..])], true))?;
+        }
+        let mut answer = [0; ANSWER_BYTES];
+        let mut have = 0;
+        while have < ANSWER_BYTES {
+            let mut receive = || connection.receive(&mut [IoSliceMut::new(&mut answer[have..])], true);
+            match until(deadline, &mut receive)? {
+                0 => return Err(Errno::PERM),
+                count => have += count,
+            }
+        }
+        let seal = initiator.finish(&answer).map_err(|_| Errno::PERM)?;
+        Ok(SealedConnection { connection, channel: Channel::new(seal, &[]) })
+    }
+}
+
+impl Connection for SealedConnection {
+    fn send(&mut self, parts: &[IoSlice<'_>], block: bool) -> Result<usize, Errno> {
+        let SealedConnection { connection, channel } = self;
+        channel.send(parts, |record| connection.send(&[IoSlice::new(record)], block)).map_err(settled)
+    }
+
+    fn receive(&mut self, parts: &mut [IoSliceMut<'_>], block: bool) -> Result<usize, Errno> {
+        let SealedConnection { connection, channel } = self;
+        channel.receive(parts, |room| connection.receive(&mut [IoSliceMut::new(room)], block)).map_err(settled)
+    }
+
+    fn readiness(&self) -> Result<BorrowedFd<'_>, Errno> {
+        self.connection.readiness()
+    }
+
+    fn descriptor_number(&self) -> RawFd {
+        self.connection.descriptor_number()
+    }
+
+    fn binding(&self) -> ChannelBinding {
+        *self.channel.binding()
+    }
+}
+
+/// Makes a call again that a tick or a signal ended, until `deadline`.
+fn until(deadline: Instant, mut call: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    loop {
+        match call() {
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => {}
+            Err(Errno::AGAIN | Errno::INTR) => return Err(Errno::TIMEDOUT),
+            outcome => return outcome,
+        }
+    }
+}
+
+fn settled(interruption: Interruption<Errno>) -> Errno {
+    match interruption {
+        // Somebody put bytes in: the connection is broken.
+        Interruption::Channel(_) => Errno::PROTO,
+        Interruption::Transport(errno) => errno,
     }
 }

@@ -7,7 +7,7 @@ use crate::error::ServerError;
 use crate::events::{Event, Events};
 use crate::journal::Losses;
 use crate::links::admission::Origin;
-use crate::links::connection::Stream;
+use crate::links::stream::Socket;
 use crate::links::FIRST_LINK;
 use crate::notices::notice;
 use crate::notices::Notice;
@@ -162,11 +162,11 @@ fn turn_until_stopped(
 /// be more.
 fn accept_some(
     server: &mut Server,
-    mut next: impl FnMut() -> io::Result<(Stream, Origin)>,
+    mut next: impl FnMut() -> io::Result<(Socket, Origin)>,
 ) -> Option<io::Error> {
     for _ in 0..ACCEPTS {
         match next() {
-            Ok((stream, origin)) => server.accept(stream, origin),
+            Ok((socket, origin)) => server.accept(socket, origin),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Some(error),
             Err(error) if is_want_of_room(&error) => {
                 if !server.free_descriptor() {
@@ -187,7 +187,7 @@ fn is_want_of_room(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|raw| wants.contains(&Errno::from_raw_os_error(raw)))
 }
 
-fn next_tcp(listener: &TcpListener) -> io::Result<(Stream, Origin)> {
+fn next_tcp(listener: &TcpListener) -> io::Result<(Socket, Origin)> {
     let (stream, address) = listener.accept()?;
     // Replies are written whole, so waiting to gather more would only delay them.
     let _ = stream.set_nodelay(true);
@@ -196,15 +196,15 @@ fn next_tcp(listener: &TcpListener) -> io::Result<(Stream, Origin)> {
     let _ = rustix::net::sockopt::set_tcp_keepintvl(&stream, HOST_ASKED_EVERY);
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, HOST_LOST_AFTER.as_millis() as u32);
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
-    Ok((Stream::Tcp(stream), Origin::Host(address.ip())))
+    Ok((Socket::Tcp(stream), Origin::Host(address.ip())))
 }
 
-fn next_unix(listener: &UnixListener) -> io::Result<(Stream, Origin)> {
+fn next_unix(listener: &UnixListener) -> io::Result<(Socket, Origin)> {
     let (stream, _) = listener.accept()?;
     // The default of 208 KiB makes a stripe take several turns of both sides; a refusal costs only speed.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, 2 << 20);
     let user = rustix::net::sockopt::socket_peercred(&stream)?.uid;
-    Ok((Stream::Unix(stream), Origin::User(user.as_raw())))
+    Ok((Socket::Unix(stream), Origin::User(user.as_raw())))
 }
 
 fn open_doors(
@@ -250,6 +250,7 @@ fn open_doors(
         server: id,
         tcp: tcp_address.to_string(),
         unix: unix.is_some().then(|| path.display().to_string()),
+        owner: rustix::process::geteuid().as_raw(),
         control: String::new(),
     };
     Ok((Doors { tcp, unix, timer, armed: None, accept_again: None }, address))

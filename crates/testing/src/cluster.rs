@@ -207,7 +207,7 @@ impl Cluster {
         let address = self.address(server);
         match transport {
             Transport::Unix => Connection::unix(Path::new(&address.unix.expect("a socket"))),
-            Transport::Tcp => Connection::tcp(&address.tcp),
+            Transport::Tcp => Connection::tcp(&address.tcp, address.server),
         }
     }
 

@@ -5,8 +5,11 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use weir_channel::SealedStream;
+use weir_placement::ServerId;
 use weir_wire::{
-    decode_body, encode_body, Header, IdentityId, Kind, Reply, Request, RequestId, HEADER_BYTES,
+    decode_body, encode_body, ChannelBinding, Credential, Header, IdentityId, Kind, Reply, Request, RequestId, HEADER_BYTES,
+    UNSEALED,
 };
 
 /// The kind of a socket.
@@ -27,8 +30,10 @@ impl Transport {
 pub enum Connection {
     /// A connection to the Unix socket.
     Unix(UnixStream),
-    /// A connection over loopback.
-    Tcp(TcpStream),
+    /// A connection over loopback to the server of this number, whose channel is not sealed yet.
+    Tcp(TcpStream, ServerId),
+    /// A connection over loopback whose channel is sealed.
+    Sealed(Box<SealedStream<TcpStream>>),
 }
 
 impl Connection {
@@ -40,20 +45,39 @@ impl Connection {
         Connection::Unix(stream)
     }
 
-    /// Connects to `host:port`.
-    pub fn tcp(address: &str) -> Connection {
+    /// Connects to `host:port`, where a server of this number listens.
+    pub fn tcp(address: &str, server: ServerId) -> Connection {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_nodelay(true).expect("an option");
-        Connection::Tcp(stream)
+        Connection::Tcp(stream, server)
+    }
+
+    /// Seals a TCP connection by a credential; none where the server does not take the credential.
+    pub fn sealed(self, credential: &Credential) -> Option<Connection> {
+        match self {
+            Connection::Tcp(stream, server) => {
+                SealedStream::open(stream, server, credential).ok().map(Box::new).map(Connection::Sealed)
+            }
+            other => Some(other),
+        }
+    }
+
+    /// The binding of the channel.
+    pub fn binding(&self) -> ChannelBinding {
+        match self {
+            Connection::Sealed(stream) => *stream.binding(),
+            Connection::Unix(_) | Connection::Tcp(..) => UNSEALED,
+        }
     }
 
     /// Tells the server that nothing more will be sent.
     pub fn end(&self) {
         let _ = match self {
             Connection::Unix(stream) => stream.shutdown(Shutdown::Write),
-            Connection::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Connection::Tcp(stream, _) => stream.shutdown(Shutdown::Write),
+            Connection::Sealed(stream) => stream.stream().shutdown(Shutdown::Write),
         };
     }
 
@@ -61,7 +85,8 @@ impl Connection {
     pub fn set_write_timeout(&self, wait: std::time::Duration) {
         let set = match self {
             Connection::Unix(stream) => stream.set_write_timeout(Some(wait)),
-            Connection::Tcp(stream) => stream.set_write_timeout(Some(wait)),
+            Connection::Tcp(stream, _) => stream.set_write_timeout(Some(wait)),
+            Connection::Sealed(stream) => stream.stream().set_write_timeout(Some(wait)),
         };
         set.expect("a timeout");
     }
@@ -126,7 +151,8 @@ impl Read for Connection {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Connection::Unix(stream) => stream.read(bytes),
-            Connection::Tcp(stream) => stream.read(bytes),
+            Connection::Tcp(stream, _) => stream.read(bytes),
+            Connection::Sealed(stream) => stream.read(bytes),
         }
     }
 }
@@ -135,7 +161,8 @@ impl Write for Connection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Connection::Unix(stream) => stream.write(bytes),
-            Connection::Tcp(stream) => stream.write(bytes),
+            Connection::Tcp(stream, _) => stream.write(bytes),
+            Connection::Sealed(stream) => stream.write(bytes),
         }
     }
 

@@ -8,6 +8,7 @@ use weir_placement::{Layout, TargetId};
 use weir_wire::{
     decode_body, At, Attributes, Capability, ClientId, Credential, Description, Errno, Extent, Fence,
     HandleId, IdentityId, Ino, Kind, Nonce, OpenFlags, Publication, Reply, Request, RequestId, Rights,
+    SessionBinding,
 };
 
 /// Flags to read and to write a file, which is made where it is missing.
@@ -41,8 +42,8 @@ pub struct Line {
     pub client: ClientId,
     /// Random number of the server's start.
     pub boot: u64,
-    /// The nonces of the handshake: the client's, the server's.
-    pub nonces: (Nonce, Nonce),
+    /// The session that the proofs of the handshake were made for.
+    pub session: SessionBinding,
     /// Identity under which requests act.
     pub identity: IdentityId,
     next: u64,
@@ -113,26 +114,29 @@ impl Line {
     /// # Errors
     /// The server's answer in place of a welcome; none where the server closed the connection.
     pub fn prove_with(
-        mut connection: Connection,
+        connection: Connection,
         credential: &Credential,
         (client, slot): (ClientId, u16),
         has_mount: bool,
     ) -> Result<Line, Option<Reply>> {
+        let mut connection = connection.sealed(credential).ok_or(None)?;
         let nonce = random_nonce();
         let claims = credential.claims.clone();
         let hello = Request::Hello { client, slot, claims, nonce, has_mount, is_new: false };
-        let theirs = match connection.ask(RequestId(0), &hello) {
-            Some(Reply::Challenge { nonce }) => nonce,
+        let (session, boot) = match connection.ask(RequestId(0), &hello) {
+            Some(Reply::Challenge { server, boot, nonce: theirs }) => {
+                (SessionBinding::new(server, boot, (&nonce, &theirs), &connection.binding()), boot)
+            }
             other => return Err(other),
         };
-        let prove = Request::Prove { proof: credential.prove(&nonce, &theirs) };
+        let prove = Request::Prove { proof: credential.prove(&session) };
         match connection.ask(RequestId(0), &prove) {
-            Some(Reply::Welcome { boot, proof, .. }) => {
-                assert!(credential.server_is_genuine(&nonce, &theirs, &proof), "the server knows the key");
+            Some(Reply::Welcome { proof, .. }) => {
+                assert!(credential.server_is_genuine(&session, &proof), "the server knows the key");
                 let identity = IdentityId(0);
                 // A client that connects again goes on with ids that it has not used.
                 let next = FIRST_REQUEST.fetch_add(1 << 32, Ordering::Relaxed);
-                Ok(Line { connection, client, boot, nonces: (nonce, theirs), identity, next })
+                Ok(Line { connection, client, boot, session, identity, next })
             }
             other => Err(other),
         }

@@ -5,15 +5,25 @@
 
 use crate::{limits, HandleId, Ino, JobId, WireError};
 use serde::{Deserialize, Serialize};
+use weir_placement::ServerId;
 
 /// A challenge: fresh random bytes.
 pub type Nonce = [u8; 32];
 /// An answer to a challenge.
 pub type Proof = [u8; 32];
+/// The digest of the handshake of a sealed channel; [`UNSEALED`] on a Unix socket, whose peer the kernel names.
+pub type ChannelBinding = [u8; 32];
+/// The key that both sides of a sealed channel derive from a credential.
+pub type ChannelKey = [u8; 32];
+
+/// The binding of a connection that no channel seals.
+pub const UNSEALED: ChannelBinding = [0; 32];
 
 const TAG_CONTEXT: &str = "weir 2026-11 credential tag";
 const CAPABILITY_CONTEXT: &str = "weir 2026-11 capability of a description";
 const CONTROL_CONTEXT: &str = "weir 2026-11 control token";
+const CHANNEL_CONTEXT: &str = "weir 2026-11 channel of a credential";
+const SESSION_CONTEXT: &str = "weir 2026-11 session";
 const JOB_CONTEXT: &[u8] = b"weir 2026-11 control token of a job";
 const FILE_VERSION: u32 = 1;
 
@@ -25,6 +35,8 @@ pub enum Role {
     User,
     /// Acts for others: may register identities (a mount run by the administrator).
     Mount,
+    /// A command of the administrator, at the control API: it holds the site's key, and is no client of files.
+    Administrator,
     /// Another server of the cluster.
     Server,
 }
@@ -71,6 +83,11 @@ pub struct SiteKey {
     tag_key: [u8; 32],
     capability_key: [u8; 32],
 }
+
+/// The one session that a proof is made for: at another server, after another start, for other nonces or on another connection the
+/// proof is worth nothing. The claims, and the role among them, are in the key of the proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionBinding([u8; 32]);
 
 /// The operations on a file's bytes that an open description allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,6 +160,21 @@ impl Claims {
     }
 }
 
+impl SessionBinding {
+    /// The session of a client and a server, by the challenges of both, on the connection with this binding.
+    pub fn new(
+        server: ServerId,
+        boot: u64,
+        (client_nonce, server_nonce): (&Nonce, &Nonce),
+        channel: &ChannelBinding,
+    ) -> SessionBinding {
+        let mut hasher = blake3::Hasher::new_derive_key(SESSION_CONTEXT);
+        hasher.update(&server.0.to_le_bytes()).update(&boot.to_le_bytes());
+        hasher.update(client_nonce).update(server_nonce).update(channel);
+        SessionBinding(*hasher.finalize().as_bytes())
+    }
+}
+
 impl SiteKey {
     /// The key of these 32 random bytes.
     pub fn new(bytes: [u8; 32]) -> SiteKey {
@@ -172,14 +204,19 @@ impl SiteKey {
         Credential { claims, tag }
     }
 
-    /// The answer of the bearer of `claims` to the two nonces.
-    pub fn expected_proof(&self, claims: &Claims, client: &Nonce, server: &Nonce) -> Proof {
-        answer(&self.tag(claims), b"client", client, server)
+    /// The proof of the bearer of `claims` in a session.
+    pub fn expected_proof(&self, claims: &Claims, session: &SessionBinding) -> Proof {
+        answer(&self.tag(claims), b"client", session)
     }
 
-    /// The answer of a server that holds this key, so that the client knows the server too.
-    pub fn server_proof(&self, claims: &Claims, client: &Nonce, server: &Nonce) -> Proof {
-        answer(&self.tag(claims), b"server", client, server)
+    /// The proof of a server that holds this key, so that the client knows the server too.
+    pub fn server_proof(&self, claims: &Claims, session: &SessionBinding) -> Proof {
+        answer(&self.tag(claims), b"server", session)
+    }
+
+    /// The key of a channel with the bearer of `claims`.
+    pub fn channel_key(&self, claims: &Claims) -> ChannelKey {
+        blake3::derive_key(CHANNEL_CONTEXT, &self.tag(claims))
     }
 
     /// Mints the capability of an open description.
@@ -240,14 +277,19 @@ impl SiteKey {
 }
 
 impl Credential {
-    /// The bearer's answer to the server's challenge.
-    pub fn prove(&self, client: &Nonce, server: &Nonce) -> Proof {
-        answer(&self.tag, b"client", client, server)
+    /// The bearer's proof in a session.
+    pub fn prove(&self, session: &SessionBinding) -> Proof {
+        answer(&self.tag, b"client", session)
     }
 
-    /// Whether `proof` is the answer of a server that holds the site's key.
-    pub fn server_is_genuine(&self, client: &Nonce, server: &Nonce, proof: &Proof) -> bool {
-        same_bytes(&answer(&self.tag, b"server", client, server), proof)
+    /// Whether `proof` is that of a server that holds the site's key, in a session.
+    pub fn server_is_genuine(&self, session: &SessionBinding, proof: &Proof) -> bool {
+        same_bytes(&answer(&self.tag, b"server", session), proof)
+    }
+
+    /// The key of a channel between the bearer and a server.
+    pub fn channel_key(&self) -> ChannelKey {
+        blake3::derive_key(CHANNEL_CONTEXT, &self.tag)
     }
 
     /// The bearer token by which the control API shows the bearer its user's own jobs. It opens nothing else, and the tag
@@ -295,9 +337,9 @@ impl std::fmt::Debug for SiteKey {
     }
 }
 
-fn answer(tag: &[u8; 32], side: &[u8], client: &Nonce, server: &Nonce) -> Proof {
+fn answer(tag: &[u8; 32], side: &[u8], session: &SessionBinding) -> Proof {
     let mut hasher = blake3::Hasher::new_keyed(tag);
-    hasher.update(side).update(client).update(server);
+    hasher.update(side).update(&session.0);
     *hasher.finalize().as_bytes()
 }
 
@@ -378,27 +420,43 @@ mod tests {
     }
 
     #[test]
-    fn the_bearer_answers_as_the_key_expects_and_nobody_else_does() {
+    fn a_proof_holds_for_its_bearer_and_its_session_alone() {
         let key = SiteKey::new([7; 32]);
         let credential = key.mint(claims());
-        let (client, server) = ([1; 32], [2; 32]);
-        assert_eq!(credential.prove(&client, &server), key.expected_proof(&claims(), &client, &server));
-        assert!(credential.server_is_genuine(
-            &client,
-            &server,
-            &key.server_proof(&claims(), &client, &server)
-        ));
+        let session = |server, boot, client, ours, channel| {
+            SessionBinding::new(ServerId(server), boot, (&[client; 32], &[ours; 32]), &[channel; 32])
+        };
+        let here = session(1, 9, 1, 2, 3);
+        assert_eq!(credential.prove(&here), key.expected_proof(&claims(), &here));
+        assert!(credential.server_is_genuine(&here, &key.server_proof(&claims(), &here)));
+        assert_ne!(key.server_proof(&claims(), &here), key.expected_proof(&claims(), &here), "another side");
+        assert_eq!(credential.channel_key(), key.channel_key(&claims()));
 
-        let mut grown = credential.clone();
-        grown.claims.nodes = 400;
-        assert_ne!(grown.prove(&client, &server), key.expected_proof(&grown.claims, &client, &server));
-        let forged = SiteKey::new([8; 32]).mint(claims());
-        assert_ne!(forged.prove(&client, &server), key.expected_proof(&claims(), &client, &server));
-        assert_ne!(
-            credential.prove(&client, &server),
-            credential.prove(&client, &[3; 32]),
-            "a replay is stale"
-        );
+        let others = [
+            ("server", session(0, 9, 1, 2, 3)),
+            ("start", session(1, 8, 1, 2, 3)),
+            ("challenge of the client", session(1, 9, 0, 2, 3)),
+            ("challenge of the server", session(1, 9, 1, 0, 3)),
+            ("connection", session(1, 9, 1, 2, 0)),
+        ];
+        for (what, other) in others {
+            assert_ne!(credential.prove(&other), key.expected_proof(&claims(), &here), "another {what}");
+            assert!(!credential.server_is_genuine(&here, &key.server_proof(&claims(), &other)), "another {what}");
+        }
+
+        let altered = [
+            ("nodes", Claims { nodes: 400, ..claims() }),
+            ("role", Claims { role: Role::Server, ..claims() }),
+            ("user", Claims { uid: 0, ..claims() }),
+        ];
+        for (what, claims) in altered {
+            let forged = Credential { claims: claims.clone(), ..credential.clone() };
+            assert_ne!(forged.prove(&here), key.expected_proof(&claims, &here), "{what}");
+            assert_ne!(forged.channel_key(), key.channel_key(&claims), "{what}");
+        }
+        let foreign = SiteKey::new([8; 32]).mint(claims());
+        assert_ne!(foreign.prove(&here), key.expected_proof(&claims(), &here));
+        assert_ne!(foreign.channel_key(), key.channel_key(&claims()));
     }
 
     #[test]

@@ -186,7 +186,7 @@ pub struct AccountNames {
 pub struct DelegatedJob {
     /// The claims; their uid must be the identity's.
     pub claims: Claims,
-    /// The answer to the connection's two nonces, keyed by the credential's tag.
+    /// The proof in the mount's session, keyed by the credential's tag.
     pub proof: Proof,
 }
 
@@ -197,8 +197,10 @@ pub struct ServerAddress {
     pub server: ServerId,
     /// `host:port`.
     pub tcp: String,
-    /// Path of a Unix socket for clients on the same host.
+    /// Path of a Unix socket for clients on the same host. They use it alone: whoever finds nobody there goes nowhere else.
     pub unix: Option<String>,
+    /// The user whose process listens on the Unix socket: the owner of the store's home.
+    pub owner: u32,
     /// `host:port` of the control API and `/metrics`.
     pub control: String,
 }

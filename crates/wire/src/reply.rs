@@ -21,16 +21,16 @@ pub enum Reply {
     },
     /// Answer to `Hello`.
     Challenge {
+        /// The server.
+        server: ServerId,
+        /// Random number of this start of the server; a new one means that it restarted.
+        boot: u64,
         /// The server's challenge.
         nonce: Nonce,
     },
     /// The connection is ready.
     Welcome {
-        /// The server.
-        server: ServerId,
-        /// Random number of this start of the server; a new one means that it restarted.
-        boot: u64,
-        /// The server's own answer.
+        /// The server's own proof.
         proof: Proof,
         /// Whether the client holds here what it held before. Where it does not, it claims that before any further request
         /// ([`crate::Request::Reclaim`]).

@@ -1,7 +1,7 @@
 //! Claims of a credential: whether they are proved, and the claims of a process or a server without a credential of its own.
 
 use weir_placement::ServerId;
-use weir_wire::{AccountNames, Claims, Identity, Nonce, Proof, Role, SiteKey};
+use weir_wire::{AccountNames, Claims, Identity, Proof, Role, SessionBinding, SiteKey};
 
 /// A credential may be issued this much later than now: the clocks of two machines differ.
 const CLOCK_SKEW_SECONDS: u64 = 300;
@@ -15,13 +15,13 @@ pub(crate) fn check(
     key: &SiteKey,
     claims: &Claims,
     proof: &Proof,
-    (theirs, ours): (&Nonce, &Nonce),
+    session: &SessionBinding,
     now: u64,
 ) -> Result<(), &'static str> {
     if !claims.is_well_formed() {
         return Err("a claim is outside its limits");
     }
-    if key.expected_proof(claims, theirs, ours) != *proof {
+    if key.expected_proof(claims, session) != *proof {
         return Err("it was forged, altered, or minted with another site key");
     }
     if claims.issued_seconds > now + CLOCK_SKEW_SECONDS {

@@ -3,31 +3,19 @@
 //! Small frames are taken whole. A payload above the inline limit stays in the socket: the caller receives it
 //! with [`Connection::receive`] once its request is scheduled, and until then nothing more is read.
 
+use super::stream::{Stream, RECEIVE_BYTES};
 use crate::storage::{ReadPlan, Segment, Target};
-use mio::net::{TcpStream, UnixStream};
-use mio::{event::Source, Interest, Registry, Token};
+use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
-use weir_wire::{limits, Header, Kind, Reply, RequestId, WireError, HEADER_BYTES};
+use std::io::{self, ErrorKind, IoSlice};
+use weir_wire::{limits, ChannelBinding, Header, Kind, Reply, RequestId, WireError, HEADER_BYTES};
 
-/// Read at once: several small frames, yet little of a large payload is copied twice.
-const RECEIVE_BYTES: usize = 16 * 1024;
 /// Buffers up to this size stay with an idle connection.
 const KEPT_BYTES: usize = 4 * 1024;
 /// Slices of one vectored send.
 const SLICES_MAX: usize = 64;
 /// Zeros for holes, sent again and again.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
-
-/// A stream of either kind.
-pub(crate) enum Stream {
-    /// TCP.
-    Tcp(TcpStream),
-    /// Unix.
-    Unix(UnixStream),
-}
 
 /// A complete frame; only the length of a large payload is known.
 #[derive(Debug)]
@@ -53,6 +41,8 @@ pub(crate) enum Received {
     Closed,
     /// The bytes are not frames.
     Malformed(WireError),
+    /// The bytes are not those of a channel whose key this server has.
+    Unproved(String),
 }
 
 /// The bytes behind a reply's body, where they are not copied.
@@ -150,6 +140,11 @@ impl Connection {
         self.ended |= ended;
     }
 
+    /// The digest of the handshake that sealed the connection.
+    pub(crate) fn binding(&self) -> ChannelBinding {
+        self.stream.binding()
+    }
+
     /// Whether the other side sends no more.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
@@ -170,7 +165,8 @@ impl Connection {
     pub(crate) fn buffered(&self) -> usize {
         let is_begun = self.is_taking && self.consumed < self.input.len();
         let begun = if is_begun { self.next_length().ok().flatten().unwrap_or(0) } else { 0 };
-        self.input.capacity().max(begun).saturating_sub(RECEIVE_BYTES) + self.output_bytes
+        let buffers = self.input.capacity().max(begun) + self.stream.memory_bytes();
+        buffers.saturating_sub(RECEIVE_BYTES) + self.output_bytes
     }
 
     /// Bytes received and sent so far.
@@ -204,6 +200,9 @@ impl Connection {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::InvalidData => {
+                    return Received::Unproved(error.to_string())
+                }
                 Err(_) => return Received::Closed,
             }
         }
@@ -250,12 +249,9 @@ impl Connection {
             self.input.drain(..self.consumed);
             self.consumed = 0;
         }
-        let mut scratch = [const { MaybeUninit::uninit() }; RECEIVE_BYTES];
-        let (received, _) = rustix::io::read(self.stream.descriptor(), &mut scratch[..bytes_max])?;
-        let count = received.len();
-        self.input.extend_from_slice(received);
-        // The socket reports each arrival once, and a stream that gave less than was asked for is empty (epoll(7)).
-        self.readable = count == bytes_max || self.ended;
+        let count = self.stream.append_to(&mut self.input, bytes_max)?;
+        // The socket reports each arrival once.
+        self.readable = self.stream.may_have_more(count, bytes_max) || self.ended;
         self.moved += count as u64;
         Ok(count)
     }
@@ -266,16 +262,16 @@ impl Connection {
             self.consumed = 0;
             self.input.clear();
             self.input.shrink_to(KEPT_BYTES);
+            self.stream.release_idle();
         }
     }
 
     /// Bytes of the detached payload that can be received now.
     pub(crate) fn arrived(&mut self) -> usize {
         let buffered = self.input.len() - self.consumed;
-        // A socket that cannot say fails when it is read, and is closed then.
-        let in_socket = rustix::io::ioctl_fionread(self.stream.descriptor()).unwrap_or(1) as usize;
-        self.readable |= in_socket > 0;
-        self.detached.min(buffered + in_socket)
+        let in_stream = self.stream.waiting_bytes();
+        self.readable |= in_stream > 0;
+        self.detached.min(buffered + in_stream)
     }
 
     /// Receives bytes of the detached payload into `buffer`; `Ok(0)` means that none are there yet.
@@ -301,7 +297,7 @@ impl Connection {
                 Ok(count) => {
                     self.moved += count as u64;
                     self.detached -= count;
-                    self.readable = count == wanted || self.ended;
+                    self.readable = self.stream.may_have_more(count, wanted) || self.ended;
                     return Ok(count);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -442,50 +438,5 @@ fn zero_slices(mut length: usize, slices: &mut Vec<IoSlice<'_>>) {
         let count = length.min(ZEROS.len());
         slices.push(IoSlice::new(&ZEROS[..count]));
         length -= count;
-    }
-}
-
-impl Stream {
-    fn source(&mut self) -> &mut dyn Source {
-        match self {
-            Stream::Tcp(stream) => stream,
-            Stream::Unix(stream) => stream,
-        }
-    }
-
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-        }
-    }
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.read(buffer),
-            Stream::Unix(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.write(buffer),
-            Stream::Unix(stream) => stream.write(buffer),
-        }
-    }
-
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.write_vectored(slices),
-            Stream::Unix(stream) => stream.write_vectored(slices),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

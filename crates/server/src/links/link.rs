@@ -1,14 +1,15 @@
 //! One accepted connection: its handshake, its session, and the requests in hand.
 
 use super::clients::Introduction;
-use super::connection::{Connection, Stream};
+use super::connection::Connection;
 use super::memory::LinkMemory;
+use super::stream::Stream;
 use crate::accounts::jobs::JobIdentity;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use weir_fairshare::JobAttributes;
 use weir_placement::ServerId;
-use weir_wire::{limits, Claims, ClientId, Identity, IdentityId, JobId, Nonce, RequestId, Role};
+use weir_wire::{limits, Claims, ClientId, Identity, IdentityId, JobId, Nonce, RequestId, Role, SessionBinding};
 
 /// The identity on whose behalf a request acts.
 #[derive(Debug)]
@@ -50,8 +51,8 @@ pub(crate) struct Session {
     pub(crate) role: Role,
     pub(crate) own: Rc<Acting>,
     pub(crate) identities: HashMap<IdentityId, Rc<Acting>>,
-    pub(crate) theirs: Nonce,
-    pub(crate) ours: Nonce,
+    /// The session that proofs are made for.
+    pub(crate) proved: SessionBinding,
     /// The user that the connection counts for; a mount's or a server's connection counts for none.
     pub(crate) user: Option<u32>,
     /// The server that this client is.

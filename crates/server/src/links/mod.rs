@@ -10,18 +10,20 @@ pub(crate) mod connection;
 pub(crate) mod executed;
 pub(crate) mod link;
 pub(crate) mod memory;
+pub(crate) mod stream;
 pub(crate) mod visits;
 
 use crate::descriptors::Budget;
 use crate::storage::Target;
 use admission::{Admission, Origin};
 use clients::Clients;
-use connection::{Frame, Received, Stream, Tail};
+use connection::{Frame, Received, Tail};
 use executed::Executed;
 use link::{Link, LinkKey};
 use memory::{Memory, SMALL_BYTES};
 use mio::Token;
 use slab::Slab;
+use stream::Stream;
 use std::collections::{HashMap, VecDeque};
 use visits::Visits;
 use weir_fairshare::{Nanos, Policy};
@@ -75,6 +77,8 @@ pub(crate) enum Reading {
     Closed,
     /// The link is to be closed for this reason, which the other side is told.
     Refused(String),
+    /// The other side has not sealed its channel with the key of a credential.
+    Unproved(String),
 }
 
 impl Links {
@@ -200,6 +204,7 @@ impl Links {
                 Reading::Blocked
             }
             Received::Closed => Reading::Closed,
+            Received::Unproved(reason) => Reading::Unproved(reason),
             Received::Malformed(error) => {
                 self.malformed += 1;
                 Reading::Refused(error.to_string())

@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weir_channel::SealedStream;
 use weir_placement::ServerId;
 use weir_wire::{
-    decode_body, encode_body, limits, ClientId, Credential, Header, IdentityId, Kind, PeerReply, PeerRequest,
-    Reply, Request, RequestId, ServerAddress, HEADER_BYTES,
+    decode_body, encode_body, limits, ChannelBinding, ClientId, Credential, Header, IdentityId, Kind,
+    PeerReply, PeerRequest, Reply, Request, RequestId, ServerAddress, SessionBinding, HEADER_BYTES, UNSEALED,
 };
 
 /// Requests that may wait for one peer; beyond it the caller is told to try again.
@@ -73,7 +74,7 @@ pub(crate) struct Peer {
 }
 
 enum Line {
-    Tcp(TcpStream),
+    Tcp(Box<SealedStream<TcpStream>>),
     Unix(UnixStream),
 }
 
@@ -147,23 +148,36 @@ pub(crate) fn announced(home: &Path, server: ServerId) -> io::Result<ServerAddre
 
 fn connect(server: ServerId, access: &PeerAccess) -> io::Result<Line> {
     let announced = announced(&access.home, server).ok();
-    let unix = announced
-        .as_ref()
-        .and_then(|address| address.unix.as_ref())
-        .and_then(|path| UnixStream::connect(path).ok());
-    let mut line = match unix {
-        Some(stream) => Line::Unix(stream),
+    let mut line = match announced.as_ref().and_then(|address| address.unix.as_ref()) {
+        // A server that announced a Unix socket is reached there: whoever holds its port instead is not asked.
+        Some(path) => connect_unix(path)?,
         None => {
             let tcp = announced.map(|address| address.tcp).or_else(|| access.configured.get());
-            let address = crate::ports::resolve(&tcp.ok_or(io::ErrorKind::NotFound)?)?;
-            let stream = TcpStream::connect_timeout(&address, SILENCE)?;
-            stream.set_nodelay(true)?;
-            Line::Tcp(stream)
+            connect_tcp(&tcp.ok_or(io::ErrorKind::NotFound)?, server, access)?
         }
     };
-    line.set_timeouts()?;
     greet(&mut line, server, access)?;
     Ok(line)
+}
+
+fn connect_unix(path: &str) -> io::Result<Line> {
+    let stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(SILENCE))?;
+    stream.set_write_timeout(Some(SILENCE))?;
+    // The kernel tells who listens: the owner of this store, or the system that listens for it (systemd.socket(5)).
+    let listener = rustix::net::sockopt::socket_peercred(&stream)?.uid;
+    if listener != rustix::process::geteuid() && !listener.is_root() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(Line::Unix(stream))
+}
+
+fn connect_tcp(address: &str, server: ServerId, access: &PeerAccess) -> io::Result<Line> {
+    let stream = TcpStream::connect_timeout(&crate::ports::resolve(address)?, SILENCE)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(SILENCE))?;
+    stream.set_write_timeout(Some(SILENCE))?;
+    Ok(Line::Tcp(Box::new(SealedStream::open(stream, server, &access.credential)?)))
 }
 
 fn greet(line: &mut Line, server: ServerId, access: &PeerAccess) -> io::Result<()> {
@@ -172,17 +186,16 @@ fn greet(line: &mut Line, server: ServerId, access: &PeerAccess) -> io::Result<(
     let claims = access.credential.claims.clone();
     let hello =
         Request::Hello { client: access.client, slot: 0, claims, nonce, has_mount: false, is_new: true };
-    let Reply::Challenge { nonce: theirs } = exchange(line, RequestId(0), &hello, &[])?.0 else {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    };
-    let prove = Request::Prove { proof: access.credential.prove(&nonce, &theirs) };
-    match exchange(line, RequestId(0), &prove, &[])?.0 {
+    let session = match exchange(line, RequestId(0), &hello, &[])?.0 {
         // At the address of a server that went elsewhere, another one may listen.
-        Reply::Welcome { server: found, proof, .. }
-            if found == server && access.credential.server_is_genuine(&nonce, &theirs, &proof) =>
-        {
-            Ok(())
+        Reply::Challenge { server: found, boot, nonce: theirs } if found == server => {
+            SessionBinding::new(server, boot, (&nonce, &theirs), &line.binding())
         }
+        _ => return Err(io::ErrorKind::PermissionDenied.into()),
+    };
+    let prove = Request::Prove { proof: access.credential.prove(&session) };
+    match exchange(line, RequestId(0), &prove, &[])?.0 {
+        Reply::Welcome { proof, .. } if access.credential.server_is_genuine(&session, &proof) => Ok(()),
         _ => Err(io::ErrorKind::PermissionDenied.into()),
     }
 }
@@ -218,16 +231,10 @@ fn exchange(
 }
 
 impl Line {
-    fn set_timeouts(&self) -> io::Result<()> {
+    fn binding(&self) -> ChannelBinding {
         match self {
-            Line::Tcp(stream) => {
-                stream.set_read_timeout(Some(SILENCE))?;
-                stream.set_write_timeout(Some(SILENCE))
-            }
-            Line::Unix(stream) => {
-                stream.set_read_timeout(Some(SILENCE))?;
-                stream.set_write_timeout(Some(SILENCE))
-            }
+            Line::Tcp(stream) => *stream.binding(),
+            Line::Unix(_) => UNSEALED,
         }
     }
 }

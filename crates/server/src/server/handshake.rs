@@ -1,6 +1,6 @@
 //! The handshake of a link: the client says who it is, is challenged, proves it, and is welcomed.
 
-use super::Server;
+use super::{Server, Site};
 use crate::accounts::jobs::attributes;
 use crate::clock::wall_seconds;
 use crate::links::claims;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use weir_wire::{
     limits, AccountNames, Claims, DelegatedJob, Errno, Identity, IdentityId, Nonce, Proof, Reply, RequestId,
-    Role,
+    Role, SessionBinding,
 };
 
 impl Server {
@@ -38,7 +38,8 @@ impl Server {
         if let Some(link) = self.links.get_mut(index) {
             let challenge = Challenge { introduction, claims, theirs, ours };
             *link.standing() = Standing::Challenged(Box::new(challenge));
-            self.links.answer(index, request, &Reply::Challenge { nonce: ours });
+            let Site { id: server, boot, .. } = self.site;
+            self.links.answer(index, request, &Reply::Challenge { server, boot, nonce: ours });
         }
         Ok(())
     }
@@ -52,11 +53,14 @@ impl Server {
         let serial = link.serial();
         let standing = std::mem::replace(link.standing(), Standing::Fresh);
         let Standing::Challenged(challenge) = standing else { return Ok(()) };
-        if let Err(reason) = self.check_challenge(&challenge, proof) {
+        let nonces = (&challenge.theirs, &challenge.ours);
+        let proved =
+            SessionBinding::new(self.site.id, self.site.boot, nonces, &link.connection().binding());
+        if let Err(reason) = self.check_challenge(&challenge, &proved, proof) {
             self.refuse_credential(index, request, &challenge.claims, reason);
             return Ok(());
         }
-        let Challenge { introduction, claims, theirs, ours } = *challenge;
+        let Challenge { introduction, claims, .. } = *challenge;
         let now = self.clock.now();
         let user = (claims.role == Role::User).then_some(claims.uid);
         if !self.links.admission().prove(serial, user) {
@@ -75,7 +79,7 @@ impl Server {
         let account = (claims.role != Role::Server).then(|| self.accounts.jobs().meet(&claims, now));
         let attributes = account.as_ref().map_or_else(|| attributes(&claims), |account| account.attributes());
         let is_known = self.client_connected(introduction, claims.uid, job);
-        let server_proof = self.site.key.server_proof(&claims, &theirs, &ours);
+        let server_proof = self.site.key.server_proof(&claims, &proved);
         let who = Identity { uid: claims.uid, gid: claims.gid, groups: claims.groups.clone() };
         let (trusted, expires_seconds) = (claims.role == Role::Mount, claims.expires_seconds);
         let session = Session {
@@ -84,8 +88,7 @@ impl Server {
             role: claims.role,
             own: Rc::new(Acting { who, job, attributes, account, trusted, expires_seconds }),
             identities: HashMap::new(),
-            theirs,
-            ours,
+            proved,
             user,
             peer: claims::server_named(&claims),
         };
@@ -96,17 +99,29 @@ impl Server {
             self.close_link(former);
         }
         self.links.note_return(index, introduction.client);
-        let reply =
-            Reply::Welcome { server: self.site.id, boot: self.site.boot, proof: server_proof, is_known };
+        let reply = Reply::Welcome { proof: server_proof, is_known };
         self.links.answer(index, request, &reply);
         Ok(())
     }
 
-    fn check_challenge(&mut self, challenge: &Challenge, proof: &Proof) -> Result<(), &'static str> {
-        let Challenge { introduction, claims, theirs, ours } = challenge;
-        claims::check(&self.site.key, claims, proof, (theirs, ours), wall_seconds())?;
+    fn check_challenge(
+        &mut self,
+        challenge: &Challenge,
+        proved: &SessionBinding,
+        proof: &Proof,
+    ) -> Result<(), &'static str> {
+        let Challenge { introduction, claims, .. } = challenge;
+        claims::check(&self.site.key, claims, proof, proved, wall_seconds())?;
         let is_its = self.links.clients().may_be(introduction.client, claims.uid);
         is_its.then_some(()).ok_or("its client is another user's")
+    }
+
+    /// Refuses a connection whose channel nobody sealed with the key of a credential.
+    pub(super) fn refuse_channel(&mut self, index: usize, reason: &str) {
+        self.links.count_refusal();
+        self.notices.tell(Notice::Refused, self.clock.now(), || format!("a connection refused: {reason}"));
+        let told = format!("{reason}; over TCP a connection begins with a sealed channel to this server");
+        self.links.refuse(index, &told);
     }
 
     /// Answers a refused credential, and closes the link when that is sent.
@@ -141,11 +156,10 @@ impl Server {
         if who.groups.len() > limits::GROUPS || is_full && !session.identities.contains_key(&identity) {
             return Err(errno::E2BIG);
         }
-        let nonces = (session.theirs, session.ours);
+        let proved = session.proved;
         let claims = match delegated {
             Some(DelegatedJob { claims, proof }) => {
-                let nonces = (&nonces.0, &nonces.1);
-                let checked = claims::check(&self.site.key, &claims, &proof, nonces, wall_seconds());
+                let checked = claims::check(&self.site.key, &claims, &proof, &proved, wall_seconds());
                 if checked.is_err() || claims.uid != who.uid {
                     self.links.count_refusal();
                     return Err(errno::EACCES);

@@ -329,7 +329,7 @@ impl Server {
                 let config = &self.site.config.servers[usize::from(server.0)];
                 let (tcp, control) = (config.listen.clone(), config.control.clone());
                 notice!("server {server} is at {tcp} now");
-                self.peers.redirect(server, ServerAddress { server, tcp, unix: None, control });
+                self.peers.redirect(server, ServerAddress { server, tcp, unix: None, owner: 0, control });
             }
             Err(error) => return notice!("{error}"),
         }

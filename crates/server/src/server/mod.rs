@@ -132,6 +132,8 @@ struct Site {
     /// The number of this start, which clients tell from an earlier one.
     boot: u64,
     key: SiteKey,
+    /// The server and the key, for every connection over TCP.
+    door: Rc<Door>,
     /// The configuration, with the targets as they are now: the only part that changes.
     config: ClusterConfig,
     /// Folder of the server's own files.
@@ -206,7 +208,7 @@ impl Server {
             targets,
             clock,
             leaving: Leaving::default(),
-            site: Site { id, boot, key, config, folder: folder.to_path_buf(), objects_open },
+            site: Site { id, boot, door, key, config, folder: folder.to_path_buf(), objects_open },
         };
         server.decide_own_place()?;
         server.put_settings_in_force();

@@ -36,6 +36,7 @@ impl Server {
                 Ok(()) => _ = self.take_on_woken(),
                 Err(Reading::Closed) => return self.close_link(index),
                 Err(Reading::Refused(reason)) => return self.links.refuse(index, &reason),
+                Err(Reading::Unproved(reason)) => return self.refuse_channel(index, &reason),
                 Err(Reading::Frame { .. } | Reading::Blocked | Reading::HeldBack) => return,
             }
         }

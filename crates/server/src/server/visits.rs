@@ -3,7 +3,7 @@
 use super::answering::release_tail;
 use super::Server;
 use crate::links::admission::Origin;
-use crate::links::connection::Stream;
+use crate::links::stream::{Socket, Stream};
 use crate::links::memory::IDLE_MAX;
 use crate::notices::Notice;
 use crate::requests::request::InHand;
@@ -18,8 +18,9 @@ const SENT_PER_VISIT: usize = 1 << 20;
 
 impl Server {
     /// Takes a connection in.
-    pub(crate) fn accept(&mut self, stream: Stream, origin: Origin) {
+    pub(crate) fn accept(&mut self, socket: Socket, origin: Origin) {
         let now = self.clock.now();
+        let stream = Stream::new(socket, &self.site.door);
         let (index, turned_away) = self.links.accept(stream, origin, now);
         if let Some(key) = turned_away {
             self.notices.tell(Notice::TurnedAway, now, || {

@@ -1,0 +1,216 @@
+//! The records of a connection over whatever moves its bytes.
+
+use crate::limits::{CONTENT_BYTES, LENGTH_BYTES, RECORD_BYTES, SMALL_PULL_BYTES};
+use crate::{ChannelError, Seal};
+use std::io::{IoSlice, IoSliceMut};
+use weir_wire::limits::INLINE_PAYLOAD_BYTES;
+use weir_wire::ChannelBinding;
+
+/// Buffers up to this size stay with an idle connection.
+const KEPT_BYTES: usize = 4 * 1024;
+
+/// The reason why bytes do not move: the channel's, or that of whatever moves the bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Interruption<E> {
+    /// The channel is at its end.
+    Channel(ChannelError),
+    /// The error of the function that moves the bytes; where it says that there is nothing to do now, the call may be made again.
+    Transport(E),
+}
+
+/// A sealed connection with one record under way in each direction.
+#[derive(Debug)]
+pub struct Channel {
+    seal: Seal,
+    /// Content that was gathered from several parts, or from pages that others write to.
+    gathered: Vec<u8>,
+    /// The record that is being sent, the bytes of it that were sent, and the bytes of content in it.
+    record: Vec<u8>,
+    sent: usize,
+    content_bytes: usize,
+    /// Bytes that came, and those of them that were opened.
+    received: Vec<u8>,
+    consumed: usize,
+    /// The content of the last record, and the bytes of it that were taken.
+    opened: Vec<u8>,
+    taken: usize,
+}
+
+impl Channel {
+    /// A channel whose handshake has ended. `early` are bytes that came behind the handshake.
+    pub fn new(seal: Seal, early: &[u8]) -> Channel {
+        Channel {
+            seal,
+            gathered: Vec::new(),
+            record: Vec::new(),
+            sent: 0,
+            content_bytes: 0,
+            received: early.to_vec(),
+            consumed: 0,
+            opened: Vec::new(),
+            taken: 0,
+        }
+    }
+
+    /// The digest of the handshake.
+    pub fn binding(&self) -> &ChannelBinding {
+        self.seal.binding()
+    }
+
+    /// Memory that the buffers take, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.gathered.capacity() + self.record.capacity() + self.received.capacity() + self.opened.capacity()
+    }
+
+    /// Bytes that came and were not taken yet, as far as they are known: an upper bound where they are still sealed.
+    pub fn waiting_bytes(&self) -> usize {
+        (self.opened.len() - self.taken) + (self.received.len() - self.consumed)
+    }
+
+    /// Gives memory back that an idle connection does not need.
+    pub fn release_idle(&mut self) {
+        if self.consumed == self.received.len() {
+            self.received.clear();
+            self.consumed = 0;
+        }
+        if self.taken == self.opened.len() {
+            self.opened.clear();
+            self.taken = 0;
+        }
+        for buffer in [&mut self.gathered, &mut self.record, &mut self.received, &mut self.opened] {
+            buffer.shrink_to(KEPT_BYTES);
+        }
+    }
+
+    /// Sends some bytes of `parts` as one record, by `push`, which answers how many of its bytes have gone. Answers the bytes of
+    /// `parts` that have gone.
+    ///
+    /// Where `push` fails, the record stays under way: the next call goes on with it, and its first bytes of `parts` are
+    /// taken as those that were given first. A long transfer's first part has a record of its own, so that the other side reads what
+    /// the transfer is about without its payload.
+    ///
+    /// # Errors
+    /// [`Interruption`].
+    pub fn send<E>(
+        &mut self,
+        parts: &[IoSlice<'_>],
+        mut push: impl FnMut(&[u8]) -> Result<usize, E>,
+    ) -> Result<usize, Interruption<E>> {
+        if self.content_bytes == 0 {
+            self.fill_record(parts).map_err(Interruption::Channel)?;
+        }
+        while self.sent < self.record.len() {
+            match push(&self.record[self.sent..]).map_err(Interruption::Transport)? {
+                0 => return Err(Interruption::Channel(ChannelError::Altered)),
+                count => self.sent += count,
+            }
+        }
+        self.record.clear();
+        self.sent = 0;
+        Ok(std::mem::take(&mut self.content_bytes))
+    }
+
+    /// The next bytes that the other side sent, empty at the end. They come by `pull`, which answers how many bytes it has put into
+    /// its room, 0 at the end. `wanted` is how many bytes the caller can use. Whatever was altered on its way is not among them.
+    ///
+    /// # Errors
+    /// [`Interruption`].
+    pub fn content<E>(
+        &mut self,
+        wanted: usize,
+        mut pull: impl FnMut(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<&[u8], Interruption<E>> {
+        while self.taken == self.opened.len() {
+            let is_open = self.open_next().map_err(Interruption::Channel)?;
+            if !is_open && self.pull_some(wanted, &mut pull).map_err(Interruption::Transport)? == 0 {
+                break;
+            }
+        }
+        Ok(&self.opened[self.taken..])
+    }
+
+    /// Takes `count` bytes of [`Channel::content`]: they are not there any more.
+    pub fn consume(&mut self, count: usize) {
+        self.taken = (self.taken + count).min(self.opened.len());
+    }
+
+    /// Receives some bytes into `parts`, by `pull`. Answers the number of received bytes, 0 at the end.
+    ///
+    /// # Errors
+    /// The errors of [`Channel::content`].
+    pub fn receive<E>(
+        &mut self,
+        parts: &mut [IoSliceMut<'_>],
+        pull: impl FnMut(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, Interruption<E>> {
+        let wanted = parts.iter().map(|part| part.len()).sum();
+        let content = self.content(wanted, pull)?;
+        let mut copied = 0;
+        for part in parts {
+            let count = part.len().min(content.len() - copied);
+            part[..count].copy_from_slice(&content[copied..copied + count]);
+            copied += count;
+        }
+        self.consume(copied);
+        Ok(copied)
+    }
+
+    /// Seals the content of the next record. The cipher works on a copy, because others may write to `parts` meanwhile.
+    fn fill_record(&mut self, parts: &[IoSlice<'_>]) -> Result<(), ChannelError> {
+        let whole: usize = parts.iter().map(|part| part.len()).sum();
+        let first = parts.iter().find(|part| !part.is_empty()).map_or(&[][..], |part| part);
+        let is_long = whole > INLINE_PAYLOAD_BYTES;
+        if is_long || first.len() == whole {
+            let content = &first[..first.len().min(CONTENT_BYTES)];
+            self.content_bytes = content.len();
+            return self.seal.seal(content, &mut self.record);
+        }
+        self.gathered.clear();
+        for part in parts {
+            let room = CONTENT_BYTES - self.gathered.len();
+            self.gathered.extend_from_slice(&part[..part.len().min(room)]);
+        }
+        self.content_bytes = self.gathered.len();
+        self.seal.seal(&self.gathered, &mut self.record)
+    }
+
+    /// Opens the next record if all of it is there.
+    fn open_next(&mut self) -> Result<bool, ChannelError> {
+        let Some(record) = self.next_record()? else { return Ok(false) };
+        self.taken = 0;
+        self.seal.open(&self.received[record.clone()], &mut self.opened)?;
+        self.consumed = record.end;
+        Ok(true)
+    }
+
+    fn next_record(&self) -> Result<Option<std::ops::Range<usize>>, ChannelError> {
+        let waiting = &self.received[self.consumed..];
+        let Some(length) = waiting.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let length = usize::from(u16::from_le_bytes(*length));
+        // A record without content would let its sender keep the receiver busy for nothing.
+        if length <= crate::limits::TAG_BYTES {
+            return Err(ChannelError::Altered);
+        }
+        let begin = self.consumed + LENGTH_BYTES;
+        Ok((waiting.len() >= LENGTH_BYTES + length).then_some(begin..begin + length))
+    }
+
+    /// Pulls bytes of the record that is under way, and little more than its reader wants.
+    fn pull_some<E>(
+        &mut self,
+        wanted: usize,
+        pull: &mut impl FnMut(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        self.received.drain(..self.consumed);
+        self.consumed = 0;
+        let have = self.received.len();
+        let record = self.received.first_chunk::<LENGTH_BYTES>();
+        let record = record.map_or(0, |length| LENGTH_BYTES + usize::from(u16::from_le_bytes(*length)));
+        let readable = wanted.clamp(SMALL_PULL_BYTES, LENGTH_BYTES + RECORD_BYTES);
+        let room = record.max(readable) - have;
+        self.received.resize(have + room, 0);
+        let pulled = pull(&mut self.received[have..]);
+        self.received.truncate(have + pulled.as_ref().copied().unwrap_or(0));
+        pulled
+    }
+}

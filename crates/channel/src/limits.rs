@@ -1,0 +1,15 @@
+//! Every limit of the channel, with its reason.
+
+/// Longest record without its length: the longest message of Noise.
+pub const RECORD_BYTES: usize = 65_535;
+/// Bytes that authenticate a record.
+pub const TAG_BYTES: usize = 16;
+/// Bytes of the length before a record.
+pub const LENGTH_BYTES: usize = 2;
+/// Most bytes that one record carries.
+pub const CONTENT_BYTES: usize = RECORD_BYTES - TAG_BYTES;
+/// Longest claims in a flight: three names of 128 bytes and 256 groups of five bytes fit twice.
+pub const CLAIMS_BYTES: usize = 4 * 1024;
+/// Bytes that a side takes from its socket at once while it expects small messages: several fit, and little of a large payload
+/// leaves the socket before its turn.
+pub const SMALL_PULL_BYTES: usize = 16 * 1024;

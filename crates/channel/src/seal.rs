@@ -1,0 +1,58 @@
+//! The two ciphers of one connection: each record is sealed and opened in its turn.
+
+use crate::limits::{CONTENT_BYTES, LENGTH_BYTES, RECORD_BYTES, TAG_BYTES};
+use crate::ChannelError;
+use std::fmt;
+use weir_wire::ChannelBinding;
+
+/// The two ciphers of one connection, after a handshake that both sides have ended.
+pub struct Seal {
+    transport: snow::TransportState,
+    binding: ChannelBinding,
+}
+
+impl Seal {
+    pub(crate) fn new(handshake: snow::HandshakeState) -> Result<Seal, ChannelError> {
+        let mut binding = [0; 32];
+        binding.copy_from_slice(handshake.get_handshake_hash());
+        let transport = handshake.into_transport_mode().map_err(|_| ChannelError::Unproved)?;
+        Ok(Seal { transport, binding })
+    }
+
+    /// The digest of the handshake: the same on both sides, and of no other connection.
+    pub fn binding(&self) -> &ChannelBinding {
+        &self.binding
+    }
+
+    /// Replaces `record` by the sealed record, with its length, that carries `content` (at most [`CONTENT_BYTES`]).
+    ///
+    /// # Errors
+    /// [`ChannelError::Altered`] where a connection has sent all the records that its key allows (2^64 - 1).
+    pub fn seal(&mut self, content: &[u8], record: &mut Vec<u8>) -> Result<(), ChannelError> {
+        debug_assert!(content.len() <= CONTENT_BYTES);
+        let sealed_bytes = content.len() + TAG_BYTES;
+        record.resize(LENGTH_BYTES + sealed_bytes, 0);
+        record[..LENGTH_BYTES].copy_from_slice(&(sealed_bytes as u16).to_le_bytes());
+        let written = self.transport.write_message(content, &mut record[LENGTH_BYTES..]);
+        written.map(|_| ()).map_err(|_| ChannelError::Altered)
+    }
+
+    /// Replaces `content` by the bytes that a record without its length carries.
+    ///
+    /// # Errors
+    /// [`ChannelError::Altered`] where the record is not the next one of the other side; `content` is empty then.
+    pub fn open(&mut self, record: &[u8], content: &mut Vec<u8>) -> Result<(), ChannelError> {
+        debug_assert!(record.len() <= RECORD_BYTES);
+        // The cipher opens in place where the room has the length of the record with its tag.
+        content.resize(record.len(), 0);
+        let opened = self.transport.read_message(record, content);
+        content.truncate(opened.as_ref().copied().unwrap_or(0));
+        opened.map(|_| ()).map_err(|_| ChannelError::Altered)
+    }
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Seal(..)")
+    }
+}
