@@ -228,7 +228,7 @@ def credential(folder: Path) -> None:
 
 def addresses(folder: Path) -> None:
     # A port on which nobody listens: what the commands make of the file is tested here, not what servers answer.
-    server = {"server": 0, "tcp": "127.0.0.1:1", "unix": "/nowhere", "control": "127.0.0.1:1"}
+    server = {"server": 0, "tcp": "127.0.0.1:1", "unix": "/nowhere", "owner": 0, "control": "127.0.0.1:1"}
     (folder / "cluster.json").write_text(json.dumps({"version": 1, "servers": [server]}))
 
 

@@ -164,7 +164,11 @@ fn a_record_that_the_socket_took_in_part_goes_on_where_it_was() {
             let count = record.len().min(7).min(if has_room { 7 } else { 0 });
             has_room = false;
             records.extend_from_slice(&record[..count]);
-            if count == 0 { Err("no room") } else { Ok(count) }
+            if count == 0 {
+                Err("no room")
+            } else {
+                Ok(count)
+            }
         };
         match client.send(&[IoSlice::new(b"a message of some length")], push) {
             Ok(gone) => break gone,

@@ -244,7 +244,9 @@ impl Connection for SealedConnection {
 
     fn receive(&mut self, parts: &mut [IoSliceMut<'_>], block: bool) -> Result<usize, Errno> {
         let SealedConnection { connection, channel } = self;
-        channel.receive(parts, |room| connection.receive(&mut [IoSliceMut::new(room)], block)).map_err(settled)
+        channel
+            .receive(parts, |room| connection.receive(&mut [IoSliceMut::new(room)], block))
+            .map_err(settled)
     }
 
     fn readiness(&self) -> Result<BorrowedFd<'_>, Errno> {

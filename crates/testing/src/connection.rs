@@ -8,8 +8,8 @@ use std::path::Path;
 use weir_channel::SealedStream;
 use weir_placement::ServerId;
 use weir_wire::{
-    decode_body, encode_body, ChannelBinding, Credential, Header, IdentityId, Kind, Reply, Request, RequestId, HEADER_BYTES,
-    UNSEALED,
+    decode_body, encode_body, ChannelBinding, Credential, Header, IdentityId, Kind, Reply, Request,
+    RequestId, HEADER_BYTES, UNSEALED,
 };
 
 /// The kind of a socket.

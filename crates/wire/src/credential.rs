@@ -441,7 +441,10 @@ mod tests {
         ];
         for (what, other) in others {
             assert_ne!(credential.prove(&other), key.expected_proof(&claims(), &here), "another {what}");
-            assert!(!credential.server_is_genuine(&here, &key.server_proof(&claims(), &other)), "another {what}");
+            assert!(
+                !credential.server_is_genuine(&here, &key.server_proof(&claims(), &other)),
+                "another {what}"
+            );
         }
 
         let altered = [

@@ -120,19 +120,20 @@ fn serve(
         let (header, request, payload) = receive(&mut stream)?;
         let answer: Answer = match (&request, &hello) {
             (Request::Hello { client, claims, nonce, .. }, _) => {
-                hello = Some((*client, claims.clone(), *nonce));
-                Reply::Challenge { nonce: server_nonce }.into()
+                let boot = boot.load(Ordering::SeqCst);
+                let session = SessionBinding::new(server, boot, (nonce, &server_nonce), &UNSEALED);
+                hello = Some((*client, claims.clone(), boot, session));
+                Reply::Challenge { server, boot, nonce: server_nonce }.into()
             }
-            (Request::Prove { proof }, Some((_, claims, nonce))) => {
-                if *proof == key.expected_proof(claims, nonce, &server_nonce) {
-                    let proof = key.server_proof(claims, nonce, &server_nonce);
-                    let boot = boot.load(Ordering::SeqCst);
-                    Reply::Welcome { server, boot, proof, is_known: boot == 1 }.into()
+            (Request::Prove { proof }, Some((_, claims, boot, session))) => {
+                if *proof == key.expected_proof(claims, session) {
+                    let proof = key.server_proof(claims, session);
+                    Reply::Welcome { proof, is_known: *boot == 1 }.into()
                 } else {
                     Reply::Failed(Errno(libc::EACCES as u16)).into()
                 }
             }
-            (_, Some((client, _, _))) => {
+            (_, Some((client, ..))) => {
                 let arrived = Arrived {
                     client: *client,
                     connection,
@@ -197,11 +198,12 @@ fn send(stream: &mut UnixStream, request: RequestId, reply: &Reply, payload: &[u
 
 /// A store of these servers with this bound on their silence.
 pub(crate) fn store(folder: &Path, servers: &[&FakeServer], silence: Duration) -> Store {
+    let owner = rustix::process::geteuid().as_raw();
     let listed: Vec<String> = servers
         .iter()
         .map(|fake| {
             format!(
-                r#"{{"server":{},"tcp":"127.0.0.1:1","unix":"{}","control":"127.0.0.1:1"}}"#,
+                r#"{{"server":{},"tcp":"127.0.0.1:1","unix":"{}","owner":{owner},"control":"127.0.0.1:1"}}"#,
                 fake.server,
                 fake.path.display()
             )

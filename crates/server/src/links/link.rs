@@ -9,7 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use weir_fairshare::JobAttributes;
 use weir_placement::ServerId;
-use weir_wire::{limits, Claims, ClientId, Identity, IdentityId, JobId, Nonce, RequestId, Role, SessionBinding};
+use weir_wire::{
+    limits, Claims, ClientId, Identity, IdentityId, JobId, Nonce, RequestId, Role, SessionBinding,
+};
 
 /// The identity on whose behalf a request acts.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use weir_channel::{Channel, ChannelError, Interruption, Responder};
 use weir_placement::ServerId;
-use weir_wire::{ChannelBinding, SiteKey, UNSEALED};
+use weir_wire::{ChannelBinding, Header, SiteKey, WireError, UNSEALED};
 
 /// Read at once: several small frames, yet little of a large payload is copied twice.
 pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
@@ -140,7 +140,9 @@ impl Stream {
     /// The errors of the socket.
     pub(crate) fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.cover {
-            Cover::Sealed(channel) => channel.send(slices, |record| self.socket.write(record)).map_err(settled),
+            Cover::Sealed(channel) => {
+                channel.send(slices, |record| self.socket.write(record)).map_err(settled)
+            }
             Cover::Plain | Cover::Awaited { .. } => self.socket.write_vectored(slices),
         }
     }
@@ -173,10 +175,15 @@ impl Stream {
         Ok(())
     }
 
-    /// Ends the wait for a channel: the reason goes to the other side as it is.
+    /// Ends the wait for a channel: the reason goes to the other side as it is. A client of another version is told both versions.
     fn refused(&mut self, error: ChannelError) -> io::Error {
-        self.cover = Cover::Plain;
-        invalid(error)
+        let Cover::Awaited { flight, .. } = std::mem::replace(&mut self.cover, Cover::Plain) else {
+            return invalid(error);
+        };
+        match flight.first_chunk().map(Header::decode) {
+            Some(Err(version @ WireError::Version { .. })) => invalid(version),
+            _ => invalid(error),
+        }
     }
 }
 
@@ -210,7 +217,7 @@ impl Socket {
     }
 }
 
-fn invalid(error: ChannelError) -> io::Error {
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
 }
 

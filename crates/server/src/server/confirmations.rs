@@ -23,7 +23,7 @@ impl Server {
                 Err(errno) => Standing::Refused(errno),
             };
         }
-        if !self.site.key.admits(capability) || !caller.may_use(capability) {
+        if !self.site.key().admits(capability) || !caller.may_use(capability) {
             return Standing::Refused(errno::EACCES);
         }
         let fence = object_fence(&request.request);

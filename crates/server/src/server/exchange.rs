@@ -40,7 +40,7 @@ impl Server {
         let access = PeerAccess {
             home: self.peers.home().to_path_buf(),
             configured: Place::new(configured.filter(|address| !address.ends_with(":0"))),
-            credential: self.site.key.mint(claims),
+            credential: self.site.key().mint(claims),
             client: ClientId(self.site.boot),
         };
         self.peers.add(server, Peer::start(server, access)?);

@@ -54,8 +54,7 @@ impl Server {
         let standing = std::mem::replace(link.standing(), Standing::Fresh);
         let Standing::Challenged(challenge) = standing else { return Ok(()) };
         let nonces = (&challenge.theirs, &challenge.ours);
-        let proved =
-            SessionBinding::new(self.site.id, self.site.boot, nonces, &link.connection().binding());
+        let proved = SessionBinding::new(self.site.id, self.site.boot, nonces, &link.connection().binding());
         if let Err(reason) = self.check_challenge(&challenge, &proved, proof) {
             self.refuse_credential(index, request, &challenge.claims, reason);
             return Ok(());
@@ -79,7 +78,7 @@ impl Server {
         let account = (claims.role != Role::Server).then(|| self.accounts.jobs().meet(&claims, now));
         let attributes = account.as_ref().map_or_else(|| attributes(&claims), |account| account.attributes());
         let is_known = self.client_connected(introduction, claims.uid, job);
-        let server_proof = self.site.key.server_proof(&claims, &proved);
+        let server_proof = self.site.key().server_proof(&claims, &proved);
         let who = Identity { uid: claims.uid, gid: claims.gid, groups: claims.groups.clone() };
         let (trusted, expires_seconds) = (claims.role == Role::Mount, claims.expires_seconds);
         let session = Session {
@@ -111,7 +110,10 @@ impl Server {
         proof: &Proof,
     ) -> Result<(), &'static str> {
         let Challenge { introduction, claims, .. } = challenge;
-        claims::check(&self.site.key, claims, proof, proved, wall_seconds())?;
+        if claims.role == Role::Administrator {
+            return Err("commands of the administrator use the control API");
+        }
+        claims::check(self.site.key(), claims, proof, proved, wall_seconds())?;
         let is_its = self.links.clients().may_be(introduction.client, claims.uid);
         is_its.then_some(()).ok_or("its client is another user's")
     }
@@ -159,7 +161,7 @@ impl Server {
         let proved = session.proved;
         let claims = match delegated {
             Some(DelegatedJob { claims, proof }) => {
-                let checked = claims::check(&self.site.key, &claims, &proof, &proved, wall_seconds());
+                let checked = claims::check(self.site.key(), &claims, &proof, &proved, wall_seconds());
                 if checked.is_err() || claims.uid != who.uid {
                     self.links.count_refusal();
                     return Err(errno::EACCES);

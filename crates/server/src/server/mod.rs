@@ -80,6 +80,7 @@ use crate::errands::Errands;
 use crate::error::ServerError;
 use crate::events::Events;
 use crate::journal::Losses;
+use crate::links::stream::Door;
 use crate::links::Links;
 use crate::locks::LockTable;
 use crate::namespace::{Namespace, Settings};
@@ -93,6 +94,7 @@ use crate::storage::Target;
 use lease::Leased;
 use membership::Leaving;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use weir_fairshare::Nanos;
 use weir_placement::{ServerId, TargetId};
@@ -131,8 +133,7 @@ struct Site {
     id: ServerId,
     /// The number of this start, which clients tell from an earlier one.
     boot: u64,
-    key: SiteKey,
-    /// The server and the key, for every connection over TCP.
+    /// The server and the site's key, for every connection over TCP.
     door: Rc<Door>,
     /// The configuration, with the targets as they are now: the only part that changes.
     config: ClusterConfig,
@@ -143,6 +144,11 @@ struct Site {
 }
 
 impl Site {
+    /// The site's key.
+    fn key(&self) -> &SiteKey {
+        &self.door.key
+    }
+
     /// The name of a target here.
     fn target(&self, index: usize) -> TargetId {
         TargetId { server: self.id, index: index as u16 }
@@ -172,6 +178,7 @@ impl Server {
         config.servers[usize::from(id.0)].put_at(filed);
         let own = &config.servers[usize::from(id.0)];
         let boot = draw_boot()?;
+        let door = Rc::new(Door { here: id, key });
         let durability = Durability::prepare(folder, config.is_durable());
         let objects_open = budget.objects.max(OBJECTS_OPEN_MIN);
         let targets = own.targets.iter().enumerate();
@@ -184,7 +191,7 @@ impl Server {
             targets: config.targets(),
             layout: config.layout_defaults(),
             inodes_max: INODES_MAX,
-            key: key.clone(),
+            key: door.key.clone(),
         };
         let mut namespace = Namespace::new(settings);
         namespace.placer_mut().set_allocator(config.layout.allocator);
@@ -208,7 +215,7 @@ impl Server {
             targets,
             clock,
             leaving: Leaving::default(),
-            site: Site { id, boot, door, key, config, folder: folder.to_path_buf(), objects_open },
+            site: Site { id, boot, door, config, folder: folder.to_path_buf(), objects_open },
         };
         server.decide_own_place()?;
         server.put_settings_in_force();

@@ -3,8 +3,8 @@
 use super::answering::release_tail;
 use super::Server;
 use crate::links::admission::Origin;
-use crate::links::stream::{Socket, Stream};
 use crate::links::memory::IDLE_MAX;
+use crate::links::stream::{Socket, Stream};
 use crate::notices::Notice;
 use crate::requests::request::InHand;
 use crate::storage::Target;

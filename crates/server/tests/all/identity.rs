@@ -24,32 +24,51 @@ fn altered(change: impl FnOnce(&mut Claims)) -> Credential {
     credential
 }
 
-/// The credential is refused over both transports, and each refusal is logged with its reason.
+/// The credential is refused with a reason over a transport, and the refusal is logged. `answer` is what its bearer hears.
+fn is_refused_over(
+    (cluster, transport): (&Cluster, Transport),
+    credential: &Credential,
+    (logged, answer): (&str, Option<Reply>),
+) {
+    let count = || cluster.log(0).matches(logged).count();
+    let before = count();
+    let refused = Line::prove(cluster.connection(0, transport), credential, random_client()).err();
+    assert_eq!(refused, Some(answer), "{logged}");
+    assert_eq!(count(), before + 1, "the log lacks {logged:?}: {}", cluster.log(0));
+}
+
+/// The tag is not that of the claims: on a Unix socket the proof is wrong, and over TCP no channel is sealed.
+fn is_forged(cluster: &Cluster, credential: &Credential) {
+    let Claims { job, uid, .. } = &credential.claims;
+    let logged = format!("credential of job {job:?} of uid {uid} refused: it was forged, altered");
+    let answer = Some(Reply::Failed(EACCES));
+    is_refused_over((cluster, Transport::Unix), credential, (&logged, answer));
+    let logged = "a connection refused: the other side does not know the key of the credential";
+    is_refused_over((cluster, Transport::Tcp), credential, (logged, None));
+}
+
+/// The site minted the credential, which does not hold.
 fn is_refused(cluster: &Cluster, credential: &Credential, reason: &str) {
-    let job = &credential.claims.job;
-    let expected = format!("credential of job {job:?} of uid {} refused: {reason}", credential.claims.uid);
+    let Claims { job, uid, .. } = &credential.claims;
+    let logged = format!("credential of job {job:?} of uid {uid} refused: {reason}");
     for transport in Transport::BOTH {
-        let logged = || cluster.log(0).matches(&expected).count();
-        let before = logged();
-        let refused = Line::prove(cluster.connection(0, transport), credential, random_client()).err();
-        assert_eq!(refused, Some(Some(Reply::Failed(EACCES))), "{reason}");
-        assert_eq!(logged(), before + 1, "the log lacks {expected:?}: {}", cluster.log(0));
+        is_refused_over((cluster, transport), credential, (&logged, Some(Reply::Failed(EACCES))));
     }
 }
 
 #[test]
 fn a_forged_or_altered_credential_is_refused() {
     let cluster = one_server();
-    is_refused(&cluster, &SiteKey::new([8; 32]).mint(claims(1000)), "it was forged");
-    is_refused(&cluster, &altered(|claims| claims.uid = 0), "it was forged, altered");
-    is_refused(&cluster, &altered(|claims| claims.gid = 0), "it was forged, altered");
-    is_refused(&cluster, &altered(|claims| claims.groups.push(0)), "it was forged, altered");
-    is_refused(&cluster, &altered(|claims| claims.nodes = 400), "it was forged, altered");
-    is_refused(&cluster, &altered(|claims| claims.priority = 100), "it was forged, altered");
-    is_refused(&cluster, &altered(|claims| claims.role = Role::Mount), "it was forged, altered");
-    is_refused(&cluster, &altered(|claims| claims.role = Role::Server), "it was forged, altered");
-    is_refused(&cluster, &altered(|claims| claims.user = "other".into()), "it was forged, altered");
-    is_refused(&cluster, &altered(|claims| claims.expires_seconds += 1), "it was forged, altered");
+    is_forged(&cluster, &SiteKey::new([8; 32]).mint(claims(1000)));
+    is_forged(&cluster, &altered(|claims| claims.uid = 0));
+    is_forged(&cluster, &altered(|claims| claims.gid = 0));
+    is_forged(&cluster, &altered(|claims| claims.groups.push(0)));
+    is_forged(&cluster, &altered(|claims| claims.nodes = 400));
+    is_forged(&cluster, &altered(|claims| claims.priority = 100));
+    is_forged(&cluster, &altered(|claims| claims.role = Role::Mount));
+    is_forged(&cluster, &altered(|claims| claims.role = Role::Server));
+    is_forged(&cluster, &altered(|claims| claims.user = "other".into()));
+    is_forged(&cluster, &altered(|claims| claims.expires_seconds += 1));
     let jobs = cluster.show(0, "/v1/jobs");
     assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(0), "a refused job is not entered: {jobs}");
     assert!(cluster.root(0).open("file", READ_WRITE).is_ok(), "a good one is welcome");
@@ -65,8 +84,21 @@ fn a_credential_holds_from_its_issue_to_its_expiry() {
     };
     is_refused(&cluster, &mint(|claims, now| claims.expires_seconds = now - 1), "it has expired");
     is_refused(&cluster, &mint(|claims, now| claims.issued_seconds = now + 3600), "it is not valid yet");
-    is_refused(&cluster, &mint(|claims, _| claims.nodes = 0), "a claim is outside its limits");
-    is_refused(&cluster, &mint(|claims, _| claims.job = "x".repeat(200)), "a claim is outside its limits");
+    is_refused(
+        &cluster,
+        &mint(|claims, _| claims.role = Role::Administrator),
+        "commands of the administrator use the control API",
+    );
+    for outside in [mint(|claims, _| claims.nodes = 0), mint(|claims, _| claims.job = "x".repeat(200))] {
+        let answer = Some(Reply::Failed(EACCES));
+        is_refused_over(
+            (&cluster, Transport::Unix),
+            &outside,
+            ("refused: a claim is outside its limits", answer),
+        );
+        let logged = "a connection refused: the claims of the connection are outside of their limits";
+        is_refused_over((&cluster, Transport::Tcp), &outside, (logged, None));
+    }
     let good = mint(|claims, now| {
         (claims.issued_seconds, claims.expires_seconds) = (now, now + 60);
     });
@@ -77,14 +109,14 @@ fn a_credential_holds_from_its_issue_to_its_expiry() {
 fn an_overheard_proof_is_of_no_use() {
     let cluster = one_server();
     let credential = key().mint(claims(1000));
-    let line = cluster.line(0, Transport::Tcp, &credential);
-    let proof = credential.prove(&line.nonces.0, &line.nonces.1);
-    let mut connection = cluster.connection(0, Transport::Tcp);
+    let line = cluster.line(0, Transport::Unix, &credential);
+    let proof = credential.prove(&line.session);
+    let mut connection = cluster.connection(0, Transport::Unix);
     let hello = Request::Hello {
         client: line.client,
         slot: 0,
         claims: claims(1000),
-        nonce: line.nonces.0,
+        nonce: [1; 32],
         has_mount: false,
         is_new: false,
     };
@@ -150,9 +182,9 @@ fn only_a_mount_speaks_for_others() {
 fn a_mount_forwards_only_proved_jobs_of_the_same_user() {
     let cluster = one_server();
     let mut mount = mount_line(&cluster);
-    let (theirs, ours) = mount.nonces;
+    let session = mount.session;
     let job = |credential: &Credential| {
-        let proof = credential.prove(&theirs, &ours);
+        let proof = credential.prove(&session);
         Some(DelegatedJob { claims: credential.claims.clone(), proof })
     };
     let of_1000 = key().mint(Claims { nodes: 4, job: "big".into(), ..claims(1000) });
@@ -162,8 +194,8 @@ fn a_mount_forwards_only_proved_jobs_of_the_same_user() {
     assert_eq!(mount.reply(&identify(3, 1000, job(&grown))), Reply::Failed(EACCES), "altered");
     let expired = key().mint(Claims { expires_seconds: unix_seconds() - 1, ..claims(1000) });
     assert_eq!(mount.reply(&identify(4, 1000, job(&expired))), Reply::Failed(EACCES), "expired");
-    let elsewhere =
-        Some(DelegatedJob { claims: of_1000.claims.clone(), proof: of_1000.prove(&theirs, &[5; 32]) });
+    let other = mount_line(&cluster).session;
+    let elsewhere = Some(DelegatedJob { claims: of_1000.claims.clone(), proof: of_1000.prove(&other) });
     assert_eq!(mount.reply(&identify(5, 1000, elsewhere)), Reply::Failed(EACCES), "of another connection");
 
     mount.identity = IdentityId(1);

@@ -44,7 +44,8 @@ impl Scene {
 
     /// A connection that sent Hello and was challenged.
     fn challenged(&self, transport: Transport) -> Connection {
-        let mut connection = self.cluster.connection(0, transport);
+        let connection = self.cluster.connection(0, transport);
+        let mut connection = connection.sealed(&self.stranger).expect("its own credential");
         let claims = self.stranger.claims.clone();
         let hello = Request::Hello {
             client: random_client(),
@@ -374,6 +375,19 @@ fn before_authentication() {
     let (scene, mut choices) = (Scene::new(), Choices::new());
     scene.attack(&mut choices, |scene, choices, transport| {
         let mut connection = scene.cluster.connection(0, transport);
+        connection.send_bytes(&any_frame(choices, &scene.file));
+        connection.end();
+        connection.drain();
+    });
+}
+
+/// Bytes that are no frames, in records that are the client's own: the channel opens them, and the server refuses them.
+#[test]
+fn before_authentication_in_a_sealed_channel() {
+    let (scene, mut choices) = (Scene::new(), Choices::new());
+    scene.attack(&mut choices, |scene, choices, _| {
+        let connection = scene.cluster.connection(0, Transport::Tcp);
+        let mut connection = connection.sealed(&scene.stranger).expect("its own credential");
         connection.send_bytes(&any_frame(choices, &scene.file));
         connection.end();
         connection.drain();
