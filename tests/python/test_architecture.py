@@ -22,7 +22,7 @@ LEAVES = {
     "weir-refactor",
     "weir-interference",
 }
-PURE = LEAVES | {"weir-simulator"}
+PURE = LEAVES | {"weir-channel", "weir-simulator"}
 """The crates that know no thread, clock, file, socket or random source."""
 
 ALLOWED = {
@@ -33,16 +33,17 @@ ALLOWED = {
     "weir-refactor": set[str](),
     "weir-interference": set[str](),
     "weir-wire": {"weir-fairshare", "weir-placement"},
+    "weir-channel": {"weir-placement", "weir-wire"},
     "weir-simulator": {"weir-fairshare", "weir-device", "weir-placement"},
     "weir-log": set[str](),
     "weir-windows": set[str](),
-    "weir-server": {"weir-log", *LEAVES},
-    "weir-client": {"weir-windows", *LEAVES},
+    "weir-server": {"weir-channel", "weir-log", *LEAVES},
+    "weir-client": {"weir-channel", "weir-windows", *LEAVES},
     "weir-preload": {"weir-client", *LEAVES, "weir-windows"},
     "weir-mount": {"weir-client", "weir-log", *LEAVES},
     "weir-mover": {"weir-client", *LEAVES},
-    "weir-python": {"weir-simulator", "weir-windows", *LEAVES},
-    "weir-testing": {"weir-fairshare", "weir-placement", "weir-wire"},
+    "weir-python": {"weir-channel", "weir-simulator", "weir-windows", *LEAVES},
+    "weir-testing": {"weir-channel", "weir-fairshare", "weir-placement", "weir-wire"},
 }
 """Which crates of this workspace each one may depend on."""
 

@@ -7,6 +7,7 @@ mod membership;
 mod moving;
 mod protocol;
 mod real_servers;
+mod relays;
 mod reliability;
 mod renewal;
 mod scripted_server;

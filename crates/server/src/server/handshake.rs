@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use weir_wire::{
     limits, AccountNames, Claims, DelegatedJob, Errno, Identity, IdentityId, Nonce, Proof, Reply, RequestId,
-    Role, SessionBinding,
+    Role, SessionBinding, UNSEALED,
 };
 
 impl Server {
@@ -118,10 +118,15 @@ impl Server {
         is_its.then_some(()).ok_or("its client is another user's")
     }
 
-    /// Refuses a connection whose channel nobody sealed with the key of a credential.
+    /// Ends a connection whose channel nobody sealed with the key of a credential, or whose records somebody altered. A client
+    /// whose records were altered is told nothing: it connects again, as after any broken connection.
     pub(super) fn refuse_channel(&mut self, index: usize, reason: &str) {
         self.links.count_refusal();
         self.notices.tell(Notice::Refused, self.clock.now(), || format!("a connection refused: {reason}"));
+        let is_sealed = self.links.get_mut(index).is_some_and(|link| link.connection().binding() != UNSEALED);
+        if is_sealed {
+            return self.close_link(index);
+        }
         let told = format!("{reason}; over TCP a connection begins with a sealed channel to this server");
         self.links.refuse(index, &told);
     }
