@@ -1,8 +1,10 @@
 //! The records of a connection over whatever moves its bytes.
 
 use crate::limits::{CONTENT_BYTES, LENGTH_BYTES, RECORD_BYTES, SMALL_PULL_BYTES};
+use crate::seal::grow;
 use crate::{ChannelError, Seal};
 use std::io::{IoSlice, IoSliceMut};
+use std::ops::Range;
 use weir_wire::limits::INLINE_PAYLOAD_BYTES;
 use weir_wire::ChannelBinding;
 
@@ -24,16 +26,16 @@ pub struct Channel {
     seal: Seal,
     /// Content that was gathered from several parts, or from pages that others write to.
     gathered: Vec<u8>,
-    /// The record that is being sent, the bytes of it that were sent, and the bytes of content in it.
+    /// The record that is being sent at the front of its buffer, the part of it that is not sent yet, and the bytes of content in it.
     record: Vec<u8>,
-    sent: usize,
+    unsent: Range<usize>,
     content_bytes: usize,
-    /// Bytes that came, and those of them that were opened.
+    /// The buffer of bytes that came, and those in it that are not opened yet.
     received: Vec<u8>,
-    consumed: usize,
-    /// The content of the last record, and the bytes of it that were taken.
+    sealed: Range<usize>,
+    /// The buffer of the last record's content, and the part of it that is not taken yet.
     opened: Vec<u8>,
-    taken: usize,
+    content: Range<usize>,
 }
 
 impl Channel {
@@ -43,12 +45,12 @@ impl Channel {
             seal,
             gathered: Vec::new(),
             record: Vec::new(),
-            sent: 0,
+            unsent: 0..0,
             content_bytes: 0,
             received: early.to_vec(),
-            consumed: 0,
+            sealed: 0..early.len(),
             opened: Vec::new(),
-            taken: 0,
+            content: 0..0,
         }
     }
 
@@ -64,21 +66,20 @@ impl Channel {
 
     /// Bytes that came and were not taken yet, as far as they are known: an upper bound where they are still sealed.
     pub fn waiting_bytes(&self) -> usize {
-        (self.opened.len() - self.taken) + (self.received.len() - self.consumed)
+        self.content.len() + self.sealed.len()
     }
 
     /// Gives memory back that an idle connection does not need.
     pub fn release_idle(&mut self) {
-        if self.consumed == self.received.len() {
-            self.received.clear();
-            self.consumed = 0;
-        }
-        if self.taken == self.opened.len() {
-            self.opened.clear();
-            self.taken = 0;
-        }
-        for buffer in [&mut self.gathered, &mut self.record, &mut self.received, &mut self.opened] {
-            buffer.shrink_to(KEPT_BYTES);
+        let kept = [
+            (&mut self.gathered, 0),
+            (&mut self.record, self.unsent.end),
+            (&mut self.received, self.sealed.end),
+            (&mut self.opened, self.content.end),
+        ];
+        for (buffer, end) in kept {
+            buffer.truncate(end.max(KEPT_BYTES));
+            buffer.shrink_to_fit();
         }
     }
 
@@ -99,14 +100,13 @@ impl Channel {
         if self.content_bytes == 0 {
             self.fill_record(parts).map_err(Interruption::Channel)?;
         }
-        while self.sent < self.record.len() {
-            match push(&self.record[self.sent..]).map_err(Interruption::Transport)? {
+        while !self.unsent.is_empty() {
+            match push(&self.record[self.unsent.clone()]).map_err(Interruption::Transport)? {
                 0 => return Err(Interruption::Channel(ChannelError::Altered)),
-                count => self.sent += count,
+                count => self.unsent.start += count,
             }
         }
-        self.record.clear();
-        self.sent = 0;
+        self.unsent = 0..0;
         Ok(std::mem::take(&mut self.content_bytes))
     }
 
@@ -120,18 +120,21 @@ impl Channel {
         wanted: usize,
         mut pull: impl FnMut(&mut [u8]) -> Result<usize, E>,
     ) -> Result<&[u8], Interruption<E>> {
-        while self.taken == self.opened.len() {
+        while self.content.is_empty() {
             let is_open = self.open_next().map_err(Interruption::Channel)?;
             if !is_open && self.pull_some(wanted, &mut pull).map_err(Interruption::Transport)? == 0 {
                 break;
             }
         }
-        Ok(&self.opened[self.taken..])
+        Ok(&self.opened[self.content.clone()])
     }
 
     /// Takes `count` bytes of [`Channel::content`]: they are not there any more.
     pub fn consume(&mut self, count: usize) {
-        self.taken = (self.taken + count).min(self.opened.len());
+        self.content.start = (self.content.start + count).min(self.content.end);
+        if self.content.is_empty() {
+            self.content = 0..0;
+        }
     }
 
     /// Receives some bytes into `parts`, by `pull`. Answers the number of received bytes, 0 at the end.
@@ -163,7 +166,8 @@ impl Channel {
         if is_long || first.len() == whole {
             let content = &first[..first.len().min(CONTENT_BYTES)];
             self.content_bytes = content.len();
-            return self.seal.seal(content, &mut self.record);
+            self.unsent = 0..self.seal.seal(content, &mut self.record)?;
+            return Ok(());
         }
         self.gathered.clear();
         for part in parts {
@@ -171,27 +175,27 @@ impl Channel {
             self.gathered.extend_from_slice(&part[..part.len().min(room)]);
         }
         self.content_bytes = self.gathered.len();
-        self.seal.seal(&self.gathered, &mut self.record)
+        self.unsent = 0..self.seal.seal(&self.gathered, &mut self.record)?;
+        Ok(())
     }
 
     /// Opens the next record if all of it is there.
     fn open_next(&mut self) -> Result<bool, ChannelError> {
         let Some(record) = self.next_record()? else { return Ok(false) };
-        self.taken = 0;
-        self.seal.open(&self.received[record.clone()], &mut self.opened)?;
-        self.consumed = record.end;
+        self.sealed.start = record.end;
+        self.content = 0..self.seal.open(&self.received[record], &mut self.opened)?;
         Ok(true)
     }
 
-    fn next_record(&self) -> Result<Option<std::ops::Range<usize>>, ChannelError> {
-        let waiting = &self.received[self.consumed..];
+    fn next_record(&self) -> Result<Option<Range<usize>>, ChannelError> {
+        let waiting = &self.received[self.sealed.clone()];
         let Some(length) = waiting.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let length = usize::from(u16::from_le_bytes(*length));
         // A record without content would let its sender keep the receiver busy for nothing.
         if length <= crate::limits::TAG_BYTES {
             return Err(ChannelError::Altered);
         }
-        let begin = self.consumed + LENGTH_BYTES;
+        let begin = self.sealed.start + LENGTH_BYTES;
         Ok((waiting.len() >= LENGTH_BYTES + length).then_some(begin..begin + length))
     }
 
@@ -201,16 +205,16 @@ impl Channel {
         wanted: usize,
         pull: &mut impl FnMut(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E> {
-        self.received.drain(..self.consumed);
-        self.consumed = 0;
-        let have = self.received.len();
-        let record = self.received.first_chunk::<LENGTH_BYTES>();
+        self.received.copy_within(self.sealed.clone(), 0);
+        let have = self.sealed.len();
+        self.sealed = 0..have;
+        let record = self.received[..have].first_chunk::<LENGTH_BYTES>();
         let record = record.map_or(0, |length| LENGTH_BYTES + usize::from(u16::from_le_bytes(*length)));
         let readable = wanted.clamp(SMALL_PULL_BYTES, LENGTH_BYTES + RECORD_BYTES);
-        let room = record.max(readable) - have;
-        self.received.resize(have + room, 0);
-        let pulled = pull(&mut self.received[have..]);
-        self.received.truncate(have + pulled.as_ref().copied().unwrap_or(0));
+        let room = record.max(readable);
+        grow(&mut self.received, room);
+        let pulled = pull(&mut self.received[have..room]);
+        self.sealed.end += pulled.as_ref().copied().unwrap_or(0);
         pulled
     }
 }

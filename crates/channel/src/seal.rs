@@ -24,30 +24,37 @@ impl Seal {
         &self.binding
     }
 
-    /// Replaces `record` by the sealed record, with its length, that carries `content` (at most [`CONTENT_BYTES`]).
+    /// Puts the sealed record, with its length, that carries `content` (at most [`CONTENT_BYTES`]) at the front of `record`, which
+    /// grows where it is too short. Returns the bytes of the record.
     ///
     /// # Errors
     /// [`ChannelError::Altered`] where a connection has sent all the records that its key allows (2^64 - 1).
-    pub fn seal(&mut self, content: &[u8], record: &mut Vec<u8>) -> Result<(), ChannelError> {
+    pub fn seal(&mut self, content: &[u8], record: &mut Vec<u8>) -> Result<usize, ChannelError> {
         debug_assert!(content.len() <= CONTENT_BYTES);
         let sealed_bytes = content.len() + TAG_BYTES;
-        record.resize(LENGTH_BYTES + sealed_bytes, 0);
+        grow(record, LENGTH_BYTES + sealed_bytes);
         record[..LENGTH_BYTES].copy_from_slice(&(sealed_bytes as u16).to_le_bytes());
         let written = self.transport.write_message(content, &mut record[LENGTH_BYTES..]);
-        written.map(|_| ()).map_err(|_| ChannelError::Altered)
+        written.map(|bytes| LENGTH_BYTES + bytes).map_err(|_| ChannelError::Altered)
     }
 
-    /// Replaces `content` by the bytes that a record without its length carries.
+    /// Puts the bytes that a record without its length carries at the front of `content`, which grows where it is too short. Returns
+    /// their number.
     ///
     /// # Errors
-    /// [`ChannelError::Altered`] where the record is not the next one of the other side; `content` is empty then.
-    pub fn open(&mut self, record: &[u8], content: &mut Vec<u8>) -> Result<(), ChannelError> {
+    /// [`ChannelError::Altered`] where the record is not the next one of the other side; `content` is of no use then.
+    pub fn open(&mut self, record: &[u8], content: &mut Vec<u8>) -> Result<usize, ChannelError> {
         debug_assert!(record.len() <= RECORD_BYTES);
         // The cipher opens in place where the room has the length of the record with its tag.
-        content.resize(record.len(), 0);
-        let opened = self.transport.read_message(record, content);
-        content.truncate(opened.as_ref().copied().unwrap_or(0));
-        opened.map(|_| ()).map_err(|_| ChannelError::Altered)
+        grow(content, record.len());
+        self.transport.read_message(record, content).map_err(|_| ChannelError::Altered)
+    }
+}
+
+/// Makes a buffer long enough. One that is keeps its bytes, because zeros for 64 KiB cost as much as the cipher does for 16.
+pub(crate) fn grow(buffer: &mut Vec<u8>, bytes: usize) {
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
     }
 }
 

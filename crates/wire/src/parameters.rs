@@ -199,7 +199,8 @@ pub struct ServerAddress {
     pub tcp: String,
     /// Path of a Unix socket for clients on the same host. They use it alone: whoever finds nobody there goes nowhere else.
     pub unix: Option<String>,
-    /// The user whose process listens on the Unix socket: the owner of the store's home.
+    /// The user whose process listens on the Unix socket: the owner of the store's home, root where none is named.
+    #[serde(default)]
     pub owner: u32,
     /// `host:port` of the control API and `/metrics`.
     pub control: String,
