@@ -493,3 +493,24 @@ def test_commands_that_write_or_read_keys_refuse_the_ways_of_others(store: Store
     backup.chmod(0o600)
     store.weir("--home", store.root / "new", "restore", backup)
     assert (store.root / "new" / "site.key").read_text() == key
+
+
+@as_root
+def test_root_mounts_and_plans_where_nobody_else_changes_the_way(store: Store) -> None:
+    """A link of a user would lead the mount over /etc, and a resource model the planner to any host."""
+    store.root.chmod(0o755)
+    roots, bobs = of(store.root / "roots", 0), of(store.root / "bobs", BOB)
+    link(bobs / "link", roots, BOB)
+    (bobs / "resources.toml").write_text('nodes = [{name = "node1"}]\n')
+    planner = ("planner", "--socket", store.root / "socket", "--state", store.root / "state")
+    for command in (
+        ("up", "--mount", bobs / "point"),
+        ("up", "--mount", bobs / "link" / "point"),
+        (*planner, "--resources", bobs / "resources.toml"),
+        ("planner", "--socket", store.root / "socket", "--state", bobs / "state", "--resources", store.root / "none"),
+    ):
+        refused = store.weir(*command, code=1)
+        assert "4000001" in refused.stderr and "hint:" in refused.stderr, refused.stderr
+    assert list(roots.iterdir()) == []
+    assert sorted(path.name for path in bobs.iterdir()) == ["link", "resources.toml"]
+    assert not (store.home / "cluster.json").exists()
