@@ -1,6 +1,6 @@
 //! The records of a connection over whatever moves its bytes.
 
-use crate::limits::{CONTENT_BYTES, LENGTH_BYTES, RECORD_BYTES, SMALL_PULL_BYTES};
+use crate::limits::{CONTENT_BYTES, LENGTH_BYTES, RECORDS_AT_ONCE, RECORD_BYTES, SMALL_PULL_BYTES};
 use crate::seal::grow;
 use crate::{ChannelError, Seal};
 use std::io::{IoSlice, IoSliceMut};
@@ -20,14 +20,15 @@ pub enum Interruption<E> {
     Transport(E),
 }
 
-/// A sealed connection with one record under way in each direction.
+/// A sealed connection with few records under way in each direction.
 #[derive(Debug)]
 pub struct Channel {
     seal: Seal,
     /// Content that was gathered from several parts, or from pages that others write to.
     gathered: Vec<u8>,
-    /// The record that is being sent at the front of its buffer, the part of it that is not sent yet, and the bytes of content in it.
-    record: Vec<u8>,
+    /// The records that are being sent at the front of their buffer, the part of it that is not sent yet, and the bytes of content in
+    /// them.
+    records: Vec<u8>,
     unsent: Range<usize>,
     content_bytes: usize,
     /// The buffer of bytes that came, and those in it that are not opened yet.
@@ -44,7 +45,7 @@ impl Channel {
         Channel {
             seal,
             gathered: Vec::new(),
-            record: Vec::new(),
+            records: Vec::new(),
             unsent: 0..0,
             content_bytes: 0,
             received: early.to_vec(),
@@ -61,7 +62,7 @@ impl Channel {
 
     /// Memory that the buffers take, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.gathered.capacity() + self.record.capacity() + self.received.capacity() + self.opened.capacity()
+        self.gathered.capacity() + self.records.capacity() + self.received.capacity() + self.opened.capacity()
     }
 
     /// Bytes that came and were not taken yet, as far as they are known: an upper bound where they are still sealed.
@@ -73,7 +74,7 @@ impl Channel {
     pub fn release_idle(&mut self) {
         let kept = [
             (&mut self.gathered, 0),
-            (&mut self.record, self.unsent.end),
+            (&mut self.records, self.unsent.end),
             (&mut self.received, self.sealed.end),
             (&mut self.opened, self.content.end),
         ];
@@ -83,11 +84,11 @@ impl Channel {
         }
     }
 
-    /// Sends some bytes of `parts` as one record, by `push`, which answers how many of its bytes have gone. Answers the bytes of
+    /// Sends some bytes of `parts` as a record or a few, by `push`, which answers how many of its bytes have gone. Answers the bytes of
     /// `parts` that have gone.
     ///
-    /// Where `push` fails, the record stays under way: the next call goes on with it, and its first bytes of `parts` are
-    /// taken as those that were given first. A long transfer's first part has a record of its own, so that the other side reads what
+    /// Where `push` fails, the records stay under way: the next call goes on with them, and takes the first bytes of `parts` as
+    /// those that were given first. A long transfer's first part has a record of its own, so that the other side reads what
     /// the transfer is about without its payload.
     ///
     /// # Errors
@@ -98,10 +99,10 @@ impl Channel {
         mut push: impl FnMut(&[u8]) -> Result<usize, E>,
     ) -> Result<usize, Interruption<E>> {
         if self.content_bytes == 0 {
-            self.fill_record(parts).map_err(Interruption::Channel)?;
+            self.fill_records(parts).map_err(Interruption::Channel)?;
         }
         while !self.unsent.is_empty() {
-            match push(&self.record[self.unsent.clone()]).map_err(Interruption::Transport)? {
+            match push(&self.records[self.unsent.clone()]).map_err(Interruption::Transport)? {
                 0 => return Err(Interruption::Channel(ChannelError::Altered)),
                 count => self.unsent.start += count,
             }
@@ -158,24 +159,32 @@ impl Channel {
         Ok(copied)
     }
 
-    /// Seals the content of the next record. The cipher works on a copy, because others may write to `parts` meanwhile.
-    fn fill_record(&mut self, parts: &[IoSlice<'_>]) -> Result<(), ChannelError> {
+    /// Seals the content of the next records. The cipher works on a copy, because others may write to `parts` meanwhile.
+    fn fill_records(&mut self, parts: &[IoSlice<'_>]) -> Result<(), ChannelError> {
         let whole: usize = parts.iter().map(|part| part.len()).sum();
         let first = parts.iter().find(|part| !part.is_empty()).map_or(&[][..], |part| part);
         let is_long = whole > INLINE_PAYLOAD_BYTES;
         if is_long || first.len() == whole {
-            let content = &first[..first.len().min(CONTENT_BYTES)];
-            self.content_bytes = content.len();
-            self.unsent = 0..self.seal.seal(content, &mut self.record)?;
-            return Ok(());
+            return self.seal_content(first);
         }
         self.gathered.clear();
         for part in parts {
             let room = CONTENT_BYTES - self.gathered.len();
             self.gathered.extend_from_slice(&part[..part.len().min(room)]);
         }
-        self.content_bytes = self.gathered.len();
-        self.unsent = 0..self.seal.seal(&self.gathered, &mut self.record)?;
+        let gathered = std::mem::take(&mut self.gathered);
+        let sealed = self.seal_content(&gathered);
+        self.gathered = gathered;
+        sealed
+    }
+
+    fn seal_content(&mut self, content: &[u8]) -> Result<(), ChannelError> {
+        let mut end = 0;
+        for part in content.chunks(CONTENT_BYTES).take(RECORDS_AT_ONCE) {
+            end = self.seal.seal(part, &mut self.records, end)?;
+            self.content_bytes += part.len();
+        }
+        self.unsent = 0..end;
         Ok(())
     }
 
@@ -210,7 +219,7 @@ impl Channel {
         self.sealed = 0..have;
         let record = self.received[..have].first_chunk::<LENGTH_BYTES>();
         let record = record.map_or(0, |length| LENGTH_BYTES + usize::from(u16::from_le_bytes(*length)));
-        let readable = wanted.clamp(SMALL_PULL_BYTES, LENGTH_BYTES + RECORD_BYTES);
+        let readable = wanted.clamp(SMALL_PULL_BYTES, RECORDS_AT_ONCE * (LENGTH_BYTES + RECORD_BYTES));
         let room = record.max(readable);
         grow(&mut self.received, room);
         let pulled = pull(&mut self.received[have..room]);

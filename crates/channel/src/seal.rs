@@ -24,18 +24,25 @@ impl Seal {
         &self.binding
     }
 
-    /// Puts the sealed record, with its length, that carries `content` (at most [`CONTENT_BYTES`]) at the front of `record`, which
-    /// grows where it is too short. Returns the bytes of the record.
+    /// Puts the sealed record, with its length, that carries `content` (at most [`CONTENT_BYTES`]) into `records` from byte `begin`
+    /// on; the buffer grows where it is too short. Returns the end of the record in the buffer.
     ///
     /// # Errors
     /// [`ChannelError::Altered`] where a connection has sent all the records that its key allows (2^64 - 1).
-    pub fn seal(&mut self, content: &[u8], record: &mut Vec<u8>) -> Result<usize, ChannelError> {
+    pub fn seal(
+        &mut self,
+        content: &[u8],
+        records: &mut Vec<u8>,
+        begin: usize,
+    ) -> Result<usize, ChannelError> {
         debug_assert!(content.len() <= CONTENT_BYTES);
         let sealed_bytes = content.len() + TAG_BYTES;
-        grow(record, LENGTH_BYTES + sealed_bytes);
+        let end = begin + LENGTH_BYTES + sealed_bytes;
+        grow(records, end);
+        let record = &mut records[begin..end];
         record[..LENGTH_BYTES].copy_from_slice(&(sealed_bytes as u16).to_le_bytes());
         let written = self.transport.write_message(content, &mut record[LENGTH_BYTES..]);
-        written.map(|bytes| LENGTH_BYTES + bytes).map_err(|_| ChannelError::Altered)
+        written.map(|_| end).map_err(|_| ChannelError::Altered)
     }
 
     /// Puts the bytes that a record without its length carries at the front of `content`, which grows where it is too short. Returns

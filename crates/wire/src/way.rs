@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The way to the servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportChoice {
-    /// The Unix socket where its path exists on this host, else TCP.
+    /// The Unix socket where the server announced one on this host, else TCP.
     #[default]
     Automatic,
     /// The Unix socket.

@@ -203,7 +203,7 @@ PLACEMENT_REPORT = Setting(
 TRANSPORT = Setting(
     name="transport",
     environment="WEIR_TRANSPORT",
-    default="unix where the socket exists",
+    default="unix where the server has a socket on this host, else tcp",
     meaning="Way from clients to servers: unix or tcp.",
     read=values.transport,
 )
