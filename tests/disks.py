@@ -64,6 +64,27 @@ def small(folder: Path, kind: str) -> Iterator[Disk]:
 
 
 @contextmanager
+def over(path: Path) -> Iterator[None]:
+    """An empty file system, mounted over a folder."""
+    _mount("-t", "tmpfs", "-o", "size=24m", "tmpfs", path)
+    try:
+        yield
+    finally:
+        unmount(path)
+
+
+def bind(path: Path, place: Path) -> None:
+    """Show a folder in another place, too."""
+    _mount("--bind", path, place)
+
+
+def unmount(path: Path, *options: str) -> None:
+    """Unmount a file system."""
+    answer = _run("umount", *options, path)
+    assert answer.returncode == 0, answer.stderr
+
+
+@contextmanager
 def failing(folder: Path) -> Iterator[Disk]:
     """A file system in a sparse file: when the one below it is filled, no block can be written that was not before."""
     below, above = folder / "below", folder / "above"

@@ -223,6 +223,7 @@ def test_inventories_of_servers_that_are_down_are_judged_alike() -> None:
                 directories=tuple(model.position(ino) for ino in model.places if ino >> HOME_SHIFT == server),
                 sums=(SumFault("user", 7, 1, 1, 2, 1),) if server == 1 else (),
                 folders=(),
+                identities=(),
                 notices=(),
             )
             for server, tree in model.trees().items()

@@ -7,6 +7,7 @@ pub(crate) use records::Taken;
 use crate::error::ServerError;
 use crate::ports::{resolve, Ports};
 use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,6 +161,11 @@ impl TargetConfig {
         })
     }
 
+    /// The directory of a `dir` target with this number on its server, whose own files are in `folder`.
+    pub(crate) fn place(&self, folder: &Path, number: usize) -> PathBuf {
+        self.path.clone().unwrap_or_else(|| folder.join(format!("target-{number}")))
+    }
+
     /// The fault of a target, in words.
     fn check(&self) -> Result<(), &'static str> {
         if self.backend == BackendKind::Ram && self.capacity.is_none() {
@@ -306,6 +312,15 @@ impl ServerConfig {
         }
         for (number, target) in self.targets.iter().enumerate() {
             target.check().map_err(|what| format!("target {number}: {what}"))?;
+        }
+        let kept = self.targets.iter().enumerate().filter(|(_, target)| target.is_kept());
+        let mut paths: HashMap<&Path, usize> = HashMap::new();
+        for (number, path) in kept.filter_map(|(number, target)| Some((number, target.path.as_deref()?))) {
+            if let Some(other) = paths.insert(path, number) {
+                return Err(format!(
+                    "targets {other} and {number} have one path; give each a `path` of its own"
+                ));
+            }
         }
         Ok(())
     }

@@ -7,6 +7,10 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 /// Descriptors of the server itself: standard streams, the poll, its timer and waker, three listeners, the journal and its
 /// snapshot, and two files of each worker.
 const OWN: u64 = 32;
+/// Descriptors of each target's folder: the folder and its stamp.
+const FOLDER: u64 = 2;
+/// Descriptors of a home and a journal beside such targets: the journal's folder, their stamps, and one for a look.
+const PLACES: u64 = 4;
 /// Proved connections: with one thread each of a large job's nodes they fit the usual hard limit of descriptors.
 pub(crate) const LINKS_MAX: u64 = 32_768;
 /// Fewer are of no use to anybody.
@@ -49,7 +53,8 @@ impl Budget {
     /// The parts of `limit` for one of `servers` with so many targets in directories.
     fn of(limit: u64, servers: usize, directories: usize) -> Option<Budget> {
         let (servers, directories) = (servers as u64, directories as u64);
-        let left = limit.checked_sub(OWN)?.checked_sub(servers)?;
+        let folders = if directories > 0 { PLACES + FOLDER * directories } else { 0 };
+        let left = limit.checked_sub(OWN)?.checked_sub(servers)?.checked_sub(folders)?;
         let callers = (left / 8).clamp(PART_MIN, http::CONNECTIONS_MAX as u64);
         let strangers = (left / 8).clamp(PART_MIN, STRANGERS_MAX);
         let objects = (left / 4).checked_div(directories).map_or(0, |each| each.clamp(PART_MIN, OBJECTS_MAX));

@@ -12,10 +12,11 @@ use crate::journal::{
 use crate::namespace::{errno, Change, Effect, IntentId, Namespace, When};
 use crate::notices::{notice, warning};
 use crate::requests::request::Token;
-use crate::storage::{Aside, Cut, Reserve};
+use crate::storage::{Aside, Cut, Folder, Reserve};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
+use std::sync::Arc;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_wire::{Errno, Ino, Reply};
@@ -57,6 +58,8 @@ pub(crate) struct Durability {
     /// The moment at which a sync is due for deferred work.
     due: Option<Nanos>,
     trouble: Option<Trouble>,
+    /// The journal's folder is gone: nothing is made in its place.
+    is_gone: bool,
     failures: u64,
     /// Intents with effects that are done, of which the journal took no record.
     effects_to_repeat: Vec<IntentId>,
@@ -147,27 +150,34 @@ impl Synced {
 
 impl Durability {
     /// Makes room for a start in `folder`, where the store is durable.
-    pub(crate) fn prepare(folder: &Path, is_durable: bool) -> Durability {
-        let reserve = is_durable.then(|| Reserve::open(folder));
+    ///
+    /// # Errors
+    /// The folder cannot be opened.
+    pub(crate) fn prepare(folder: &Path, is_durable: bool) -> std::io::Result<Durability> {
+        let reserve = match is_durable {
+            true => Some(Reserve::open(Arc::new(Folder::found(folder)?))),
+            false => None,
+        };
         if let Some(reserve) = &reserve {
             reserve.make_room_to_start();
         }
-        Durability { reserve, ..Durability::default() }
+        Ok(Durability { reserve, ..Durability::default() })
     }
 
-    /// Opens the journal in `folder` and replays it into the namespace.
+    /// Opens the journal in `storage` and replays it into the namespace. Changes up to `witnessed` were on stable storage.
     ///
     /// # Errors
     /// The journal is damaged or in use.
     pub(crate) fn open(
         &mut self,
-        folder: &Path,
-        losses: Losses,
+        storage: DirectoryStorage,
+        (losses, witnessed): (Losses, u64),
         namespace: &mut Namespace,
     ) -> Result<Recovered, JournalError> {
-        let storage = DirectoryStorage::open(folder)?;
         let (journal, recovered) =
-            Journal::open_accepting(storage, JOURNAL_SCHEMA, losses, |change| namespace.apply(&change))?;
+            Journal::open_accepting(storage, JOURNAL_SCHEMA, (losses, witnessed), |change| {
+                namespace.apply(&change)
+            })?;
         self.journal = Some(journal);
         Ok(recovered)
     }
@@ -344,6 +354,17 @@ impl Durability {
         self.trouble = Some(Trouble { since: now, error, next: now + RENEWAL_PAUSE });
     }
 
+    /// Takes notice whether the journal's folder is gone, and why: then changes answer EROFS until it is back, and written anew.
+    pub(crate) fn note_gone(&mut self, gone: Option<String>, now: Nanos) {
+        self.is_gone = gone.is_some();
+        let Some(journal) = self.journal.as_mut().filter(|_| !self.is_for_a_move) else { return };
+        if let Some(words) = gone.filter(|_| !journal.is_stopped()) {
+            journal.stop();
+            let source = std::io::Error::new(std::io::ErrorKind::NotFound, words);
+            self.fail(&JournalError::io("find", "the journal's folder")(source), now);
+        }
+    }
+
     /// A ticket that brings the durable mark to stable storage, where it is behind.
     pub(crate) fn begin_mark(&mut self) -> Option<MarkTicket<DirectoryStorage>> {
         self.journal.as_mut().and_then(Journal::mark_begin)
@@ -366,7 +387,7 @@ impl Durability {
 
     /// A snapshot with which a stopped journal begins anew, where a try is due.
     pub(crate) fn begin_renewal(&mut self, namespace: &Namespace, now: Nanos) -> Option<Ticket> {
-        let trouble = self.trouble.as_mut().filter(|trouble| trouble.next <= now)?;
+        let trouble = self.trouble.as_mut().filter(|trouble| trouble.next <= now && !self.is_gone)?;
         trouble.next = now + RENEWAL_PAUSE;
         let journal = self.journal.as_mut()?;
         let begun = match journal.renewal_begin() {

@@ -48,6 +48,9 @@ pub enum ServerError {
         /// The system's error.
         source: std::io::Error,
     },
+    /// A folder is missing, or another one than it should be.
+    #[error(transparent)]
+    Identity(#[from] crate::identity::IdentityError),
     /// The journal cannot be read or written.
     #[error(transparent)]
     Journal(#[from] crate::journal::JournalError),

@@ -5,7 +5,7 @@ use crate::control;
 use crate::descriptors::Budget;
 use crate::error::ServerError;
 use crate::events::{Event, Events};
-use crate::journal::Losses;
+use crate::identity::Consent;
 use crate::links::admission::Origin;
 use crate::links::stream::Socket;
 use crate::links::FIRST_LINK;
@@ -61,26 +61,20 @@ struct Doors {
     accept_again: Option<Nanos>,
 }
 
-/// Runs server `id` of the store until it is told to stop. `losses` says whether a journal that lost durable changes is accepted.
+/// Runs server `id` of the store until it is told to stop.
 ///
 /// # Errors
 /// [`ServerError`] when it cannot start, or its loop cannot go on.
-pub fn run(config: ClusterConfig, id: ServerId, home: &Path, losses: Losses) -> Result<(), ServerError> {
+pub fn run(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent) -> Result<(), ServerError> {
     let io = |what: &'static str, path: &Path| {
         let path = path.to_path_buf();
         move |source| ServerError::Io { what, path, source }
     };
     // Other processes find the socket by this path, wherever they stand.
     let home = &std::path::absolute(home).map_err(io("find", home))?;
+    let key = read_key(home)?;
     let folder = home.join(format!("servers/{id}"));
     std::fs::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
-    let key_path = home.join("site.key");
-    let key_text = crate::privacy::read_secret(&key_path).map_err(io("read the site key", &key_path))?;
-    let key = SiteKey::from_hex(&key_text).map_err(|error| ServerError::Io {
-        what: "read the site key",
-        path: key_path.clone(),
-        source: std::io::Error::new(std::io::ErrorKind::InvalidData, error),
-    })?;
 
     let lost = |what: &'static str| move |source: std::io::Error| ServerError::Loop { what, source };
     let mut poll = Poll::new().map_err(lost("make a poll"))?;
@@ -92,7 +86,7 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, losses: Losses) -> 
     let budget = Budget::of_process(config.servers.len(), directories)?;
     let registry = poll.registry().try_clone().map_err(lost("share the poll"))?;
     let means = (registry, events.clone());
-    let mut server = Server::open(config, id, &folder, key.clone(), means, budget, losses)?;
+    let mut server = Server::open(config, id, (home, &folder), key.clone(), means, budget, consent)?;
     let (mut doors, mut address) = open_doors(&poll, &own.listen, ports.as_ref(), &folder, id)?;
     let boards = server.boards();
     let control_address = control::start(&own.control, ports.as_ref(), key, events, boards, budget.callers)?;
@@ -108,6 +102,41 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, losses: Losses) -> 
     let _ = std::fs::remove_file(folder.join("address.json"));
     let _ = std::fs::remove_file(folder.join("socket"));
     outcome
+}
+
+/// Looks whether the folders of server `id` are the right ones, and changes nothing.
+///
+/// # Errors
+/// [`ServerError::Identity`] of the first one that is not, and as [`run`].
+pub fn check(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent) -> Result<(), ServerError> {
+    let key = match home.join("site.key").exists() || !consent.is_first_run {
+        true => read_key(home)?,
+        // A store without a key is new, and no folder is its own yet.
+        false => SiteKey::new(drawn_key()?),
+    };
+    crate::server::check(config, id, home, &key, consent)
+}
+
+fn drawn_key() -> Result<[u8; 32], ServerError> {
+    let mut key = [0; 32];
+    let drawn = rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty());
+    drawn.map_err(|errno| ServerError::Loop { what: "draw a key", source: errno.into() })?;
+    Ok(key)
+}
+
+/// Reads the site's key of a home.
+///
+/// # Errors
+/// It is missing, no key, or open to others.
+pub(crate) fn read_key(home: &Path) -> Result<SiteKey, ServerError> {
+    let path = home.join("site.key");
+    let what = "read the site key";
+    let text = crate::privacy::read_secret(&path);
+    let text = text.map_err(|source| ServerError::Io { what, path: path.clone(), source })?;
+    SiteKey::from_hex(&text).map_err(|error| {
+        let source = io::Error::new(ErrorKind::InvalidData, error);
+        ServerError::Io { what, path, source }
+    })
 }
 
 fn turn_until_stopped(

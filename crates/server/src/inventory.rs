@@ -5,10 +5,12 @@ use crate::control::inventory::{Inventory, ObjectEntry};
 use crate::control::tree::{Sums, Tree};
 use crate::durability::JOURNAL_SCHEMA;
 use crate::error::ServerError;
+use crate::event_loop::read_key;
+use crate::identity::{IdentityError, Places};
 use crate::journal::{DirectoryStorage, Journal, Losses};
 use crate::namespace::{Change, FaultKind, Namespace, PlaceEntry, Position, Settings};
 use crate::server::INODES_MAX;
-use crate::storage::Dir;
+use crate::storage::{Dir, Folder};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -36,6 +38,8 @@ pub struct StoppedInventory {
     sums: Sums,
     /// The directories of the targets, by number.
     folders: Vec<PathBuf>,
+    /// The folders that a start would refuse.
+    identities: Vec<IdentityError>,
     /// Words of the journal about what it cut off.
     notices: Vec<String>,
 }
@@ -77,7 +81,7 @@ pub fn take(
     let (_journal, recovered) = Journal::<Change, DirectoryStorage>::open_accepting(
         storage,
         JOURNAL_SCHEMA,
-        losses,
+        (losses, 0),
         |change: Change| {
             namespace.apply(&change);
         },
@@ -89,8 +93,13 @@ pub fn take(
         if target.backend != BackendKind::Dir {
             continue;
         }
-        let path = target.path.clone().unwrap_or_else(|| folder.join(format!("target-{index}")));
-        let objects = Dir::listed_at(&path).map_err(io("list the target", &path))?;
+        let path = target.place(&folder, index);
+        let objects = match Folder::found(&path) {
+            // It is among the faults.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            found => found.and_then(|found| Dir::listed_in(&found)),
+        };
+        let objects = objects.map_err(io("list the target", &path))?;
         let target = TargetId { server: id, index: index as u16 };
         let entries = objects.into_iter().map(|(object, bytes)| ObjectEntry::new(target, object, bytes));
         inventory.objects.extend(entries);
@@ -106,8 +115,11 @@ pub fn take(
         inos.into_iter().chain(namespace.directories_elsewhere()).chain(at_fault).collect();
     let (places, sums) = (namespace.places(&wanted), Sums::of(namespace.use_faults()));
     let directories = namespace.positions(&namespace.numbers(|_| true));
+    let key = read_key(home)?;
+    let identities =
+        Places::of((id, &config.servers[usize::from(id.0)]), config.is_durable(), home, &key).faults()?;
     let notices = recovered.notices;
-    Ok(StoppedInventory { inventory, places, tree, directories, sums, folders, notices })
+    Ok(StoppedInventory { inventory, places, tree, directories, sums, folders, identities, notices })
 }
 
 /// The tree of a server that does not run. Nobody has a file open there, and the next start removes those without a name.

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_placement::ServerId;
 use weir_server::journal::Losses;
-use weir_server::{inventory, run, ClusterConfig};
+use weir_server::{inventory, run, ClusterConfig, Consent};
 
 const USAGE: &str =
-    "usage: weir-server --config CLUSTER.toml --home DIR --server N [--log FILE] [--accept-journal-loss]
+    "usage: weir-server --config CLUSTER.toml --home DIR --server N [--log FILE] [--first-run] [--accept-journal-loss]
        weir-server --config CLUSTER.toml --home DIR --server N --inventory [--accept-journal-loss]
-       weir-server --config CLUSTER.toml --check
+       weir-server --config CLUSTER.toml --check [--home DIR --server N [--first-run] [--accept-journal-loss]]
        weir-server --version
 
 Runs one server of a store in the foreground until SIGTERM; `weir up` starts all of them.
@@ -17,19 +17,22 @@ Runs one server of a store in the foreground until SIGTERM; `weir up` starts all
   --home DIR     folder of the store's state: site.key, servers/N
   --server N     number of this server in the configuration
   --log FILE     file of the log, which begins anew at 1 MiB; else standard error, or the journal of systemd
+  --first-run    the server is new: stamp its home, its journal and its targets where nothing lies there; a server
+                 that has run before starts as ever
   --accept-journal-loss
                  start also where the journal lost changes that were on stable storage; says what is lost
   --inventory    only print the files and objects of a server that is not running, as JSON; changes nothing
-  --check        only check the configuration and print it as JSON
+  --check        only check the configuration and print it as JSON; with a home and a server also look whether the
+                 server's folders are the right ones
   --version      only print the version
 ";
 
 enum Task {
     Help,
     Version,
-    Check(PathBuf),
+    Check { config: PathBuf, of: Option<(PathBuf, u16)>, consent: Consent },
     Inventory { config: PathBuf, home: PathBuf, server: u16, losses: Losses },
-    Run { config: PathBuf, home: PathBuf, server: u16, log: Option<PathBuf>, losses: Losses },
+    Run { config: PathBuf, home: PathBuf, server: u16, log: Option<PathBuf>, consent: Consent },
 }
 
 fn main() -> ExitCode {
@@ -49,10 +52,10 @@ fn main() -> ExitCode {
             println!("weir-server {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
-        Task::Check(path) => check(&path),
+        Task::Check { config, of, consent } => check(&config, of, consent),
         Task::Inventory { config, home, server, losses } => take_inventory(&config, &home, server, losses),
-        Task::Run { config, home, server, log, losses } => match weir_log::begin(log.as_deref()) {
-            Ok(()) => start(&config, &home, server, losses),
+        Task::Run { config, home, server, log, consent } => match weir_log::begin(log.as_deref()) {
+            Ok(()) => start(&config, &home, server, consent),
             Err(error) => {
                 complain(&format!("cannot write the log {}: {error}", log.unwrap_or_default().display()));
                 ExitCode::FAILURE
@@ -65,7 +68,7 @@ fn parse() -> Result<Task, lexopt::Error> {
     use lexopt::prelude::*;
     let (mut config, mut home, mut server, mut log) = (None, None, None, None);
     let (mut only_check, mut only_look) = (false, false);
-    let mut losses = Losses::Refused;
+    let mut consent = Consent::default();
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -73,7 +76,8 @@ fn parse() -> Result<Task, lexopt::Error> {
             Long("home") => home = Some(PathBuf::from(parser.value()?)),
             Long("server") => server = Some(parser.value()?.parse()?),
             Long("log") => log = Some(PathBuf::from(parser.value()?)),
-            Long("accept-journal-loss") => losses = Losses::Accepted,
+            Long("accept-journal-loss") => consent.losses = Losses::Accepted,
+            Long("first-run") => consent.is_first_run = true,
             Long("check") => only_check = true,
             Long("inventory") => only_look = true,
             Long("help") | Short('h') => return Ok(Task::Help),
@@ -83,34 +87,41 @@ fn parse() -> Result<Task, lexopt::Error> {
     }
     let config = config.ok_or("--config is missing")?;
     if only_check {
-        return Ok(Task::Check(config));
+        let of = home.zip(server);
+        return Ok(Task::Check { config, of, consent });
     }
     let home = home.ok_or("--home is missing")?;
     let server = server.ok_or("--server is missing")?;
     Ok(match only_look {
-        true => Task::Inventory { config, home, server, losses },
-        false => Task::Run { config, home, server, log, losses },
+        true => Task::Inventory { config, home, server, losses: consent.losses },
+        false => Task::Run { config, home, server, log, consent },
     })
 }
 
-fn check(path: &std::path::Path) -> ExitCode {
-    match ClusterConfig::read(path) {
-        Ok(config) => {
-            println!("{}", serde_json::to_string(&config).unwrap_or_default());
-            ExitCode::SUCCESS
-        }
+fn check(path: &std::path::Path, of: Option<(PathBuf, u16)>, consent: Consent) -> ExitCode {
+    let config = match ClusterConfig::read(path) {
+        Ok(config) => config,
         Err(error) => {
             complain(&error.to_string());
-            ExitCode::from(2)
+            return ExitCode::from(2);
+        }
+    };
+    if let Some((home, server)) = of {
+        let Some(config) = read(path, server) else { return ExitCode::from(2) };
+        if let Err(error) = weir_server::check(config, ServerId(server), &home, consent) {
+            complain(&error.to_string());
+            return ExitCode::FAILURE;
         }
     }
+    println!("{}", serde_json::to_string(&config).unwrap_or_default());
+    ExitCode::SUCCESS
 }
 
-fn start(config: &std::path::Path, home: &std::path::Path, server: u16, losses: Losses) -> ExitCode {
+fn start(config: &std::path::Path, home: &std::path::Path, server: u16, consent: Consent) -> ExitCode {
     // Nothing that a server makes is for other users, but the socket, which it opens to them.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let Some(config) = read(config, server) else { return ExitCode::from(2) };
-    match run(config, ServerId(server), home, losses) {
+    match run(config, ServerId(server), home, consent) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error.to_string());

@@ -74,7 +74,11 @@ pub(crate) fn read_secret(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn check_owner(file: &File) -> io::Result<()> {
+/// Refuses a file or folder of another user.
+///
+/// # Errors
+/// It is another user's, or the file system's errors.
+pub(crate) fn check_owner(file: &File) -> io::Result<()> {
     let (owner, own) = (file.metadata()?.uid(), rustix::process::geteuid().as_raw());
     if owner == own {
         return Ok(());

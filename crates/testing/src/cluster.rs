@@ -69,7 +69,7 @@ impl Cluster {
             .arg(self.folder.path().join("cluster.toml"))
             .arg("--home")
             .arg(self.folder.path())
-            .args(["--server", &server.to_string()])
+            .args(["--server", &server.to_string(), "--first-run"])
             .stdin(Stdio::null())
             .stderr(log)
             .spawn()

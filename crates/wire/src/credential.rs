@@ -24,6 +24,7 @@ const CAPABILITY_CONTEXT: &str = "weir 2026-11 capability of a description";
 const CONTROL_CONTEXT: &str = "weir 2026-11 control token";
 const CHANNEL_CONTEXT: &str = "weir 2026-11 channel of a credential";
 const SESSION_CONTEXT: &str = "weir 2026-11 session";
+const STORE_CONTEXT: &str = "weir 2026-11 identity of a store";
 const JOB_CONTEXT: &[u8] = b"weir 2026-11 control token of a job";
 const FILE_VERSION: u32 = 1;
 
@@ -245,6 +246,12 @@ impl SiteKey {
     /// The bearer token of the control API.
     pub fn control_token(&self) -> String {
         blake3::Hash::from_bytes(blake3::derive_key(CONTROL_CONTEXT, &self.root)).to_hex().to_string()
+    }
+
+    /// The name of the store that has this key, which its folders carry. The key cannot be found from it.
+    pub fn store_identity(&self) -> String {
+        let derived = blake3::derive_key(STORE_CONTEXT, &self.root);
+        blake3::Hash::from_bytes(derived).to_hex()[..32].to_string()
     }
 
     /// The claims of the bearer of a [`Credential::job_token`] of this site that holds at a Unix time.

@@ -8,6 +8,7 @@ from weir.store.errors import StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
+    from weir.store.answers import Status
     from weir.store.control import Server
 
 Answer = TypeVar("Answer")
@@ -141,3 +142,21 @@ def hosts_of(home: Home) -> dict[int, str]:
     except StoreError:
         return {}
     return {} if described is None else {number: part.host for part in described.members for number in part.servers}
+
+
+def failed_targets(answering: "list[Status]") -> list[str]:
+    """Warn of targets whose folders are gone, or whose devices failed.
+
+    Args:
+        answering: States of servers.
+
+    Returns:
+        Names of the targets.
+    """
+    failed = [target for server in answering for target in server.targets if target.trouble is not None]
+    for target in failed:
+        warn(
+            f"target {target.target} has failed: {target.trouble}",
+            hint="bytes on it answer EIO; where its folder is gone, it is served again once the folder is back",
+        )
+    return [target.target for target in failed]

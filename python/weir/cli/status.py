@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.asking import hosts_of, servers_up, warn_of_silence
+from weir.cli.asking import failed_targets, hosts_of, servers_up, warn_of_silence
 from weir.cli.errors import FAILED, warn
 from weir.cli.output import output_option
 from weir.store.errors import StoreError
@@ -24,7 +24,8 @@ def status(home: Home, output: str) -> int:
     """Show servers, targets and mounts.
 
     A store of several hosts is shown with the host of each server on the host that it was deployed from. The exit code
-    is 1 where a server or a host does not answer, where a server takes no changes, and where a mount is not served.
+    is 1 where a server or a host does not answer, where a server takes no changes, where a target has failed, and where
+    a mount is not served.
     """
     from weir.cli.output import show
     from weir.store.control import Server, ask_all
@@ -72,11 +73,12 @@ def status(home: Home, output: str) -> int:
             f"server {number} takes no changes (EROFS): {journal.error}",
             hint="reads go on, and its journal begins anew by itself once the device works",
         )
+    failed = failed_targets(answering)
     unknown = [mount for mount in mounted if mount["point"] is None]
     lost = [_place(mount) for mount in mounted if not mount["served"] and mount not in unknown]
     for point in lost:
         warn(f"the mount at {point} is not served: its program ended", hint=f"`weir {_starter(home)}` mounts it again")
-    return FAILED if silent or stopped or lost or unknown else 0
+    return FAILED if silent or stopped or failed or lost or unknown else 0
 
 
 def _mounts(home: Home) -> list[dict[str, Any]]:
@@ -125,7 +127,7 @@ def _target_row(server: int, target: "Target") -> tuple[object, ...]:
     return (
         server,
         target.target,
-        target.backend + (", emulated speed" if target.speed else ""),
+        target.backend + (", emulated speed" if target.speed else "") + (", failed" if target.trouble else ""),
         size(target.used_bytes),
         size(capacity),
         share(target.used_bytes / capacity if capacity else 0.0),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.asking import administered, warn_of_silence
+from weir.cli.asking import administered, failed_targets, warn_of_silence
 from weir.cli.errors import FAILED, CommandError
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
@@ -57,7 +57,7 @@ def targets(context: click.Context, output: str) -> int | None:
     """Show the targets with their speed, slow ones with the begin of their slowness, and the stripes placed on each.
 
     ACHIEVED is the usual rate of a target's last requests. EXPECTED is the rate that such requests achieve on the other
-    targets of its class. The exit code is 1 where a server does not answer.
+    targets of its class. The exit code is 1 where a server does not answer, and where a target has failed.
     """
     if context.invoked_subcommand is not None:
         return None
@@ -89,7 +89,7 @@ def targets(context: click.Context, output: str) -> int | None:
         print(f"stripes    {placed or 'none placed'}")
         if refused:
             print(f"refused    {', '.join(f'{count} {reason}' for reason, count in sorted(refused.items()))}")
-    return FAILED if silent else 0
+    return FAILED if failed_targets(answers) or silent else 0
 
 
 @targets.command(name="set")
@@ -219,7 +219,7 @@ def _row(line: Line) -> tuple[object, ...]:
     capacity = target.capacity_bytes
     return (
         target.target,
-        target.backend + (", emulated speed" if target.speed else ""),
+        target.backend + (", emulated speed" if target.speed else "") + (", failed" if target.trouble else ""),
         size(capacity),
         size(target.used_bytes),
         share(target.used_bytes / capacity if capacity else 0.0),

@@ -71,7 +71,7 @@ def up(
     mounting = lifecycle.Mounting(is_wanted=not no_mount, point=point)
     _refuse_unlike(home, file, given, point, origin)
     if is_checked:
-        lifecycle.check(home, configuration, mounting)
+        lifecycle.check(home, configuration, mounting, accept_journal_loss=accept_journal_loss)
         _report_check(home, configuration, output)
         return
     running = lifecycle.bring_up(home, configuration, mounting, tell, accept_journal_loss=accept_journal_loss)

@@ -1,7 +1,6 @@
 """The configuration of a store that runs, on one host or on several, for commands that change it."""
 
 import copy
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -178,13 +177,13 @@ def _add_here(home: Home, file: OneHost, targets: Sequence[WantedTarget], listen
         tables[number:] = [{"target": [membership.table_of(target) for target in targets]}]
         known = [address for address in cluster.published(home) if address["server"] < number]
         cluster.stop_servers(home, [number])
-        shutil.rmtree(home.server(number), ignore_errors=True)
+        cluster.forget_server(home, number)
         file.write(document)
 
         def undo() -> None:
             cluster.publish(home, known)
             cluster.stop_servers(home, [number])
-            shutil.rmtree(home.server(number), ignore_errors=True)
+            cluster.forget_server(home, number)
             file.write(before)
 
         try:

@@ -294,7 +294,7 @@ def drop(request: operations.DropRequest) -> operations.Dropped:
     with home.locked():
         _member(home, request.deployment)
         ran = cluster.stop_servers(home, [request.server]) > 0
-        shutil.rmtree(home.server(request.server), ignore_errors=True)
+        cluster.forget_server(home, request.server)
     return operations.Dropped(ran)
 
 

@@ -1,9 +1,10 @@
 """A server's own files on their way to another host: sent in parts, checked, and put in place as a whole.
 
-The files are those of a server without targets: its journal and its settings. In a store in memory the names that are
-to go stand in place of the journal, in files of the same form. The logs and snapshots of a journal only grow
-(docs/design/journal.md), so most of them goes while the server runs. Once the server has ended, its folder is sealed by
-another name, and no server can start from it any more. The rest goes then, with the digest of each file.
+The files are those of a server without targets: its journal, its settings and its stamp in the home. In a store in
+memory the names that are to go stand in place of the journal, in files of the same form. The logs and snapshots of a
+journal only grow (docs/design/journal.md), so most of them goes while the server runs. Once the server has ended, its
+folder is sealed by another name, and no server can start from it any more. The rest goes then, with the digest of each
+file.
 """
 
 import base64
@@ -24,8 +25,10 @@ _ARRIVED = "arrived"
 """Folder from which a server takes them."""
 _JOURNALS = ("journal", _LEAVING)
 _GROWING = re.compile(r"(?:journal|names)/(?:log|snapshot)-[0-9a-f]{16}-[0-9a-f]{8}")
-_REWRITTEN = ("journal/durable", "names/durable", "settings.json")
+_REWRITTEN = ("journal/durable", "journal/identity", "names/durable", "settings.json", "identity")
 """Files that are written in place: they go when the server has ended."""
+_IDENTITY = "identity"
+"""The home's stamp of a server, which lies with the server's files while they go."""
 _WHOLE = "whole"
 """File in a folder of arrivals to which nothing is added any more."""
 
@@ -45,6 +48,8 @@ def seal(home: Home, number: int) -> None:
     if folder.is_dir() and goal.is_dir():
         raise StoreError(f"{folder} and {goal} are both there", hint="one of them is no server's: look at both")
     if folder.is_dir():
+        if home.identity(number).exists():
+            home.identity(number).rename(folder / _IDENTITY)
         folder.rename(goal)
         _sync(home.servers)
     elif not goal.is_dir():
@@ -152,6 +157,10 @@ def put_in_place(home: Home, number: int) -> bool:
         shutil.rmtree(home.sealed(number))
     if (folder / _LEAVING).is_dir():
         (folder / _LEAVING).rename(folder / _ARRIVED)
+    if (folder / _IDENTITY).exists():
+        make_folder(home.identities, 0o700)
+        (folder / _IDENTITY).rename(home.identity(number))
+        _sync(home.identities)
     (folder / _WHOLE).unlink()
     folder.rename(home.server(number))
     home.server(number).chmod(home.passage)

@@ -72,6 +72,10 @@ class Target:
     """Bytes that the target can hold."""
     used_bytes: int
     """Bytes that the target holds."""
+    trouble: str | None
+    """Why the target answers EIO: its folder is gone, or its device failed some minutes ago; null where it works."""
+    device_failures: int
+    """Requests that the target's device failed since the server started."""
     keeps: str
     """The target's contents after a restart, in words. A store with a target in memory keeps those of no target."""
     state: str
@@ -167,6 +171,18 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
+class FolderIdentity:
+    """The identity in the stamps of a server's folders: its home, its journal and its targets."""
+
+    store: str
+    """Identity of the store, which follows from its key."""
+    birth: str
+    """Random number of the server's first start."""
+    generation: int
+    """Number of this start among the starts of the server."""
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """A server, without its jobs."""
 
@@ -196,6 +212,8 @@ class Status:
     """Inodes whose home the server is."""
     durable: bool
     """Whether names and sizes survive the server."""
+    identity: FolderIdentity | None
+    """The identity that the server's folders carry; null where nothing of the server survives it."""
     journal: Journal | None
     """The journal; null where the store keeps nothing."""
     full: bool
@@ -518,6 +536,20 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
+class FolderFault:
+    """A folder that a start would refuse: the home, the journal or a target of a server."""
+
+    place: str
+    """The place in words, such as `target 0.1`."""
+    path: str
+    """Path of the folder."""
+    found: str
+    """What was found there, in words."""
+    way_out: str
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoppedInventory:
     """The inventory of a server that is not running, as `weir-server --inventory` prints it."""
 
@@ -535,6 +567,8 @@ class StoppedInventory:
     """Owners whose accounted use is not that of their inodes."""
     folders: tuple[str, ...]
     """Directories of the targets."""
+    identities: tuple[FolderFault, ...]
+    """The folders that a start would refuse."""
     notices: tuple[str, ...]
     """Words about records of the journal that a start cuts off."""
 

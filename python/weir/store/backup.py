@@ -21,6 +21,7 @@ from typing import IO, Any
 from weir.store import cluster, restored
 from weir.store.configuration import Configuration, is_shaped, read_toml
 from weir.store.errors import StoreError
+from weir.store.files import make_folder
 from weir.store.home import Home
 from weir.ways import check_closed, open_believed, write_whole
 
@@ -28,9 +29,13 @@ _VERSION = 1
 _MANIFEST = "manifest.json"
 _MANIFEST_BYTES_MAX = 16 << 20
 _JOURNAL_FILE = r"(?:log|snapshot)-[0-9a-f]{16}-[0-9a-f]{8}|durable"
-_MEMBER = re.compile(rf"site\.key|cluster\.toml|servers/\d{{1,4}}/(?:settings\.json|journal/(?:{_JOURNAL_FILE}))")
+_MEMBER = re.compile(
+    rf"site\.key|cluster\.toml|identities/\d{{1,4}}|servers/\d{{1,4}}/(?:settings\.json|journal/(?:{_JOURNAL_FILE}))"
+)
 """Names of the files in a backup beside the manifest."""
 _LARGE = re.compile(r"servers/\d+/journal/.*")
+_RESTORED = "restored"
+"""File by which a journal's owner consents that it is older than the stamps of the store's folders know."""
 _SMALL_BYTES_MAX = 16 << 20
 """Largest file of a backup that is no part of a journal."""
 _MEMBERS_MAX = 1 << 16
@@ -148,6 +153,9 @@ def _gather(home: Home, numbers: list[int], spool: Path) -> None:
     for number in numbers:
         folder = spool / "servers" / str(number)
         folder.mkdir(parents=True)
+        if home.identity(number).exists():
+            (spool / "identities").mkdir(exist_ok=True)
+            shutil.copyfile(home.identity(number), spool / "identities" / str(number))
         settings = home.server(number) / "settings.json"
         if settings.exists():
             shutil.copyfile(settings, folder / settings.name)
@@ -308,6 +316,12 @@ def _put(home: Home, spool: Path, manifest: dict[str, Any]) -> None:
         if (target / "journal").exists():
             (target / "journal").rename(target / replaced)
         (source / "journal").chmod(0o700)
+        write_whole(source / "journal" / _RESTORED, "")
+        identity = spool / "identities" / str(number)
+        # The stamp of a home that is there knows of later starts.
+        if identity.exists() and not home.identity(number).exists():
+            make_folder(home.identities, 0o700)
+            identity.rename(home.identity(number))
         (source / "journal").rename(target / "journal")
         if (source / "settings.json").exists():
             (source / "settings.json").replace(target / "settings.json")

@@ -8,6 +8,7 @@ import contextlib
 import json
 import shutil
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,7 +238,7 @@ def start_servers(
                 str(number),
                 "--log",
                 home.log(number),
-                *(["--accept-journal-loss"] if accept_journal_loss else []),
+                *_consent(home, number, accept_journal_loss=accept_journal_loss),
             ]
             child = processes.start(command, record=home.record(number), log=home.log(number), folder=home.root)
             started.append(_Started(number, child, offset))
@@ -253,6 +254,67 @@ def start_servers(
             server.child.wait()
         raise
     return addresses
+
+
+def check_places(home: Home, configuration: Configuration, *, accept_journal_loss: bool = False) -> None:
+    """Have the servers that do not run look whether their folders are the right ones. Nothing is changed.
+
+    Args:
+        home: Home of the store, which need not exist.
+        configuration: Configuration to start.
+        accept_journal_loss: As for `start`.
+
+    Raises:
+        StoreError: A home, a journal or a target is missing, another store's or server's, or older than the store.
+    """
+    program = native.server_program()
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as wanted:
+        wanted.write(configuration.text())
+        wanted.flush()
+        for number in range(len(configuration.servers)):
+            if _is_alive(home, number):
+                continue
+            command = [
+                str(program),
+                "--config",
+                wanted.name,
+                "--home",
+                str(home.root),
+                "--server",
+                str(number),
+                "--check",
+            ]
+            command += _consent(home, number, accept_journal_loss=accept_journal_loss)
+            try:
+                answer = subprocess.run(command, capture_output=True, text=True, timeout=_START_SECONDS, check=False)
+            except subprocess.TimeoutExpired:
+                raise StoreError(
+                    f"server {number} did not come to an end with its folders in {_START_SECONDS:.0f} s",
+                    hint="does a disk of its targets answer?",
+                ) from None
+            if answer.returncode != 0:
+                message, hint = processes.error_in(answer.stderr.splitlines()) or (answer.stderr.strip(), "")
+                raise StoreError(f"server {number} would not start: {message}", hint=hint)
+
+
+def forget_server(home: Home, number: int) -> None:
+    """Remove the files of a server that never joined the store, or left it for another host.
+
+    Args:
+        home: Home of the store.
+        number: Number of the server.
+    """
+    shutil.rmtree(home.server(number), ignore_errors=True)
+    home.identity(number).unlink(missing_ok=True)
+
+
+def _consent(home: Home, number: int, *, accept_journal_loss: bool) -> list[str]:
+    """The consent to a server's start: one that the home does not know is new, and stamps its folders.
+
+    The server refuses to do so where it finds a journal with records, or objects.
+    """
+    is_new = not home.identity(number).exists()
+    return [*(["--first-run"] if is_new else []), *(["--accept-journal-loss"] if accept_journal_loss else [])]
 
 
 def stop_servers(home: Home, numbers: list[int]) -> int:
@@ -319,7 +381,8 @@ def discard(home: Home, token: str = "") -> list[str]:
             failures.append(error)
     if failures:
         raise failures[0]
-    shutil.rmtree(home.servers, ignore_errors=True)
+    for folder in (home.servers, home.identities):
+        shutil.rmtree(folder, ignore_errors=True)
     announcement = home.announcement()
     if announcement is not None:
         shutil.rmtree(Home(announcement).credentials, ignore_errors=True)

@@ -79,6 +79,11 @@ class Home:
         return self.root / "servers"
 
     @property
+    def identities(self) -> Path:
+        """The folder with each server's stamp, by which the server knows its other folders."""
+        return self.root / "identities"
+
+    @property
     def credentials(self) -> Path:
         """The folder of credential files, each readable by its bearer."""
         return self.root / "credentials"
@@ -108,6 +113,17 @@ class Home:
             Path of the folder.
         """
         return self.servers / str(number)
+
+    def identity(self, number: int) -> Path:
+        """Name the stamp of a server, which the server writes in its first run.
+
+        Args:
+            number: Number of the server.
+
+        Returns:
+            Path of the stamp.
+        """
+        return self.identities / str(number)
 
     def record(self, number: int) -> Path:
         """Name the record of a server's process.
@@ -225,7 +241,8 @@ class Home:
         check_own(self.root)
         check_own(self.site_key, secret=True)
         files = (self.lock, self.configuration, self.cluster)
-        folders = (self.servers, self.credentials, self.mounts, *map(self.server, self.server_numbers()))
+        own = (self.servers, self.identities, self.credentials, self.mounts)
+        folders = (*own, *map(self.server, self.server_numbers()))
         for path in (*files, *folders):
             check_own(path)
 

@@ -132,17 +132,18 @@ def bring_up(
             raise
 
 
-def check(home: Home, wanted: Configuration, mounting: Mounting) -> None:
+def check(home: Home, wanted: Configuration, mounting: Mounting, *, accept_journal_loss: bool = False) -> None:
     """Decide whether `bring_up` would start a configuration, without starting or changing anything.
 
     Args:
         home: Home of the store, which need not exist.
         wanted: A configuration that the server has checked.
         mounting: The wanted mount.
+        accept_journal_loss: As for `bring_up`.
 
     Raises:
-        StoreError: The home holds a store of another shape, this machine cannot run the configuration, or the store
-            cannot be mounted at the place that is named.
+        StoreError: The home holds a store of another shape, this machine cannot run the configuration, the store
+            cannot be mounted at the place that is named, or a folder of the store is not the one it should be.
     """
     if home.root.is_dir() and any(home.root.iterdir()) and not home.exists():
         raise not_a_home(home.root)
@@ -150,6 +151,7 @@ def check(home: Home, wanted: Configuration, mounting: Mounting) -> None:
     if not home.cluster.is_file() or cluster.is_down(home):
         machine.check(home, wanted)
         _check_mounting(home, mounting)
+    cluster.check_places(home, wanted, accept_journal_loss=accept_journal_loss)
 
 
 def take_down(home: Home, *, force: bool, discard: bool, token: str = "") -> Ended:

@@ -199,7 +199,12 @@ impl Exposition {
 
     fn encode_targets(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         type Value = fn(&crate::control::status::TargetStatus) -> f64;
-        let gauges: [(&str, &str, Value); 5] = [
+        let gauges: [(&str, &str, Value); 6] = [
+            (
+                "weir_target_failed",
+                "1 while the target's folder is gone, so that it answers EIO, and for some minutes after its device failed",
+                |target| f64::from(u8::from(target.trouble.is_some())),
+            ),
             ("weir_target_capacity_bytes", "Capacity of the target", |target| target.capacity_bytes as f64),
             ("weir_target_used_bytes", "Bytes in use on the target", |target| target.used_bytes as f64),
             ("weir_target_load_ratio", "Share of the last interval in which the target was busy", |target| {
@@ -218,6 +223,12 @@ impl Exposition {
                 let labels = [("target", target.target.clone()), ("backend", target.backend.to_string())];
                 ConstGauge::new(value(target)).encode(family.encode_family(&labels)?)?;
             }
+        }
+        let (name, help) = ("weir_target_device_failures", "Requests that the target's device failed");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for target in &self.0.status.targets {
+            let labels = [("target", target.target.clone()), ("backend", target.backend.to_string())];
+            ConstCounter::new(target.device_failures).encode(family.encode_family(&labels)?)?;
         }
         Ok(())
     }

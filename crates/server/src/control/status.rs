@@ -1,5 +1,6 @@
 //! The answer of `/v1/status`.
 
+use crate::identity::IdentityStatus;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_wire::{MachineLoad, TargetState};
@@ -21,6 +22,8 @@ pub(crate) struct Status {
     pub(crate) held_bytes: usize,
     pub(crate) inodes: u64,
     pub(crate) durable: bool,
+    /// The identity that the server's folders carry; absent where nothing outlives the server.
+    pub(crate) identity: Option<IdentityStatus>,
     /// Absent where the store keeps nothing.
     pub(crate) journal: Option<JournalStatus>,
     /// The file system of the journal has no room: only changes that give room back are taken.
@@ -63,6 +66,10 @@ pub(crate) struct TargetStatus {
     pub(crate) backend: &'static str,
     pub(crate) capacity_bytes: u64,
     pub(crate) used_bytes: u64,
+    /// Why the target answers EIO, or its device's last failure for some minutes; absent where it works.
+    pub(crate) trouble: Option<String>,
+    /// Failures of its device since it was opened.
+    pub(crate) device_failures: u64,
     pub(crate) keeps: &'static str,
     pub(crate) state: TargetState,
     #[serde(flatten)]

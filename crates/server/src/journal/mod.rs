@@ -43,6 +43,11 @@ pub const LOG_BYTES: u64 = 32 * 1024 * 1024;
 /// Logs that may pile up, one for each start, before a snapshot replaces them.
 pub const LOGS: usize = 64;
 
+/// Whether a file of this name is the journal's own, and has records.
+pub(crate) fn is_own_file(name: &str) -> bool {
+    FileName::parse(name).is_some()
+}
+
 /// Room kept in the buffer between appends: most groups are below 1 KiB.
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -88,20 +93,21 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         schema: u32,
         apply: impl FnMut(R),
     ) -> Result<(Journal<R, S>, Recovered), JournalError> {
-        Journal::open_accepting(storage, schema, Losses::Refused, apply)
+        Journal::open_accepting(storage, schema, (Losses::Refused, 0), apply)
     }
 
-    /// Opens the journal as [`Journal::open`] does. `losses` decides about a journal that lost changes.
+    /// Opens the journal as [`Journal::open`] does. `losses` decides about a journal that lost changes. Changes up to `witnessed` were on
+    /// stable storage, as others know.
     ///
     /// # Errors
     /// As [`Journal::open`]; a damaged snapshot is refused either way.
     pub fn open_accepting(
         storage: S,
         schema: u32,
-        losses: Losses,
+        (losses, witnessed): (Losses, u64),
         mut apply: impl FnMut(R),
     ) -> Result<(Journal<R, S>, Recovered), JournalError> {
-        let recovery = Recovery::new(&storage, schema, losses, &mut apply);
+        let recovery = Recovery::new(&storage, schema, (losses, witnessed), &mut apply);
         let Found { snapshot, logs, next, mut recovered } = recovery.run()?;
         let durable = next - 1;
         let current = Log::create(&storage, schema, next, durable)?;
@@ -326,6 +332,11 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         }
         let result = self.snapshot_seal(writer).run();
         self.snapshot_complete(result).map(|_| ())
+    }
+
+    /// Takes no append until a renewal is complete: its files are gone.
+    pub fn stop(&mut self) {
+        self.stopped = true;
     }
 
     /// Whether a sync failed: the journal takes no append until a renewal is complete.

@@ -60,6 +60,7 @@ pub(super) struct Recovery<'a, S, R> {
     schema: u32,
     losses: Losses,
     mark: Option<Mark>,
+    witnessed: u64,
     apply: &'a mut dyn FnMut(R),
     recovered: Recovered,
     /// Records of one frame, reused.
@@ -96,11 +97,11 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
     pub(super) fn new(
         storage: &'a S,
         schema: u32,
-        losses: Losses,
+        (losses, witnessed): (Losses, u64),
         apply: &'a mut dyn FnMut(R),
     ) -> Recovery<'a, S, R> {
         let (recovered, records) = (Recovered::default(), Vec::new());
-        Recovery { storage, schema, losses, mark: None, apply, recovered, records }
+        Recovery { storage, schema, losses, mark: None, witnessed, apply, recovered, records }
     }
 
     /// Hands over every record, cuts off records that the journal did not promise, and removes files that a snapshot replaced.
@@ -291,9 +292,9 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         Ok(())
     }
 
-    /// The last sequence that the mark knows to have been durable.
+    /// The last sequence that the mark, or others, know to have been durable.
     fn marked(&self) -> u64 {
-        self.mark.map_or(0, |mark| mark.through)
+        self.mark.map_or(0, |mark| mark.through).max(self.witnessed)
     }
 
     /// Compares the last record with the mark. A log that was cut between two records is whole and ends too early: only the

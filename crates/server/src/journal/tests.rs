@@ -35,7 +35,7 @@ fn open<S: Storage>(storage: S) -> Opened<S> {
 fn open_accepting<S: Storage>(storage: S) -> Opened<S> {
     let mut found: Group = Vec::new();
     let apply = |record| found.push(record);
-    let (journal, recovered) = Journal::open_accepting(storage, SCHEMA, Losses::Accepted, apply)?;
+    let (journal, recovered) = Journal::open_accepting(storage, SCHEMA, (Losses::Accepted, 0), apply)?;
     let mut numbers: Vec<u64> = found.iter().map(|(number, _)| *number).collect();
     numbers.dedup();
     Ok((journal, numbers, recovered))
@@ -226,6 +226,23 @@ fn a_journal_without_its_logs_is_refused() {
     let refused = message(open(storage.clone()));
     assert!(refused.contains("3 groups of changes, from number 1 to 3"), "{refused}");
     assert_eq!(open_accepting(storage).expect("the loss is accepted").1, Vec::<u64>::new());
+}
+
+/// An empty folder in place of the journal has no mark either: others know what it had.
+#[test]
+fn a_journal_without_its_mark_is_refused_by_what_others_know() {
+    let refused = |witnessed| {
+        let opened = Journal::open_accepting(
+            MemoryStorage::new(),
+            SCHEMA,
+            (Losses::Refused, witnessed),
+            |_: Record| {},
+        );
+        opened.err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(0), None);
+    let words = refused(712).expect("the journal lost all of it");
+    assert!(words.contains("712 groups of changes, from number 1 to 712"), "{words}");
 }
 
 /// A power loss spoils at most the mark that was being written: the mark before that one is in the other slot.

@@ -45,7 +45,7 @@ impl Server {
             account.hand_to_worker();
         }
         let message = request.request.clone();
-        let work = move || match run_on_directory(&dir, turn, &message, &bytes) {
+        let work = move || match dir.noted(run_on_directory(&dir, turn, &message, &bytes)) {
             Err(TargetFailure::Full) => Ok(WorkOutput::NoRoom(bytes)),
             outcome => outcome,
         };
@@ -239,7 +239,7 @@ impl Server {
         while let Some((dispatch, sync)) = self.devices.take_sync(self.clock.now()) {
             let ObjectSync { token, dir, object } = sync;
             let errand = Errand::ObjectSync(token, dispatch);
-            self.errands.submit(errand, move || dir.sync(object).map(|()| WorkOutput::Done));
+            self.errands.submit(errand, move || dir.noted(dir.sync(object)).map(|()| WorkOutput::Done));
         }
     }
 

@@ -58,7 +58,7 @@ impl Server {
         match self.targets.get(target.number()).and_then(Target::directory) {
             Some(dir) => {
                 let dir = Arc::clone(dir);
-                let work = move || dir.cut_undoably(object, length, epoch).map(WorkOutput::Cut);
+                let work = move || dir.noted(dir.cut_undoably(object, length, epoch)).map(WorkOutput::Cut);
                 self.errands.submit(Errand::Effect(Box::new(effect)), work);
             }
             None => self.carry_out_now(effect),
@@ -82,7 +82,7 @@ impl Server {
         } else if let Some(dir) = target.directory().cloned() {
             let request = effect.request.clone();
             let is_apart = changed.is_some_and(|index| self.durability.is_apart(index));
-            let work = move || change_in_directory(&dir, &request, is_apart);
+            let work = move || dir.noted(change_in_directory(&dir, &request, is_apart));
             self.errands.submit(Errand::Effect(Box::new(effect)), work);
         } else {
             // Nothing is left on a target that has retired.
@@ -162,7 +162,8 @@ impl Server {
 
     fn discard(&mut self, target: usize, aside: Aside) {
         if let Some(dir) = self.targets.get(target).and_then(Target::directory).cloned() {
-            self.errands.submit(Errand::Discard, move || dir.discard(aside).map(|()| WorkOutput::Done));
+            self.errands
+                .submit(Errand::Discard, move || dir.noted(dir.discard(aside)).map(|()| WorkOutput::Done));
         }
     }
 
@@ -189,7 +190,9 @@ impl Server {
         if let Some(ram) = target.memory() {
             ram.remove(object);
         } else if let Some(dir) = target.directory().cloned() {
-            self.errands.submit(Errand::Stray(object), move || dir.remove(object).map(|()| WorkOutput::Done));
+            self.errands.submit(Errand::Stray(object), move || {
+                dir.noted(dir.remove(object)).map(|()| WorkOutput::Done)
+            });
         }
     }
 
@@ -209,7 +212,7 @@ impl Server {
             return self.object_effect_served(token, Ok(()));
         };
         let request = request.clone();
-        let work = move || change_in_directory(&dir, &request, true);
+        let work = move || dir.noted(change_in_directory(&dir, &request, true));
         self.errands.submit(Errand::PeerObject(token), work);
         Step::Away
     }

@@ -103,6 +103,7 @@ impl Server {
         self.expire_roomless();
         self.expire_unplaced();
         self.sync_mark();
+        self.heed_monitor();
     }
 
     /// A worker is done.

@@ -9,11 +9,13 @@ use crate::config::{BackendKind, ServerConfig, Taken, TargetConfig};
 use crate::control::question::NotChanged;
 use crate::durability::Deferred;
 use crate::error::ServerError;
+use crate::identity::{Monitor, Places};
 use crate::notices::notice;
-use crate::storage::{Known, Target};
+use crate::storage::{Folder, Known, Stamp, Target};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{
     limits, Decided, LeavingReport, ServerAddress, ServerRecord, ServerReport, TargetRecord, TargetState,
@@ -86,15 +88,40 @@ impl Server {
         Ok(false)
     }
 
-    fn open_target(&self, target: TargetId, config: &TargetConfig) -> Result<Target, NotChanged> {
-        let opened = Target::open(config, &self.site.folder, target.number(), self.site.objects_open);
+    fn open_target(&mut self, target: TargetId, config: &TargetConfig) -> Result<Target, NotChanged> {
         let refused = |error: String| NotChanged::refused(error, "see the server's log".into());
+        let place = match config.backend {
+            BackendKind::Dir => {
+                Some(self.open_place(target, config).map_err(|error| refused(error.to_string()))?)
+            }
+            BackendKind::Ram => None,
+        };
+        let opened = Target::open(config, target.number(), place, self.site.objects_open);
         let opened = opened.map_err(|error| refused(error.to_string()))?;
         if let Some(dir) = opened.directory() {
             let settled = dir.settle(|_| Known::Elsewhere);
             settled.map_err(|error| refused(format!("the folder of {target} cannot be used: {error}")))?;
         }
         Ok(opened)
+    }
+
+    /// Opens and stamps the folder of a new target.
+    fn open_place(
+        &mut self,
+        target: TargetId,
+        config: &TargetConfig,
+    ) -> Result<(Folder, Arc<Stamp>), ServerError> {
+        let path = config.place(&self.site.folder, target.number());
+        let identity = match self.identity.take() {
+            Some(identity) => self.identity.insert(identity),
+            None => {
+                let (own, key) = (self.own_config(), &self.site.door.key);
+                let mut identity = Places::of((self.site.id, own), false, &self.site.home, key).begin()?;
+                self.monitor = Some(Monitor::start(&mut identity, Vec::new())?);
+                self.identity.insert(identity)
+            }
+        };
+        identity.add_target(target.number(), &path)
     }
 
     /// Serves an opened target from now on.
@@ -107,8 +134,11 @@ impl Server {
         }
         let journal =
             std::fs::metadata(self.site.folder.join("journal")).map_or(0, |metadata| metadata.dev());
-        if opened.directory().is_some_and(|dir| dir.device().map_or(true, |other| other != journal)) {
+        if opened.directory().is_some_and(|dir| dir.device() != journal) {
             self.durability.note_apart(target.number());
+        }
+        if let (Some(monitor), Some(dir)) = (&self.monitor, opened.directory()) {
+            monitor.add_target(dir);
         }
         self.targets.push(opened);
         self.site.config.servers[usize::from(self.site.id.0)].targets.push(config);

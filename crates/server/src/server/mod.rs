@@ -27,6 +27,7 @@
 //! | `retirement` | the retirement of this server |
 //! | `membership` | targets and servers that join, targets that leave |
 //! | `placement` | reports of targets |
+//! | `places` | the folders, which a monitor looks after |
 //! | `recovery`, `confirmations` | the start, and files with other homes |
 //! | `mending` | repairs of the tree |
 //! | `effects` | the work of targets and other servers for a decision |
@@ -56,6 +57,7 @@ mod metadata;
 mod observing;
 mod pages;
 mod placement;
+mod places;
 mod questions;
 mod reading;
 mod records;
@@ -79,7 +81,7 @@ use crate::durability::Durability;
 use crate::errands::Errands;
 use crate::error::ServerError;
 use crate::events::Events;
-use crate::journal::Losses;
+use crate::identity::{Consent, Identity, Monitor, Opened, Places};
 use crate::links::stream::Door;
 use crate::links::Links;
 use crate::locks::LockTable;
@@ -96,7 +98,7 @@ use membership::Leaving;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use weir_fairshare::Nanos;
+use weir_fairshare::{Nanos, Sharing};
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{ServerAddress, SiteKey};
 
@@ -115,6 +117,9 @@ pub(crate) struct Server {
     pages: Pages,
     devices: Devices,
     targets: Vec<Target>,
+    /// None where nothing outlives the server.
+    identity: Option<Identity>,
+    monitor: Option<Monitor>,
     namespace: Namespace,
     durability: Durability,
     locks: LockTable,
@@ -137,6 +142,8 @@ struct Site {
     door: Rc<Door>,
     /// The configuration, with the targets as they are now: the only part that changes.
     config: ClusterConfig,
+    /// Folder of the store's files on this host.
+    home: PathBuf,
     /// Folder of the server's own files.
     folder: PathBuf,
     /// Object files that a target in a directory keeps open.
@@ -163,27 +170,27 @@ impl Server {
     pub(crate) fn open(
         mut config: ClusterConfig,
         id: ServerId,
-        folder: &Path,
+        (home, folder): (&Path, &Path),
         key: SiteKey,
         (registry, events): (mio::Registry, Events),
         budget: Budget,
-        losses: Losses,
+        consent: Consent,
     ) -> Result<Server, ServerError> {
         let wrong = |what| ServerError::Configuration { path: folder.to_path_buf(), what };
-        let sharing = config.sharing().map_err(wrong)?;
-        let agreement = Agreement::open(folder, id.0, config.settings(&sharing));
-        let filed = config.servers[usize::from(id.0)].clone();
-        config.take_records(agreement.settings()).map_err(wrong)?;
-        // A server is where its file says, wherever it was before.
-        config.servers[usize::from(id.0)].put_at(filed);
+        let (sharing, agreement) = agree(&mut config, id, folder).map_err(wrong)?;
         let own = &config.servers[usize::from(id.0)];
         let boot = draw_boot()?;
+        let places = Places::of((id, own), config.is_durable(), home, &key);
+        // Nothing is written beside a place that is not the right one.
+        places.check(consent)?;
+        let durability = Durability::prepare(folder, config.is_durable())
+            .map_err(|source| ServerError::Io { what: "open", path: folder.to_path_buf(), source })?;
         let door = Rc::new(Door { here: id, key });
-        let durability = Durability::prepare(folder, config.is_durable());
         let objects_open = budget.objects.max(OBJECTS_OPEN_MIN);
-        let targets = own.targets.iter().enumerate();
+        let Opened { identity, journal, targets, witnessed } = places.open(consent)?;
+        let targets = own.targets.iter().enumerate().zip(targets);
         let targets = targets
-            .map(|(index, target)| Target::open(target, folder, index, objects_open))
+            .map(|((index, target), place)| Target::open(target, index, place, objects_open))
             .collect::<Result<Vec<Target>, ServerError>>()?;
         let settings = Settings {
             server: id,
@@ -213,13 +220,16 @@ impl Server {
             notices: Notices::default(),
             showing: Showing::default(),
             targets,
+            identity,
+            monitor: None,
             clock,
             leaving: Leaving::default(),
-            site: Site { id, boot, door, config, folder: folder.to_path_buf(), objects_open },
+            site: Site { id, boot, door, config, home: home.into(), folder: folder.into(), objects_open },
         };
         server.decide_own_place()?;
         server.put_settings_in_force();
-        server.recover(folder, losses)?;
+        server.recover(folder, journal, (consent.losses, witnessed))?;
+        server.watch_places()?;
         Ok(server)
     }
 
@@ -252,6 +262,37 @@ impl Server {
     pub(crate) fn notices(&mut self) -> &mut Notices {
         &mut self.notices
     }
+}
+
+/// Brings the configuration to what the servers agreed on since.
+///
+/// # Errors
+/// The configuration's fault, in words.
+fn agree(config: &mut ClusterConfig, id: ServerId, folder: &Path) -> Result<(Sharing, Agreement), String> {
+    let sharing = config.sharing()?;
+    let agreement = Agreement::open(folder, id.0, config.settings(&sharing));
+    let filed = config.servers[usize::from(id.0)].clone();
+    config.take_records(agreement.settings())?;
+    // A server is where its file says, wherever it was before.
+    config.servers[usize::from(id.0)].put_at(filed);
+    Ok((sharing, agreement))
+}
+
+/// Looks at the places of a server that is to start, and changes nothing.
+///
+/// # Errors
+/// As [`Server::open`].
+pub(crate) fn check(
+    mut config: ClusterConfig,
+    id: ServerId,
+    home: &Path,
+    key: &SiteKey,
+    consent: Consent,
+) -> Result<(), ServerError> {
+    let folder = home.join(format!("servers/{id}"));
+    let wrong = |what| ServerError::Configuration { path: folder.clone(), what };
+    agree(&mut config, id, &folder).map_err(wrong)?;
+    Places::of((id, &config.servers[usize::from(id.0)]), config.is_durable(), home, key).check(consent)
 }
 
 /// A number that no earlier start had.

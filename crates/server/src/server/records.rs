@@ -142,9 +142,4 @@ impl Server {
             Ok(WorkOutput::Done)
         });
     }
-
-    /// A clean stop leaves nothing unsynced.
-    pub(crate) fn close_journal(&mut self) {
-        self.durability.close();
-    }
 }

@@ -3,7 +3,7 @@
 use super::Server;
 use crate::durability::read_names;
 use crate::error::ServerError;
-use crate::journal::{Losses, Recovered};
+use crate::journal::{DirectoryStorage, Losses, Recovered};
 use crate::locks::LockTable;
 use crate::notices::warning;
 use crate::storage::Settled;
@@ -17,11 +17,19 @@ impl Server {
     ///
     /// # Errors
     /// [`ServerError::Journal`] when it is damaged or in use.
-    pub(super) fn recover(&mut self, folder: &Path, losses: Losses) -> Result<(), ServerError> {
+    pub(super) fn recover(
+        &mut self,
+        folder: &Path,
+        journal: Option<DirectoryStorage>,
+        losses: (Losses, u64),
+    ) -> Result<(), ServerError> {
         let mut has_returned = false;
-        if self.site.config.is_durable() {
+        if let Some(journal) = journal {
             let place = folder.join("journal");
-            let recovered = self.durability.open(&place, losses, &mut self.namespace)?;
+            let recovered = self.durability.open(journal, losses, &mut self.namespace)?;
+            if let (Some(identity), Some((_, durable))) = (&self.identity, self.durability.progress()) {
+                identity.settle(durable)?;
+            }
             let executed = folder.join("executed");
             self.links.keep_executed(&executed).map_err(|source| ServerError::Io {
                 what: "open",
@@ -78,7 +86,7 @@ impl Server {
                 );
             }
             dir.raise_known_epochs(self.namespace.epochs_on(target));
-            if dir.device().map_or(true, |other| other != device) {
+            if dir.device() != device {
                 self.durability.note_apart(index);
             }
         }

@@ -8,6 +8,7 @@ use crate::control::snapshot::Snapshot;
 use crate::control::status::{
     CostStatus, DeviceStatus, DirectionCost, LeavingStatus, SpeedStatus, Status, TargetStatus,
 };
+use crate::identity::Identity;
 use crate::storage::KEEPS_NOTHING;
 use std::sync::Arc;
 use weir_fairshare::TransferSpeed;
@@ -56,6 +57,8 @@ impl Server {
                 backend: target.backend(),
                 capacity_bytes,
                 used_bytes,
+                trouble: target.trouble(),
+                device_failures: target.device_failures(),
                 // Bytes are lost to their users where their names are.
                 keeps: if is_durable { target.keeps() } else { KEEPS_NOTHING },
                 state: self
@@ -86,6 +89,7 @@ impl Server {
             held_bytes: self.links.held_bytes(),
             inodes: self.namespace.statistics().inodes,
             durable: is_durable,
+            identity: self.identity.as_ref().map(Identity::status),
             journal: self.durability.status(now),
             full: self.durability.is_full(),
             load: self.accounts.machine_load(),

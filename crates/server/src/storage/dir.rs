@@ -7,25 +7,27 @@ pub(super) mod fences;
 mod inventory;
 pub(super) mod names;
 mod objects;
+mod presence;
 #[cfg(test)]
 mod tests;
 
 use super::changes::Changes;
 use super::failure::{StaleEpoch, TargetFailure};
-use super::reserve::{free_bytes, Reserve};
-use crate::privacy;
+use super::folder::Folder;
+use super::reserve::Reserve;
+use super::stamp::Stamp;
 use fences::{Fences, Pass, Turn};
 use inventory::Inventory;
-use names::{lock, removed, subdirectory_of, Found, NameChanges, Paths, SUBDIRECTORIES};
+use names::{lock, subdirectory_of, Found, NameChanges, SUBDIRECTORIES};
 use objects::{occupied_bytes, Objects, Open};
-use rustix::fs::{FallocateFlags, SeekFrom};
+use presence::Presence;
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, File};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use weir_placement::ServerId;
 use weir_wire::{Extent, Fence, Ino};
 
@@ -36,7 +38,8 @@ const LOCK_SHARDS: usize = 64;
 
 /// The objects of one target in a directory.
 pub(crate) struct Dir {
-    paths: Paths,
+    folder: Arc<Folder>,
+    presence: Presence,
     capacity_bytes: u64,
     /// The most object files that stay open.
     open_max: usize,
@@ -61,24 +64,28 @@ pub(crate) struct Dir {
 }
 
 impl Dir {
-    /// Opens the target at `root`, making a missing one. Without `capacity_bytes` the capacity is the room that is free now. The
-    /// target keeps up to `open_max` object files open.
+    /// Opens the target in its folder. Without `capacity_bytes` the capacity is the room that is free now. The target keeps up to
+    /// `open_max` object files open.
     ///
     /// # Errors
     /// The file system's errors.
-    pub(crate) fn open(root: &Path, capacity_bytes: Option<u64>, open_max: usize) -> io::Result<Dir> {
-        // Nothing below a folder is touched before it is known to be this user's.
-        privacy::private_folder(root)?;
-        let reserve = Reserve::open(root);
-        let paths = Paths::new(root);
-        let Inventory { objects, epochs, found } = Inventory::of(&paths)?;
+    pub(crate) fn open(
+        folder: Folder,
+        stamp: Option<Arc<Stamp>>,
+        capacity_bytes: Option<u64>,
+        open_max: usize,
+    ) -> io::Result<Dir> {
+        let folder = Arc::new(folder);
+        let reserve = Reserve::open(Arc::clone(&folder));
+        let Inventory { objects, epochs, found } = Inventory::of(&folder)?;
         let used_bytes = objects.counted_bytes();
         let capacity_bytes = match capacity_bytes {
             Some(bytes) => bytes,
-            None => free_bytes(root)? + used_bytes,
+            None => folder.free_bytes()? + used_bytes,
         };
         Ok(Dir {
-            paths,
+            presence: Presence::new(Arc::clone(&folder), stamp),
+            folder,
             capacity_bytes,
             open_max,
             reserve,
@@ -100,20 +107,51 @@ impl Dir {
     /// # Errors
     /// The file system's errors.
     pub(crate) fn listed(&self) -> io::Result<Vec<(Ino, u64)>> {
-        inventory::listed(&self.paths)
+        self.presence.look()?;
+        inventory::listed(&self.folder)
     }
 
-    /// As [`Dir::listed`], of a target at `root` that no server has open.
+    /// As [`Dir::listed`], of a target that no server has open.
     ///
     /// # Errors
     /// The file system's errors.
-    pub(crate) fn listed_at(root: &Path) -> io::Result<Vec<(Ino, u64)>> {
-        inventory::listed(&Paths::new(root))
+    pub(crate) fn listed_in(folder: &Folder) -> io::Result<Vec<(Ino, u64)>> {
+        inventory::listed(folder)
     }
 
-    /// The capacity, or less if the file system below has less room left than the capacity promises.
+    /// Looks whether the target's folder is still there; from then on the target is served, or answers EIO.
+    pub(crate) fn look(&self) {
+        // The outcome is the target's trouble.
+        let _ = self.presence.look();
+    }
+
+    /// Brings the mark of the server's journal into the target's stamp.
+    pub(crate) fn keep_mark(&self, durable: u64) {
+        self.presence.keep_mark(durable);
+    }
+
+    /// The trouble of the target in words; none where it works.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.presence.trouble()
+    }
+
+    /// The failures of the device since the target was opened.
+    pub(crate) fn device_failures(&self) -> u64 {
+        self.presence.failures()
+    }
+
+    /// Notes a failure of the device in an outcome.
+    pub(crate) fn noted<T>(&self, outcome: Result<T, TargetFailure>) -> Result<T, TargetFailure> {
+        outcome.map_err(|failure| self.presence.note(failure))
+    }
+
+    /// The capacity, or less if the file system below has less room left than the capacity promises. A target that is gone has no room,
+    /// so that new files go elsewhere.
     pub(crate) fn capacity_bytes(&self) -> u64 {
-        match free_bytes(self.paths.root()) {
+        if self.presence.check().is_err() {
+            return self.used_bytes();
+        }
+        match self.folder.free_bytes() {
             Ok(free) => self.capacity_bytes.min(self.used_bytes() + free),
             Err(_) => self.capacity_bytes,
         }
@@ -141,7 +179,7 @@ impl Dir {
     /// # Errors
     /// The object was cut since `epoch`, or the device failed.
     pub(crate) fn read(&self, ino: Ino, epoch: u64, ranges: &[Extent]) -> Result<Vec<u8>, TargetFailure> {
-        let _shared = self.shared(ino);
+        let _shared = self.shared(ino)?;
         self.check_epoch(ino, epoch)?;
         let total: usize = ranges.iter().map(|range| range.length as usize).sum();
         let mut bytes = vec![0; total];
@@ -166,7 +204,7 @@ impl Dir {
         ranges: &[Extent],
         bytes: &[u8],
     ) -> Result<(), TargetFailure> {
-        let shared = self.shared(ino);
+        let shared = self.shared(ino)?;
         self.check_epoch(ino, epoch)?;
         let open = self.existing(ino)?;
         self.check_room(open.as_deref(), ranges)?;
@@ -194,7 +232,7 @@ impl Dir {
         length: u64,
         punch: bool,
     ) -> Result<(), TargetFailure> {
-        let shared = self.shared(ino);
+        let shared = self.shared(ino)?;
         self.check_epoch(ino, epoch)?;
         let open = self.existing(ino)?;
         let (open, flags) = match open {
@@ -221,7 +259,7 @@ impl Dir {
             open.note_written();
         } else if !open.is_written() {
             drop(shared);
-            let _alone = self.lock(ino).write().unwrap_or_else(PoisonError::into_inner);
+            let _alone = self.alone(ino)?;
             // Another call may have written since, or a cut may have set the object aside.
             let is_there = lock(&self.objects).open(ino).is_some_and(|other| Arc::ptr_eq(&other, open));
             if is_there && !open.is_written() {
@@ -237,7 +275,7 @@ impl Dir {
     /// # Errors
     /// The device failed; the home will ask again.
     pub(crate) fn truncate(&self, ino: Ino, length: u64, epoch: u64) -> Result<(), TargetFailure> {
-        let _alone = self.lock(ino).write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.alone(ino)?;
         if lock(&self.epochs).get(&ino).is_some_and(|&known| known >= epoch) {
             return Ok(());
         }
@@ -256,25 +294,18 @@ impl Dir {
         if let Some(open) = self.existing_alone(ino)? {
             open.file.sync_data()?;
         }
-        let path = self.paths.epoch(ino);
-        match File::open(&path) {
+        match self.folder.open(&names::epoch(ino), OFlags::RDONLY) {
             Ok(file) => file.sync_all()?,
             // The object was removed since, and its epoch with it.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        if let Some(directory) = path.parent() {
-            File::open(directory)?.sync_all()?;
-        }
-        Ok(())
+        Ok(self.folder.sync(&names::subdirectory(subdirectory_of(ino)))?)
     }
 
     /// The device below the target.
-    ///
-    /// # Errors
-    /// The file system's errors.
-    pub(crate) fn device(&self) -> io::Result<u64> {
-        fs::metadata(self.paths.root()).map(|metadata| metadata.dev())
+    pub(crate) fn device(&self) -> u64 {
+        self.folder.node().device
     }
 
     /// The ranges of the object that changed since the last round; `None` if the target notes nothing for `tracking`.
@@ -293,9 +324,10 @@ impl Dir {
     }
 
     fn record_epoch(&self, ino: Ino, epoch: u64) -> io::Result<()> {
-        let temporary = self.paths.unfinished_epoch(ino);
-        self.within_reserve(|| fs::write(&temporary, epoch.to_string()))?;
-        fs::rename(&temporary, self.paths.epoch(ino))
+        let temporary = names::unfinished_epoch(ino);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        self.within_reserve(|| self.folder.open(&temporary, flags)?.write_all(epoch.to_string().as_bytes()))?;
+        self.folder.rename(&temporary, &names::epoch(ino))
     }
 
     /// Attempts what a full disk below must not refuse: the reserve of the target makes room.
@@ -322,10 +354,10 @@ impl Dir {
     /// # Errors
     /// The device failed; the home will ask again.
     pub(crate) fn remove(&self, ino: Ino) -> Result<(), TargetFailure> {
-        let _alone = self.lock(ino).write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.alone(ino)?;
         self.remove_object(ino)?;
         if lock(&self.epochs).contains_key(&ino) {
-            removed(&self.paths.epoch(ino))?;
+            self.folder.remove(&names::epoch(ino))?;
             lock(&self.epochs).remove(&ino);
         }
         Ok(())
@@ -333,7 +365,7 @@ impl Dir {
 
     /// Removes the object's file, under the object's lock.
     fn remove_object(&self, ino: Ino) -> io::Result<()> {
-        if removed(&self.paths.object(ino))? {
+        if self.folder.remove(&names::object(ino))? {
             let bytes = lock(&self.objects).forget(ino);
             self.count(bytes, 0);
             self.reserve.refill();
@@ -352,7 +384,7 @@ impl Dir {
         offset: u64,
         data: bool,
     ) -> Result<Option<u64>, TargetFailure> {
-        let _shared = self.shared(ino);
+        let _shared = self.shared(ino)?;
         self.check_epoch(ino, epoch)?;
         let Some(open) = self.existing(ino)? else { return Ok((!data).then_some(offset)) };
         if offset >= open.file.metadata()?.len() {
@@ -382,7 +414,7 @@ impl Dir {
     }
 
     fn sync_names(&self, subdirectory: usize) -> io::Result<()> {
-        self.names[subdirectory].sync(&self.paths.subdirectory(subdirectory))
+        self.names[subdirectory].sync(&self.folder, &names::subdirectory(subdirectory))
     }
 
     fn check_epoch(&self, ino: Ino, epoch: u64) -> Result<(), StaleEpoch> {
@@ -432,7 +464,7 @@ impl Dir {
 
     /// The object's open file, as [`Dir::existing`] finds it. No lock is held afterwards, so that no cut waits for the disk.
     fn existing_alone(&self, ino: Ino) -> io::Result<Option<Arc<Open>>> {
-        let _shared = self.shared(ino);
+        let _shared = self.shared(ino)?;
         self.existing(ino)
     }
 
@@ -444,12 +476,12 @@ impl Dir {
         }
         match self.opened(ino, false) {
             Ok(file) => Ok(Some(self.remember(ino, Open::found(file)))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.presence.look().map(|()| None),
             Err(error) => Err(error),
         }
     }
 
-    /// The open file of an object that had none.
+    /// The open file of an object that had none: the caller has looked for it.
     fn made(&self, ino: Ino) -> io::Result<Arc<Open>> {
         let file = self.opened(ino, true)?;
         self.names_changed(ino);
@@ -458,11 +490,10 @@ impl Dir {
 
     /// Opens an object's file. If no descriptor is left, the files of objects that nobody uses now are closed.
     fn opened(&self, ino: Ino, create: bool) -> io::Result<File> {
-        let path = self.paths.object(ino);
+        let name = names::object(ino);
+        let flags = if create { OFlags::RDWR | OFlags::CREATE } else { OFlags::RDWR };
         for _ in 0..OPEN_ATTEMPTS {
-            let mut options = File::options();
-            options.read(true).write(true).create(create).truncate(false).mode(0o600);
-            match options.open(&path) {
+            match self.folder.open(&name, flags) {
                 Err(error) if is_want_of_descriptors(&error) && self.close_idle() => {}
                 opened => return opened,
             }
@@ -487,8 +518,16 @@ impl Dir {
         &self.locks[(ino.0 % LOCK_SHARDS as u64) as usize]
     }
 
-    fn shared(&self, ino: Ino) -> RwLockReadGuard<'_, ()> {
-        self.lock(ino).read().unwrap_or_else(PoisonError::into_inner)
+    /// The object's lock, beside other holders; none of a target that is gone.
+    fn shared(&self, ino: Ino) -> io::Result<RwLockReadGuard<'_, ()>> {
+        self.presence.check()?;
+        Ok(self.lock(ino).read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The object's lock, alone; none of a target that is gone.
+    fn alone(&self, ino: Ino) -> io::Result<RwLockWriteGuard<'_, ()>> {
+        self.presence.check()?;
+        Ok(self.lock(ino).write().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

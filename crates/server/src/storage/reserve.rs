@@ -1,14 +1,14 @@
 //! The reserve: room on a file system for changes that give room back. On a full disk the server can still start, remove names
 //! and cut files.
 
+use super::folder::Folder;
 use crate::privacy;
 use rustix::fs::{FallocateFlags, OFlags};
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The size of a reserve: the journal records of about five thousand removals, or the blocks of 256 small files.
 const RESERVE_BYTES: u64 = 1024 * 1024;
@@ -25,22 +25,22 @@ const NAME: &str = "reserve";
 /// A file that holds room.
 #[derive(Debug)]
 pub(crate) struct Reserve {
-    path: PathBuf,
+    folder: Arc<Folder>,
     kept_bytes: Mutex<u64>,
     is_given: AtomicBool,
 }
 
 impl Reserve {
     /// The reserve in a directory, filled as far as there is room.
-    pub(crate) fn open(folder: &Path) -> Reserve {
-        let path = folder.join(NAME);
-        let found = opened(OpenOptions::new().read(true), &path).and_then(|file| {
+    pub(crate) fn open(folder: Arc<Folder>) -> Reserve {
+        // A link in its place would give the reserve's bytes to the file behind it: the folder opens none.
+        let found = folder.open(Path::new(NAME), OFlags::RDONLY).and_then(|file| {
             privacy::close_to_others(&file)?;
             file.metadata()
         });
         let kept_bytes = found.map_or(0, |metadata| metadata.len().min(RESERVE_BYTES));
         let is_given = AtomicBool::new(kept_bytes > 0 && kept_bytes < RESERVE_BYTES);
-        let reserve = Reserve { path, kept_bytes: Mutex::new(kept_bytes), is_given };
+        let reserve = Reserve { folder, kept_bytes: Mutex::new(kept_bytes), is_given };
         reserve.refill();
         reserve
     }
@@ -52,8 +52,8 @@ impl Reserve {
         let given = match (*kept_bytes, left) {
             (0, _) => Err(ErrorKind::NotFound.into()),
             // An inode may be missing, too.
-            (_, 0) => fs::remove_file(&self.path),
-            _ => opened(OpenOptions::new().write(true), &self.path).and_then(|file| file.set_len(left)),
+            (_, 0) => self.folder.remove(Path::new(NAME)).map(drop),
+            _ => self.folder.open(Path::new(NAME), OFlags::WRONLY).and_then(|file| file.set_len(left)),
         };
         *kept_bytes = if given.is_ok() { left } else { 0 };
         if given.is_ok() {
@@ -69,15 +69,11 @@ impl Reserve {
 
     /// Makes room for a start on a full file system.
     pub(crate) fn make_room_to_start(&self) {
-        let Ok(statistics) = self.path.parent().map_or(Err(rustix::io::Errno::NOENT), rustix::fs::statvfs)
-        else {
-            return;
-        };
-        if statistics.f_files > 0 && statistics.f_favail < START_FILES {
+        if self.folder.free_files().is_some_and(|free| free < START_FILES) {
             while self.give() {}
             return;
         }
-        let mut free = statistics.f_bavail.saturating_mul(statistics.f_frsize);
+        let Ok(mut free) = self.folder.free_bytes() else { return };
         while free < START_BYTES && self.give() {
             free += GIVEN_BYTES;
         }
@@ -101,8 +97,7 @@ impl Reserve {
     }
 
     fn fill(&self) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        let file = opened(options.write(true).create(true).truncate(false).mode(0o600), &self.path)?;
+        let file = self.folder.open(Path::new(NAME), OFlags::WRONLY | OFlags::CREATE)?;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES) {
             Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(&file),
             allocated => Ok(allocated?),
@@ -111,7 +106,7 @@ impl Reserve {
 
     /// The room beside the reserve; 0 if the file system does not tell.
     fn free_bytes(&self) -> u64 {
-        self.path.parent().and_then(|folder| free_bytes(folder).ok()).unwrap_or(0)
+        self.folder.free_bytes().unwrap_or(0)
     }
 
     fn kept(&self) -> MutexGuard<'_, u64> {
@@ -119,32 +114,25 @@ impl Reserve {
     }
 }
 
-/// Opens the file of a reserve itself: a link would give the reserve's bytes to the file behind it.
-fn opened(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    options.custom_flags(flags.bits().cast_signed()).open(path)
-}
-
 fn write_zeros(mut file: &File) -> io::Result<()> {
     let zeros = [0; GIVEN_BYTES as usize];
     (0..RESERVE_BYTES / GIVEN_BYTES).try_for_each(|_| file.write_all(&zeros))
 }
 
-/// The room that a file system has left for this user.
-pub(super) fn free_bytes(folder: &Path) -> io::Result<u64> {
-    let statistics = rustix::fs::statvfs(folder)?;
-    Ok(statistics.f_bavail.saturating_mul(statistics.f_frsize))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    fn reserve_in(folder: &Path) -> Reserve {
+        Reserve::open(Arc::new(Folder::found(folder).unwrap()))
+    }
 
     #[test]
     fn the_reserve_is_given_bit_by_bit_and_filled_again() {
         let folder = tempfile::tempdir().unwrap();
-        let reserve = Reserve::open(folder.path());
+        let reserve = reserve_in(folder.path());
         let path = folder.path().join(NAME);
         assert!(fs::metadata(&path).unwrap().blocks() * 512 >= RESERVE_BYTES, "real room, no hole");
         let mut given = 0;
@@ -157,7 +145,7 @@ mod tests {
         reserve.refill();
         assert!(!reserve.is_given());
         assert_eq!(fs::metadata(&path).unwrap().len(), RESERVE_BYTES);
-        assert!(Reserve::open(folder.path()).give(), "it outlives the server");
+        assert!(reserve_in(folder.path()).give(), "it outlives the server");
     }
     /// Another user could once lay a link of this name, and the server filled the file behind it with its own rights.
     #[test]
@@ -167,7 +155,7 @@ mod tests {
         fs::write(&behind, "words").unwrap();
         fs::set_permissions(&behind, fs::Permissions::from_mode(0o644)).unwrap();
         std::os::unix::fs::symlink(&behind, folder.path().join(NAME)).unwrap();
-        let reserve = Reserve::open(folder.path());
+        let reserve = reserve_in(folder.path());
         reserve.refill();
         assert!(!reserve.give(), "there is no reserve");
         assert_eq!(fs::read_to_string(&behind).unwrap(), "words");

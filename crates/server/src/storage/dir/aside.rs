@@ -5,14 +5,12 @@
 //! record is durable, the target discards the object set aside. When the server starts, the target asks the journal: it
 //! discards the objects whose cuts the journal knows, and puts all others back.
 
-use super::names::{lock, removed, subdirectory_of, Aside};
+use super::names::{self, lock, subdirectory_of, Aside};
 use super::{Dir, TargetFailure};
+use rustix::fs::OFlags;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::PoisonError;
 use weir_wire::Ino;
 
 /// The result of a cut that must be undoable.
@@ -54,7 +52,7 @@ impl Dir {
     /// # Errors
     /// The device failed; the home will ask again.
     pub(crate) fn cut_undoably(&self, ino: Ino, length: u64, epoch: u64) -> Result<Cut, TargetFailure> {
-        let _alone = self.lock(ino).write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.alone(ino)?;
         if lock(&self.epochs).get(&ino).is_some_and(|&known| known >= epoch) {
             return Ok(Cut::Done);
         }
@@ -70,10 +68,10 @@ impl Dir {
         }
         let aside = Aside { ino, epoch };
         if open.is_some() {
-            fs::rename(self.paths.object(ino), self.paths.aside(aside))?;
+            self.folder.rename(&names::object(ino), &names::aside(aside))?;
         } else {
             // An empty object stands for the hole: whatever is written after the cut goes with it when the cut is undone.
-            self.within_reserve(|| new_file(&self.paths.aside(aside)))?;
+            self.within_reserve(|| self.new_file(&names::aside(aside)))?;
         }
         lock(&self.objects).set_aside(aside);
         self.names_changed(ino);
@@ -184,7 +182,7 @@ impl Dir {
 
     /// Gives an object set aside its name again, in place of the object that has the name now.
     fn put_back(&self, aside: Aside) -> io::Result<()> {
-        fs::rename(self.paths.aside(aside), self.paths.object(aside.ino))?;
+        self.folder.rename(&names::aside(aside), &names::object(aside.ino))?;
         let replaced_bytes = lock(&self.objects).put_back(aside);
         self.count(replaced_bytes, 0);
         self.names_changed(aside.ino);
@@ -196,7 +194,7 @@ impl Dir {
         self.names_changed(ino);
         if epoch == 0 {
             lock(&self.epochs).remove(&ino);
-            return removed(&self.paths.epoch(ino)).map(|_| ());
+            return self.folder.remove(&names::epoch(ino)).map(drop);
         }
         lock(&self.epochs).insert(ino, epoch);
         self.record_epoch(ino, epoch)
@@ -210,14 +208,14 @@ impl Dir {
 
     /// Removes an object that was set aside; answers whether there was one.
     fn remove_aside(&self, aside: Aside) -> io::Result<bool> {
-        let was_there = removed(&self.paths.aside(aside))?;
+        let was_there = self.folder.remove(&names::aside(aside))?;
         let bytes = lock(&self.objects).forget_aside(aside);
         self.count(bytes, 0);
         Ok(was_there)
     }
-}
 
-/// Makes an empty file that nobody else can read.
-fn new_file(path: &Path) -> io::Result<()> {
-    File::options().write(true).create(true).truncate(true).mode(0o600).open(path).map(drop)
+    /// Makes an empty file.
+    fn new_file(&self, name: &Path) -> io::Result<()> {
+        self.folder.open(name, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC).map(drop)
+    }
 }

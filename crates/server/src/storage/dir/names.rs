@@ -1,8 +1,8 @@
 //! The names of files below a target: objects, their epochs, and objects set aside.
 
+use crate::storage::folder::Folder;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,11 +36,6 @@ pub(super) enum Name {
 pub(super) struct Found {
     pub(super) objects: Vec<Ino>,
     pub(super) asides: Vec<Aside>,
-}
-
-/// The paths below the directory of a target.
-pub(super) struct Paths {
-    root: PathBuf,
 }
 
 /// The changes of names in one subdirectory. All changes before the target was opened count as one.
@@ -83,34 +78,29 @@ impl Found {
     }
 }
 
-impl Paths {
-    pub(super) fn new(root: &Path) -> Paths {
-        Paths { root: root.to_path_buf() }
-    }
+/// The name of a subdirectory below a target.
+pub(super) fn subdirectory(number: usize) -> PathBuf {
+    PathBuf::from(format!("{number:02x}"))
+}
 
-    pub(super) fn root(&self) -> &Path {
-        &self.root
-    }
+/// The name of an object below a target.
+pub(super) fn object(ino: Ino) -> PathBuf {
+    PathBuf::from(format!("{:02x}/{:016x}", subdirectory_of(ino), ino.0))
+}
 
-    pub(super) fn subdirectory(&self, number: usize) -> PathBuf {
-        self.root.join(format!("{number:02x}"))
-    }
+/// The name of an object's epoch below a target.
+pub(super) fn epoch(ino: Ino) -> PathBuf {
+    object(ino).with_extension(&EPOCH_SUFFIX[1..])
+}
 
-    pub(super) fn object(&self, ino: Ino) -> PathBuf {
-        self.subdirectory(subdirectory_of(ino)).join(format!("{:016x}", ino.0))
-    }
+/// The name of an epoch that is being written.
+pub(super) fn unfinished_epoch(ino: Ino) -> PathBuf {
+    object(ino).with_extension(&UNFINISHED_SUFFIX[1..])
+}
 
-    pub(super) fn epoch(&self, ino: Ino) -> PathBuf {
-        self.object(ino).with_extension(&EPOCH_SUFFIX[1..])
-    }
-
-    pub(super) fn unfinished_epoch(&self, ino: Ino) -> PathBuf {
-        self.object(ino).with_extension(&UNFINISHED_SUFFIX[1..])
-    }
-
-    pub(super) fn aside(&self, aside: Aside) -> PathBuf {
-        self.object(aside.ino).with_extension(format!("{ASIDE_PREFIX}{:016x}", aside.epoch))
-    }
+/// The name of an object that was set aside.
+pub(super) fn aside(aside: Aside) -> PathBuf {
+    object(aside.ino).with_extension(format!("{ASIDE_PREFIX}{:016x}", aside.epoch))
 }
 
 impl Default for NameChanges {
@@ -126,11 +116,11 @@ impl NameChanges {
     }
 
     /// Makes the changes so far durable. A caller waits for another caller's sync, as its change may be in that sync.
-    pub(super) fn sync(&self, directory: &Path) -> io::Result<()> {
+    pub(super) fn sync(&self, folder: &Folder, directory: &Path) -> io::Result<()> {
         let mut synced = lock(&self.synced);
         let made = self.made.load(Ordering::SeqCst);
         if *synced < made {
-            File::open(directory)?.sync_all()?;
+            folder.sync(directory)?;
             *synced = made;
         }
         Ok(())
@@ -140,15 +130,6 @@ impl NameChanges {
 /// The number of the subdirectory that has an object's files.
 pub(super) fn subdirectory_of(ino: Ino) -> usize {
     (ino.0 % SUBDIRECTORIES) as usize
-}
-
-/// Removes a file; answers whether there was one.
-pub(super) fn removed(path: &Path) -> io::Result<bool> {
-    match fs::remove_file(path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 /// Locks a mutex, also after a panic of another holder.

@@ -29,13 +29,13 @@ pub(super) struct Open {
 
 impl Objects {
     /// Counts an object that the opening of the target found.
-    pub(super) fn found(&mut self, ino: Ino, metadata: &Metadata) {
-        self.closed_bytes.insert(ino, occupied_bytes(metadata));
+    pub(super) fn found(&mut self, ino: Ino, occupied_bytes: u64) {
+        self.closed_bytes.insert(ino, occupied_bytes);
     }
 
     /// Counts an object set aside that the opening of the target found.
-    pub(super) fn found_aside(&mut self, aside: Aside, metadata: &Metadata) {
-        self.aside_bytes.insert(aside, occupied_bytes(metadata));
+    pub(super) fn found_aside(&mut self, aside: Aside, occupied_bytes: u64) {
+        self.aside_bytes.insert(aside, occupied_bytes);
     }
 
     /// The sum of all counts; objects with open files are left out.

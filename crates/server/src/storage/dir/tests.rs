@@ -3,9 +3,20 @@
 use super::aside::Cut;
 use super::*;
 use crate::storage::Known;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 const OPEN_MAX: usize = 4;
 const FILE: Ino = Ino(0x1_0000_0000_0007);
+
+fn opened(path: &Path, capacity_bytes: Option<u64>, open_max: usize) -> io::Result<Dir> {
+    Dir::open(Folder::made(path)?, None, capacity_bytes, open_max)
+}
+
+/// The path of a name below a target.
+fn at(dir: &Dir, name: PathBuf) -> PathBuf {
+    dir.folder.path().join(name)
+}
 
 fn range(offset: u64, length: u32) -> Extent {
     Extent { offset, length }
@@ -14,13 +25,13 @@ fn range(offset: u64, length: u32) -> Extent {
 #[test]
 fn bytes_and_epochs_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    let dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
     dir.write(FILE, 0, &[range(100, 3), range(9000, 2)], b"abcde").unwrap();
     dir.truncate(FILE, 9001, 1).unwrap();
     dir.sync(FILE).unwrap();
     let used = dir.used_bytes();
     drop(dir);
-    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    let dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
     assert_eq!(dir.used_bytes(), used);
     assert_eq!(dir.read(FILE, 1, &[range(99, 5), range(9000, 3)]).unwrap(), b"\0abc\0d\0\0");
     assert_eq!(dir.read(FILE, 0, &[range(0, 1)]), Err(StaleEpoch(1).into()));
@@ -33,10 +44,10 @@ fn bytes_and_epochs_survive_a_restart() {
 #[test]
 fn a_cut_that_was_killed_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
-    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
-    let temporary = dir.paths.unfinished_epoch(FILE);
+    let dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    let temporary = at(&dir, names::unfinished_epoch(FILE));
     fs::write(&temporary, "7").unwrap();
-    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    let dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
     assert_eq!(dir.used_bytes(), 0);
     assert!(!temporary.exists());
 }
@@ -45,9 +56,9 @@ fn a_cut_that_was_killed_leaves_nothing_behind() {
 #[test]
 fn an_epoch_that_is_empty_is_none() {
     let folder = tempfile::tempdir().unwrap();
-    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
-    fs::write(dir.paths.epoch(FILE), "").unwrap();
-    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    let dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    fs::write(at(&dir, names::epoch(FILE)), "").unwrap();
+    let dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
     dir.write(FILE, 0, &[range(0, 2)], b"ab").unwrap();
     dir.truncate(FILE, 1, 1).unwrap();
     assert_eq!(dir.read(FILE, 1, &[range(0, 2)]).unwrap(), b"a\0");
@@ -56,7 +67,7 @@ fn an_epoch_that_is_empty_is_none() {
 #[test]
 fn a_full_target_still_takes_overwrites() {
     let folder = tempfile::tempdir().unwrap();
-    let dir = Dir::open(folder.path(), Some(8192), OPEN_MAX).unwrap();
+    let dir = opened(folder.path(), Some(8192), OPEN_MAX).unwrap();
     dir.write(FILE, 0, &[range(0, 8192)], &[1; 8192]).unwrap();
     assert_eq!(dir.write(FILE, 0, &[range(8192, 1)], &[1]), Err(TargetFailure::Full));
     dir.write(FILE, 0, &[range(10, 100)], &[2; 100]).unwrap();
@@ -70,14 +81,14 @@ fn a_full_target_still_takes_overwrites() {
 #[test]
 fn a_refused_call_makes_no_object() {
     let folder = tempfile::tempdir().unwrap();
-    let dir = Dir::open(folder.path(), Some(4096), OPEN_MAX).unwrap();
+    let dir = opened(folder.path(), Some(4096), OPEN_MAX).unwrap();
     assert_eq!(dir.write(FILE, 0, &[range(0, 8192)], &[1; 8192]), Err(TargetFailure::Full));
     assert_eq!(dir.reserve(FILE, 0, 0, 8192, false), Err(TargetFailure::Full));
     dir.reserve(FILE, 0, 0, 8192, true).unwrap();
-    assert!(!dir.paths.object(FILE).exists());
+    assert!(!at(&dir, names::object(FILE)).exists());
     // The file system refuses a range without bytes, once the object is there.
     dir.reserve(FILE, 0, 0, 0, false).unwrap_err();
-    assert!(!dir.paths.object(FILE).exists());
+    assert!(!at(&dir, names::object(FILE)).exists());
     dir.write(FILE, 0, &[range(0, 3)], b"abc").unwrap();
     dir.reserve(FILE, 0, 0, 0, false).unwrap_err();
     assert_eq!(dir.read(FILE, 0, &[range(0, 3)]).unwrap(), b"abc");
@@ -87,20 +98,20 @@ fn a_refused_call_makes_no_object() {
 #[test]
 fn a_failed_reservation_is_counted() {
     let folder = tempfile::tempdir().unwrap();
-    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    let dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
     dir.write(FILE, 0, &[range(0, 10)], &[1; 10]).unwrap();
-    fs::write(dir.paths.object(FILE), [7; 40_000]).unwrap();
+    fs::write(at(&dir, names::object(FILE)), [7; 40_000]).unwrap();
     dir.reserve(FILE, 0, 0, 0, false).unwrap_err();
-    assert_eq!(dir.used_bytes(), occupied_bytes(&fs::metadata(dir.paths.object(FILE)).unwrap()));
+    assert_eq!(dir.used_bytes(), occupied_bytes(&fs::metadata(at(&dir, names::object(FILE))).unwrap()));
 }
 
 /// A removal that failed half-way once forgot the epoch in memory, so the removal's repetition left the file of the epoch.
 #[test]
 fn a_removal_that_failed_is_repeated_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    let dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
     dir.truncate(FILE, 0, 1).unwrap();
-    let epoch = dir.paths.epoch(FILE);
+    let epoch = at(&dir, names::epoch(FILE));
     fs::remove_file(&epoch).unwrap();
     fs::create_dir(&epoch).unwrap();
     dir.remove(FILE).unwrap_err();
@@ -115,9 +126,9 @@ fn a_removal_that_failed_is_repeated_whole() {
 #[test]
 fn a_cut_that_failed_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    let dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
     dir.write(FILE, 0, &[range(0, 10)], &[1; 10]).unwrap();
-    let temporary = dir.paths.unfinished_epoch(FILE);
+    let temporary = at(&dir, names::unfinished_epoch(FILE));
     fs::create_dir(&temporary).unwrap();
     dir.cut_undoably(FILE, 0, 1).unwrap_err();
     assert_eq!(dir.read(FILE, 0, &[range(0, 10)]).unwrap(), [1; 10]);
@@ -131,11 +142,11 @@ fn a_cut_that_failed_changes_nothing() {
 #[test]
 fn a_hole_is_a_hole_again_when_its_cut_is_undone() {
     let folder = tempfile::tempdir().unwrap();
-    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    let dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
     assert!(matches!(dir.cut_undoably(FILE, 0, 1), Ok(Cut::SetAside(_))));
     dir.write(FILE, 1, &[range(0, 10)], &[1; 10]).unwrap();
     drop(dir);
-    let dir = Dir::open(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    let dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
     dir.settle(|_| Known::File { decided: 0 }).unwrap();
     assert_eq!(dir.read(FILE, 0, &[range(0, 10)]).unwrap(), [0; 10]);
     assert_eq!(dir.used_bytes(), 0);
@@ -146,10 +157,10 @@ fn a_hole_is_a_hole_again_when_its_cut_is_undone() {
 #[test]
 fn blocks_that_come_after_the_last_write_do_not_change_the_sum() {
     let folder = tempfile::tempdir().unwrap();
-    let dir = Dir::open(folder.path(), Some(1 << 20), 1).unwrap();
+    let dir = opened(folder.path(), Some(1 << 20), 1).unwrap();
     let grow = |ino| {
-        File::options().write(true).open(dir.paths.object(ino)).unwrap().set_len(0).map(|()| {
-            fs::write(dir.paths.object(ino), [7; 40_000]).unwrap();
+        File::options().write(true).open(at(&dir, names::object(ino))).unwrap().set_len(0).map(|()| {
+            fs::write(at(&dir, names::object(ino)), [7; 40_000]).unwrap();
         })
     };
     let other = Ino(FILE.0 + 1);
