@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import expanding
 import foreign
 import msgspec
 import numpy
@@ -617,6 +618,29 @@ def test_a_decoder_of_foreign_files_ends_with_a_result_or_its_own_error(name: st
         program, capture_output=True, text=True, timeout=SECONDS_MAX, check=False, env=environment, cwd=tmp_path
     )
     assert answer.returncode == 0, f"WEIR_SEED={number}\n{answer.stdout[-2000:]}\n{answer.stderr[-6000:]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bomb", expanding.BOMBS)
+def test_a_small_file_that_expands_without_end_is_refused_within_bounds(bomb: str, tmp_path: Path) -> None:
+    """A Darshan log of 10 MB took minutes and gigabytes, a data set of some kilobytes all memory."""
+    name = expanding.BOMBS[bomb].decoder
+    make, _ = SAMPLES[name]
+    samples = tmp_path / "mutated"
+    samples.mkdir()
+    make(samples)
+    environment = {each: value for each, value in os.environ.items() if not each.startswith("WEIR_")}
+    environment |= {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "WEIR_HOME": str(tmp_path / "home")}
+    program = [sys.executable, str(ROOT / "tests" / "expanding.py"), name, str(samples), bomb]
+    answer = subprocess.run(
+        program, capture_output=True, text=True, timeout=SECONDS_MAX, check=False, env=environment, cwd=tmp_path
+    )
+    assert answer.returncode == 0, f"{answer.stdout[-2000:]}\n{answer.stderr[-6000:]}"
+
+
+def test_each_decoder_has_a_file_that_expands_or_a_reason_why_it_has_none() -> None:
+    packed = {each.decoder for each in expanding.BOMBS.values()}
+    assert packed | set(expanding.PLAIN) == set(foreign.DECODERS) and not packed & set(expanding.PLAIN)
 
 
 def parameters(command: click.Command, path: list[str], context: click.Context) -> Iterator[str]:

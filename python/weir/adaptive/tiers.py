@@ -1,13 +1,14 @@
 """Storage tiers, the fastest first, and their objects. A tier is any folder that fsspec opens."""
 
+import errno
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weir.adaptive.errors import AdaptiveError, told
@@ -276,7 +277,9 @@ class Place:
             return bytes(self._files.cat_file(path, start=start, end=end))
         # A buffered reader reads whole blocks of the file system, which are 1 MiB on a Weir mount. It would read more
         # than the range, and the measured bandwidth would not be that of the range.
-        with Path(path).open("rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "it is no file")
             file.seek(start)
             return _read_fully(file, None if end is None else end - start)
 
@@ -332,6 +335,11 @@ class Place:
         except FileNotFoundError:
             return []
         return [str(entry).rstrip("/").rpartition("/")[2] for entry in entries]
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file. A pipe in its place would hold the open until somebody writes there."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _read_fully(file: "FileIO", count: int | None) -> bytes:

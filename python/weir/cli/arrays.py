@@ -1,5 +1,6 @@
 """Readers of arrays in users' files: numpy's, HDF5's, netCDF's, Zarr's, and bytes alone."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -207,7 +208,9 @@ def _array(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "n
         return array
     if path.suffix == ".npz":
         with numpy.load(path, allow_pickle=False) as file:
-            return numpy.asarray(file[_chosen(source.dataset, list(file.files))])
+            name = _chosen(source.dataset, list(file.files))
+            _check_room(_packed_bytes(path, name))
+            return numpy.asarray(file[name])
     if path.is_dir():
         return _from_zarr(source)
     if source.dataset is not None or path.suffix in _HDF5:
@@ -242,7 +245,9 @@ def _from_hdf5(source: Source) -> "numpy.ndarray[Any, Any]":
     names: list[str] = []
     with h5py.File(source.path, "r") as file:
         file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-        found: numpy.ndarray[Any, Any] = file[_chosen(source.dataset, names)][...]
+        dataset = file[_chosen(source.dataset, names)]
+        _check_room(dataset.nbytes)
+        found: numpy.ndarray[Any, Any] = dataset[...]
         return found
 
 
@@ -269,4 +274,26 @@ def _from_zarr(source: Source) -> "numpy.ndarray[Any, Any]":
         node = node[_chosen(source.dataset, names)]
     if not isinstance(node, zarr.Array):
         raise ValueError("it is a group of arrays")
+    _check_room(node.nbytes)
     return numpy.asarray(node[...])
+
+
+def _packed_bytes(path: Path, name: str) -> int:
+    """The size of an array in a `.npz` file, as the array's own header has it."""
+    import zipfile
+
+    from numpy.lib import format as npy
+
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read(file)
+    return math.prod(shape) * int(dtype.itemsize)
+
+
+def _check_room(size: int) -> None:
+    """Refuse an array for which there is no memory: a small compressed file may hold any."""
+    free = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable"))
+    available = int(free.split()[1]) << 10
+    if size > available:
+        raise ValueError(f"it has {size >> 20} MiB, and {available >> 20} MiB of memory are free")

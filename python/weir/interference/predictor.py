@@ -384,5 +384,5 @@ def load(path: Path) -> Predictor:
         if version != VERSION:
             raise ValueError(f"it is of version {version}")
         return msgspec.json.decode(content, type=Predictor)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError, MemoryError) as error:
         raise InterferenceError(f"{path} is no predictor of version {VERSION}: {error}", hint=_TRAIN) from error

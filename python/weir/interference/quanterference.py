@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from weir.interference.errors import InterferenceError
 from weir.interference.windows import SERVER, STATISTICS, Windows, of_rows
 
-FILE_BYTES_MAX = 1 << 28
+FILE_BYTES_MAX = 1 << 25
 """A file that is larger, also uncompressed, is refused: the authors' largest has 3 MB."""
 _COUNTERS = dict(
     zip(
@@ -85,7 +86,7 @@ def _document(path: Path) -> Mapping[str, Any]:
         found = json.loads(content)["All"]
         if not isinstance(found, dict):
             raise TypeError("its member All is no mapping")
-    except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InterferenceError(
             f"{path} is no file of windows: {error}", hint="such files are named APPLICATION/…_time_data.json"
         ) from error

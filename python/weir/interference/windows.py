@@ -47,6 +47,14 @@ STATISTICS = ("sum", "mean", "deviation")
 _KEYS = ("run", "workload", "window", "io_seconds", "slowdown", "server", "is_metadata")
 _ADDED = ("counted_by", *(f"client_{name}" for name in TIMES))
 """The columns that version 1 has not."""
+_NAMES = ("run", "workload", "server", "counted_by")
+"""The columns of texts."""
+ROWS_MAX = 1 << 19
+"""Most rows of a data set, at some kilobytes each. A small compressed file may have any number of equal ones."""
+_BATCH_ROWS = 1 << 13
+_NAME_MAX = 4096
+_NAMES_BYTES_MAX = 64 << 20
+"""Longest name, and most of all names of a batch."""
 _METADATA_KEY = b"weir.windows"
 _SIMULATED = "simulated"
 """Mark of a file whose windows a simulator made."""
@@ -393,17 +401,33 @@ def _files(paths: Sequence[Path]) -> list[Path]:
     return [file for path in paths for file in (sorted(path.rglob("*.parquet")) if path.is_dir() else [path])]
 
 
+def _check_names(batch: "pyarrow.RecordBatch") -> None:
+    """Refuse names that are long: a file has each once, and the rows would have it again and again."""
+    for name in set(_NAMES) & set(batch.schema.names):
+        column = batch.column(name)
+        words = getattr(column, "dictionary", column)
+        if words.nbytes > _NAMES_BYTES_MAX or any(len(str(word)) > _NAME_MAX for word in words.to_pylist()):
+            raise ValueError(f"its column {name} has texts of more than {_NAME_MAX} characters")
+
+
 def _rows(file: Path) -> list[dict[str, Any]]:
     import pyarrow as arrow
     import pyarrow.parquet as parquet
 
     try:
-        table = parquet.read_table(file)
-        version = _mark(table.schema).get("version")
-        added = set(_ADDED) if version == 1 else set()
-        missing = set(columns()) - added - set(table.column_names)
-        rows: list[dict[str, Any]] = [] if missing else table.to_pylist()
-    except (arrow.ArrowInvalid, OSError, ValueError, AttributeError) as error:
+        with parquet.ParquetFile(file, read_dictionary=list(_NAMES)) as opened:
+            version = _mark(opened.schema_arrow).get("version")
+            added = set(_ADDED) if version == 1 else set()
+            there = set(opened.schema_arrow.names)
+            missing = set(columns()) - added - there
+            rows: list[dict[str, Any]] = []
+            known = [name for name in columns() if name in there]
+            for batch in () if missing else opened.iter_batches(_BATCH_ROWS, columns=known):
+                _check_names(batch)
+                rows += batch.to_pylist()
+                if len(rows) > ROWS_MAX:
+                    raise ValueError(f"it has more than {ROWS_MAX:,} rows")
+    except (arrow.ArrowException, OSError, ValueError, AttributeError, MemoryError) as error:
         raise _no_data_set(file, error) from error
     if version not in _READABLE:
         was = "has no version" if version is None else f"is of version {version}"

@@ -259,7 +259,9 @@ def _unpack(archive: tarfile.TarFile, manifest: dict[str, Any], spool: Path, pat
         if member.name == _MANIFEST:
             continue
         described = missing.pop(member.name, None)
-        if described is None or not member.isreg() or member.size != described["bytes"]:
+        # Holes of a sparse member are not in the archive, and have no end.
+        is_plain = member.isreg() and not member.issparse()
+        if described is None or not is_plain or member.size != described["bytes"]:
             raise _no_backup(path, f"{member.name!r} is not as its manifest says")
         target = spool / member.name
         target.parent.mkdir(parents=True, exist_ok=True)
