@@ -107,7 +107,7 @@ def _address(home: Home, number: int, table: dict[str, Any]) -> dict[str, Any]:
     # Servers of other hosts have no folder here, and no socket.
     socket = str(home.server(number) / "socket") if home.server(number).is_dir() else None
     address = {"server": number, "tcp": table["listen"], "unix": socket, "control": table["control"]}
-    return {**address, "owner": home.path.stat().st_uid}
+    return {**address, "owner": home.root.stat().st_uid}
 
 
 def _refuse_running(record: Path, name: str) -> None:
