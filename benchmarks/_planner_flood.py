@@ -4,12 +4,10 @@ Only root can measure: the planner runs as root, as does slurmctld. The rival in
 flood.
 """
 
-import json
 import os
 import pwd
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,8 +28,8 @@ LIMIT_MS = 90.0
 HEAD_START_SECONDS = 1.0
 
 
-def measure() -> dict[str, float]:
-    """Measure every flood.
+def measure(directory: Path) -> dict[str, float]:
+    """Measure every flood, on a planner in a folder.
 
     Returns:
         `planner_flood_validate_ms_p99`, in milliseconds: the 99th percentile of slurmctld's answers in the worst flood;
@@ -44,16 +42,15 @@ def measure() -> dict[str, float]:
     if os.geteuid() != 0:
         raise RuntimeError("only root can run a planner for several users")
     uid = pwd.getpwnam(ATTACKER).pw_uid
-    with tempfile.TemporaryDirectory(prefix="weir-") as folder:
-        Path(folder).chmod(0o755)
-        with resident.planner(Path(folder) / "p", program=resident.interpreter(uid)) as planner:
-            planner.start()
-            quiet = _answers(planner, "quiet")
-            worst = dict.fromkeys(quiet, 0.0)
-            for kind in KINDS:
-                with _flood(planner, kind):
-                    found = _answers(planner, kind)
-                worst = {name: max(worst[name], found[name]) for name in worst}
+    directory.chmod(0o755)
+    with resident.planner(directory / "p", program=resident.interpreter(uid)) as planner:
+        planner.start()
+        quiet = _answers(planner, "quiet")
+        worst = dict.fromkeys(quiet, 0.0)
+        for kind in KINDS:
+            with _flood(planner, kind):
+                found = _answers(planner, kind)
+            worst = {name: max(worst[name], found[name]) for name in worst}
     figures = {
         "planner_flood_validate_ms_p99": worst["root"],
         "planner_flood_user_ms_p99": worst[OTHER],
@@ -102,7 +99,3 @@ def _answers(planner: resident.Planner, kind: str) -> dict[str, float]:
         found[name] = spent[int(len(spent) * 0.99)]
         print(f"{kind}: {name} {spent[len(spent) // 2]:.1f} ms, p99 {found[name]:.1f} ms", file=sys.stderr)
     return found
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure()))
