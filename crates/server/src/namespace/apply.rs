@@ -176,10 +176,8 @@ impl State {
     /// Notes the directories that name each file anew: snapshots of earlier versions list entries before their inodes.
     pub(super) fn index_holders(&mut self) {
         let directories = self.inodes.iter().filter_map(|(&ino, inode)| Some((ino, inode.directory()?)));
-        let entries = directories.flat_map(|(directory, held)| {
-            let files = held.after(0).filter(|(_, entry)| entry.kind != FileKind::Directory);
-            files.map(move |(_, entry)| (directory, entry.ino))
-        });
+        let entries = directories
+            .flat_map(|(directory, held)| held.after(0).map(move |(_, entry)| (directory, entry.ino)));
         let entries: Vec<(Ino, Ino)> = entries.collect();
         for inode in self.inodes.values_mut() {
             inode.holders = Holders::default();

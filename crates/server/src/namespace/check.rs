@@ -297,7 +297,10 @@ impl<'a> Examination<'a> {
     }
 
     fn judge_nameless(&mut self, ino: Ino, inode: &Inode) {
-        if self.space.is_leftover(ino, inode) {
+        // A directory loses its name when it is empty, and takes no entries afterwards.
+        if inode.directory().is_some_and(|directory| !directory.is_empty()) {
+            self.found.faults.push(Fault::of_count(ino, 0, 1));
+        } else if self.space.is_leftover(ino, inode) {
             self.found.faults.push(Fault::of_inode(FaultKind::Leftover, ino));
         }
     }

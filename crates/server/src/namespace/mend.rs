@@ -221,8 +221,7 @@ impl Namespace {
         let (kind, name) = (inode.kind(), Bytes::from(name));
         let unlinked = Change::Unlinked { parent, name: name.clone(), at };
         let linked = Change::Linked { parent, name, ino, kind, at };
-        let others = inode.holders.iter().filter(|holder| *holder != parent).count() as u32;
-        let names = if kind == FileKind::Directory { 1 } else { others + 1 };
+        let names = if kind == FileKind::Directory { 1 } else { inode.holders.len() };
         Ok((vec![unlinked, linked, Change::NamesCounted { ino, names }], ino))
     }
 
