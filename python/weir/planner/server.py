@@ -36,10 +36,10 @@ STALL_SECONDS_MAX = 30.0
 """Time in which a request that has begun has to come, and an answer has to be taken."""
 _CREDENTIALS = struct.Struct("3i")
 _BACKLOG = 256
-"""Connections that the kernel keeps until they are accepted or refused, which takes some 15 us each.
-
-One turn of the loop takes no more than these: many new connections do not hold up those that are there. It takes no
-fewer, because a queue that stays full lets those in who connect most often."""
+"""Connections that the kernel keeps until they are accepted or refused."""
+_ACCEPTS_MAX = 16
+"""Connections that are accepted in one turn of the loop, some 20 us each: many new ones do not hold up those that are
+there, nor slurmctld's."""
 _EXHAUSTED_SECONDS = 0.2
 """Pause where the system has no descriptor for another connection."""
 
@@ -96,7 +96,7 @@ class Server:
 
     def _accept(self, listener: socket.socket) -> None:
         """Accept some connections. One that is refused costs no task and no buffer."""
-        for _ in range(_BACKLOG):
+        for _ in range(_ACCEPTS_MAX):
             try:
                 accepted, _address = listener.accept()
             except (BlockingIOError, ConnectionError, InterruptedError):
