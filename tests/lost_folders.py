@@ -121,4 +121,6 @@ def _brought_up(store: Store, file: Path) -> Outcome:
     started = store.weir("up", file, "--no-mount", code=None)
     is_refused = checked.returncode != 0 and started.returncode != 0
     read = zero_bytes(store) if started.returncode == 0 else 0
+    # One that came up would keep the disk from being unmounted.
+    store.weir("down", "--force", code=None)
     return Outcome(is_refused, read, started.stderr)
