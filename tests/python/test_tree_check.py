@@ -4,9 +4,11 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+import answers
 import pytest
 from seeds import seed
-from weir.store.answers import StoppedInventory
+from weir.store.answers import FolderFault, FolderIdentity, StoppedInventory
+from weir.store.folder_check import check_stopped_folders, folders_of
 from weir.store.tree_check import CYCLE, DANGLING, DOUBLED, HOME_SHIFT, PARENT, ROOT, UNREACHABLE, judge, with_paths
 from weir.store.tree_servers import StoppedServers, check_stopped_tree
 from weir.store.trees import AwayEntry, Position, SumFault, Tree
@@ -232,3 +234,18 @@ def test_inventories_of_servers_that_are_down_are_judged_alike() -> None:
         assert [(each.kind, each.parent, each.name) for each in found] == [(kind, *place), ("sums", None, "user")]
         del inventories[2]
         assert not StoppedServers(inventories, SERVERS).answers(2)
+
+
+def test_folders_that_fail_or_are_of_another_store_are_findings() -> None:
+    sound = replace(answers.status(), targets=(answers.target(),))
+    of_one, of_other = (replace(sound, identity=FolderIdentity(store, "1", 1)) for store in ("one", "other"))
+    assert folders_of([of_one, of_one, replace(of_one, identity=None)]) == ()
+    failed = replace(of_one, targets=(answers.target(), answers.target(target="0.9", trouble="its folder is gone")))
+    (found,) = folders_of([failed])
+    assert (found.place, found.found) == ("target 0.9", "its folder is gone")
+    (found,) = folders_of([of_one, replace(of_other, server=1)])
+    assert (found.server, found.place) == (1, "home") and "one" in found.found and "other" in found.found
+    fault = FolderFault("target 0.1", "/disk", "it is empty", "mount the disk")
+    empty = StoppedInventory((), (), (), Tree(0, (), (), ()), (), (), (), (fault,), ())
+    (found,) = check_stopped_folders({0: empty, 1: replace(empty, identities=())})
+    assert (found.server, found.place, found.way_out) == (0, "target 0.1", "mount the disk")

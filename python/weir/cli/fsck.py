@@ -10,6 +10,7 @@ from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.store.checking import Checked, Finding
+    from weir.store.folder_check import FolderFinding
     from weir.store.repair import Repaired
     from weir.store.tree_check import TreeFinding
     from weir.store.tree_repair import MendedFault
@@ -43,7 +44,7 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
 
     Those of objects are orphan (an object of no file), misplaced (an object on a target that its file does not use),
     lost (a file without one of its objects) and short (an object that is shorter than its file needs). Files with holes
-    may lack objects.
+    may lack objects. A finding of folders is identity (a home, journal or target that is not the store's, or is gone).
 
     With --repair an inode that no name leads to gets one in /lost+found, by its number; a name that leads to no inode
     is removed; counts, places and sums are set right.
@@ -59,7 +60,9 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
     left: tuple[MendedFault, ...] = ()
     if offline:
         refuse_elsewhere(home, "`weir fsck --offline`")
-        checked, tree, moved, notices = check_stopped(home, repair=repair, accept_journal_loss=accept_journal_loss)
+        checked, tree, folders, moved, notices = check_stopped(
+            home, repair=repair, accept_journal_loss=accept_journal_loss
+        )
         for notice in notices:
             say(f"a start would do: {notice}")
     elif accept_journal_loss:
@@ -67,6 +70,7 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
     else:
         from weir.cli.asking import administered
         from weir.store.checking import check_running
+        from weir.store.folder_check import check_running_folders
         from weir.store.tree_repair import repair_tree
         from weir.store.tree_servers import check_running_tree
 
@@ -76,44 +80,48 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
             tree, mended, left = repaired.checked, repaired.mended, repaired.left
         else:
             tree = check_running_tree(servers)
-        checked = check_running(servers)
-    _print(output, checked, tree, moved, (*mended, *left))
+        checked, folders = check_running(servers), check_running_folders(servers)
+    _print(output, (checked, tree, folders), moved, (*mended, *left))
     silent = sorted({*checked.silent, *tree.silent})
     for number in silent:
         warn(
             f"server {number} was not checked, nor the objects of its files",
             hint="check it on its own host" if offline else f"see `weir logs {number}`",
         )
-    return FAILED if checked.findings or tree.findings or silent else 0
+    return FAILED if checked.findings or tree.findings or folders or silent else 0
 
 
 def _print(
     output: str,
-    checked: "Checked",
-    tree: "CheckedTree",
+    results: "tuple[Checked, CheckedTree, tuple[FolderFinding, ...]]",
     moved: "list[Repaired]",
     mended: "tuple[MendedFault, ...]",
 ) -> None:
     from weir.cli.output import show
-    from weir.store import checking, tree_check
+    from weir.store import checking, folder_check, tree_check
 
+    checked, tree, folders = results
     document = {
         "files": checked.files,
         "objects": checked.objects,
         "inodes": tree.inodes,
         "findings": [finding.document() for finding in checked.findings],
         "tree": [finding.document() for finding in tree.findings],
+        "folders": [finding.document() for finding in folders],
         "not_checked": sorted({*checked.silent, *tree.silent}),
         "moved": [{"ino": each.finding.ino, "target": each.finding.target, "to": str(each.path)} for each in moved],
         "mended": [{**each.finding.document(), "done": each.done} for each in mended if each.done is not None],
         "left": [{**each.finding.document(), "why": each.why} for each in mended if each.done is None],
     }
     rows = [*map(_tree_row, tree.findings), *map(_object_row, checked.findings)]
+    rows += [(folder_check.IDENTITY, f"server {each.server}", "-", each.place, each.found, "-") for each in folders]
     if output != "table" or rows:
         show(output, document, _HEADER, rows)
     if output != "table":
         return
     meanings = {**checking.MEANINGS, **tree_check.MEANINGS}
+    for each_folder in folders:
+        say(f"{folder_check.IDENTITY}: {each_folder.place} of server {each_folder.server}: {each_folder.way_out}")
     kinds = {*(each.kind for each in tree.findings), *(each.kind for each in checked.findings)}
     for kind in sorted(kinds):
         say(f"{kind}: {meanings[kind]}")
@@ -123,7 +131,7 @@ def _print(
     for each in mended:
         named = f"{each.finding.kind} {each.finding.ino:016x} {each.finding.path or ''}".rstrip()
         say(f"mended {named}: {each.done}" if each.done is not None else f"left {named}: {each.why}")
-    found = len(tree.findings) + len(checked.findings)
+    found = len(tree.findings) + len(checked.findings) + len(folders)
     say(f"{tree.inodes} inodes, {checked.files} files, {checked.objects} objects, {found} findings")
 
 

@@ -18,6 +18,7 @@ from weir.store.checking import MISPLACED, ORPHAN, Checked, Finding, compare, pa
 from weir.store.decoding import DecodingError, decode
 from weir.store.errors import StoreError
 from weir.store.files import make_folder
+from weir.store.folder_check import FolderFinding, check_stopped_folders
 from weir.store.home import Home
 from weir.store.tree_servers import CheckedTree, check_stopped_tree
 
@@ -39,8 +40,8 @@ class Repaired:
 
 def check_stopped(
     home: Home, *, repair: bool = False, accept_journal_loss: bool = False
-) -> tuple[Checked, CheckedTree, list[Repaired], list[str]]:
-    """Check a store that is down: its objects, and its tree. Faults of the tree are mended while the store is up.
+) -> tuple[Checked, CheckedTree, tuple[FolderFinding, ...], list[Repaired], list[str]]:
+    """Check a store that is down: its objects, tree and folders. Faults of the tree are mended while the store is up.
 
     Args:
         home: Home of the store.
@@ -48,7 +49,7 @@ def check_stopped(
         accept_journal_loss: Whether journals that lost changes which were on stable storage are read as far as they go.
 
     Returns:
-        The results for objects and tree, the moved objects, and the servers' words about their journals.
+        The results for objects, tree and folders, the moved objects, and the servers' words about their journals.
 
     Raises:
         StoreError: The store is up, keeps nothing, or cannot be read.
@@ -79,7 +80,8 @@ def check_stopped(
     silent = tuple(number for number in numbers if number not in here)
     checked = Checked(tuple(findings), sum(files for files, _ in counts), sum(each for _, each in counts), silent)
     tree = check_stopped_tree(inventories, len(configuration.servers))
-    return checked, tree, moved, [notice for each in inventories.values() for notice in each.notices]
+    folders = check_stopped_folders(inventories)
+    return checked, tree, folders, moved, [notice for each in inventories.values() for notice in each.notices]
 
 
 def _place(places: Mapping[tuple[int, int], Place], number: int, ino: int) -> Place | None:
