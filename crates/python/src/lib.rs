@@ -184,6 +184,7 @@ fn role_name(role: Role) -> &'static str {
     match role {
         Role::User => "user",
         Role::Mount => "mount",
+        Role::Administrator => "administrator",
         Role::Server => "server",
     }
 }
