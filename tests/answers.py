@@ -44,6 +44,7 @@ STATUS: dict[str, Any] = {
     "outstanding": 0,
     "held_bytes": 0,
     "inodes": 1,
+    "unpublished_bytes": 0,
     "durable": False,
     "identity": None,
     "journal": None,

@@ -132,7 +132,8 @@ def test_owners_see_their_own_and_the_holder_of_the_key_sets_and_sees_all(open_s
     assert before["user", ALICE]["inodes"] == 1
     assert before["user", ALICE]["inodes_max"] == 3
     assert before["group", TEAM] | {"name": None} == {
-        "kind": "group", "id": TEAM, "name": None, "bytes": 0, "inodes": 0, "bytes_max": MIB, "inodes_max": 100, "is_set": True,
+        "kind": "group", "id": TEAM, "name": None, "bytes": 0, "inodes": 0, "unpublished_bytes": 0, "bytes_max": MIB,
+        "inodes_max": 100, "is_set": True,
     }  # fmt: skip
     for _ in range(2):
         alice.run("touch", f"{alice.folder}-{len(lines())}-{os.urandom(4).hex()}")

@@ -22,6 +22,8 @@ pub(crate) enum Errand {
     Effect(Box<Effect>),
     /// It removes the object of a file that is gone.
     Stray(Ino),
+    /// It lists the objects of a target, by its number.
+    Listing(usize),
     /// It changes an object here for another server.
     PeerObject(Token),
     /// It writes a snapshot of the namespace.

@@ -28,6 +28,7 @@ mod privacy;
 mod requests;
 mod server;
 mod storage;
+mod unpublished;
 mod workers;
 
 pub use config::{BackendKind, ClusterConfig, LayoutConfig, ServerConfig, SpeedConfig, TargetConfig};

@@ -4,6 +4,7 @@ use crate::error::ServerError;
 use crate::storage::Cut;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
+use weir_wire::Ino;
 
 /// Threads of the pool: as many service slots as a `dir` target has, so one slow call never holds the others.
 pub(crate) const WORKERS: usize = 8;
@@ -18,6 +19,8 @@ pub(crate) enum WorkOutput {
     Bytes(Vec<u8>),
     /// A position that was sought.
     Position(Option<u64>),
+    /// Objects with their lengths.
+    Objects(Vec<(Ino, u64)>),
     /// No room for these bytes.
     NoRoom(Vec<u8>),
     /// The part of a cut that the next start can undo.

@@ -38,8 +38,8 @@ pub use parameters::{
     XattrMode,
 };
 pub use peer::{
-    DeviceUse, JobReport, LeavingReport, MachineLoad, PeerReply, PeerRequest, PlacedReport, ServerReport,
-    TargetReport,
+    DeviceUse, HeldObject, JobReport, LeavingReport, MachineLoad, PaidObject, PeerReply, PeerRequest,
+    PlacedReport, ServerReport, TargetReport,
 };
 pub use quota::{QuotaLimits, QuotaOwner, QuotaReport, QuotaTable, QuotaUse};
 pub use reply::Reply;

@@ -50,7 +50,7 @@ pub const CAPABILITY_FRESH_SECONDS: u64 = 30;
 pub const PASS_SECONDS: u64 = 60;
 /// Capabilities in one [`crate::PeerRequest::Confirm`]: with at most 52 bytes each they fit a body.
 pub const CONFIRMATIONS: usize = 128;
-/// Inodes in one [`crate::PeerRequest::ObjectsMade`]: with at most 10 bytes each they fit a body.
-pub const OBJECTS_MADE: usize = 1024;
+/// Objects in one [`crate::PeerRequest::ObjectsHeld`]: with at most 52 bytes each they fit a body.
+pub const OBJECTS_HELD: usize = 256;
 /// Servers of one store: a lambda exchange of all pairs does not hold more, and the numbers of objects use the bits above.
 pub const SERVERS: usize = 1024;

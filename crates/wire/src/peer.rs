@@ -1,6 +1,9 @@
 //! Messages between servers.
 
-use crate::{Capability, Fence, Identity, Ino, JobId, Moment, QuotaReport, StoreSettings};
+use crate::{
+    Capability, ClientId, Fence, Identity, Ino, JobId, Moment, QuotaOwner, QuotaReport, QuotaUse,
+    StoreSettings,
+};
 use serde::{Deserialize, Serialize};
 use weir_placement::{ServerId, TargetId};
 
@@ -102,11 +105,11 @@ pub enum PeerRequest {
         /// At most [`crate::limits::CONFIRMATIONS`].
         capabilities: Vec<Capability>,
     },
-    /// Clients wrote first bytes to objects of these files, whose home the receiver is: which of the files are there. The
-    /// objects of the others are removed again.
-    ObjectsMade {
-        /// At most [`crate::limits::OBJECTS_MADE`].
-        inos: Vec<Ino>,
+    /// Clients wrote to these objects of the sender's targets, behind the ends that the sender knows to be paid for: how far
+    /// they are. The receiver is the home of their files. Objects that it does not know are removed again.
+    ObjectsHeld {
+        /// At most [`crate::limits::OBJECTS_HELD`].
+        objects: Vec<HeldObject>,
     },
     /// A target of the sender is full: the receiver carries out at once every deferred removal that gives room there.
     Room,
@@ -134,16 +137,48 @@ pub enum PeerReply {
         /// The state of the sender's locks.
         fence: Fence,
     },
-    /// Whether each file that was asked about is there, in the same order.
-    There {
+    /// How far each object that was told of is paid for, in the same order.
+    ObjectsPaid {
         /// One for each.
-        are_there: Vec<bool>,
+        objects: Vec<PaidObject>,
+        /// The use of their users on this server, with the bytes that were told of.
+        users: Vec<(QuotaOwner, QuotaUse)>,
     },
     /// Whether the receiver has removals that are not done yet and will give room where it was asked for.
     Room {
         /// Whether removals under way will make room.
         is_promised: bool,
     },
+}
+
+/// The bytes of one user and one client in an object behind its paid end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldObject {
+    /// File.
+    pub ino: Ino,
+    /// Place of the object.
+    pub place: TargetId,
+    /// The user who wrote.
+    pub uid: u32,
+    /// The client that wrote.
+    pub client: ClientId,
+    /// One past the last byte that was written.
+    pub end: u64,
+    /// Bytes of the pages that were written; 0 only asks how far the object is paid for.
+    pub bytes: u64,
+    /// The client is gone from the sender: it will publish nothing.
+    pub is_left: bool,
+}
+
+/// The answer about a [`HeldObject`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PaidObject {
+    /// The file is gone: its objects go.
+    Gone,
+    /// The file has no object there: the bytes go.
+    Nowhere,
+    /// The file pays for so many bytes of the object.
+    Bytes(u64),
 }
 
 /// A server's job table and load, as exchanged every lambda.

@@ -12,10 +12,10 @@ use weir_placement::{
 use weir_wire::{
     decode_body, encode_body, limits, AccountNames, At, Attributes, Capability, Claims, ClientId, Credential,
     DelegatedJob, Description, DeviceUse, DirectoryEntry, Extent, Fence, FileKind, HandleId, Header,
-    Identity, IdentityId, Ino, JobId, JobReport, MachineLoad, Moment, NodeKind, ObjectMove, OpenFlags,
-    PeerReply, PeerRequest, PlacedReport, Publication, QuotaOwner, QuotaReport, QuotaUse, RenameMode, Reply,
-    Request, Rights, Role, Sequence, ServerReport, SiteKey, StoreSettings, TargetReport, XattrMode,
-    HEADER_BYTES, VERSION,
+    HeldObject, Identity, IdentityId, Ino, JobId, JobReport, MachineLoad, Moment, NodeKind, ObjectMove,
+    OpenFlags, PaidObject, PeerReply, PeerRequest, PlacedReport, Publication, QuotaOwner, QuotaReport,
+    QuotaUse, RenameMode, Reply, Request, Rights, Role, Sequence, ServerReport, SiteKey, StoreSettings,
+    TargetReport, XattrMode, HEADER_BYTES, VERSION,
 };
 
 const CASES: u32 = 20_000;
@@ -306,6 +306,15 @@ fn the_largest_request_of_each_kind_fits_its_frame() {
     let flags = OpenFlags { create: true, ..OpenFlags::default() };
     let long = || "n".repeat(limits::CLAIM_NAME_BYTES);
     let names = AccountNames { user: long(), group: long() };
+    let held = HeldObject {
+        ino,
+        place: target,
+        uid: u32::MAX,
+        client: ClientId(u64::MAX),
+        end: u64::MAX,
+        bytes: u64::MAX,
+        is_left: true,
+    };
     for request in [
         Request::Hello {
             client: ClientId(u64::MAX),
@@ -350,7 +359,7 @@ fn the_largest_request_of_each_kind_fits_its_frame() {
         Request::Peer(PeerRequest::MayMove { ino, who, owner: true, write: true }),
         Request::Reclaim { handles: vec![capability; 256] },
         Request::Peer(PeerRequest::Confirm { capabilities: vec![capability; limits::CONFIRMATIONS] }),
-        Request::Peer(PeerRequest::ObjectsMade { inos: vec![ino; limits::OBJECTS_MADE] }),
+        Request::Peer(PeerRequest::ObjectsHeld { objects: vec![held; limits::OBJECTS_HELD] }),
     ] {
         fits(&request);
     }
@@ -386,6 +395,7 @@ fn the_largest_reply_of_each_kind_fits_its_frame() {
     let moving = Sequence(u64::MAX);
     let (size_bytes, layout_epoch, moved) = (u64::MAX, epoch, layout.clone());
     let layout = Some(layout);
+    let most = QuotaUse { bytes: u64::MAX, inodes: u64::MAX };
     for reply in [
         Reply::Moving { ino, moving, capability, epoch },
         Reply::Layout { layout: moved, layout_epoch, size_bytes, epoch },
@@ -399,7 +409,10 @@ fn the_largest_reply_of_each_kind_fits_its_frame() {
             holds: vec![true; limits::CONFIRMATIONS],
             fence: Fence(u64::MAX),
         }),
-        Reply::Peer(PeerReply::There { are_there: vec![true; limits::OBJECTS_MADE] }),
+        Reply::Peer(PeerReply::ObjectsPaid {
+            objects: vec![PaidObject::Bytes(u64::MAX); limits::OBJECTS_HELD],
+            users: vec![(QuotaOwner::User(u32::MAX), most); limits::OBJECTS_HELD],
+        }),
     ] {
         fits(&reply);
     }

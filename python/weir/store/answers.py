@@ -210,6 +210,8 @@ class Status:
     """Memory held for clients."""
     inodes: int
     """Inodes whose home the server is."""
+    unpublished_bytes: int
+    """Bytes on its targets that no published size covers yet."""
     durable: bool
     """Whether names and sizes survive the server."""
     identity: FolderIdentity | None
@@ -427,6 +429,8 @@ class Quota:
     """Bytes of its files on this server, in whole pages."""
     inodes: int
     """Its inodes on this server, of every kind."""
+    unpublished_bytes: int
+    """The part of the bytes that was written behind the ends of files with this home, and not published yet."""
     bytes_max: int | None
     """The most bytes on all servers; null without a limit."""
     inodes_max: int | None

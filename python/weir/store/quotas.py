@@ -26,6 +26,7 @@ class OwnerQuota:
         bytes_max: The most bytes; None without a limit.
         inodes_max: The most inodes; None without a limit.
         is_set: Whether the limits were set for this owner itself.
+        unpublished_bytes: The part of the bytes that lies behind the ends of files and was not published yet.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class OwnerQuota:
     bytes_max: int | None
     inodes_max: int | None
     is_set: bool = False
+    unpublished_bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -69,7 +71,7 @@ def merge(answers: Iterable[Iterable[Quota]]) -> list[OwnerQuota]:
         for line in answer:
             key = (line.kind, line.id)
             before = merged.get(key)
-            used = (0, 0) if before is None else (before.bytes, before.inodes)
+            used = (0, 0, 0) if before is None else (before.bytes, before.inodes, before.unpublished_bytes)
             merged[key] = OwnerQuota(
                 line.kind,
                 line.id,
@@ -78,6 +80,7 @@ def merge(answers: Iterable[Iterable[Quota]]) -> list[OwnerQuota]:
                 line.bytes_max,
                 line.inodes_max,
                 line.is_set,
+                used[2] + line.unpublished_bytes,
             )
     order = {"user": 0, "group": 1}
     return sorted(merged.values(), key=lambda quota: (quota.id is not None, order.get(quota.kind, 2), quota.id or 0))
@@ -112,6 +115,7 @@ def _figures(quota: OwnerQuota) -> dict[str, Any]:
     return {
         "bytes": quota.bytes,
         "inodes": quota.inodes,
+        "unpublished_bytes": quota.unpublished_bytes,
         "bytes_max": quota.bytes_max,
         "inodes_max": quota.inodes_max,
     }

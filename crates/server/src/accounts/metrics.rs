@@ -132,11 +132,16 @@ impl Collector for Exposition {
         self.encode_machine(&mut encoder)?;
         self.encode_journal(&mut encoder)?;
         let status = &snapshot.status;
-        let gauges: [Gauge; 6] = [
+        let gauges: [Gauge; 7] = [
             ("weir_connections", "Connections", status.connections as f64),
             ("weir_requests_outstanding", "Requests received and not answered", status.outstanding as f64),
             ("weir_held_bytes", "Memory held for requests and replies of clients", status.held_bytes as f64),
             ("weir_inodes", "Inodes whose home this server is", status.inodes as f64),
+            (
+                "weir_unpublished_bytes",
+                "Bytes on targets here that no published size covers yet",
+                status.unpublished_bytes as f64,
+            ),
             (
                 "weir_metadata_load_ratio",
                 "Share of the last interval in which metadata was busy",

@@ -22,6 +22,8 @@ struct Line {
     /// The use of this server.
     bytes: u64,
     inodes: u64,
+    /// The part of the bytes that no published size covers.
+    unpublished_bytes: u64,
     /// The limits in force.
     bytes_max: Option<u64>,
     inodes_max: Option<u64>,
@@ -111,6 +113,7 @@ fn shown(line: &QuotaLine, table: &QuotaTable) -> Line {
         id,
         bytes: line.here.bytes,
         inodes: line.here.inodes,
+        unpublished_bytes: line.unpublished_bytes,
         bytes_max: limits.bytes,
         inodes_max: limits.inodes,
         is_set: table.set_for(line.owner).is_some(),

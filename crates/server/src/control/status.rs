@@ -21,6 +21,8 @@ pub(crate) struct Status {
     /// Memory held for clients.
     pub(crate) held_bytes: usize,
     pub(crate) inodes: u64,
+    /// Bytes on targets here behind the ends of their files.
+    pub(crate) unpublished_bytes: u64,
     pub(crate) durable: bool,
     /// The identity that the server's folders carry; absent where nothing outlives the server.
     pub(crate) identity: Option<IdentityStatus>,

@@ -90,6 +90,11 @@ impl Clients {
         request.0 != 0 && self.by_id.get(&id).is_some_and(|client| request < client.awaited)
     }
 
+    /// Whether a client is here, or may return to its holdings.
+    pub(crate) fn holds(&self, id: ClientId) -> bool {
+        self.by_id.get(&id).is_some_and(|client| !client.released)
+    }
+
     /// Gone clients that still have their holdings, which are to be released.
     pub(crate) fn to_release(&self, now: Nanos) -> Vec<ClientId> {
         let gone = self.gone_for(RETURN_WAIT, now);

@@ -260,6 +260,13 @@ impl Namespace {
     /// The file is cut at its end, which raises its epoch. Bytes that the late client wrote are gone, its later writes are
     /// answered `StaleEpoch`, and its `AppendEnd` EBADF. So its append has not happened, and the client may begin anew.
     pub fn take_turn(&mut self, ino: Ino, now: Moment) -> Option<TakenTurn> {
+        let (decision, cut) = self.cut_at_end(ino, now)?;
+        Some(TakenTurn { decision, cut, waiting: self.turns.take(ino) })
+    }
+
+    /// The decision that cuts a file at its end, and its intent, which is missing if the file is gone. `None` while the file is
+    /// being cut.
+    pub(super) fn cut_at_end(&self, ino: Ino, now: Moment) -> Option<(Decision, Option<IntentId>)> {
         if self.state.cuts.contains_key(&ino) {
             return None;
         }
@@ -275,7 +282,7 @@ impl Namespace {
             at: now,
         }));
         let decision = Decision::of(changes, Answer::Now(Reply::Done, Vec::new()));
-        Some(TakenTurn { decision, cut: cut.map(|(id, _)| id), waiting: self.turns.take(ino) })
+        Some((decision, cut.map(|(id, _)| id)))
     }
 
     pub(super) fn pass_turn(&mut self, ino: Ino) -> NextTurn {

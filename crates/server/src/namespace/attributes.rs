@@ -74,7 +74,7 @@ impl Namespace {
     pub(super) fn resize(&self, draft: &mut Draft<'_>, ino: Ino, size_bytes: u64) -> Step<()> {
         let inode = self.inode(ino)?;
         let file = inode.regular().ok_or(EINVAL)?;
-        self.admit_growth(draft.who().uid, inode, size_bytes, 0)?;
+        self.admit_growth(draft.who().uid, (ino, inode), size_bytes, 0)?;
         let untouched = !self.is_touched(ino) && !self.open.has_writers(ino);
         let cut = if untouched || (size_bytes == file.size_bytes && size_bytes > 0) {
             None

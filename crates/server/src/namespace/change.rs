@@ -331,6 +331,8 @@ pub enum Change {
         layout: Layout,
         /// The intent that raises the epochs of the objects, and cuts off bytes that nobody published.
         seal: IntentId,
+        /// The intent that empties the places of the layout before which the file has no more; none if there are no such places.
+        vacate: Option<IntentId>,
         /// The moment of the change.
         at: Moment,
     },

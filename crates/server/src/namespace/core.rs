@@ -12,6 +12,7 @@ use super::replies::Replies;
 use super::state::State;
 use super::turns::AppendTurns;
 use super::usage::Quotas;
+use crate::unpublished::Unpublished;
 use std::collections::HashMap;
 use weir_placement::online::Placer;
 use weir_placement::{LayoutDefaults, Ring, ServerId, TargetId};
@@ -51,6 +52,10 @@ pub struct Namespace {
     pub(super) recent: Replies,
     pub(super) passes: Passes,
     pub(super) quotas: Quotas,
+    /// Bytes behind the ends of files here. The journal does not have them: after a start they are found on the targets.
+    pub(super) unpublished: Unpublished,
+    /// The most unpublished bytes of a user without a limit.
+    pub(super) unpublished_max: u64,
     /// Whether descriptions of earlier starts can still be reclaimed.
     pub(super) in_grace: bool,
 }
@@ -73,6 +78,8 @@ impl Namespace {
             recent: Replies::default(),
             passes: Passes::default(),
             quotas: Quotas::default(),
+            unpublished: Unpublished::default(),
+            unpublished_max: u64::MAX,
             in_grace: false,
             settings,
         }

@@ -2,7 +2,7 @@
 //! choice to the store.
 //!
 //! Published bytes stay in their places, at their offsets, in the old layout and in the new one. So a detour cuts off unpublished
-//! bytes alone, and only objects of the new layout need the new epoch. These objects refuse writes by the old layout, or the home
+//! bytes alone, also at places that the new layout does not have. These objects refuse writes by the old layout, or the home
 //! refuses the publication of such a write.
 
 use super::change::{Change, OutcomeKind};
@@ -11,6 +11,7 @@ use super::decision::{Decision, Step};
 use super::draft::Draft;
 use super::errno::{of_refusal, EINVAL};
 use super::layout;
+use super::moves::dropped;
 use weir_placement::online::Placed;
 use weir_placement::TargetId;
 use weir_wire::{limits, Capability};
@@ -49,7 +50,11 @@ impl Namespace {
         let seal = draft.intent()?;
         draft.wait.push(seal);
         let at = draft.now;
-        draft.push(Change::Detoured { ino, layout, seal, at });
+        let vacate = match dropped(&file.layout, &layout).is_empty() {
+            true => None,
+            false => Some(draft.intent()?),
+        };
+        draft.push(Change::Detoured { ino, layout, seal, vacate, at });
         draft.push(layout::placement(ino, &record, at));
         Ok(draft.done_once(OutcomeKind::Layout(ino)))
     }

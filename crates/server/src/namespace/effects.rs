@@ -83,11 +83,15 @@ impl Namespace {
                 | Change::MoveBegun { prepare: id, .. }
                 | Change::MoveFrozen { fence: id, .. }
                 | Change::MoveAbandoned { vacate: id, .. }
-                | Change::Detoured { seal: id, .. }
                 | Change::Intended { id, .. } => effects.append(&mut self.issue(*id)),
                 Change::Relaid { seal, vacate, .. } => {
                     effects.append(&mut self.issue(*seal));
                     effects.append(&mut self.issue(*vacate));
+                }
+                Change::Detoured { seal, vacate, .. } => {
+                    for id in std::iter::once(seal).chain(vacate) {
+                        effects.append(&mut self.issue(*id));
+                    }
                 }
                 Change::Moved { reparents, .. } => {
                     for id in reparents.iter().flatten() {

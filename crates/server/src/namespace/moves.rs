@@ -32,7 +32,9 @@ impl State {
                 self.fence(*ino, *vacate, objects);
             }
             Change::MoveKept { ino, record } => _ = self.moves.insert(*ino, record.clone()),
-            Change::Detoured { ino, layout, seal, at } => self.detour(*ino, layout, *seal, *at),
+            Change::Detoured { ino, layout, seal, vacate, at } => {
+                self.detour(*ino, layout, (*seal, *vacate), *at)
+            }
             Change::LaidOut { ino, layout, asked, at } => {
                 let Some(inode) = self.inodes.get_mut(ino) else { return };
                 inode.changed = *at;
@@ -94,11 +96,18 @@ impl State {
     }
 
     /// Takes over the layout of a detour. Nobody uses the file until its objects have the new epoch.
-    fn detour(&mut self, ino: Ino, layout: &Layout, seal: IntentId, at: Moment) {
+    fn detour(
+        &mut self,
+        ino: Ino,
+        layout: &Layout,
+        (seal, vacate): (IntentId, Option<IntentId>),
+        at: Moment,
+    ) {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
         inode.changed = at;
         let Some(file) = inode.regular_mut() else { return };
-        let mut former: Vec<TargetId> = file.former.iter().chain(file.layout.targets()).copied().collect();
+        let dropped = dropped(&file.layout, layout);
+        let mut former: Vec<TargetId> = file.former.iter().chain(&dropped).copied().collect();
         former.retain(|target| !layout.targets().contains(target));
         former.sort_unstable();
         former.dedup();
@@ -113,7 +122,16 @@ impl State {
         let objects = targets.map(|(object, &target)| (target, length(object))).collect();
         let epoch = file.epoch;
         self.intend(seal, Intent::Seal { ino, epoch, objects });
+        if let Some(vacate) = vacate {
+            let objects = dropped.into_iter().map(|target| (target, 0)).collect();
+            self.intend(vacate, Intent::Fence { ino, epoch, objects });
+        }
     }
+}
+
+/// The places of a file's layout that another layout does not have.
+pub(super) fn dropped(layout: &Layout, other: &Layout) -> Vec<TargetId> {
+    layout.targets().iter().filter(|target| !other.targets().contains(target)).copied().collect()
 }
 
 /// The layout after moves to other targets: every byte keeps its object and its offset in the object.

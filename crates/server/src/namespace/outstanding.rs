@@ -59,7 +59,7 @@ pub(super) fn when(request: &PeerRequest, is_here: bool) -> When {
         | PeerRequest::RemoveDirectory { .. }
         | PeerRequest::MayMove { .. }
         | PeerRequest::Confirm { .. }
-        | PeerRequest::ObjectsMade { .. }
+        | PeerRequest::ObjectsHeld { .. }
         | PeerRequest::Room
         | PeerRequest::Vacancy
         | PeerRequest::Reparent { .. } => When::AtOnce,

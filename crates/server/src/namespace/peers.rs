@@ -63,13 +63,6 @@ impl Namespace {
                 }
                 Ok(PeerDecision { changes: Vec::new(), reply: PeerReply::Done })
             }
-            PeerRequest::ObjectsMade { inos } => {
-                let touched = inos.iter().filter(|&&ino| self.is_untouched(ino));
-                Ok(PeerDecision {
-                    changes: touched.map(|&ino| Change::Touched { ino }).collect(),
-                    reply: PeerReply::There { are_there: inos.iter().map(|&ino| self.has(ino)).collect() },
-                })
-            }
             _ => Err(EIO),
         }
     }

@@ -60,7 +60,7 @@ impl Namespace {
         let inode = self.inode(capability.ino)?;
         let size_bytes = inode.regular().ok_or(EINVAL)?.size_bytes.max(publication.end);
         let reserved_end = publication.reserved_end;
-        Ok(self.admit_growth(capability.uid, inode, size_bytes, reserved_end).is_ok())
+        Ok(self.admit_growth(capability.uid, (capability.ino, inode), size_bytes, reserved_end).is_ok())
     }
 
     /// Adds the change of a write that was made under the epoch of the file.

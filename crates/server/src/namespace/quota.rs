@@ -12,6 +12,7 @@ use super::inode::{allocation_of, Inode};
 use super::usage::QuotaLine;
 use std::collections::BTreeSet;
 use weir_placement::{ServerId, TargetId};
+use weir_wire::quota::OWNERS_TOLD;
 use weir_wire::{
     limits, AttributeChange, Capability, Errno, Identity, Ino, QuotaOwner, QuotaReport, QuotaTable, QuotaUse,
     Reply,
@@ -26,6 +27,11 @@ impl Namespace {
         self.quotas.set(table);
     }
 
+    /// Takes over the use of some users on another server, as that one answered now.
+    pub(crate) fn note_use_of_users(&mut self, server: ServerId, users: &[(QuotaOwner, QuotaUse)]) {
+        self.quotas.note_some(server, users);
+    }
+
     /// Takes over the use that start `boot` of another server tells.
     pub(crate) fn note_use_elsewhere(&mut self, server: ServerId, boot: u64, report: &QuotaReport) {
         self.quotas.note(server, boot, report);
@@ -33,20 +39,37 @@ impl Namespace {
 
     /// The use here that the other servers are to hear of now.
     pub(crate) fn take_quota_news(&mut self) -> QuotaReport {
-        let (is_whole, owners) = self.state.usage.take_news();
+        let (is_whole, mut owners) = self.state.usage.take_news();
+        for (uid, bytes) in self.unpublished.users() {
+            let owner = QuotaOwner::User(uid);
+            match owners.binary_search_by_key(&owner, |(owner, _)| *owner) {
+                Ok(place) => owners[place].1.bytes = owners[place].1.bytes.saturating_add(bytes),
+                Err(place) if owners.len() < OWNERS_TOLD => {
+                    owners.insert(place, (owner, self.quota_line(owner).here))
+                }
+                Err(_) => {}
+            }
+        }
         QuotaReport { is_whole, owners, limits_digest: 0 }
     }
 
-    /// Every owner with inodes here or with limits, in order.
+    /// Every owner with inodes or unpublished bytes here or with limits, in order.
     pub(crate) fn quota_lines(&self) -> Vec<QuotaLine> {
         let limited = self.quotas.limited();
+        let holders = self.unpublished.users().map(|(uid, _)| QuotaOwner::User(uid));
         let owners: BTreeSet<QuotaOwner> =
-            self.state.usage.owners().map(|(owner, _)| owner).chain(limited).collect();
+            self.state.usage.owners().map(|(owner, _)| owner).chain(limited).chain(holders).collect();
         owners.into_iter().map(|owner| self.quota_line(owner)).collect()
     }
 
-    fn quota_line(&self, owner: QuotaOwner) -> QuotaLine {
-        QuotaLine { owner, here: self.state.usage.of(owner), elsewhere: self.quotas.use_elsewhere(owner) }
+    pub(super) fn quota_line(&self, owner: QuotaOwner) -> QuotaLine {
+        let mut here = self.state.usage.of(owner);
+        let unpublished_bytes = match owner {
+            QuotaOwner::User(uid) => self.unpublished.of(uid),
+            _ => 0,
+        };
+        here.bytes = here.bytes.saturating_add(unpublished_bytes);
+        QuotaLine { owner, here, unpublished_bytes, elsewhere: self.quotas.use_elsewhere(owner) }
     }
 
     /// The caller's own use and limits, as JSON.
@@ -80,15 +103,20 @@ impl Namespace {
     pub(super) fn admit_growth(
         &self,
         writer: u32,
-        inode: &Inode,
+        (ino, inode): (Ino, &Inode),
         size_bytes: u64,
         reserved_end: u64,
     ) -> Result<(), Errno> {
+        if self.quotas.is_empty() {
+            return Ok(());
+        }
         let now = inode.charged_bytes();
-        let then = allocation_of(size_bytes).max(allocation_of(reserved_end));
-        let bytes = then.saturating_sub(now);
-        let owners = [QuotaOwner::User(inode.uid), QuotaOwner::Group(inode.gid)];
-        self.admit(writer, owners, QuotaUse { bytes, inodes: 0 })
+        let then = now.max(allocation_of(size_bytes)).max(allocation_of(reserved_end));
+        // The owner is charged already for bytes that the file grows over.
+        let (held, left) = self.held_of_owner(ino, inode, then);
+        let growth = |bytes| QuotaUse { bytes, inodes: 0 };
+        self.admit(writer, [QuotaOwner::User(inode.uid)], growth((then + left).saturating_sub(now + held)))?;
+        self.admit(writer, [QuotaOwner::Group(inode.gid)], growth(then - now))
     }
 
     /// Whether the new owners of an inode may have it with all its bytes.
@@ -107,7 +135,7 @@ impl Namespace {
     /// Whether an append that ends at `end` may make the file as long as that.
     pub(crate) fn may_grow(&self, capability: &Capability, end: u64) -> Result<(), Errno> {
         match self.state.inodes.get(&capability.ino) {
-            Some(inode) => self.admit_growth(capability.uid, inode, end, 0),
+            Some(inode) => self.admit_growth(capability.uid, (capability.ino, inode), end, 0),
             None => Ok(()),
         }
     }
@@ -135,7 +163,7 @@ impl Namespace {
             true => file.layout.file_offset(object, last).saturating_add(1),
             false => limits::FILE_BYTES,
         };
-        self.admit_growth(capability.uid, inode, end.max(file.size_bytes), 0)
+        self.admit_growth(capability.uid, (capability.ino, inode), end.max(file.size_bytes), 0)
     }
 
     /// Refuses the publication of bytes that a quota has no room for. Nothing keeps the room of these bytes: the file is cut at its

@@ -35,6 +35,7 @@ impl Namespace {
         for change in &decision.changes {
             self.count_placed(change);
             self.apply(change);
+            self.settle_held(change);
         }
         if let Some(opening) = decision.opened {
             self.open.open(opening);

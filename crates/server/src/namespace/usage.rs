@@ -45,6 +45,8 @@ pub(crate) struct QuotaLine {
     pub(crate) owner: QuotaOwner,
     /// The use of this server.
     pub(crate) here: QuotaUse,
+    /// The part of `here` that no published size covers.
+    pub(crate) unpublished_bytes: u64,
     /// The use of the other servers, as they told it last.
     pub(crate) elsewhere: QuotaUse,
 }
@@ -207,6 +209,13 @@ impl Quotas {
         }
         told.boot = boot;
         told.owners.extend(report.owners.iter().take(OWNERS_TOLD).copied());
+    }
+
+    /// Takes over the use of some owners on a server that has told of itself before.
+    pub(super) fn note_some(&mut self, server: ServerId, owners: &[(QuotaOwner, QuotaUse)]) {
+        if let Some(told) = self.elsewhere.get_mut(&server) {
+            told.owners.extend(owners.iter().take(OWNERS_TOLD).copied());
+        }
     }
 
     /// The use of an owner on the other servers, as they told it last.

@@ -1,8 +1,7 @@
 //! Capabilities of files with another home: some are known to hold, and the home must be asked about the others.
 //!
 //! A target cannot see a description end. It takes a capability that its home made a moment ago, and asks the home about an
-//! older one; the home's word holds as long again. First bytes of an object are told to the home, which says whether the
-//! file is still there, so that nothing a late writer leaves behind stays.
+//! older one; the home's word holds as long again.
 //!
 //! A client that uses locks shows the fence of the home. A target takes the fence that it heard from the home last, and asks
 //! the home about any other one: so the first read of a lock's next holder shuts out everything that was sent under the lock
@@ -28,10 +27,6 @@ const CONFIRMED: usize = 65_536;
 /// Files remembered as removed: a capability of one would else be fresh. A file that is forgotten early is found by the word of the
 /// home about its first bytes.
 const REMOVED: usize = 65_536;
-/// Files with objects here that their homes know of. At the limit all homes are told again.
-const TOLD: usize = 1 << 20;
-/// Files with objects here that one home, which does not answer, is still to be told of. Further files stay without its word.
-const UNTOLD: usize = 1 << 20;
 
 /// One description at its home.
 type Named = (ServerId, HandleId);
@@ -67,12 +62,6 @@ pub(crate) struct Confirmations {
     to_ask: HashMap<ServerId, VecDeque<Capability>>,
     queued: HashSet<Named>,
     asking: HashSet<ServerId>,
-    /// Files with objects here that their homes know of, files that the homes are to be told of, and the homes that are being told.
-    told: HashSet<Ino>,
-    to_tell: HashMap<ServerId, Vec<Ino>>,
-    telling: HashSet<ServerId>,
-    /// The highest slot of an object that was written here for another home.
-    highest_slot: u16,
 }
 
 fn named(capability: &Capability) -> Named {
@@ -82,7 +71,6 @@ fn named(capability: &Capability) -> Named {
 impl Confirmations {
     /// Notes that the home of a file had its object removed.
     pub(crate) fn removed(&mut self, ino: Ino, now: Nanos) {
-        self.told.remove(&ino);
         if self.removed.insert(ino, now).is_none() {
             self.removals.push_back(ino);
         }
@@ -202,60 +190,6 @@ impl Confirmations {
             }
         }
         released
-    }
-
-    /// Bytes of a file with another home were written here: the home is to be told, once.
-    pub(crate) fn wrote(&mut self, ino: Ino, slot: u16) {
-        self.highest_slot = self.highest_slot.max(slot);
-        if self.told.contains(&ino) {
-            return;
-        }
-        if self.told.len() >= TOLD {
-            self.told.clear();
-        }
-        let untold = self.to_tell.entry(ino.home()).or_default();
-        if untold.len() < UNTOLD {
-            self.told.insert(ino);
-            untold.push(ino);
-        }
-    }
-
-    /// Late writers of files that are gone left nothing in slots above this one.
-    pub(crate) fn highest_slot(&self) -> u16 {
-        self.highest_slot
-    }
-
-    /// Homes that may have to be told of objects.
-    pub(crate) fn homes_to_tell(&self) -> Vec<ServerId> {
-        self.to_tell.keys().copied().collect()
-    }
-
-    /// The objects that a home is to be told of next, if there are some and it is not being told.
-    pub(crate) fn take_news(&mut self, home: ServerId) -> Option<Vec<Ino>> {
-        let untold = self.to_tell.get_mut(&home).filter(|untold| !untold.is_empty())?;
-        if !self.telling.insert(home) {
-            return None;
-        }
-        Some(untold.split_off(untold.len().saturating_sub(limits::OBJECTS_MADE)))
-    }
-
-    /// A home said which files are there. Answers the files that are gone; none where the home did not say, and is told again later.
-    pub(crate) fn told(&mut self, home: ServerId, inos: Vec<Ino>, answer: &Answer) -> Option<Vec<Ino>> {
-        self.telling.remove(&home);
-        match answer {
-            Ok((PeerReply::There { are_there }, _)) if are_there.len() == inos.len() => {
-                let gone = inos.into_iter().zip(are_there).filter(|(_, is_there)| !**is_there);
-                let gone: Vec<Ino> = gone.map(|(ino, _)| ino).collect();
-                for ino in &gone {
-                    self.told.remove(ino);
-                }
-                Some(gone)
-            }
-            _ => {
-                self.to_tell.entry(home).or_default().extend(inos);
-                None
-            }
-        }
     }
 
     fn queue(&mut self, capability: &Capability) {

@@ -4,6 +4,7 @@ pub(crate) mod agreement;
 pub(crate) mod confirmations;
 pub(crate) mod fairness;
 pub(crate) mod line;
+pub(crate) mod objects;
 
 use crate::clock::seconds;
 use crate::control::status::PeerStatus;
@@ -14,6 +15,7 @@ use crate::requests::request::Token;
 use confirmations::Confirmations;
 use fairness::portions;
 use line::{announced, Ask, Peer};
+use objects::{News, ObjectsElsewhere};
 use slab::Slab;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -22,8 +24,8 @@ use weir_device::{Origin, Reports};
 use weir_fairshare::{division_pause, Nanos, Portions, Sharing};
 use weir_placement::ServerId;
 use weir_wire::{
-    encode_body, Capability, Ino, JobReport, LeavingReport, MachineLoad, PeerRequest, PlacedReport,
-    QuotaReport, ServerAddress, ServerReport, TargetReport,
+    encode_body, Capability, JobReport, LeavingReport, MachineLoad, PeerRequest, PlacedReport, QuotaReport,
+    ServerAddress, ServerReport, TargetReport,
 };
 
 /// A full target is told of once in this time: writes are refused meanwhile too, and go elsewhere.
@@ -44,6 +46,7 @@ pub(crate) struct Peers {
     exchanging: HashSet<ServerId>,
     asked: Slab<Asked>,
     confirmations: Confirmations,
+    objects: ObjectsElsewhere,
     lambda: Nanos,
     next_exchange: Nanos,
     /// Devices are not divided anew before then.
@@ -62,8 +65,8 @@ pub(crate) enum Asked {
     Effect(Box<Effect>),
     /// The worth of capabilities of the peer's files.
     Confirm(ServerId, Vec<Capability>),
-    /// Whether files of which objects were made here are there.
-    ObjectsMade(ServerId, Vec<Ino>),
+    /// The paid ends of objects here.
+    ObjectsHeld(ServerId, Box<News>),
     /// Whether removals decided there are about to give room here, by the number of the question.
     Room(u64),
     /// The room on all targets there, and whether removals decided there are about to give more, by the number of the question.
@@ -104,6 +107,7 @@ impl Peers {
             exchanging: HashSet::new(),
             asked: Slab::new(),
             confirmations: Confirmations::default(),
+            objects: ObjectsElsewhere::default(),
             lambda,
             next_exchange: Nanos::ZERO,
             next_division: Nanos::ZERO,
@@ -175,6 +179,21 @@ impl Peers {
     /// The capabilities of files with other homes.
     pub(crate) fn confirmations(&mut self) -> &mut Confirmations {
         &mut self.confirmations
+    }
+
+    /// The objects here of files with other homes.
+    pub(crate) fn objects(&mut self) -> &mut ObjectsElsewhere {
+        &mut self.objects
+    }
+
+    /// The objects here of files with other homes, to look at.
+    pub(crate) fn objects_here(&self) -> &ObjectsElsewhere {
+        &self.objects
+    }
+
+    /// The targets here, as they were reported last.
+    pub(crate) fn own_targets(&self) -> &[TargetReport] {
+        &self.report.targets
     }
 
     /// Whether the exchange is due, which is then due again an interval later.

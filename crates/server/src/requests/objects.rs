@@ -5,6 +5,7 @@ use super::request::{InHand, Outcome};
 use crate::links::connection::Tail;
 use crate::namespace::errno;
 use crate::storage::{Dir, Ram, Segment, TargetFailure, Turn};
+use crate::unpublished::{Part, Reach};
 use crate::workers::WorkOutput;
 use weir_wire::{limits, Capability, Errno, Extent, Fence, Ino, PeerRequest, Reply, Request, Seek};
 
@@ -50,6 +51,21 @@ pub(crate) fn overwritten(request: &Request) -> Option<Ino> {
         }
         _ => None,
     }
+}
+
+/// The part to which a write or a reservation adds bytes, and its reach there.
+pub(crate) fn unpublished_part(request: &InHand) -> Option<(Part, Reach)> {
+    let (capability, place, reach) = match &request.request {
+        Request::Write { capability, target, extents, .. } => {
+            (capability, *target, Reach::of_extents(extents))
+        }
+        Request::Reserve { capability, target, offset, length, punch: false, .. } => {
+            (capability, *target, Reach::of([(*offset, *length)]))
+        }
+        _ => return None,
+    };
+    let (ino, uid, client) = (capability.ino, capability.uid, request.sender.client);
+    Some((Part { ino, place, uid, client }, reach))
 }
 
 /// Checks the rights and the ranges of a request for bytes; its capability holds.

@@ -5,6 +5,7 @@ use crate::links::connection::{Frame, Tail};
 use crate::links::link::{Acting, LinkKey};
 use crate::namespace::{errno, Caller};
 use crate::storage::{Target, TargetFailure};
+use crate::unpublished::Charge;
 use std::rc::Rc;
 use weir_device::{Device, Work};
 use weir_fairshare::{Dispatch, Nanos};
@@ -55,6 +56,12 @@ pub(crate) struct InHand {
     roomless_since: Option<Nanos>,
     /// Nobody is about to give the request room: it is refused if it finds none now.
     is_last_try: bool,
+    /// The charge for bytes behind the paid end of an object; absent until the request was looked at.
+    charge: Option<Option<Charge>>,
+    /// The write may have left bytes, so that its charge stays.
+    keeps_charge: bool,
+    /// The homes have said which bytes of its user are paid for: it is refused if it is over a limit still.
+    is_settled: bool,
     /// The link is gone: the request goes on to its end without an answer.
     pub(super) is_abandoned: bool,
 }
@@ -139,6 +146,9 @@ impl InHand {
             is_listed: false,
             roomless_since: None,
             is_last_try: false,
+            charge: None,
+            keeps_charge: false,
+            is_settled: false,
             is_abandoned: false,
         }
     }
@@ -232,6 +242,41 @@ impl InHand {
     /// The request tries for room once more, and is refused if it finds none.
     pub(crate) fn try_last(&mut self) {
         self.is_last_try = true;
+    }
+
+    /// Notes the charge for the bytes of a write, which is none where they are paid for.
+    pub(crate) fn charge(&mut self, charge: Option<Charge>) {
+        self.charge = Some(charge);
+    }
+
+    /// Whether the bytes of the write were looked at.
+    pub(crate) fn is_charged(&self) -> bool {
+        self.charge.is_some()
+    }
+
+    /// The charge for the bytes of the write.
+    pub(crate) fn charged(&self) -> Option<Charge> {
+        self.charge.flatten()
+    }
+
+    /// The write may have left bytes.
+    pub(crate) fn keep_charge(&mut self) {
+        self.keeps_charge = true;
+    }
+
+    /// The charge of a write that left no bytes.
+    pub(crate) fn charge_to_take_back(&self) -> Option<Charge> {
+        self.charged().filter(|_| !self.keeps_charge)
+    }
+
+    /// The homes are asked which bytes of the request's user are paid for, once.
+    pub(crate) fn note_settled(&mut self) {
+        self.is_settled = true;
+    }
+
+    /// Whether the homes were asked.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled
     }
 
     /// The device that serves the request now, the work, and how long the device has been at it. The part of a worker counts

@@ -41,6 +41,7 @@ impl Server {
         self.answer_followers(&token, &outcome);
         let number = token.number();
         let request = self.requests.remove(token);
+        self.take_back(&request);
         let sender = &request.sender;
         self.links.release_memory(sender.link, sender.session_job, request.held_bytes());
         match self.links.of(sender.link) {

@@ -128,6 +128,7 @@ impl Server {
             let answers = self.locks.end_grace();
             self.answer_locks(answers);
             self.expire_orphans();
+            self.look_for_left_bytes();
         }
     }
 

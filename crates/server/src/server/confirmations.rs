@@ -1,4 +1,4 @@
-//! Capabilities of files with another home, and the objects that were made here for such files.
+//! Capabilities of files with another home.
 
 use super::Server;
 use crate::namespace::{errno, Caller};
@@ -8,8 +8,8 @@ use crate::peers::Asked;
 use crate::requests::objects::{object_capability, object_fence};
 use crate::requests::request::{Stage, Token};
 use std::rc::Rc;
-use weir_placement::{ServerId, TargetId};
-use weir_wire::{Capability, Ino, PeerRequest, Reply};
+use weir_placement::ServerId;
+use weir_wire::{Capability, PeerRequest, Reply};
 
 impl Server {
     /// The worth of a capability that a request for bytes shows.
@@ -80,32 +80,5 @@ impl Server {
             Some((claimed?, word))
         };
         released.into_iter().filter_map(claim).collect()
-    }
-
-    /// Bytes of a file with another home were written here: the home is told, once.
-    pub(super) fn wrote_elsewhere(&mut self, ino: Ino, place: TargetId) {
-        self.peers.confirmations().wrote(ino, place.slot());
-    }
-
-    /// Tells homes of the objects that were made here since the last time.
-    pub(super) fn tell_homes(&mut self) {
-        for home in self.peers.confirmations().homes_to_tell() {
-            self.tell_home(home);
-        }
-    }
-
-    fn tell_home(&mut self, home: ServerId) {
-        let Some(inos) = self.peers.confirmations().take_news(home) else { return };
-        let request = PeerRequest::ObjectsMade { inos: inos.clone() };
-        self.ask_peer(home, request, PATIENCE, Asked::ObjectsMade(home, inos));
-    }
-
-    /// A home said which files are there: the objects of the others are removed. A home that did not answer is told again later.
-    pub(super) fn told(&mut self, home: ServerId, inos: Vec<Ino>, answer: &Answer) {
-        let Some(gone) = self.peers.confirmations().told(home, inos, answer) else { return };
-        for ino in gone {
-            self.remove_strays(ino);
-        }
-        self.tell_home(home);
     }
 }

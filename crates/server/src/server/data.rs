@@ -13,6 +13,7 @@ use crate::requests::objects::{
 };
 use crate::requests::request::{Outcome, Step, Token};
 use crate::storage::{Dir, Target, TargetFailure, Turn};
+use crate::unpublished::{Part, Reach};
 use crate::workers::WorkOutput;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -77,10 +78,12 @@ impl Server {
                 request.arrival.open(Sink::Buffer { bytes, filled });
                 return self.found_no_room(token);
             }
-            Ok(WorkOutput::Done | WorkOutput::Cut(_)) => Ok(Outcome::of(match &request.request {
-                Request::Write { .. } => Reply::Written { size: None },
-                _ => Reply::Done,
-            })),
+            Ok(WorkOutput::Done | WorkOutput::Cut(_) | WorkOutput::Objects(_)) => {
+                Ok(Outcome::of(match &request.request {
+                    Request::Write { .. } => Reply::Written { size: None },
+                    _ => Reply::Done,
+                }))
+            }
             Ok(WorkOutput::Bytes(bytes)) => Ok(Outcome::of_bytes(bytes)),
             Ok(WorkOutput::Position(position)) => Ok(Outcome::of(Reply::Position(position))),
             Err(failure) => Err(failure),
@@ -98,6 +101,9 @@ impl Server {
 
     /// The target is done with a data request: adds the size, publishes, and tells the mounts that hold pages.
     fn data_done(&mut self, token: Token, outcome: Result<Outcome, TargetFailure>) -> Step {
+        if self.may_have_written(&token, &outcome) {
+            self.note_written(&token);
+        }
         let mut outcome = match outcome {
             Ok(outcome) => outcome,
             Err(failure) => return self.refused(token, failure.into()),
@@ -127,6 +133,16 @@ impl Server {
             _ => {}
         }
         Step::Done(token, outcome)
+    }
+
+    /// Whether a request may have left bytes on its target. A directory may have taken a part of a write that failed.
+    fn may_have_written(&self, token: &Token, outcome: &Result<Outcome, TargetFailure>) -> bool {
+        let target = self.requests[token].device().and_then(|device| self.targets.get(device));
+        match outcome {
+            Ok(_) => true,
+            Err(TargetFailure::Stale(_) | TargetFailure::Fenced) => false,
+            Err(_) => target.is_some_and(|target| target.directory().is_some()),
+        }
     }
 
     /// Answers a request that a target did not do.
@@ -183,7 +199,11 @@ impl Server {
                 let moment = self.clock.moment();
                 let verdict = self.namespace.append_written(&caller, capability, turn, &publication, moment);
                 let drops = self.pages.watches().changed(caller.client, capability.ino);
-                self.follow(token, verdict, Outcome { drops, ..Outcome::of(Reply::Done) })
+                let (ino, uid, client) = (capability.ino, capability.uid, caller.client);
+                let step = self.follow(token, verdict, Outcome { drops, ..Outcome::of(Reply::Done) });
+                self.namespace
+                    .note_held(Part { ino, place: target, uid, client }, Reach::of_extents(&[extent]));
+                step
             }
             Some(Err(TargetFailure::Full)) => match self.wait_for_room(token) {
                 Some(token) => self.refused(token, TargetFailure::Full.into()),
@@ -200,7 +220,7 @@ impl Server {
     /// bytes, so that they go with the file.
     fn wrote(&mut self, ino: Ino, place: TargetId, is_published: bool) {
         if ino.home() != self.site.id {
-            return self.wrote_elsewhere(ino, place);
+            return;
         }
         if !self.namespace.has(ino) {
             let (target, object) = (place.number(), ino.object_on(place));

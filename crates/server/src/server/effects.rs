@@ -175,15 +175,6 @@ impl Server {
         self.retry_roomless();
     }
 
-    /// Removes the objects that late writers made of a file which is gone, on all targets of this server.
-    pub(super) fn remove_strays(&mut self, ino: Ino) {
-        for index in 0..self.targets.len() {
-            for slot in 0..=self.peers.confirmations().highest_slot() {
-                self.remove_stray(index, ino.object_on(self.site.target(index).in_slot(slot)));
-            }
-        }
-    }
-
     /// Removes the object of this number, whose file is gone.
     pub(super) fn remove_stray(&mut self, index: usize, object: Ino) {
         let Some(target) = self.targets.get_mut(index) else { return };
@@ -193,6 +184,17 @@ impl Server {
             self.errands.submit(Errand::Stray(object), move || {
                 dir.noted(dir.remove(object)).map(|()| WorkOutput::Done)
             });
+        }
+    }
+
+    /// Takes away the bytes of an object that its file does not have, unless the home raised the epoch of the object since.
+    pub(super) fn vacate(&mut self, index: usize, object: Ino, epoch: u64) {
+        let Some(target) = self.targets.get_mut(index) else { return };
+        if let Some(ram) = target.memory() {
+            ram.vacate(object, epoch);
+        } else if let Some(dir) = target.directory().cloned() {
+            let work = move || dir.vacate(object, epoch).map(|()| WorkOutput::Done);
+            self.errands.submit(Errand::Stray(object), work);
         }
     }
 
@@ -220,6 +222,9 @@ impl Server {
     /// Answers the other server when mounts that watch the file here have dropped their pages.
     pub(super) fn object_effect_served(&mut self, token: Token, outcome: Result<(), TargetFailure>) -> Step {
         self.retry_roomless();
+        if outcome.is_ok() {
+            self.note_changed_object(&token);
+        }
         let changed = match &self.requests[&token].request {
             Request::Peer(PeerRequest::TruncateObject { ino, .. }) => Some(*ino),
             _ => None,

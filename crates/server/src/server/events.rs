@@ -82,7 +82,10 @@ impl Server {
         self.expire_holders();
         self.peers.confirmations().expire(now);
         self.pages.watches().expire(now);
-        self.tell_homes();
+        self.end_unpublished();
+        for token in self.overdue_unsettled() {
+            self.route(token);
+        }
         let kept = Nanos::from(self.site.config.finished_jobs_kept);
         // A request may be in hand for longer than a finished job is kept, and its job is not finished.
         for account in self.requests.iter().filter_map(|request| request.sender.acting.account.as_ref()) {
@@ -135,6 +138,7 @@ impl Server {
                 }
                 self.sync_again();
             }
+            Errand::Listing(target) => self.listed(target, worked.outcome),
             Errand::Discard => self.discarded(worked.outcome),
             Errand::Mark => {}
             Errand::Renewal(end) => {
@@ -157,7 +161,11 @@ impl Server {
                     }
                 }
             }
-            Some(Asked::ObjectsMade(home, inos)) => self.told(home, inos, &answer),
+            Some(Asked::ObjectsHeld(home, news)) => {
+                for token in self.told(home, &news, &answer) {
+                    self.route(token);
+                }
+            }
             Some(Asked::Room(question)) => self.room_answered(question, &answer),
             Some(Asked::Vacancy(question)) => self.vacancy_answered(question, &answer),
             Some(Asked::Effect(effect)) => match answer {

@@ -61,6 +61,7 @@ impl Server {
         self.refresh_placement();
         self.divide_devices();
         self.exchange(now + lambda);
+        self.tell_homes();
         self.devices.end_interval();
     }
 
@@ -89,6 +90,9 @@ impl Server {
         if report.server != self.site.id {
             self.follow_settings(&report.settings);
             self.namespace.note_use_elsewhere(report.server, report.boot, &report.quotas);
+            if self.peers.objects().note_start(report.server, report.boot) {
+                self.look_for_left_bytes();
+            }
             self.peers.take_report(report, self.clock.now());
             self.divide_devices();
         }
@@ -121,6 +125,7 @@ impl Server {
         }
         self.accounts.look_at_machine(now);
         self.report_targets();
+        self.note_capacity();
         self.report_leaving();
         let jobs = self.accounts.jobs().reports(uses);
         self.peers.report_jobs(jobs, self.accounts.machine_load());

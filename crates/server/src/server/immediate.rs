@@ -121,6 +121,7 @@ impl Server {
             PeerRequest::Exchange => self.serve_exchange(token),
             PeerRequest::Room => self.serve_room_question(token, from),
             PeerRequest::Vacancy => self.serve_vacancy_question(token),
+            PeerRequest::ObjectsHeld { objects } => self.serve_held(token, from, objects),
             PeerRequest::Confirm { capabilities } => {
                 let (holds, fence) = (self.namespace.hold(capabilities), self.locks.fence());
                 Step::Done(token, Outcome::of(Reply::Peer(PeerReply::Confirmed { holds, fence })))

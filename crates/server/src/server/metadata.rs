@@ -1,7 +1,6 @@
 //! Requests of the namespace: decided, journaled, applied, their effects carried out, then answered.
 
 use super::Server;
-use crate::durability::Deferred;
 use crate::namespace::{errno, Answer, Caller, Continuation, Decision, PeerFailure, Verdict};
 use crate::peers::line::Answer as PeerAnswer;
 use crate::peers::Asked;
@@ -174,14 +173,6 @@ impl Server {
             },
             Err(errno) => Reply::Failed(errno),
         };
-        // A file that is gone comes back with a power loss that its record does not survive: until then no bytes of the file
-        // are removed.
-        let is_of_gone =
-            matches!(&reply, Reply::Peer(PeerReply::There { are_there }) if are_there.contains(&false));
-        if is_of_gone && self.durability.is_durable() {
-            self.defer(Deferred::Word { token, reply: Box::new(reply) }, true);
-            return Step::Away;
-        }
         Step::Done(token, Outcome::of(reply))
     }
 }

@@ -28,16 +28,19 @@
 //! | `membership` | targets and servers that join, targets that leave |
 //! | `placement` | reports of targets |
 //! | `places` | the folders, which a monitor looks after |
-//! | `recovery`, `confirmations` | the start, and files with other homes |
+//! | `recovery`, `confirmations` | the start, and capabilities of files with other homes |
+//! | `unpublished` | bytes behind the ends of files, cut off in the end |
 //! | `mending` | repairs of the tree |
 //! | `effects` | the work of targets and other servers for a decision |
 //! | `room` | writes that wait for room |
+//! | `charges` | bytes behind the ends of files, before and after a write |
 //! | `records`, `questions` | the journal, and questions to other servers |
 //!
 //! A step that ends the wait of another request puts that request into [`Requests::wake`]; `driving` takes it on.
 
 mod agreement;
 mod answering;
+mod charges;
 mod clients;
 mod confirmations;
 mod data;
@@ -67,6 +70,7 @@ mod room;
 mod routing;
 mod service;
 mod showing;
+mod unpublished;
 mod vacancy;
 mod visits;
 mod waiting;
@@ -98,6 +102,7 @@ use membership::Leaving;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use unpublished::Listings;
 use weir_fairshare::{Nanos, Sharing};
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{ServerAddress, SiteKey};
@@ -130,6 +135,7 @@ pub(crate) struct Server {
     notices: Notices,
     showing: Showing,
     leaving: Leaving,
+    listings: Listings,
     leased: Leased,
 }
 
@@ -202,6 +208,7 @@ impl Server {
         };
         let mut namespace = Namespace::new(settings);
         namespace.placer_mut().set_allocator(config.layout.allocator);
+        namespace.note_capacity(targets.iter().map(|target| target.fill().0).sum());
         let clock = Clock::start();
         let lambda = Nanos::from_millis(config.lambda_milliseconds);
         let mut server = Server {
@@ -224,6 +231,7 @@ impl Server {
             monitor: None,
             clock,
             leaving: Leaving::default(),
+            listings: Listings::default(),
             site: Site { id, boot, door, config, home: home.into(), folder: folder.into(), objects_open },
         };
         server.decide_own_place()?;

@@ -36,6 +36,12 @@ impl Server {
         self.peers.report_targets(targets, placed);
     }
 
+    /// Tells the namespace how much the targets here can hold.
+    pub(super) fn note_capacity(&mut self) {
+        let bytes = self.peers.own_targets().iter().map(|report| report.capacity_bytes).sum();
+        self.namespace.note_capacity(bytes);
+    }
+
     /// A target here refused bytes for want of room. That is told at once, here and to the other servers, because many files
     /// may follow until the next exchange.
     pub(super) fn tell_of_full(&mut self) {

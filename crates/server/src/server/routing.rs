@@ -1,5 +1,6 @@
 //! The way of a request to its device: its capability is checked, and kernel pages of other mounts are written back before.
 
+use super::charges::Admission;
 use super::Server;
 use crate::namespace::errno;
 use crate::peers::confirmations::Standing;
@@ -75,7 +76,12 @@ impl Server {
     /// Queues a request at its device, or serves it at once.
     pub(super) fn send_to_device(&mut self, token: Token) {
         match self.device_of(&self.requests[&token]) {
-            Ok(Some((device, work))) => self.bring_to_device(token, device, work),
+            Ok(Some((device, work))) => match self.charge(&token) {
+                Admission::Granted => self.bring_to_device(token, device, work),
+                Admission::Refused(errno) => self.fail_unserved(token, errno),
+                Admission::Moved => self.answer_unserved(token, Reply::StaleEpoch { epoch: u64::MAX }),
+                Admission::Unsettled(part) => self.settle_first(token, &part),
+            },
             Ok(None) => {
                 let step = self.serve_at_once(token);
                 self.end_step(step);

@@ -88,6 +88,8 @@ impl Server {
             outstanding: self.requests.len(),
             held_bytes: self.links.held_bytes(),
             inodes: self.namespace.statistics().inodes,
+            unpublished_bytes: self.namespace.held_bytes()
+                + self.peers.objects_here().held_bytes(self.site.id),
             durable: is_durable,
             identity: self.identity.as_ref().map(Identity::status),
             journal: self.durability.status(now),

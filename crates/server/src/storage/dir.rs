@@ -373,6 +373,23 @@ impl Dir {
         Ok(())
     }
 
+    /// The epoch of the last cut of an object.
+    pub(crate) fn epoch_of(&self, ino: Ino) -> u64 {
+        lock(&self.epochs).get(&ino).copied().unwrap_or(0)
+    }
+
+    /// Takes all bytes of an object away, unless its epoch is another one by now.
+    ///
+    /// # Errors
+    /// The device failed: the bytes stay.
+    pub(crate) fn vacate(&self, ino: Ino, epoch: u64) -> Result<(), TargetFailure> {
+        let _alone = self.lock(ino).write().unwrap_or_else(PoisonError::into_inner);
+        if self.epoch_of(ino) == epoch {
+            self.remove_object(ino)?;
+        }
+        Ok(())
+    }
+
     /// The next byte of data (or of a hole) at or after `offset`.
     ///
     /// # Errors

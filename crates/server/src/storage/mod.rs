@@ -78,6 +78,15 @@ impl Target {
         }
     }
 
+    /// The epoch of the last cut of an object.
+    pub(crate) fn epoch_of(&self, object: Ino) -> u64 {
+        match &self.0 {
+            Backend::Ram(ram) => ram.epoch_of(object),
+            Backend::Dir(dir) => dir.epoch_of(object),
+            Backend::Retired(_) => 0,
+        }
+    }
+
     /// Closes the target for good: it has no bytes of any file.
     pub(crate) fn retire(&mut self) {
         self.0 = Backend::Retired(match self.0 {

@@ -336,6 +336,22 @@ impl Ram {
         }
     }
 
+    /// The epoch of the last cut of an object.
+    pub(crate) fn epoch_of(&self, ino: Ino) -> u64 {
+        self.objects.get(&ino).map_or(0, |object| object.epoch)
+    }
+
+    /// Takes all bytes of an object away, unless its epoch is another one by now.
+    pub(crate) fn vacate(&mut self, ino: Ino, epoch: u64) {
+        if self.epoch_of(ino) != epoch {
+            return;
+        }
+        self.remove(ino);
+        if epoch > 0 {
+            self.objects.entry(ino).or_default().epoch = epoch;
+        }
+    }
+
     /// The next byte of data (or of a hole) at or after `offset`.
     ///
     /// # Errors

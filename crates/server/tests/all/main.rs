@@ -21,3 +21,4 @@ mod sharing;
 mod starving;
 mod strangers;
 mod two_servers;
+mod unpublished;

@@ -10,9 +10,9 @@ use weir_testing::{
 };
 use weir_wire::{
     AccountNames, At, AttributeChange, Capability, Claims, Description, Errno, Extent, Fence, HandleId,
-    Identity, IdentityId, Ino, LockKind, LockOwner, LockRange, LockType, Moment, NodeKind, ObjectMove,
-    OpenFlags, PeerRequest, Publication, RenameMode, Reply, Request, RequestId, Rights, Role, Seek, Sequence,
-    SiteKey, XattrMode,
+    HeldObject, Identity, IdentityId, Ino, LockKind, LockOwner, LockRange, LockType, Moment, NodeKind,
+    ObjectMove, OpenFlags, PeerRequest, Publication, RenameMode, Reply, Request, RequestId, Rights, Role,
+    Seek, Sequence, SiteKey, XattrMode,
 };
 
 /// The victim, the stranger, and the witness that looks whether anything changed.
@@ -110,7 +110,7 @@ fn peer_name(request: &PeerRequest) -> &'static str {
         PeerRequest::FenceObject { .. } => "Peer FenceObject",
         PeerRequest::MayMove { .. } => "Peer MayMove",
         PeerRequest::Confirm { .. } => "Peer Confirm",
-        PeerRequest::ObjectsMade { .. } => "Peer ObjectsMade",
+        PeerRequest::ObjectsHeld { .. } => "Peer ObjectsHeld",
         PeerRequest::Room => "Peer Room",
         PeerRequest::Vacancy => "Peer Vacancy",
     }
@@ -396,6 +396,9 @@ fn with_numbers(scene: &Scene) -> Vec<Request> {
 fn as_server(scene: &Scene) -> Vec<PeerRequest> {
     let (ino, target, epoch) = (scene.secret.ino, target_of(0), u64::MAX / 2);
     let who = Identity { uid: VICTIM, gid: VICTIM, groups: vec![] };
+    let client = random_client();
+    let held =
+        HeldObject { ino, place: target, uid: STRANGER, client, end: epoch, bytes: epoch, is_left: true };
     vec![
         PeerRequest::Exchange,
         PeerRequest::TruncateObject { ino, target, length: 0, epoch },
@@ -422,7 +425,7 @@ fn as_server(scene: &Scene) -> Vec<PeerRequest> {
         },
         PeerRequest::MayMove { ino: scene.directory, who, owner: false, write: true },
         PeerRequest::Confirm { capabilities: vec![scene.secret.capability] },
-        PeerRequest::ObjectsMade { inos: vec![ino] },
+        PeerRequest::ObjectsHeld { objects: vec![held] },
         PeerRequest::Room,
         PeerRequest::Vacancy,
     ]
