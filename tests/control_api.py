@@ -28,12 +28,16 @@ An answer is a snapshot that was begun after its question, so it shows the effec
 most every 50 ms, of the job table (`/v1/jobs`, `/metrics`) at most every 250 ms, and less often with many jobs (after two seconds at the latest). It serves 64 callers at once.
 A further caller takes the place of the caller that has kept the server waiting longest, by an unfinished request or an answer that it does not read.
 
-A request that sets something, or shows users' own affairs, needs `Authorization: Bearer TOKEN`, with the token that is derived from the site key.
-`/v1/windows` and `/v1/interference` also take a token that is derived from a job's credential (`weir._core.job_token`), and then show the jobs of the credential's user alone. A server refuses with a status of 4xx,
-or with 503 where it is busy, and a [`Refusal`](#refusal). [`/metrics`](metrics.md) is on the same address.
+## Who is answered
 
-From Python, `weir.store.control.Server` has a method for each request, and so has each item of `servers` of
-[a store](../guides/python.md).
+The port takes requests in the clear, and sealed ones. In the clear nobody is known, so a server answers what *anybody* may see, and 401 else; an `Authorization` header opens nothing there. A sealed connection begins with a handshake (Noise, `NNpsk0`) whose key is
+that of a credential. The handshake proves the client to the server, and the server (its site key and its number) to the client, before anything of a request is sent: a program that listens in the place of a server gets the claims of the credential and nothing else.
+HTTP then goes on within the channel. The holder of any credential is a *user*, who sees the jobs of the credential's user alone; the holder of the site key is an *administrator*, by a credential with that role, which commands make for each connection. A credential outside of its
+time is answered 401, and a user's request for what administrators alone may do 403. A server refuses with a status of 4xx, or with 503 where it is busy, and a [`Refusal`](#refusal). A `Host` header in the clear must name this server (421 else): its own address, `localhost` on loopback,
+the name of its machine, that of its `control` address, or one of `control_hosts` in cluster.toml. [`/metrics`](metrics.md) is on the same address.
+
+Commands of a user who can read the site key send every request sealed. From Python, `weir.store.control.Server` has a method for each request, and so has each item of `servers` of
+[a store](../guides/python.md); `weir.store.connections.Connection` is an `http.client.HTTPConnection` over the channel.
 """
 
 _JOBS = """
@@ -65,6 +69,35 @@ _PLAIN: dict[Any, tuple[str, str]] = {
     str: ("text", "string"),
 }
 """Types by their words on the page and in JSON Schema."""
+
+
+LOOPBACK = "127.0.0.1:0"
+_BODIES: dict[str, dict[str, Any]] = {
+    "/v1/policy": {"policy": "job-fair", "scheduler": "virtual-time"},
+    "/v1/lease": {"seconds": 0, "jobs": []},
+    "/v1/allocator": {"allocator": "balanced"},
+    "/v1/quotas": {"kind": "user", "id": 7, "limits": {"bytes_max": 1 << 30}},
+    "/v1/targets/{target}/speed": {"read": "9MB/s", "write": "9MB/s", "fixed": "1ms"},
+    # A server or target that is there already is no change.
+    "/v1/servers/{server}": {"listen": LOOPBACK, "control": LOOPBACK, "target": [{"backend": "dir"}]},
+    "/v1/servers/{server}/state": {"state": "open"},
+    "/v1/targets/{target}": {"backend": "dir"},
+    "/v1/targets/{target}/state": {"state": "open"},
+    "/v1/mend": {"mend": "shelter"},
+    "/v1/interference": {"window": 7, "window_seconds": 1.5, "missing": [], "jobs": []},
+}
+
+
+def examples() -> list[tuple[Request[Any], str, dict[str, Any] | None]]:
+    """Each request with a path and a body that server 0 of a store takes as often as it is sent."""
+    return [
+        (
+            request,
+            request.path.format(target="0.0", server=0, part="0/1", inos="1,2", entries="1.61.5.0", after="0"),
+            None if request.body is None else _BODIES[request.path],
+        )
+        for request in REQUESTS
+    ]
 
 
 def kinds() -> list[type]:
@@ -105,7 +138,12 @@ def words_of(kind: type) -> dict[str, str]:
 
 def page() -> str:
     """The reference page."""
-    lines = [_INTRODUCTION, "## Requests\n", "| request | caller | body | answer | meaning |", "|---|---|---|---|---|"]
+    lines = [
+        _INTRODUCTION,
+        "## Requests\n",
+        "| request | least caller | body | answer | meaning |",
+        "|---|---|---|---|---|",
+    ]
     for request in REQUESTS:
         body = "" if request.body is None else _link(request.body)
         lines.append(
@@ -138,7 +176,7 @@ def schema() -> dict[str, Any]:
         if request.body is not None:
             operation["requestBody"] = {"required": True, "content": _content(request.body)}
         if request.caller != "anybody":
-            operation["security"] = [{"token": []}]
+            operation["description"] = f"Over the sealed channel alone, by the {request.caller}."
         for name, words in _VARIABLES.items():
             if f"{{{name}}}" in request.path:
                 variable = {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
@@ -150,7 +188,6 @@ def schema() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": {kind.__name__: _schema(kind) for kind in kinds()},
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
 

@@ -7,16 +7,15 @@ __all__ = [
     "Allocator",
     "Refactored",
     "Restored",
+    "SealedChannel",
     "SlowdownPredictor",
     "allocator_names",
     "arrange",
     "claims_of_credential",
     "client_windows",
     "contiguous_layout",
-    "control_token",
     "decode_trace",
     "job_identifier",
-    "job_token",
     "layout_from_ini",
     "layout_to_ini",
     "layout_warning",
@@ -59,7 +58,7 @@ class Claims(TypedDict):
     groups: list[int]
     nodes: int
     priority: int
-    role: Literal["user", "mount", "server"]
+    role: Literal["user", "mount", "administrator", "server"]
     issued_seconds: int
     expires_seconds: int
 
@@ -88,8 +87,6 @@ def mint_credential(
 ) -> str: ...
 def claims_of_credential(text: str) -> Claims: ...
 def job_identifier(text: str) -> str: ...
-def control_token(site_key: str) -> str: ...
-def job_token(text: str) -> str: ...
 def parse_policy(text: str) -> str: ...
 def parse_sharing(policy: str, scheduler: str | None = None) -> tuple[str, str]: ...
 def owed_shares(
@@ -255,6 +252,16 @@ def refactor(
 def refactored_header_bytes(head: bytes) -> int: ...
 def mesh_order_by_coordinates(coordinates: Any) -> tuple[bytearray, list[int]]: ...
 def mesh_order_by_connectivity(cells: Any, count: int) -> tuple[bytearray, list[int]]: ...
+
+@final
+class SealedChannel:
+    ANSWER_BYTES: int
+    def __new__(cls, server: int, credential: str) -> SealedChannel: ...
+    @property
+    def flight(self) -> bytes: ...
+    def finish(self, answer: bytes) -> None: ...
+    def seal(self, content: bytes) -> bytes: ...
+    def open(self, received: bytes) -> bytes: ...
 
 @final
 class SlowdownPredictor:

@@ -34,6 +34,7 @@ from weir.store.answers import (
     WaitedFor,
     WantedSpeed,
 )
+from weir.store.connections import Connection
 from weir.store.control import REQUESTS, Server
 from weir.store.decoding import DecodingError, decode, encode
 from weir.store.identity import Identity
@@ -43,7 +44,6 @@ from weir.store.trees import Directories, Entries, Sums, Tree
 
 SPEED = 'speed = { read = "1MB/s", write = "1MB/s", fixed = "1ms" }'
 CONFIGURED_SPEED = {"read": "1MB/s", "write": "1MB/s", "fixed": "1ms"}
-LOOPBACK = "127.0.0.1:0"
 SERVER = f'[[server]]\n[[server.target]]\nbackend = "dir"\n{SPEED}\n'
 """Of a store that keeps files, which has journals, and whose devices are slow enough to be waited for."""
 WRITER = "exec dd if=/dev/zero of=/weir/$0 bs=64k status=none"
@@ -52,11 +52,9 @@ WRITER = "exec dd if=/dev/zero of=/weir/$0 bs=64k status=none"
 
 def raw(server: Server, method: str, path: str, body: object = None) -> Any:
     """What a server answers, as it is."""
-    headers = {} if server.access is None else {"Authorization": f"Bearer {server.access.token}"}
-    host, _, port = server.control.rpartition(":")
-    with closing(http.client.HTTPConnection(host, int(port), timeout=PATIENCE_SECONDS)) as connection:
-        text = None if body is None else json.dumps(body)
-        connection.request(method, path, text, headers)
+    connection = Connection(server.number, server.control, PATIENCE_SECONDS, server.access)
+    with closing(connection):
+        connection.request(method, path, None if body is None else json.dumps(body))
         return json.loads(connection.getresponse().read())
 
 
@@ -145,23 +143,9 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
 
 def test_every_request_is_answered_as_it_says(store: weir.store.Store) -> None:
     server = store.servers[0]
-    bodies = {
-        "/v1/policy": {"policy": "job-fair", "scheduler": "virtual-time"},
-        "/v1/lease": {"seconds": 0, "jobs": []},
-        "/v1/allocator": {"allocator": "balanced"},
-        "/v1/quotas": {"kind": "user", "id": 7, "limits": {"bytes_max": 1 << 30}},
-        "/v1/targets/{target}/speed": {"read": "9MB/s", "write": "9MB/s", "fixed": "1ms"},
-        # A server or target that is there already is no change.
-        "/v1/servers/{server}": {"listen": LOOPBACK, "control": LOOPBACK, "target": [{"backend": "dir"}]},
-        "/v1/servers/{server}/state": {"state": "open"},
-        "/v1/targets/{target}": {"backend": "dir", "speed": CONFIGURED_SPEED},
-        "/v1/targets/{target}/state": {"state": "open"},
-        "/v1/mend": {"mend": "shelter"},
-    }
-    bodies["/v1/interference"] = encode(PREDICTIONS)
-    for request in REQUESTS:
-        path = request.path.format(target="0.0", server=0, part="0/1", inos="1,2", entries="1.61.5.0", after="0")
-        body = bodies[request.path] if request.body else None
+    for request, path, body in control_api.examples():
+        if request.path == "/v1/targets/{target}":
+            body = {**(body or {}), "speed": CONFIGURED_SPEED}
         decode(request.answer, raw(server, request.method, path, body), is_exact=True)
         if request.caller != "anybody":
             stranger = replace(server, access=None)

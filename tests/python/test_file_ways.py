@@ -141,6 +141,7 @@ PYTHON: dict[str, dict[str, str]] = {
     ADDRESS: {
         "deployment/member.py": "_check_ports",
         "lustre/publisher.py": "Publisher.run",
+        "store/connections.py": "_SealedLine.read",
         "store/machine.py": "_bound",
     },
     INPUT: {
@@ -213,6 +214,7 @@ RUST = {
     "log/src/lib.rs": KERNEL,
     "mount/src/process.rs": KERNEL,
     "server/src/accounts/machine.rs": KERNEL,
+    "server/src/control/hosts.rs": KERNEL,
     "server/src/ports.rs": KERNEL,
     "mount/src/credential.rs": CALLER,
     "windows/src/file.rs": WALKED,

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod allocation;
+mod channel;
 mod description;
 mod interference;
 mod layout;
@@ -25,6 +26,8 @@ use weir_wire::{Claims, Credential, Role, SiteKey};
 mod _core {
     #[pymodule_export]
     use super::allocation::{allocator_names, arrange, space_factors, Allocation, Allocator};
+    #[pymodule_export]
+    use super::channel::SealedChannel;
     #[pymodule_export]
     use super::description::{
         parse_fraction, parse_rate, parse_seconds, parse_silence, parse_size, parse_topology,
@@ -53,8 +56,8 @@ mod _core {
     use super::windows::client_windows;
     #[pymodule_export]
     use super::{
-        claims_of_credential, control_token, job_identifier, job_token, mint_credential, parse_policy,
-        parse_sharing, policy_names, scheduler_names,
+        claims_of_credential, job_identifier, mint_credential, parse_policy, parse_sharing, policy_names,
+        scheduler_names,
     };
 }
 
@@ -118,18 +121,6 @@ fn job_identifier(text: &str) -> PyResult<String> {
     Ok(parse_credential(text)?.claims.job_id().to_string())
 }
 
-/// The bearer token of the control API, from the site's key.
-#[pyfunction]
-fn control_token(site_key: &str) -> PyResult<String> {
-    Ok(parse_key(site_key)?.control_token())
-}
-
-/// The bearer token by which the control API shows a user's own jobs, from a credential file's text.
-#[pyfunction]
-fn job_token(text: &str) -> PyResult<String> {
-    Ok(parse_credential(text)?.job_token())
-}
-
 /// The canonical text of a policy. Raises ValueError with the policies that exist.
 #[pyfunction]
 fn parse_policy(text: &str) -> PyResult<String> {
@@ -176,7 +167,11 @@ fn parse_role(name: &str) -> PyResult<Role> {
     match name {
         "user" => Ok(Role::User),
         "mount" => Ok(Role::Mount),
-        other => Err(PyValueError::new_err(format!("unknown role `{other}`: expected user or mount"))),
+        "administrator" => Ok(Role::Administrator),
+        other => {
+            let what = format!("unknown role `{other}`: expected user, mount or administrator");
+            Err(PyValueError::new_err(what))
+        }
     }
 }
 

@@ -32,6 +32,8 @@ const WINDOW_MIN: Duration = Duration::from_millis(100);
 const WINDOW_MAX: Duration = Duration::from_secs(60);
 /// A window takes at most about 100 KB.
 const WINDOWS_KEPT_MAX: usize = 600;
+/// Names of one control API: a request is compared with each.
+const CONTROL_HOSTS_MAX: usize = 64;
 const EXAMPLE: &str = "see docs/reference/configuration.md";
 
 /// A whole store.
@@ -55,6 +57,12 @@ pub struct ClusterConfig {
     /// Ports for the addresses with port 0; absent: those that the system gives to no program by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<Ports>,
+    /// Names by which clients reach the control API, beside those of the hosts: a request in the clear with another `Host` is refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub control_hosts: Vec<String>,
+    /// File with the secret that callers of `/metrics` show; absent: everybody may read the metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics_token: Option<PathBuf>,
     /// When the policy, the scheduler and the allocator were decided, in milliseconds of Unix time: what is decided later
     /// while the store runs counts. `weir up` writes it.
     #[serde(default)]
@@ -243,6 +251,12 @@ impl ClusterConfig {
         let range = limits::STRIPE_BYTES_MIN..=limits::STRIPE_BYTES_MAX;
         if !range.contains(&stripe) || !stripe.is_multiple_of(limits::STRIPE_BYTES_MIN) {
             return Err(format!("stripe_size = {stripe} is not a multiple of 4096; try \"1MiB\""));
+        }
+        if self.control_hosts.len() > CONTROL_HOSTS_MAX {
+            return Err(format!("control_hosts has more than {CONTROL_HOSTS_MAX} names"));
+        }
+        if self.metrics_token.as_ref().is_some_and(|file| !file.is_absolute()) {
+            return Err("metrics_token is no absolute path; try \"/etc/weir/metrics.token\"".into());
         }
         self.sharing()?;
         for (number, server) in self.servers.iter().enumerate() {

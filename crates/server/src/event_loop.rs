@@ -82,14 +82,16 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent) -
     stop_on_signals(events.clone())?;
     let own = config.servers[usize::from(id.0)].clone();
     let ports = config.ports.clone();
+    let rules = control::Rules::new(&config, id, key.clone())?;
     let directories = own.targets.iter().filter(|target| target.backend == BackendKind::Dir).count();
     let budget = Budget::of_process(config.servers.len(), directories)?;
     let registry = poll.registry().try_clone().map_err(lost("share the poll"))?;
     let means = (registry, events.clone());
-    let mut server = Server::open(config, id, (home, &folder), key.clone(), means, budget, consent)?;
+    let mut server = Server::open(config, id, (home, &folder), key, means, budget, consent)?;
     let (mut doors, mut address) = open_doors(&poll, &own.listen, ports.as_ref(), &folder, id)?;
     let boards = server.boards();
-    let control_address = control::start(&own.control, ports.as_ref(), key, events, boards, budget.callers)?;
+    let control_address =
+        control::start(&own.control, ports.as_ref(), rules, events, boards, budget.callers)?;
     address.control = control_address.to_string();
     announce(&folder, &address)?;
     notice!("server {id} listens on {}, control on {}", address.tcp, address.control);

@@ -2,8 +2,8 @@
 
 use crate::configuration::server_count;
 use crate::connection::{Connection, Transport};
-use crate::control;
-use crate::credentials::{claims, key, write_private};
+use crate::control::{self, Caller};
+use crate::credentials::{administrator, claims, key, write_private};
 use crate::line::{random_client, Line};
 use crate::processes::{wait_until, PATIENCE};
 use crate::programs;
@@ -101,9 +101,9 @@ impl Cluster {
         self.put(0, &format!("/v1/servers/{number}"), &body.to_string())
     }
 
-    /// `PUT` at a server's control API, with the token of the site's key.
+    /// `PUT` at a server's control API, as an administrator.
     pub fn put(&self, server: usize, path: &str, body: &str) -> control::Answer {
-        control::put(&self.address(server).control, path, body, Some(&key().control_token()))
+        control::put(&self.address(server), path, body, Caller::Sealed(&administrator()))
     }
 
     fn server_command(&self) -> Command {
@@ -243,7 +243,7 @@ impl Cluster {
         serde_json::from_str(&answer.body).expect("JSON")
     }
 
-    /// `PUT` of `/v1/targets/…` at a server's control API, with the token of the site's key.
+    /// `PUT` of `/v1/targets/…` at a server's control API, as an administrator.
     pub fn change_target(&self, server: usize, path: &str, body: &str) -> control::Answer {
         self.put(server, &format!("/v1/targets/{path}"), body)
     }

@@ -1,7 +1,9 @@
-//! The control API, asked over a plain socket.
+//! The control API, asked in the clear or over a sealed channel.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use weir_channel::SealedStream;
+use weir_wire::{Credential, ServerAddress};
 
 /// Status and body of an answer.
 pub struct Answer {
@@ -11,26 +13,51 @@ pub struct Answer {
     pub body: String,
 }
 
+/// The proof that a caller shows.
+#[derive(Clone, Copy, Debug)]
+pub enum Caller<'a> {
+    /// None: the connection is in the clear.
+    Nobody,
+    /// A word as a bearer token in the clear, which proves nothing.
+    Token(&'a str),
+    /// A credential: the connection is sealed.
+    Sealed(&'a Credential),
+}
+
 /// `GET` of a path at `host:port`.
 pub fn get(address: &str, path: &str) -> Answer {
-    ask(address, &format!("GET {path} HTTP/1.0\r\n\r\n"))
+    ask(connected(address), &format!("GET {path} HTTP/1.0\r\n\r\n"))
 }
 
-/// `GET` by the holder of a bearer token.
-pub fn get_as(address: &str, path: &str, token: &str) -> Answer {
-    ask(address, &format!("GET {path} HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n"))
+/// `GET` by the holder of a credential.
+pub fn get_as(server: &ServerAddress, path: &str, credential: &Credential) -> Answer {
+    send(server, &format!("GET {path} HTTP/1.0\r\n"), "", Caller::Sealed(credential))
 }
 
-/// `PUT` of a JSON text, with a bearer token where one is given.
-pub fn put(address: &str, path: &str, body: &str, token: Option<&str>) -> Answer {
-    let authorization = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
-    let length = body.len();
-    ask(address, &format!("PUT {path} HTTP/1.0\r\n{authorization}Content-Length: {length}\r\n\r\n{body}"))
+/// `PUT` of a JSON text.
+pub fn put(server: &ServerAddress, path: &str, body: &str, caller: Caller<'_>) -> Answer {
+    send(server, &format!("PUT {path} HTTP/1.0\r\nContent-Length: {}\r\n", body.len()), body, caller)
 }
 
-fn ask(address: &str, request: &str) -> Answer {
-    let mut stream = TcpStream::connect(address).expect("the control API listens");
+fn send(server: &ServerAddress, head: &str, body: &str, caller: Caller<'_>) -> Answer {
+    let stream = connected(&server.control);
+    match caller {
+        Caller::Nobody => ask(stream, &format!("{head}\r\n{body}")),
+        Caller::Token(token) => ask(stream, &format!("{head}Authorization: Bearer {token}\r\n\r\n{body}")),
+        Caller::Sealed(credential) => {
+            let sealed = SealedStream::open(stream, server.server, credential).expect("a proved server");
+            ask(sealed, &format!("{head}\r\n{body}"))
+        }
+    }
+}
+
+fn connected(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the control API listens");
     stream.set_read_timeout(Some(crate::processes::PATIENCE)).expect("a timeout");
+    stream
+}
+
+fn ask(mut stream: impl Read + Write, request: &str) -> Answer {
     stream.write_all(request.as_bytes()).expect("sent");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("answered");

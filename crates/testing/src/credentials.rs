@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::fs::chown;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_wire::{Claims, Role, SiteKey};
+use weir_wire::{Claims, Credential, Role, SiteKey};
 
 /// A user that every Debian-like system has.
 pub const NOBODY: u32 = 65534;
@@ -12,6 +12,11 @@ pub const NOBODY: u32 = 65534;
 /// The key of every site of a test.
 pub fn key() -> SiteKey {
     SiteKey::new([7; 32])
+}
+
+/// The credential of an administrator.
+pub fn administrator() -> Credential {
+    key().mint(Claims { role: Role::Administrator, ..claims(0) })
 }
 
 /// Claims of an ordinary job of `uid`, whose group has the same number. They do not expire.

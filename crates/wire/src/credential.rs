@@ -21,11 +21,9 @@ pub const UNSEALED: ChannelBinding = [0; 32];
 
 const TAG_CONTEXT: &str = "weir 2026-11 credential tag";
 const CAPABILITY_CONTEXT: &str = "weir 2026-11 capability of a description";
-const CONTROL_CONTEXT: &str = "weir 2026-11 control token";
 const CHANNEL_CONTEXT: &str = "weir 2026-11 channel of a credential";
 const SESSION_CONTEXT: &str = "weir 2026-11 session";
 const STORE_CONTEXT: &str = "weir 2026-11 identity of a store";
-const JOB_CONTEXT: &[u8] = b"weir 2026-11 control token of a job";
 const FILE_VERSION: u32 = 1;
 
 /// The powers of a bearer beyond its own files.
@@ -77,7 +75,7 @@ pub struct Credential {
     tag: [u8; 32],
 }
 
-/// The key from which a site's credentials, capabilities and control token are derived.
+/// The key from which a site's credentials and capabilities are derived.
 #[derive(Clone)]
 pub struct SiteKey {
     root: [u8; 32],
@@ -243,25 +241,10 @@ impl SiteKey {
         same_bytes(&self.capability_tag(capability), &capability.tag)
     }
 
-    /// The bearer token of the control API.
-    pub fn control_token(&self) -> String {
-        blake3::Hash::from_bytes(blake3::derive_key(CONTROL_CONTEXT, &self.root)).to_hex().to_string()
-    }
-
     /// The name of the store that has this key, which its folders carry. The key cannot be found from it.
     pub fn store_identity(&self) -> String {
         let derived = blake3::derive_key(STORE_CONTEXT, &self.root);
         blake3::Hash::from_bytes(derived).to_hex()[..32].to_string()
-    }
-
-    /// The claims of the bearer of a [`Credential::job_token`] of this site that holds at a Unix time.
-    pub fn job_token_claims(&self, token: &str, now_seconds: u64) -> Option<Claims> {
-        let (claims, proof) = token.split_once('.')?;
-        let claims: Claims = serde_json::from_slice(&bytes_of_hex(claims)?).ok()?;
-        let holds = claims.is_well_formed()
-            && (claims.issued_seconds..=claims.expires_seconds).contains(&now_seconds);
-        let expected = job_proof(&self.tag(&claims));
-        (holds && same_bytes(expected.as_bytes(), proof.as_bytes())).then_some(claims)
     }
 
     fn tag(&self, claims: &Claims) -> [u8; 32] {
@@ -297,14 +280,6 @@ impl Credential {
     /// The key of a channel between the bearer and a server.
     pub fn channel_key(&self) -> ChannelKey {
         blake3::derive_key(CHANNEL_CONTEXT, &self.tag)
-    }
-
-    /// The bearer token by which the control API shows the bearer its user's own jobs. It opens nothing else, and the tag
-    /// cannot be found from it.
-    pub fn job_token(&self) -> String {
-        let claims = serde_json::to_vec(&self.claims).unwrap_or_default();
-        let claims: String = claims.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{claims}.{}", job_proof(&self.tag))
     }
 
     /// The text of a credential file.
@@ -350,14 +325,9 @@ fn answer(tag: &[u8; 32], side: &[u8], session: &SessionBinding) -> Proof {
     *hasher.finalize().as_bytes()
 }
 
-fn job_proof(tag: &[u8; 32]) -> String {
-    blake3::keyed_hash(tag, JOB_CONTEXT).to_hex().to_string()
-}
-
-fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    digits.map(byte).collect()
+/// Whether a secret that somebody shows is the one that is kept. Digests are compared, so the time tells nothing of it.
+pub fn same_secret(shown: &str, kept: &str) -> bool {
+    same_bytes(blake3::hash(shown.as_bytes()).as_bytes(), blake3::hash(kept.as_bytes()).as_bytes())
 }
 
 /// Compares without a data-dependent branch.
@@ -394,21 +364,6 @@ fn first_word(digest: &blake3::Hash) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_token_of_a_job_shows_its_claims_to_its_own_site_while_it_holds() {
-        let (site, other) = (SiteKey::new([1; 32]), SiteKey::new([2; 32]));
-        let token = site.mint(claims()).job_token();
-        assert_eq!(site.job_token_claims(&token, 1), Some(claims()));
-        assert_eq!(site.job_token_claims(&token, 3), None, "it has expired");
-        assert_eq!(other.job_token_claims(&token, 1), None);
-        let root = site.mint(Claims { uid: 0, ..claims() }).job_token();
-        let (forged, proof) = (root.split('.').next().unwrap(), token.split('.').nth(1).unwrap());
-        assert_eq!(site.job_token_claims(&format!("{forged}.{proof}"), 1), None, "another user's claims");
-        for text in ["", ".", "zz.00", "7b7d.", &site.control_token()] {
-            assert_eq!(site.job_token_claims(text, 1), None, "{text}");
-        }
-    }
 
     fn claims() -> Claims {
         Claims {

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from weir.cli.errors import CommandError, warn
-from weir.store.errors import StoreError
+from weir.store.errors import StoreError, UnprovenServerError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -104,25 +104,29 @@ def ask_store(home: Home, question: "Callable[[Server], Answer]") -> "list[tuple
     answers: list[tuple[Server, Answer | None]] = []
     for server, answer in zip(servers, ask_all(servers, question), strict=True):
         if isinstance(answer, StoreError):
-            warn_of_silence(home, server, answer.message)
+            warn_of_silence(home, server, answer)
             answers.append((server, None))
         else:
             answers.append((server, answer))
     return answers
 
 
-def warn_of_silence(home: Home, server: "Server", why: str, *, then: str = "") -> None:
+def warn_of_silence(home: Home, server: "Server", error: StoreError, *, then: str = "") -> None:
     """Warn of a server that does not answer.
 
     Args:
         home: The chosen home.
         server: The server.
-        why: The failure.
+        error: The failure.
         then: What the server does when it is started again, in words that follow a comma.
     """
+    if isinstance(error, UnprovenServerError):
+        warn(error.message, hint=error.hint)
+        return
     host = hosts_of(home).get(server.number)
     place, starter = ("", "up") if host is None else (f" on {host}", "deploy")
-    warn(why, hint=f"see `weir logs {server.number}`{place}; `weir {starter}` starts it again if it ended{then}")
+    hint = f"see `weir logs {server.number}`{place}; `weir {starter}` starts it again if it ended{then}"
+    warn(error.message, hint=hint)
 
 
 def hosts_of(home: Home) -> dict[int, str]:

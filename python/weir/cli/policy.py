@@ -116,7 +116,7 @@ def _set_everywhere(home: Home, servers: "Sequence[Server]", wanted: tuple[str, 
                 raise was
             now = server.set_sharing(*wanted)
         except SilentServerError as error:
-            warn_of_silence(home, server, error.message, then=", with this policy")
+            warn_of_silence(home, server, error, then=", with this policy")
             continue
         except StoreError:
             for before in changed:

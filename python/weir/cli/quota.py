@@ -145,7 +145,7 @@ def _tell(
     answers = ask_all(servers, lambda server: server.set_quota(*owner, limits))
     for server, answer in zip(servers, answers, strict=True):
         if isinstance(answer, SilentServerError):
-            warn_of_silence(home, server, answer.message, then=", with these limits")
+            warn_of_silence(home, server, answer, then=", with these limits")
         elif isinstance(answer, StoreError):
             raise answer
         else:

@@ -42,7 +42,7 @@ def status(home: Home, output: str) -> int:
     for server, answer in zip(known, ask_all(known, Server.status), strict=True):
         place = {"host": hosts[server.number]} if server.number in hosts else {}
         if isinstance(answer, StoreError):
-            warn_of_silence(home, server, answer.message)
+            warn_of_silence(home, server, answer)
             said = {"server": server.number, **place, **_addresses(server), "error": answer.message}
             servers.append({"up": False, **said})
             rows.append(_bare_row(server.number, "no answer"))

@@ -155,7 +155,7 @@ def allocator(home: Home, name: str, output: str) -> int:
                 raise was
             now = server.set_allocator(name)
         except SilentServerError as error:
-            warn_of_silence(home, server, error.message, then=", with this allocator")
+            warn_of_silence(home, server, error, then=", with this allocator")
             continue
         changed.append({"server": server.number, "was": was, "is": now})
     if not changed:

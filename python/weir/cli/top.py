@@ -92,7 +92,7 @@ class Interval:
     """Policy and scheduler; None where servers differ, or none answers."""
     up: list[int]
     """Numbers of the servers that answered."""
-    silent: dict[int, str]
+    silent: dict[int, StoreError]
     """Servers that did not answer, with the reason."""
     devices: list[Device]
     jobs: list[Active]
@@ -111,7 +111,7 @@ class Interval:
             "scheduler": scheduler,
             "servers": [
                 *({"server": number, "up": True} for number in self.up),
-                *({"server": number, "up": False, "error": why} for number, why in self.silent.items()),
+                *({"server": number, "up": False, "error": error.message} for number, error in self.silent.items()),
             ],
             "devices": [asdict(device) for device in self.devices],
             "jobs": [job.document() for job in self.jobs],
@@ -125,7 +125,7 @@ class Sample:
     time_seconds: float
     status: dict[int, "Status"] = field(default_factory=dict)
     jobs: dict[int, "Sequence[Job]"] = field(default_factory=dict)
-    silent: dict[int, str] = field(default_factory=dict)
+    silent: dict[int, StoreError] = field(default_factory=dict)
     """Servers that did not answer, with the reason."""
 
 
@@ -214,9 +214,9 @@ def _sample(servers: Sequence["Server"]) -> Sample:
     answers = zip(servers, ask_all(servers, Server.status), ask_all(servers, Server.jobs), strict=True)
     for server, status, jobs in answers:
         if isinstance(status, StoreError):
-            sample.silent[server.number] = status.message
+            sample.silent[server.number] = status
         elif isinstance(jobs, StoreError):
-            sample.silent[server.number] = jobs.message
+            sample.silent[server.number] = jobs
         else:
             sample.jobs[server.number] = jobs
             sample.status[server.number] = status
@@ -297,7 +297,7 @@ def _headline(shown: Interval) -> list[str]:
             loads = f"{len(devices)}: mean {share(mean)}, most {share(busiest.load)} ({busiest.device})"
             loads += f", {queued} queued"
         lines.append(f"{kind:<8}  {loads or 'none'}")
-    return [plain(line) for line in [*lines, *shown.silent.values()]]
+    return [plain(line) for line in [*lines, *(error.message for error in shown.silent.values())]]
 
 
 def _row(active: Active) -> tuple[object, ...]:

@@ -82,8 +82,9 @@ class Watch:
 
         servers = list(self.find())
         answers = ask_all(servers, Server.status)
-        if servers and all(isinstance(answer, StoreError) for answer in answers):
-            raise GuardError("no server of the store answers", hint="see `weir status`")
+        errors = [answer for answer in answers if isinstance(answer, StoreError)]
+        if errors and len(errors) == len(servers):
+            raise GuardError(f"no server of the store answers: {errors[0].message}", hint=errors[0].hint)
         if not self.is_dry_run:
             self._lease(Wanted(), 0.0, servers)
         self._collector.poll()

@@ -1,16 +1,19 @@
 """The proofs that this process can give to the servers of a store."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weir import _core
 from weir.store.errors import StoreError
 from weir.store.home import Home, find_cluster
-from weir.store.identity import read_claims
+from weir.store.identity import CLOCK_SKEW_SECONDS, Identity, read_claims
 
 if TYPE_CHECKING:
     from weir.store.control import Server
+
+_PROOF_SECONDS = CLOCK_SKEW_SECONDS
+"""Time for which the proof of an administrator holds, one for each connection: the server's clock may be ahead."""
 
 
 @dataclass(frozen=True)
@@ -18,12 +21,23 @@ class Access:
     """The right to ask servers for more than everybody sees.
 
     Attributes:
-        is_administrator: Whether the holder has the site's key.
-        token: Token of the site's key or of the credential.
+        is_administrator: Whether the holder has the site's key: all of its requests travel sealed, so that it believes
+            no answer of a program that merely listens at a server's address.
     """
 
     is_administrator: bool
-    token: str = field(repr=False)
+    _credential: Callable[[], str] = field(repr=False)
+
+    def credential(self) -> str:
+        """The credential that proves the right to a server.
+
+        Returns:
+            Text of the credential file.
+
+        Raises:
+            StoreError: The key is damaged.
+        """
+        return self._credential()
 
 
 def by_key(site_key: str) -> Access:
@@ -35,7 +49,11 @@ def by_key(site_key: str) -> Access:
     Returns:
         The access.
     """
-    return Access(is_administrator=True, token=_core.control_token(site_key))
+
+    def mint() -> str:
+        return replace(Identity.of_process("administration"), role="administrator").mint(site_key, _PROOF_SECONDS)
+
+    return Access(is_administrator=True, _credential=mint)
 
 
 def by_credential(text: str) -> Access:
@@ -47,7 +65,7 @@ def by_credential(text: str) -> Access:
     Returns:
         The access.
     """
-    return Access(is_administrator=False, token=_core.job_token(text))
+    return Access(is_administrator=False, _credential=lambda: text)
 
 
 def access_to(home: Home, cluster: Path) -> Access | None:

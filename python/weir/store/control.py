@@ -528,14 +528,12 @@ class Server:
     def _send(self, method: str, path: str, body: object, access: "Access | None") -> Any:
         import http.client
 
-        host, _, port = self.control.rpartition(":")
-        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=self.timeout_seconds)
-        headers = {"Content-Type": "application/json"}
-        if access is not None:
-            headers["Authorization"] = f"Bearer {access.token}"
+        from weir.store.connections import Connection
+
+        connection = Connection(self.number, self.control, self.timeout_seconds, access)
         try:
             with contextlib.closing(connection):
-                connection.request(method, path, _text(body), headers)
+                connection.request(method, path, _text(body), {"Content-Type": "application/json"})
                 answer = connection.getresponse()
                 text = answer.read(_ANSWER_BYTES_MAX + 1)
                 if len(text) > _ANSWER_BYTES_MAX:

@@ -21,3 +21,7 @@ class NotYetError(StoreError):
 
 class AnswerError(StoreError):
     """An answer that is not that of a server of this version."""
+
+
+class UnprovenServerError(SilentServerError):
+    """A program at the address of a server that does not prove to be the server: it was told nothing."""

@@ -31,7 +31,7 @@ class Identity:
     groups: list[int]
     nodes: int = 1
     priority: int = 1
-    role: Literal["user", "mount"] = "user"
+    role: Literal["user", "mount", "administrator"] = "user"
 
     @staticmethod
     def of_process(job: str) -> "Identity":

@@ -1,12 +1,14 @@
-//! HTTP/1.1 for the control API: one request a connection, and every length, wait and number of threads bounded.
+//! HTTP/1.1 for the control API, plain or sealed: one request a connection, and every length, wait and number of threads bounded.
 //!
 //! Any program that reaches the port may send anything, so nothing here trusts a length or waits without end.
 
+use crate::clock::wall_seconds;
 use crate::control::callers::{Caller, Callers};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use crate::control::door::{Bearer, Door, Line};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Connections served at once, each by a short-lived thread; one more takes the place of a caller that keeps the server waiting.
 pub(crate) const CONNECTIONS_MAX: usize = 64;
@@ -33,7 +35,11 @@ pub(crate) struct Request {
     pub(crate) method: String,
     /// Path without the query.
     pub(crate) path: String,
-    /// Value of the `Authorization` header.
+    /// The rights of the caller.
+    pub(crate) bearer: Bearer,
+    /// Value of the `Host` header.
+    pub(crate) host: Option<String>,
+    /// Value of the `Authorization` header: a secret that everybody on the way may read.
     pub(crate) authorization: Option<String>,
     /// Value of the `Accept` header.
     pub(crate) accept: Option<String>,
@@ -57,6 +63,13 @@ enum Refused {
     Lost,
 }
 
+/// A service: the door, the longest body of a request by its head, and the answer.
+struct Service<B, H> {
+    door: Door,
+    body_max: B,
+    handler: H,
+}
+
 /// Serves `handler` to the callers of a listener from threads of its own; answers the address that it listens on.
 /// `body_max` tells the longest body of a request from its head.
 ///
@@ -65,39 +78,37 @@ enum Refused {
 pub(crate) fn serve(
     listener: TcpListener,
     connections_max: usize,
+    door: Door,
     body_max: impl Fn(&Request) -> usize + Send + Sync + 'static,
     handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
 ) -> io::Result<SocketAddr> {
     let bound = listener.local_addr()?;
-    let handler = Arc::new((body_max, handler));
+    let service = Arc::new(Service { door, body_max, handler });
     let callers = Arc::new(Callers::new(connections_max.min(CONNECTIONS_MAX)));
     std::thread::Builder::new().name("control".into()).spawn(move || {
         yield_to_the_loop();
-        take_callers(&listener, &callers, &handler);
+        take_callers(&listener, &callers, &service);
     })?;
     Ok(bound)
 }
 
-fn take_callers(
-    listener: &TcpListener,
-    callers: &Arc<Callers>,
-    handler: &Arc<(
-        impl Fn(&Request) -> usize + Send + Sync + 'static,
-        impl Fn(&Request) -> Response + Send + Sync + 'static,
-    )>,
-) -> ! {
+fn take_callers<B, H>(listener: &TcpListener, callers: &Arc<Callers>, service: &Arc<Service<B, H>>) -> !
+where
+    B: Fn(&Request) -> usize + Send + Sync + 'static,
+    H: Fn(&Request) -> Response + Send + Sync + 'static,
+{
     loop {
         let Ok((stream, _)) = listener.accept() else {
             std::thread::sleep(ACCEPT_PAUSE);
             continue;
         };
         let caller = callers.admit(stream);
-        let handler = Arc::clone(handler);
+        let service = Arc::clone(service);
         let thread = std::thread::Builder::new().name("control-caller".into()).stack_size(STACK_BYTES);
         // Without a thread the caller is dropped, and tries again.
         let _ = thread.spawn(move || {
             // A caller that goes away before its answer loses only the answer.
-            let _ = answer(&caller, &handler.0, &handler.1);
+            let _ = answer(&caller, &service.door, &service.body_max, &service.handler);
         });
     }
 }
@@ -110,20 +121,23 @@ fn yield_to_the_loop() {
 
 fn answer(
     caller: &Caller,
+    door: &Door,
     body_max: &dyn Fn(&Request) -> usize,
     handler: &dyn Fn(&Request) -> Response,
 ) -> io::Result<()> {
-    let mut stream = caller.stream();
-    let response = match receive(&mut stream, body_max, Instant::now() + REQUEST_WAIT) {
+    let line = Line::new(caller, REQUEST_WAIT);
+    let mut entered = door.enter(&line, wall_seconds())?;
+    let early = std::mem::take(&mut entered.early);
+    let bearer = entered.bearer;
+    let response = match receive(&mut entered, early, bearer, body_max) {
+        Ok(request) if !door.is_meant(request.host.as_deref(), &entered, &line) => refusal(421),
         Ok(request) => {
             caller.waits();
             let response = handler(&request);
             caller.is_waited_for();
             response
         }
-        Err(Refused::Status(status)) => {
-            Response { status, content_type: "text/plain", body: format!("{}\n", reason(status)).into() }
-        }
+        Err(Refused::Status(status)) => refusal(status),
         Err(Refused::Lost) => return Ok(()),
     };
     let head = format!(
@@ -133,39 +147,50 @@ fn answer(
         response.content_type,
         response.body.len()
     );
-    let until = Instant::now() + RESPONSE_WAIT;
-    send(caller, head.as_bytes(), until)?;
-    send(caller, response.body.as_bytes(), until)?;
+    line.ends_in(RESPONSE_WAIT);
+    entered.write_all(head.as_bytes())?;
+    entered.write_all(response.body.as_bytes())?;
     // Closing with bytes unread would reset the connection and could take the answer with it.
-    stream.shutdown(Shutdown::Write)?;
-    let until = Instant::now() + REQUEST_WAIT;
+    caller.stream().shutdown(Shutdown::Write)?;
+    line.ends_in(REQUEST_WAIT);
     let mut scratch = [0; 4096];
     for _ in 0..HEAD_BYTES_MAX / scratch.len() {
-        if read_until(&mut stream, &mut scratch, until)? == 0 {
+        if (&mut &line).read(&mut scratch)? == 0 {
             break;
         }
     }
     Ok(())
 }
 
+/// The answer to a request that is not read, or not meant for this server.
+fn refusal(status: u16) -> Response {
+    let hint = match status {
+        421 => "; the names of this server are its own and those of `control_hosts` in cluster.toml",
+        _ => "",
+    };
+    let body = format!("{}{hint}\n", reason(status)).into();
+    Response { status, content_type: "text/plain", body }
+}
+
+/// Reads a request that begins with `bytes`.
 fn receive(
-    stream: &mut impl Timed,
+    stream: &mut impl Read,
+    mut bytes: Vec<u8>,
+    bearer: Bearer,
     body_max: &dyn Fn(&Request) -> usize,
-    until: Instant,
 ) -> Result<Request, Refused> {
-    let mut bytes = Vec::new();
     let (mut request, head_bytes, body_bytes) = loop {
-        if let Some(parsed) = parse_head(&bytes, body_max).map_err(Refused::Status)? {
+        if let Some(parsed) = parse_head(&bytes, bearer, body_max).map_err(Refused::Status)? {
             break parsed;
         }
         if bytes.len() >= HEAD_BYTES_MAX {
             return Err(Refused::Status(431));
         }
-        take_more(stream, &mut bytes, until)?;
+        take_more(stream, &mut bytes)?;
     };
     let mut body = bytes.split_off(head_bytes);
     while body.len() < body_bytes {
-        take_more(stream, &mut body, until)?;
+        take_more(stream, &mut body)?;
     }
     body.truncate(body_bytes);
     request.body = body;
@@ -176,6 +201,7 @@ fn receive(
 /// that refuses it.
 fn parse_head(
     bytes: &[u8],
+    bearer: Bearer,
     body_max: &dyn Fn(&Request) -> usize,
 ) -> Result<Option<(Request, usize, usize)>, u16> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
@@ -188,12 +214,17 @@ fn parse_head(
     };
     let path = head.path.unwrap_or_default().split('?').next().unwrap_or_default().to_string();
     let method = head.method.unwrap_or_default().to_string();
-    let mut request = Request { method, path, authorization: None, accept: None, body: Vec::new() };
+    let mut request =
+        Request { method, path, bearer, host: None, authorization: None, accept: None, body: Vec::new() };
     let mut body_bytes = None;
     for header in head.headers.iter() {
         let value = std::str::from_utf8(header.value).map_err(|_| 400u16)?;
         if header.name.eq_ignore_ascii_case("authorization") {
             request.authorization = Some(value.to_string());
+        } else if header.name.eq_ignore_ascii_case("host") {
+            if request.host.replace(value.to_string()).is_some() {
+                return Err(400);
+            }
         } else if header.name.eq_ignore_ascii_case("accept") {
             request.accept = Some(value.to_string());
         } else if header.name.eq_ignore_ascii_case("content-length") {
@@ -217,70 +248,26 @@ fn reason(status: u16) -> &'static str {
         200 => "OK",
         400 => "Bad Request",
         401 => "Unauthorized",
+        403 => "Forbidden",
         404 => "Not Found",
+        409 => "Conflict",
         413 => "Content Too Large",
+        421 => "Misdirected Request",
         431 => "Request Header Fields Too Large",
         501 => "Not Implemented",
         _ => "Service Unavailable",
     }
 }
 
-/// A stream whose next read ends at some time.
-trait Timed: Read {
-    fn read_ends_in(&mut self, wait: Duration) -> io::Result<()>;
-}
-
-impl Timed for &TcpStream {
-    fn read_ends_in(&mut self, wait: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(wait))
-    }
-}
-
-fn take_more(stream: &mut impl Timed, bytes: &mut Vec<u8>, until: Instant) -> Result<(), Refused> {
+fn take_more(stream: &mut impl Read, bytes: &mut Vec<u8>) -> Result<(), Refused> {
     let mut scratch = [0; 4096];
-    match read_until(stream, &mut scratch, until) {
+    match stream.read(&mut scratch) {
         Ok(0) | Err(_) => Err(Refused::Lost),
         Ok(count) => {
             bytes.extend_from_slice(&scratch[..count]);
             Ok(())
         }
     }
-}
-
-fn read_until(stream: &mut impl Timed, bytes: &mut [u8], until: Instant) -> io::Result<usize> {
-    loop {
-        stream.read_ends_in(left(until)?)?;
-        match stream.read(bytes) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            outcome => return outcome,
-        }
-    }
-}
-
-fn send(caller: &Caller, mut bytes: &[u8], until: Instant) -> io::Result<()> {
-    let mut stream = caller.stream();
-    while !bytes.is_empty() {
-        stream.set_write_timeout(Some(left(until)?))?;
-        match stream.write(bytes) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(count) => {
-                bytes = &bytes[count..];
-                caller.is_waited_for();
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// Time that is left; a timeout of zero would mean none.
-fn left(until: Instant) -> io::Result<Duration> {
-    let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(ErrorKind::TimedOut.into());
-    }
-    Ok(left)
 }
 
 #[cfg(test)]
@@ -302,15 +289,9 @@ mod tests {
         }
     }
 
-    impl Timed for Pieces<'_> {
-        fn read_ends_in(&mut self, _: Duration) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     fn received(bytes: &[u8], piece: usize) -> Result<Request, Refused> {
         let pieces = bytes.chunks(piece).collect();
-        receive(&mut Pieces(pieces), &|_| BODY_BYTES_MAX, Instant::now() + REQUEST_WAIT)
+        receive(&mut Pieces(pieces), Vec::new(), Bearer::Nobody, &|_| BODY_BYTES_MAX)
     }
 
     #[test]
@@ -319,6 +300,8 @@ mod tests {
         let expected = Request {
             method: "PUT".into(),
             path: "/v1/policy".into(),
+            bearer: Bearer::Nobody,
+            host: Some("x".into()),
             authorization: Some("Bearer 12".into()),
             accept: None,
             body: b"body".to_vec(),
@@ -335,6 +318,7 @@ mod tests {
             ("GET / HTTP/1.1\r\nContent-Length: 99999999999999\r\n\r\n", 413),
             ("GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 501),
             ("GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
             ("GET /\r\n\r\n", 400),
@@ -359,7 +343,7 @@ mod tests {
 
         #[test]
         fn any_head_is_parsed_or_refused(head in "(GET|PUT|x)? ?/?[a-z?]{0,5} HTTP/1.[012](\r\n[a-zA-Z-]{0,16}:? ?[ -~]{0,20}){0,4}\r\n\r\n") {
-            if let Ok(Some((_, head_bytes, body_bytes))) = parse_head(head.as_bytes(), &|_| BODY_BYTES_MAX) {
+            if let Ok(Some((_, head_bytes, body_bytes))) = parse_head(head.as_bytes(), Bearer::Nobody, &|_| BODY_BYTES_MAX) {
                 prop_assert!(body_bytes <= BODY_BYTES_MAX && head_bytes <= head.len());
             }
         }

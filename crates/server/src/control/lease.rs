@@ -11,7 +11,7 @@ pub(super) const PATH: &str = "/v1/lease";
 /// most targets that new files avoid take as much again.
 pub(super) const BODY_BYTES_MAX: usize = 128 << 10;
 
-/// Shows the lease. The names of jobs are nobody else's business, so the caller must know the token.
+/// Shows the lease. The names of jobs are nobody else's business, so the caller must be an administrator.
 pub(super) fn show(request: &Request, desk: &Desk) -> Answer {
     if let Some(refusal) = desk.refusal(request) {
         return refusal;

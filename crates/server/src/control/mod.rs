@@ -2,6 +2,8 @@
 
 pub(crate) mod board;
 pub(crate) mod callers;
+mod door;
+mod hosts;
 pub(crate) mod http;
 pub(crate) mod interference;
 pub(crate) mod inventory;
@@ -17,28 +19,34 @@ pub(crate) mod tree;
 pub(crate) mod windows;
 
 use crate::accounts::metrics;
-use crate::config::{ServerConfig, SpeedConfig, TargetConfig};
+use crate::config::{ClusterConfig, ServerConfig, SpeedConfig, TargetConfig};
 use crate::error::ServerError;
 use crate::events::Events;
 use crate::ports::Ports;
+use door::{Bearer, Door};
+use hosts::Hosts;
 use http::{Request, Response};
 use interference::Told;
 use question::{NotChanged, NotDecided, Question, Shown};
 use serde::{Deserialize, Serialize};
 use showing::Boards;
 use status::Status;
+use std::io::{Error, ErrorKind};
+use std::path::Path;
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::Arc;
 use std::time::Duration;
 use table::Table;
 use weir_fairshare::{Algorithm, Policy};
 use weir_placement::{AllocatorName, ServerId, TargetId};
-use weir_wire::{SiteKey, TargetState};
+use weir_wire::{same_secret, SiteKey, TargetState};
 
 /// How long the event loop may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 const JSON: &str = "application/json";
+/// Shortest token of `/metrics`: shorter ones are guessed.
+const TOKEN_BYTES_MIN: usize = 16;
 
 /// `PUT /v1/targets/SERVER.INDEX`, and `/speed` or `/state` below it.
 const TARGET_PATH: &str = "/v1/targets/";
@@ -47,8 +55,8 @@ const SERVER_PATH: &str = "/v1/servers/";
 
 /// The way to the event loop: questions there, snapshots back.
 struct Desk {
-    token: String,
-    key: SiteKey,
+    /// The secret that a site lets callers of `/metrics` show; absent where everybody may read them.
+    metrics_token: Option<String>,
     events: Events,
     boards: Arc<Boards>,
     told: Told,
@@ -83,6 +91,40 @@ struct Failure {
     hint: String,
 }
 
+/// The rules by which callers are answered.
+pub(crate) struct Rules {
+    here: ServerId,
+    key: SiteKey,
+    hosts: Vec<String>,
+    metrics_token: Option<String>,
+}
+
+impl Rules {
+    /// The rules of server `here` by the store's configuration; its callers are proved by `key`.
+    ///
+    /// # Errors
+    /// [`ServerError::Io`] where the token of `/metrics` cannot be used.
+    pub(crate) fn new(config: &ClusterConfig, here: ServerId, key: SiteKey) -> Result<Rules, ServerError> {
+        let metrics_token = config.metrics_token.as_deref().map(read_token).transpose()?;
+        Ok(Rules { here, key, hosts: config.control_hosts.clone(), metrics_token })
+    }
+}
+
+/// The secret that callers of `/metrics` show.
+fn read_token(path: &Path) -> Result<String, ServerError> {
+    let wrong =
+        |source| ServerError::Io { what: "read the token of /metrics", path: path.to_path_buf(), source };
+    let text = crate::privacy::read_secret(path).map_err(wrong)?;
+    let token = text.trim();
+    if token.len() < TOKEN_BYTES_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let what = format!(
+            "it is no word of {TOKEN_BYTES_MIN} letters or more; hint: `openssl rand -hex 32` makes one"
+        );
+        return Err(wrong(Error::new(ErrorKind::InvalidData, what)));
+    }
+    Ok(token.to_string())
+}
+
 /// Serves the API on `address` from a thread of its own; answers the address that it listens on.
 ///
 /// # Errors
@@ -90,37 +132,41 @@ struct Failure {
 pub(crate) fn start(
     address: &str,
     ports: Option<&Ports>,
-    key: SiteKey,
+    rules: Rules,
     events: Events,
     boards: Arc<Boards>,
     callers_max: usize,
 ) -> Result<std::net::SocketAddr, ServerError> {
-    let desk = Desk { token: key.control_token(), key, events, boards, told: Told::default() };
-    let desk = Arc::new(desk);
-    let room = Arc::clone(&desk);
+    let Rules { here, key, hosts, metrics_token } = rules;
+    let door = Door::new(here, key, Hosts::new(address, &hosts));
+    let desk = Arc::new(Desk { metrics_token, events, boards, told: Told::default() });
     crate::ports::listen(address, ports)
         .and_then(|listener| {
-            let body_max = move |request: &Request| body_bytes_max(request, &room);
-            http::serve(listener, callers_max, body_max, move |request| respond(request, &desk))
+            http::serve(listener, callers_max, door, body_bytes_max, move |request| respond(request, &desk))
         })
         .map_err(|source| ServerError::Listen { address: address.to_string(), source })
 }
 
 /// Longest body of a request: the holder of the site key alone may name many jobs.
-fn body_bytes_max(request: &Request, desk: &Desk) -> usize {
+fn body_bytes_max(request: &Request) -> usize {
     let bytes_max = match (request.method.as_str(), request.path.as_str()) {
         ("PUT", interference::PATH) => interference::BODY_BYTES_MAX,
         ("PUT", lease::PATH) => lease::BODY_BYTES_MAX,
         _ => return http::BODY_BYTES_MAX,
     };
-    match desk.refusal(request) {
-        None => bytes_max,
-        Some(_) => http::BODY_BYTES_MAX,
+    match request.bearer {
+        Bearer::Administrator => bytes_max,
+        _ => http::BODY_BYTES_MAX,
     }
 }
 
 fn respond(request: &Request, desk: &Desk) -> Response {
     let (status, body, content_type) = match (request.method.as_str(), request.path.as_str()) {
+        _ if request.bearer == Bearer::Expired => expired(),
+        ("GET", "/metrics") if !desk.shows_metrics(request) => json(
+            401,
+            &failure("not authorised", "show the token of the file `metrics_token` in cluster.toml as a bearer token"),
+        ),
         ("GET", "/metrics") => {
             let format = metrics::Format::of(request.accept.as_deref());
             answer(desk.table(), |table| {
@@ -184,12 +230,29 @@ impl Desk {
         receiver.recv_timeout(ANSWER_WAIT).map_err(|_| busy())
     }
 
-    /// Refuses a caller that does not know the token.
+    /// Refuses a caller that is no administrator.
     fn refusal(&self, request: &Request) -> Option<Answer> {
-        let hint = "this needs the site key: run as the user who ran `weir up`";
-        let is_allowed = request.authorization.as_deref() == Some(&format!("Bearer {}", self.token));
-        (!is_allowed).then(|| json(401, &failure("not authorised", hint)))
+        let hint =
+            "this needs the site key, which no request shows: run `weir` as the user who ran `weir up`";
+        match request.bearer {
+            Bearer::Administrator => None,
+            Bearer::Nobody => Some(json(401, &failure("not authorised", hint))),
+            Bearer::User(_) => Some(json(403, &failure("not authorised", hint))),
+            Bearer::Expired => Some(expired()),
+        }
     }
+
+    /// Whether a caller may read the metrics. Digests are compared, so that the time tells nothing of the secret.
+    fn shows_metrics(&self, request: &Request) -> bool {
+        let Some(token) = &self.metrics_token else { return true };
+        let shown = request.authorization.as_deref().and_then(|text| text.strip_prefix("Bearer "));
+        request.bearer == Bearer::Administrator || shown.is_some_and(|shown| same_secret(shown, token))
+    }
+}
+
+fn expired() -> Answer {
+    let hint = "ask the holder of the site key for a new one: `weir grant`; an administrator looks at the clocks of both hosts";
+    json(401, &failure("the credential is outside of its time", hint))
 }
 
 fn set_allocator(request: &Request, desk: &Desk) -> Answer {

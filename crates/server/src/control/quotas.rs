@@ -56,7 +56,7 @@ struct QuotaBody {
     limits: Option<LimitsBody>,
 }
 
-/// Shows the owners. The use of a user is nobody else's business, so the caller must know the token.
+/// Shows the owners. The use of a user is nobody else's business, so the caller must be an administrator.
 pub(super) fn show(request: &Request, desk: &Desk) -> Answer {
     if let Some(refusal) = desk.refusal(request) {
         return refusal;

@@ -1,12 +1,13 @@
 //! Windows in the control API.
 //!
-//! The holder of the site key sees all jobs, and the bearer of a credential sees the jobs of its own user.
+//! The holder of the site key sees all jobs, and the holder of a credential sees the jobs of its own user.
 
 use super::question::{Observed, Question};
 use super::{failure, json, Answer, Desk};
 use crate::accounts::observed::ObservedLine;
 use crate::accounts::windows::{Window, SAMPLES};
-use crate::clock::{seconds, wall_seconds};
+use crate::clock::seconds;
+use crate::control::door::Bearer;
 use crate::control::http::Request;
 use serde::Serialize;
 use std::sync::Arc;
@@ -80,11 +81,10 @@ pub(super) fn show(request: &Request, desk: &Desk) -> Answer {
 
 /// The jobs that the caller of a request sees; a refusal where it sees none.
 pub(super) fn sight(request: &Request, desk: &Desk) -> Result<Sight, Answer> {
-    let Some(refusal) = desk.refusal(request) else { return Ok(Sight::All) };
-    let token = request.authorization.as_deref().and_then(|text| text.strip_prefix("Bearer "));
-    match token.and_then(|token| desk.key.job_token_claims(token, wall_seconds())) {
-        Some(claims) => Ok(Sight::Of(claims.uid)),
-        None => Err(refusal),
+    match (desk.refusal(request), request.bearer) {
+        (None, _) => Ok(Sight::All),
+        (Some(_), Bearer::User(uid)) => Ok(Sight::Of(uid)),
+        (Some(refusal), _) => Err(refusal),
     }
 }
 

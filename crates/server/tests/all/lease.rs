@@ -1,7 +1,7 @@
 //! A lease changes the sharing of one server for some seconds, and leaves nothing behind.
 
 use serde_json::{json, Value};
-use weir_testing::{get, get_as, key, put, server_toml, wait_until, Cluster};
+use weir_testing::{administrator, claims, get, get_as, key, put, server_toml, wait_until, Caller, Cluster};
 
 /// The longest lease, so that none ends while a busy machine stalls a test.
 const SECONDS: f64 = 60.0;
@@ -13,8 +13,7 @@ fn cluster(policy: &str) -> Cluster {
 
 /// Sets a lease; answers the status and the document.
 fn set(cluster: &Cluster, lease: &Value) -> (u16, Value) {
-    let answer =
-        put(&cluster.address(0).control, "/v1/lease", &lease.to_string(), Some(&key().control_token()));
+    let answer = cluster.put(0, "/v1/lease", &lease.to_string());
     (answer.status, serde_json::from_str(&answer.body).expect("JSON"))
 }
 
@@ -53,11 +52,10 @@ fn a_lease_that_a_later_decision_contradicts_ends() {
     let lease = json!({"seconds": SECONDS, "jobs": [{"job": "hog", "uid": 7, "limit": 0.5}]});
     let (status, told) = set(&cluster, &lease);
     assert_eq!((status, &told["is_leased"]), (200, &json!(true)), "{told}");
-    let token = key().control_token();
-    let control = cluster.address(0).control;
-    let answer = put(&control, "/v1/policy", r#"{"policy":"fifo"}"#, Some(&token));
+    let answer = cluster.put(0, "/v1/policy", r#"{"policy":"fifo"}"#);
     assert_eq!(answer.status, 200, "{}", answer.body);
-    let shown: Value = serde_json::from_str(&get_as(&control, "/v1/lease", &token).body).expect("JSON");
+    let shown: Value =
+        serde_json::from_str(&get_as(&cluster.address(0), "/v1/lease", &administrator()).body).expect("JSON");
     assert_eq!((&shown["policy"], &shown["is_leased"]), (&json!("fifo"), &json!(false)), "{shown}");
     assert!(cluster.log(0).contains("the decided one contradicts it"), "{}", cluster.log(0));
     assert_eq!(set(&cluster, &lease).0, 400, "it is no lease of that policy");
@@ -75,13 +73,16 @@ fn a_lease_has_room_for_the_longest_names_for_the_holder_of_the_key_alone() {
     };
     let jobs: Vec<String> = (0..64).map(job).collect();
     let lease = format!(r#"{{"seconds":{SECONDS},"jobs":[{}]}}"#, jobs.join(","));
-    let control = cluster.address(0).control;
-    let answer = put(&control, "/v1/lease", &lease, Some(&key().control_token()));
+    let answer = cluster.put(0, "/v1/lease", &lease);
     assert_eq!(answer.status, 200, "{}", answer.body);
     let told: Value = serde_json::from_str(&answer.body).expect("JSON");
     assert_eq!(told["jobs"][63]["job"], name(63));
     assert_eq!(told["jobs"][63]["avoid"], json!([]), "the store has no such target");
-    assert_eq!(put(&control, "/v1/lease", &"x".repeat(4200), Some("0000")).status, 413);
+    let long = "x".repeat(4200);
+    let user = key().mint(claims(1));
+    for caller in [Caller::Nobody, Caller::Token("0000"), Caller::Sealed(&user)] {
+        assert_eq!(put(&cluster.address(0), "/v1/lease", &long, caller).status, 413, "{caller:?}");
+    }
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn a_lease_that_is_given_back_ends_at_once_and_a_decision_counts_beneath_it() {
     let cluster = cluster("fifo");
     set(&cluster, &json!({"policy": "size-fair", "seconds": 60, "jobs": []}));
     let decision = r#"{"policy":"user-fair"}"#;
-    let answer = put(&cluster.address(0).control, "/v1/policy", decision, Some(&key().control_token()));
+    let answer = cluster.put(0, "/v1/policy", decision);
     assert_eq!(answer.status, 200, "{}", answer.body);
     let (status, told) = set(&cluster, &json!({"seconds": 0, "jobs": []}));
     assert_eq!((status, &told["policy"], &told["is_leased"]), (200, &json!("user-fair"), &json!(false)));
@@ -100,8 +101,8 @@ fn a_lease_is_for_the_site_alone_and_a_wrong_one_changes_nothing() {
     let cluster = cluster("fifo");
     let control = cluster.address(0).control;
     let lease = r#"{"policy":"size-fair","seconds":5,"jobs":[]}"#;
-    for token in [None, Some("0000")] {
-        assert_eq!(put(&control, "/v1/lease", lease, token).status, 401);
+    for caller in [Caller::Nobody, Caller::Token("0000")] {
+        assert_eq!(put(&cluster.address(0), "/v1/lease", lease, caller).status, 401);
     }
     assert_eq!(get(&control, "/v1/lease").status, 401);
     let crowd: Vec<Value> = (0..65).map(|number| json!({"job": number.to_string(), "uid": 7})).collect();

@@ -3,7 +3,7 @@
 use serde_json::{json, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_placement::ServerId;
-use weir_testing::{claims, key, put, server_toml, wait_until, Cluster, Line, Stop, Transport, READ_WRITE};
+use weir_testing::{claims, key, server_toml, wait_until, Cluster, Line, Stop, Transport, READ_WRITE};
 use weir_wire::{At, AttributeChange, Claims, Credential, Ino, OpenFlags, Reply, Request};
 
 /// The longest lease, so that none ends while a busy machine stalls a test.
@@ -23,7 +23,7 @@ fn job_of(uid: u32) -> Credential {
 /// Sets a lease on one server.
 fn set(cluster: &Cluster, server: usize, jobs: &Value, seconds: f64) {
     let lease = json!({"jobs": jobs, "seconds": seconds}).to_string();
-    let answer = put(&cluster.address(server).control, "/v1/lease", &lease, Some(&key().control_token()));
+    let answer = cluster.put(server, "/v1/lease", &lease);
     assert_eq!(answer.status, 200, "{}", answer.body);
 }
 

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use weir_testing::{dir, key, put, ram, servers, wait_until, Choices, Cluster, Transport, READ_WRITE};
-use weir_wire::{limits, Extent, Fence, OpenFlags, Reply, Request};
+use weir_testing::{
+    administrator, dir, key, put, ram, servers, wait_until, Caller, Choices, Cluster, Transport, READ_WRITE,
+};
+use weir_wire::{limits, Extent, Fence, OpenFlags, Reply, Request, SiteKey};
 
 const DIR: &str = "{\"backend\": \"dir\", \"capacity\": \"64MiB\"}";
 const RAM: &str = "{\"backend\": \"ram\", \"capacity\": \"64MiB\"}";
@@ -84,11 +86,11 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         assert_eq!(answer.status, status, "{path} {body}: {}", answer.body);
         assert!(answer.body.contains(words), "{path} {body}: {}", answer.body);
     }
-    let token = key().control_token();
-    for token in [None, Some("forged"), Some(&token[1..])] {
+    let foreign = SiteKey::new([8; 32]).mint(administrator().claims).to_json();
+    for caller in [Caller::Nobody, Caller::Token("forged"), Caller::Token(&foreign)] {
         for (path, body) in [("0.2", DIR), ("0.0/state", RETIRING)] {
             let path = format!("/v1/targets/{path}");
-            assert_eq!(put(&cluster.address(0).control, &path, body, token).status, 401);
+            assert_eq!(put(&cluster.address(0), &path, body, caller).status, 401);
         }
     }
     assert_eq!((cluster.status(0)["target_numbers"].clone(), states(&cluster, 0)), before);
@@ -269,8 +271,8 @@ fn only_the_next_server_joins_and_only_by_who_knows_the_key() {
         assert_eq!(answer.status, status, "{path} {body}: {}", answer.body);
         assert!(answer.body.contains(words), "{path} {body}: {}", answer.body);
     }
-    for token in [None, Some("forged")] {
-        let answer = put(&cluster.address(0).control, "/v1/servers/1", &table("dir", ""), token);
+    for caller in [Caller::Nobody, Caller::Token("forged")] {
+        let answer = put(&cluster.address(0), "/v1/servers/1", &table("dir", ""), caller);
         assert_eq!(answer.status, 401);
     }
     assert_eq!(cluster.status(0)["servers"], 1);
@@ -293,9 +295,8 @@ fn a_server_retires_keeps_its_trees_and_gets_no_new_ones() {
     assert_eq!(change_server(&cluster, 2, RETIRED).status, 409, "its targets take files");
     assert_eq!(change_server(&cluster, 2, "{\"state\": \"gone\"}").status, 400);
     assert_eq!(cluster.put(2, "/v1/servers/2/colour", RETIRING).status, 404);
-    for token in [None, Some("forged")] {
-        let control = &cluster.address(2).control;
-        assert_eq!(put(control, "/v1/servers/2/state", RETIRING, token).status, 401);
+    for caller in [Caller::Nobody, Caller::Token("forged")] {
+        assert_eq!(put(&cluster.address(2), "/v1/servers/2/state", RETIRING, caller).status, 401);
     }
     assert_eq!(change_server(&cluster, 2, RETIRING).status, 200);
     assert_eq!(change_server(&cluster, 2, RETIRING).status, 200, "a repeated request changes nothing");

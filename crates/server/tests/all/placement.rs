@@ -4,7 +4,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use weir_placement::{ServerId, TargetId};
 use weir_testing::{
-    claims, dir, get, key, put, server_toml, wait_until, Cluster, File, Line, Transport, READ_WRITE,
+    administrator, claims, dir, get, key, put, server_toml, wait_until, Caller, Cluster, File, Line,
+    Transport, READ_WRITE,
 };
 use weir_wire::{
     decode_body, encode_body, At, Claims, Errno, Ino, MachineLoad, OpenFlags, PeerReply, PeerRequest, Reply,
@@ -52,7 +53,7 @@ fn explanation(line: &mut Line, path: &str) -> Result<Value, Errno> {
 
 fn set_speed(cluster: &Cluster, server: usize, target: &str, body: &str) -> u16 {
     let path = format!("/v1/targets/{target}/speed");
-    put(&cluster.address(server).control, &path, body, Some(&key().control_token())).status
+    cluster.put(server, &path, body).status
 }
 
 fn target(cluster: &Cluster, server: usize, index: usize) -> Value {
@@ -144,7 +145,7 @@ fn a_slow_target_is_avoided_after_the_first_files_shown_and_used_again_once_it_i
 fn the_speed_of_a_target_is_set_by_who_may_and_taken_away_again() {
     let cluster = Cluster::start(&server_toml(2, "backend = \"ram\"\ncapacity = \"16MiB\""));
     let path = "/v1/targets/0.1/speed";
-    assert_eq!(put(&cluster.address(0).control, path, "{\"write\": \"2MB/s\"}", None).status, 401);
+    assert_eq!(put(&cluster.address(0), path, "{\"write\": \"2MB/s\"}", Caller::Nobody).status, 401);
     assert_eq!(target(&cluster, 0, 1)["speed"], Value::Null);
     assert_eq!(set_speed(&cluster, 0, "0.1", "{\"write\": \"2MB/s\", \"fixed\": \"1ms\"}"), 200);
     let emulated = &target(&cluster, 0, 1)["speed"];
@@ -366,17 +367,18 @@ fn the_allocator_is_changed_while_the_server_runs() {
     let layout = "[layout]\nallocator = \"random\"\nstripe_count = 1\n";
     let target = "backend = \"ram\"\ncapacity = \"16MiB\"";
     let cluster = Cluster::start(&format!("{layout}{}", server_toml(4, target)));
-    let control = cluster.address(0).control;
-    let token = key().control_token();
+    let address = cluster.address(0);
+    let holder = administrator();
     let mut line = cluster.root(0);
     make(&mut line, "random", "-c 1").expect("made");
-    let set =
-        |name: &str, token| put(&control, "/v1/allocator", &format!("{{\"allocator\": \"{name}\"}}"), token);
-    assert_eq!(set("lustre-standard", None).status, 401);
-    let wrong = set("best", Some(&token[..]));
+    let set = |name: &str, caller| {
+        put(&address, "/v1/allocator", &format!("{{\"allocator\": \"{name}\"}}"), caller)
+    };
+    assert_eq!(set("lustre-standard", Caller::Nobody).status, 401);
+    let wrong = set("best", Caller::Sealed(&holder));
     assert_eq!(wrong.status, 400);
     assert!(wrong.body.contains("balanced, lustre-standard, random"), "{}", wrong.body);
-    assert_eq!(set("lustre-standard", Some(&token)).status, 200);
+    assert_eq!(set("lustre-standard", Caller::Sealed(&holder)).status, 200);
     assert_eq!(cluster.show(0, "/v1/allocator")["allocator"], "lustre-standard");
     let files: Vec<File> =
         (0..40).map(|file| make(&mut line, &format!("file-{file}"), "-c 1").expect("made")).collect();

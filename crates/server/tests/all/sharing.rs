@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_testing::{
-    claims, get, key, put, server_toml, wait_until, Cluster, Line, Stop, Transport, READ_WRITE,
+    claims, get, key, put, server_toml, wait_until, Caller, Cluster, Line, Stop, Transport, READ_WRITE,
 };
 use weir_wire::{Claims, Credential};
 
@@ -38,7 +38,7 @@ fn slow_server(policy: &str) -> Cluster {
 fn set_sharing(cluster: &Cluster, policy: &str, scheduler: Option<&str>) {
     let scheduler = scheduler.map_or(String::new(), |name| format!(",\"scheduler\":\"{name}\""));
     let body = format!("{{\"policy\":\"{policy}\"{scheduler}}}");
-    let answer = put(&cluster.address(0).control, "/v1/policy", &body, Some(&key().control_token()));
+    let answer = cluster.put(0, "/v1/policy", &body);
     assert_eq!(answer.status, 200, "{body}: {}", answer.body);
     let in_force = cluster.show(0, "/v1/policy");
     assert_eq!(serde_json::from_str::<Value>(&answer.body).expect("JSON"), in_force);
@@ -380,28 +380,27 @@ fn the_policy_is_changed_by_the_site_alone_and_by_a_name_that_exists() {
     let cluster = slow_server("size-fair");
     let control = cluster.address(0).control;
     let body = r#"{"policy":"fifo"}"#;
-    for token in [None, Some("0000"), Some("")] {
-        let answer = put(&control, "/v1/policy", body, token);
+    for caller in [Caller::Nobody, Caller::Token("0000"), Caller::Token("")] {
+        let answer = put(&cluster.address(0), "/v1/policy", body, caller);
         assert_eq!(answer.status, 401, "{}", answer.body);
     }
-    let token = key().control_token();
-    let unknown = put(&control, "/v1/policy", r#"{"policy":"fastest"}"#, Some(&token));
+    let unknown = cluster.put(0, "/v1/policy", r#"{"policy":"fastest"}"#);
     assert_eq!(unknown.status, 400);
     for policy in weir_fairshare::Policy::NAMES {
         assert!(unknown.body.contains(policy), "{} does not name {policy}", unknown.body);
     }
     let unknown_scheduler = r#"{"policy":"job-fair","scheduler":"lottery"}"#;
-    let unknown_scheduler = put(&control, "/v1/policy", unknown_scheduler, Some(&token));
+    let unknown_scheduler = cluster.put(0, "/v1/policy", unknown_scheduler);
     assert_eq!(unknown_scheduler.status, 400);
     for scheduler in weir_fairshare::Algorithm::NAMES {
         assert!(unknown_scheduler.body.contains(scheduler), "{}", unknown_scheduler.body);
     }
     for unfit in [r#"{"policy":"fifo","scheduler":"tbf"}"#, r#"{"policy":"job-fair","scheduler":"fifo"}"#] {
-        let answer = put(&control, "/v1/policy", unfit, Some(&token));
+        let answer = cluster.put(0, "/v1/policy", unfit);
         assert!(answer.status == 400 && answer.body.contains("cannot enforce"), "{}", answer.body);
     }
     for wrong in ["", "{}", "[1", r#"{"policy":3}"#, r#"{"policy":"fifo","speed":1}"#] {
-        assert_eq!(put(&control, "/v1/policy", wrong, Some(&token)).status, 400, "{wrong}");
+        assert_eq!(cluster.put(0, "/v1/policy", wrong).status, 400, "{wrong}");
     }
     let failure: Value = serde_json::from_str(&unknown.body).expect("JSON");
     assert!(failure["error"].is_string() && failure["hint"].is_string(), "{failure}");
@@ -414,9 +413,8 @@ fn the_policy_is_changed_by_the_site_alone_and_by_a_name_that_exists() {
 fn a_scheduler_that_keeps_no_limits_is_refused_where_the_site_has_some() {
     let server = server_toml(1, "backend = \"ram\"\ncapacity = \"64MiB\"");
     let cluster = Cluster::start(&format!("[[share]]\nuser = \"user-1\"\nlimit = \"50%\"\n{server}"));
-    let (control, token) = (cluster.address(0).control, key().control_token());
     for body in [r#"{"policy":"job-fair","scheduler":"gift"}"#, r#"{"policy":"fifo"}"#] {
-        let answer = put(&control, "/v1/policy", body, Some(&token));
+        let answer = cluster.put(0, "/v1/policy", body);
         assert!(
             answer.status == 400 && answer.body.contains("no reservations and limits"),
             "{}",
