@@ -43,6 +43,8 @@ STATUS: dict[str, Any] = {
     "connections": 0,
     "outstanding": 0,
     "held_bytes": 0,
+    "kept_bytes": 1024,
+    "kept_bytes_max": 1 << 30,
     "inodes": 1,
     "unpublished_bytes": 0,
     "durable": False,

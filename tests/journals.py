@@ -59,16 +59,3 @@ def disposed(ino: int) -> Record:
 def placed(ino: int, parent: int, name: str) -> Record:
     """A directory takes another place for its own."""
     return {"Reparented": {"ino": ino, "intent": 1, "parent": parent, "name": name}}
-
-
-def overcharged(ino: int, size_bytes: int) -> list[Record]:
-    """The owner of a file is charged for bytes that are not there: another intent takes the place of a pending cut."""
-    cut, freeze = 1 << 60, (1 << 60) + 1
-    cut_intent = {"Cut": {"ino": ino, "size_bytes": 1 << 40, "epoch": 1, "objects": [], "at": _AT}}
-    return [
-        {"Intended": {"id": cut, "intent": cut_intent}},
-        {"Intended": {"id": freeze, "intent": {"Freeze": {"ino": ino}}}},
-        {"Settled": {"id": freeze}},
-        {"Settled": {"id": cut}},
-        {"Resized": {"ino": ino, "size_bytes": size_bytes, "permissions": None, "cut": None, "at": _AT}},
-    ]

@@ -233,6 +233,7 @@ BESIDE = """\
 | capacity beside lost servers | `statfs` counts the servers that answer within half of `WEIR_TIMEOUT_SECONDS` |
 | quotas | a write, append, truncation, reservation, new file or change of owner that would go beyond a limit of the file's user or group answers EDQUOT; the size of a file counts, with its holes |
 | connections | one user can have all free ones, of 32,768 or of what the limit of open files leaves |
+| names and attributes in a server's memory | one user can have as much as is left free of `namespace_memory` at each server; beyond it new names, attributes and links answer EDQUOT, and ENOSPC where nothing is left for anybody; removals go on |
 | open descriptions | 131,072 through one mount or of one process; one user can have as many as are left free of 1,048,576 at each server; otherwise ENFILE |
 | locks | on files that nobody locked before, one user can have as much as is left free of 256 MiB at each server: some 70,000 files with one lock each for one user alone; otherwise ENOLCK |
 | `ram` targets after a restart of their server | the files are gone; open descriptors answer ESTALE |

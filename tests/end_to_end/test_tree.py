@@ -158,11 +158,6 @@ def wrong_kind(site: Site) -> tuple[dict[int, list[Record]], Found]:
     return {1: records}, [("mistyped", f"/{folder}/twin")]
 
 
-def wrong_sum(site: Site) -> tuple[dict[int, list[Record]], Found]:
-    size = len(f"{site.top(0)} file") * 1000
-    return {0: journals.overcharged(site.inos[f"{site.top(0)}/file"], size)}, [("sums", None), ("sums", None)]
-
-
 DAMAGES: list[Damage] = [
     lost_entry,
     lost_directory,
@@ -173,7 +168,6 @@ DAMAGES: list[Damage] = [
     unnamed_file,
     wrong_count,
     wrong_kind,
-    wrong_sum,
 ]
 """Every kind of finding of two servers, and some of one server in a store of several."""
 

@@ -34,6 +34,8 @@ const WINDOW_MAX: Duration = Duration::from_secs(60);
 const WINDOWS_KEPT_MAX: usize = 600;
 /// Names of one control API: a request is compared with each.
 const CONTROL_HOSTS_MAX: usize = 64;
+/// With less memory not even the root of a store could be made.
+const NAMESPACE_MEMORY_MIN: u64 = 1 << 20;
 const EXAMPLE: &str = "see docs/reference/configuration.md";
 
 /// A whole store.
@@ -80,6 +82,10 @@ pub struct ClusterConfig {
     /// Windows that a server keeps.
     #[serde(default = "default_windows_kept")]
     pub windows_kept: usize,
+    /// The most memory that the namespace of a server takes; absent: a half of what the machine and the limits of the process
+    /// leave it.
+    #[serde(default, deserialize_with = "optional_size", skip_serializing_if = "Option::is_none")]
+    pub namespace_memory: Option<u64>,
     /// Layout of files in directories that ask for nothing else.
     #[serde(default)]
     pub layout: LayoutConfig,
@@ -243,6 +249,9 @@ impl ClusterConfig {
         }
         if !(1..=WINDOWS_KEPT_MAX).contains(&self.windows_kept) {
             return Err(format!("windows_kept must be 1 to {WINDOWS_KEPT_MAX}; try 60"));
+        }
+        if self.namespace_memory.is_some_and(|bytes| bytes < NAMESPACE_MEMORY_MIN) {
+            return Err("namespace_memory is below 1 MiB; try \"4GiB\", or leave it out".into());
         }
         if self.servers.is_empty() || self.servers.len() > SERVERS_MAX {
             return Err(format!("a store has 1 to {SERVERS_MAX} [[server]] tables; {EXAMPLE}"));

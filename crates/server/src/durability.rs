@@ -3,6 +3,10 @@
 //!
 //! A sync that fails stops the journal. Everything then waits until the journal has begun anew, from the state in memory.
 
+mod writing;
+
+pub(crate) use writing::Purpose;
+
 use crate::clock::seconds;
 use crate::control::status::JournalStatus;
 use crate::journal::{
@@ -20,6 +24,7 @@ use std::sync::Arc;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_wire::{Errno, Ino, Reply};
+use writing::{Shown, Slice, Writing};
 
 /// Version of the journal's records.
 pub const JOURNAL_SCHEMA: u32 = 4;
@@ -28,6 +33,15 @@ pub const JOURNAL_SCHEMA: u32 = 4;
 const FREE_PAUSE: Nanos = Nanos::from_millis(200);
 /// Frees that are put off before a sync is made for them at once: as many as the worker pool takes in about a second.
 const FREES_MAX: usize = 8192;
+/// The longest time for which a change may be off stable storage although nobody asks for a sync.
+const UNSYNCED_MAX: Nanos = Nanos::from_millis(5_000);
+/// Bytes of changes off stable storage for which a sync begins at once.
+const UNSYNCED_BYTES: u64 = 16 << 20;
+/// Bytes of changes off stable storage beyond which changes that take room wait for the device: else the system would have the loop
+/// wait in the midst of a write, with everybody else.
+const UNSYNCED_BYTES_MAX: u64 = 64 << 20;
+/// Memory of records that a snapshot shows before their subjects change, beyond which such changes wait for the device.
+const SHOWN_BYTES_MAX: u64 = 16 << 20;
 /// Pause between two tries to begin the journal anew: each writes the whole state.
 const RENEWAL_PAUSE: Nanos = Nanos::from_millis(1_000);
 
@@ -35,6 +49,8 @@ const RENEWAL_PAUSE: Nanos = Nanos::from_millis(1_000);
 type OwnJournal = Journal<Change, DirectoryStorage>;
 /// A snapshot of the namespace that a worker writes.
 pub(crate) type Ticket = SnapshotTicket<Change, DirectoryStorage>;
+/// The channel by which the result of a slice of a snapshot comes back.
+pub(crate) type SliceEnd = Receiver<Result<(), JournalError>>;
 /// The channel by which the result of a snapshot comes back.
 pub(crate) type SnapshotEnd = Receiver<Result<SnapshotDone, JournalError>>;
 /// The channel by which the ticket of a synchronisation comes back, with its result.
@@ -57,6 +73,9 @@ pub(crate) struct Durability {
     waiting: Waiting,
     /// The moment at which a sync is due for deferred work.
     due: Option<Nanos>,
+    /// The moment of the first change that no sync under way covers.
+    unsynced_since: Option<Nanos>,
+    writing: Option<Writing>,
     trouble: Option<Trouble>,
     /// The journal's folder is gone: nothing is made in its place.
     is_gone: bool,
@@ -102,6 +121,14 @@ pub(crate) struct Synced {
     pub(crate) waiting: Waiting,
     /// None where everything was durable already.
     end: Option<SyncEnd>,
+}
+
+/// Work of a snapshot for a worker.
+pub(crate) enum SnapshotStep {
+    /// Frames are to be written.
+    Slice(Slice),
+    /// The rest, which puts the snapshot in force.
+    Seal(Ticket, Purpose),
 }
 
 /// The beginning of a synchronisation.
@@ -187,7 +214,11 @@ impl Durability {
     ///
     /// # Errors
     /// A device is full or broken: the names are in memory alone, as before.
-    pub(crate) fn keep_names(&mut self, folder: &Path, namespace: &Namespace) -> Result<(), JournalError> {
+    pub(crate) fn keep_names(
+        &mut self,
+        folder: &Path,
+        namespace: &mut Namespace,
+    ) -> Result<(), JournalError> {
         if self.journal.is_some() {
             return Ok(());
         }
@@ -198,8 +229,12 @@ impl Durability {
         let storage = DirectoryStorage::open(folder)?;
         let (mut journal, _) = OwnJournal::open(storage, JOURNAL_SCHEMA, |_| {})?;
         if let Some(writer) = journal.snapshot_begin()? {
-            let writer = write(&mut journal, writer, namespace)?;
-            let written = journal.snapshot_seal(writer).run();
+            let writing = Writing::begin(writer, Purpose::Compaction, namespace);
+            let mut writing = writing.map_err(|(_, error)| error)?;
+            let shown = writing.finish(namespace);
+            namespace.end_snapshot();
+            shown?;
+            let written = journal.snapshot_seal(writing.into_parts().0).run();
             journal.snapshot_complete(written)?;
         }
         (self.journal, self.is_for_a_move) = (Some(journal), true);
@@ -243,7 +278,12 @@ impl Durability {
     ///
     /// # Errors
     /// The error number to answer where the journal does not take them.
-    pub(crate) fn append(&mut self, changes: &[Change], namespace: &Namespace) -> Result<(), Errno> {
+    pub(crate) fn append(
+        &mut self,
+        changes: &[Change],
+        namespace: &Namespace,
+        now: Nanos,
+    ) -> Result<(), Errno> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         let reserve = self.reserve.as_ref();
         let is_given = || reserve.is_some_and(Reserve::is_given);
@@ -267,8 +307,25 @@ impl Durability {
                 }
                 Err(error.errno())
             }
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                if !changes.is_empty() && !self.is_for_a_move {
+                    let since = *self.unsynced_since.get_or_insert(now);
+                    let is_much = journal.unsynced_bytes() > UNSYNCED_BYTES;
+                    let due = if is_much { now } else { since + UNSYNCED_MAX };
+                    self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
+                }
+                Ok(())
+            }
         }
+    }
+
+    /// Whether the device is so far behind that changes which take room have to wait.
+    pub(crate) fn is_behind(&self, namespace: &Namespace) -> bool {
+        let Some(journal) = self.journal.as_ref().filter(|journal| !journal.is_stopped()) else {
+            return false;
+        };
+        !self.is_for_a_move
+            && (journal.unsynced_bytes() > UNSYNCED_BYTES_MAX || namespace.shown_bytes() > SHOWN_BYTES_MAX)
     }
 
     /// The moment at which a sync is due.
@@ -300,16 +357,17 @@ impl Durability {
     }
 
     /// Begins a synchronisation, where something waits for one.
-    pub(crate) fn begin_sync(&mut self) -> SyncStart {
+    pub(crate) fn begin_sync(&mut self, now: Nanos) -> SyncStart {
         let Some(journal) = &mut self.journal else { return SyncStart::None };
         let is_idle = self.waiting.requests.is_empty() && self.waiting.deferred.is_empty();
-        if self.is_syncing || is_idle {
+        let is_due = self.due.is_some_and(|due| due <= now);
+        if self.is_syncing || (is_idle && !is_due) {
             return SyncStart::None;
         }
         if journal.is_stopped() {
             return SyncStart::Stopped(std::mem::take(&mut self.waiting.requests));
         }
-        self.due = None;
+        (self.due, self.unsynced_since) = (None, None);
         let waiting = std::mem::take(&mut self.waiting);
         match journal.sync_begin() {
             Some(ticket) => {
@@ -385,22 +443,112 @@ impl Durability {
         })
     }
 
-    /// A snapshot with which a stopped journal begins anew, where a try is due.
-    pub(crate) fn begin_renewal(&mut self, namespace: &Namespace, now: Nanos) -> Option<Ticket> {
-        let trouble = self.trouble.as_mut().filter(|trouble| trouble.next <= now && !self.is_gone)?;
+    /// Begins a snapshot with which a stopped journal begins anew, where a try is due.
+    pub(crate) fn begin_renewal(&mut self, namespace: &mut Namespace, now: Nanos) {
+        let is_gone = self.is_gone;
+        let trouble = self.trouble.as_mut().filter(|trouble| trouble.next <= now && !is_gone);
+        let Some(trouble) = trouble else { return };
         trouble.next = now + RENEWAL_PAUSE;
-        let journal = self.journal.as_mut()?;
-        let begun = match journal.renewal_begin() {
-            Ok(Some(writer)) => {
-                write(journal, writer, namespace).map(|writer| Some(journal.renewal_seal(writer)))
-            }
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
+        let Some(journal) = self.journal.as_mut().filter(|_| self.writing.is_none()) else { return };
+        let begun = journal.renewal_begin();
+        self.begin_writing(begun, Purpose::Renewal, namespace);
+    }
+
+    /// Begins a snapshot that replaces a long journal, where one is worth it.
+    pub(crate) fn begin_compaction(&mut self, namespace: &mut Namespace) {
+        let state_bytes = namespace.journaled_bytes();
+        let journal = self.journal.as_mut().filter(|journal| journal.wants_snapshot(state_bytes));
+        if let Some(journal) = journal {
+            let begun = journal.snapshot_begin();
+            self.begin_writing(begun, Purpose::Compaction, namespace);
+        }
+    }
+
+    fn begin_writing(
+        &mut self,
+        begun: Result<Option<SnapshotWriter<Change, DirectoryStorage>>, JournalError>,
+        purpose: Purpose,
+        namespace: &mut Namespace,
+    ) {
+        let writer = match begun {
+            Ok(Some(writer)) => writer,
+            Ok(None) => return,
+            Err(error) => return self.fail_snapshot(purpose, &error),
         };
-        begun.unwrap_or_else(|error| {
-            self.fail_renewal(&error);
-            None
-        })
+        match Writing::begin(writer, purpose, namespace) {
+            Ok(writing) => self.writing = Some(writing),
+            Err((writer, error)) => self.abandon(writer, purpose, &error, namespace),
+        }
+    }
+
+    /// Whether a snapshot has records to show.
+    pub(crate) fn is_showing(&self) -> bool {
+        self.writing.as_ref().is_some_and(|writing| !writing.is_away())
+    }
+
+    /// Shows records of a snapshot until the turn is over; answers the work for a worker.
+    pub(crate) fn go_on_writing(
+        &mut self,
+        namespace: &mut Namespace,
+        is_over: impl Fn() -> bool,
+    ) -> Option<SnapshotStep> {
+        let writing = self.writing.as_mut().filter(|writing| !writing.is_away())?;
+        let shown = writing.show(namespace, is_over);
+        match shown {
+            Ok(Shown::Some) => None,
+            Ok(Shown::Slice(slice)) => Some(SnapshotStep::Slice(slice)),
+            Ok(Shown::All) => {
+                namespace.end_snapshot();
+                let (writer, purpose) = self.writing.take()?.into_parts();
+                let journal = self.journal.as_mut()?;
+                let ticket = match purpose {
+                    Purpose::Compaction => journal.snapshot_seal(writer),
+                    Purpose::Renewal => journal.renewal_seal(writer),
+                };
+                Some(SnapshotStep::Seal(ticket, purpose))
+            }
+            Err(error) => {
+                self.give_up_writing(&error, namespace);
+                None
+            }
+        }
+    }
+
+    /// A slice of a snapshot was written, or not.
+    pub(crate) fn end_slice(&mut self, end: &SliceEnd, namespace: &mut Namespace) {
+        let Some(writing) = &mut self.writing else { return };
+        writing.came_back();
+        if let Err(error) = end.try_recv().unwrap_or(Err(JournalError::Stopped)) {
+            self.give_up_writing(&error, namespace);
+        }
+    }
+
+    fn give_up_writing(&mut self, error: &JournalError, namespace: &mut Namespace) {
+        if let Some(writing) = self.writing.take() {
+            let (writer, purpose) = writing.into_parts();
+            self.abandon(writer, purpose, error, namespace);
+        }
+    }
+
+    fn abandon(
+        &mut self,
+        writer: SnapshotWriter<Change, DirectoryStorage>,
+        purpose: Purpose,
+        error: &JournalError,
+        namespace: &mut Namespace,
+    ) {
+        namespace.end_snapshot();
+        if let Some(journal) = &mut self.journal {
+            journal.snapshot_abandon(writer);
+        }
+        self.fail_snapshot(purpose, error);
+    }
+
+    fn fail_snapshot(&mut self, purpose: Purpose, error: &JournalError) {
+        match purpose {
+            Purpose::Compaction => warning!("{error}"),
+            Purpose::Renewal => self.fail_renewal(error),
+        }
     }
 
     /// A renewal ended: where it succeeded, everything goes on; answers whether it did.
@@ -422,22 +570,6 @@ impl Durability {
             warning!("the journal still does not work: {error}");
             trouble.error = error;
         }
-    }
-
-    /// A snapshot that replaces a long journal.
-    pub(crate) fn begin_snapshot(&mut self, namespace: &Namespace) -> Option<Ticket> {
-        let journal = self.journal.as_mut().filter(|journal| journal.wants_snapshot())?;
-        let begun = match journal.snapshot_begin() {
-            Ok(Some(writer)) => {
-                write(journal, writer, namespace).map(|writer| Some(journal.snapshot_seal(writer)))
-            }
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
-        };
-        begun.unwrap_or_else(|error| {
-            warning!("{error}");
-            None
-        })
     }
 
     /// A snapshot ended.
@@ -495,19 +627,4 @@ impl Durability {
 pub(crate) fn read_names(folder: &Path, namespace: &mut Namespace) -> Result<(), JournalError> {
     let storage = DirectoryStorage::open(folder)?;
     OwnJournal::open(storage, JOURNAL_SCHEMA, |change| namespace.apply(&change)).map(|_| ())
-}
-
-/// Writes the whole namespace into a snapshot, which is given up at the first error.
-fn write(
-    journal: &mut OwnJournal,
-    mut writer: SnapshotWriter<Change, DirectoryStorage>,
-    namespace: &Namespace,
-) -> Result<SnapshotWriter<Change, DirectoryStorage>, JournalError> {
-    for change in namespace.snapshot() {
-        if let Err(error) = writer.push(&change) {
-            journal.snapshot_abandon(writer);
-            return Err(error);
-        }
-    }
-    Ok(writer)
 }

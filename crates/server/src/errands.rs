@@ -1,6 +1,6 @@
 //! Errands: pieces of blocking work on the worker pool, each with the purpose that its end serves.
 
-use crate::durability::{SnapshotEnd, Synced};
+use crate::durability::{SliceEnd, SnapshotEnd, Synced};
 use crate::error::ServerError;
 use crate::events::{Event, Events, Worked};
 use crate::namespace::Effect;
@@ -26,7 +26,9 @@ pub(crate) enum Errand {
     Listing(usize),
     /// It changes an object here for another server.
     PeerObject(Token),
-    /// It writes a snapshot of the namespace.
+    /// It writes a slice of a snapshot of the namespace.
+    Slice(SliceEnd),
+    /// It puts a snapshot of the namespace in force.
     Snapshot(SnapshotEnd),
     /// It brings the journal to stable storage.
     Sync(Synced),
@@ -34,7 +36,7 @@ pub(crate) enum Errand {
     Discard,
     /// It brings the durable mark to stable storage.
     Mark,
-    /// It writes the snapshot with which the journal begins anew.
+    /// It puts the snapshot in force with which the journal begins anew.
     Renewal(SnapshotEnd),
 }
 

@@ -184,6 +184,7 @@ fn turn_until_stopped(
         server.queue_slow_senders();
         server.serve_devices();
         server.tick();
+        server.go_on_with_snapshot();
         server.show();
         server.flush_links();
     }

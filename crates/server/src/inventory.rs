@@ -9,7 +9,6 @@ use crate::event_loop::read_key;
 use crate::identity::{IdentityError, Places};
 use crate::journal::{DirectoryStorage, Journal, Losses};
 use crate::namespace::{Change, FaultKind, Namespace, PlaceEntry, Position, Settings};
-use crate::server::INODES_MAX;
 use crate::storage::{Dir, Folder};
 use serde::Serialize;
 use std::collections::HashSet;
@@ -74,7 +73,8 @@ pub fn take(
         servers: (0..config.servers.len() as u16).map(ServerId).collect(),
         targets: config.targets(),
         layout: config.layout_defaults(),
-        inodes_max: INODES_MAX,
+        // Nothing is added.
+        kept_bytes_max: 0,
         key: SiteKey::new(NO_KEY),
     });
     let storage = DirectoryStorage::open(&copy.folder)?;

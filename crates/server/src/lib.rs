@@ -21,6 +21,7 @@ pub mod journal;
 mod links;
 pub mod locks;
 pub mod namespace;
+mod namespace_memory;
 mod notices;
 mod peers;
 mod ports;

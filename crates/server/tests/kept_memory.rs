@@ -159,3 +159,44 @@ fn what_a_user_makes_a_server_keep_is_within_its_bounds() {
     }
     grown("jobs and clients that are gone", GONE * (CLIENT_BYTES + JOB_BYTES + INODE_BYTES));
 }
+
+/// The account of kept memory estimates: a server that takes more than it counts would end before it refuses.
+#[test]
+fn names_and_attributes_take_no_more_than_they_are_counted_for() {
+    const EACH: usize = 20_000;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let cluster = Cluster::start(&ram(1, "64MiB"));
+    let mut line = cluster.root(0);
+    let at = |kind: &str, number: usize| At::new(Ino::ROOT, format!("{kind}-{number:0>40}"));
+    let make = |kind| move |number| Request::Make { at: at("node", number), kind, permissions: 0o755 };
+    let link = |number| Request::Link { from: at("node", 0), follow: false, to: at("link", number) };
+    let symlink = |number| Request::Symlink { at: at("symlink", number), target: vec![b'a'; 1000] };
+    let flags = weir_wire::OpenFlags { unnamed: true, write: true, ..Default::default() };
+    let open = |_| Request::Open { at: At::inode(Ino::ROOT), flags, permissions: 0o644, layout: None };
+    let set = |number| Request::XattrSet {
+        at: at("node", number / 8),
+        follow: false,
+        name: format!("user.{number}").into_bytes(),
+        mode: weir_wire::XattrMode::Set,
+    };
+    type Asked<'a> = &'a dyn Fn(usize) -> Request;
+    let kinds: [(&str, Asked<'_>, usize); 6] = [
+        ("files", &make(NodeKind::Regular), 0),
+        ("links", &link, 0),
+        ("symbolic links", &symlink, 0),
+        ("small attributes", &set, 10),
+        ("attributes of a kibibyte", &set, 1024),
+        ("open files without a name", &open, 0),
+    ];
+    for (kind, request, value_bytes) in kinds {
+        let resident = || cluster.memory_kib(0, "VmRSS") << 10;
+        let (before, counted_before) = (resident(), cluster.figure(0, "kept_bytes"));
+        for number in 0..EACH {
+            let reply = line.call(&request(number), &vec![7; value_bytes]).0;
+            assert!(!matches!(reply, Reply::Failed(_)), "{kind}: {reply:?}");
+        }
+        let (taken, counted) = (resident() - before, cluster.figure(0, "kept_bytes") - counted_before);
+        println!("{kind}: {} bytes counted, {} taken, for each", counted / EACH as u64, taken / EACH as u64);
+        assert!(taken <= counted + SLACK_BYTES as u64, "{kind}: {taken} bytes taken, {counted} counted");
+    }
+}

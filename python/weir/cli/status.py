@@ -27,7 +27,7 @@ def status(home: Home, output: str) -> int:
     is 1 where a server or a host does not answer, where a server takes no changes, where a target has failed, and where
     a mount is not served.
     """
-    from weir.cli.output import show
+    from weir.cli.output import human_size, show
     from weir.store.control import Server, ask_all
     from weir.store.decoding import encode
     from weir.store.home import find_cluster
@@ -55,6 +55,13 @@ def status(home: Home, output: str) -> int:
                     f"server {server.number}: the file system of its journal is full; names can be removed and files "
                     "be cut, all other changes answer ENOSPC",
                     hint=f"make room on the file system of {home.server(server.number)}",
+                )
+            if answer.kept_bytes >= answer.kept_bytes_max:
+                warn(
+                    f"server {server.number} keeps {human_size(answer.kept_bytes)} of names and attributes in "
+                    f"memory, and may keep {human_size(answer.kept_bytes_max)}: names can be removed, new ones answer "
+                    "ENOSPC",
+                    hint="remove files, or raise `namespace_memory` in cluster.toml",
                 )
             own = [_target_row(server.number, target) for target in answer.targets]
             bare = _bare_row(server.number, "no targets" if answer.state == "open" else answer.state)

@@ -208,6 +208,10 @@ class Status:
     """Requests that were received and not answered."""
     held_bytes: int
     """Memory held for clients."""
+    kept_bytes: int
+    """Memory that the server keeps for users: inodes, names, attributes, descriptions, intents, clients and replies."""
+    kept_bytes_max: int
+    """Bound of that memory, beyond which a change that takes more is answered ENOSPC or, for one user, EDQUOT."""
     inodes: int
     """Inodes whose home the server is."""
     unpublished_bytes: int

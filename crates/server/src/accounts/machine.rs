@@ -118,12 +118,14 @@ fn processors_of(stat: &str) -> Option<Processors> {
 
 /// The part of memory that programs cannot have, from the text of `/proc/meminfo`.
 fn memory_of(meminfo: &str) -> Option<f64> {
-    let size = |name: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    let (total, available) = (size("MemTotal")?, size("MemAvailable")?);
+    let (total, available) = (meminfo_bytes(meminfo, "MemTotal")?, meminfo_bytes(meminfo, "MemAvailable")?);
     (total > 0).then(|| 1.0 - available.min(total) as f64 / total as f64)
+}
+
+/// A size in the text of `/proc/meminfo`, which counts in KiB.
+pub(crate) fn meminfo_bytes(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The interfaces in the text of `/proc/net/dev`; `speed` tells how many bytes one moves in a second each way.

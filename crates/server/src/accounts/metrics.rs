@@ -132,10 +132,12 @@ impl Collector for Exposition {
         self.encode_machine(&mut encoder)?;
         self.encode_journal(&mut encoder)?;
         let status = &snapshot.status;
-        let gauges: [Gauge; 7] = [
+        let gauges: [Gauge; 9] = [
             ("weir_connections", "Connections", status.connections as f64),
             ("weir_requests_outstanding", "Requests received and not answered", status.outstanding as f64),
             ("weir_held_bytes", "Memory held for requests and replies of clients", status.held_bytes as f64),
+            ("weir_kept_bytes", "Memory that the namespace keeps for users", status.kept_bytes as f64),
+            ("weir_kept_bytes_max", "Most memory that the namespace keeps", status.kept_bytes_max as f64),
             ("weir_inodes", "Inodes whose home this server is", status.inodes as f64),
             (
                 "weir_unpublished_bytes",

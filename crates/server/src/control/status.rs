@@ -20,6 +20,9 @@ pub(crate) struct Status {
     pub(crate) outstanding: usize,
     /// Memory held for clients.
     pub(crate) held_bytes: usize,
+    /// Memory that the namespace keeps for users, and its bound.
+    pub(crate) kept_bytes: u64,
+    pub(crate) kept_bytes_max: u64,
     pub(crate) inodes: u64,
     /// Bytes on targets here behind the ends of their files.
     pub(crate) unpublished_bytes: u64,

@@ -28,6 +28,9 @@ enum Step {
     SyncRun,
     SnapshotBegin,
     SnapshotPush,
+    /// Takes the frames that are ready; the worker has not written them yet.
+    SliceTake,
+    SliceRun,
     SnapshotSeal,
     SnapshotComplete,
     SnapshotAbandon,
@@ -80,7 +83,7 @@ fn run(steps: &[Step], live: bool) -> Result<Run, TestCaseError> {
     let (mut journal, mut state, _) = open(&storage).map_err(failed)?;
     let mut done =
         Run { storage: storage.clone(), states: vec![State::new()], promises: vec![Promise::default()] };
-    let (mut sync, mut writer, mut ticket, mut rest) = (None, None, None, Vec::new());
+    let (mut sync, mut writer, mut slice, mut ticket, mut rest) = (None, None, None, None, Vec::new());
     for step in steps {
         match step {
             Step::Append(_) | Step::AppendFails { .. } if journal.is_stopped() => {
@@ -147,8 +150,14 @@ fn run(steps: &[Step], live: bool) -> Result<Run, TestCaseError> {
                     writer.push(&shown(record, &state, live)).map_err(failed)?;
                 }
             }
+            Step::SliceTake => {
+                // The owner has one slice away at a time.
+                slice = slice.or_else(|| writer.as_mut().and_then(SnapshotWriter::take_slice));
+            }
+            Step::SliceRun => run_slice(&mut slice)?,
             Step::SnapshotSeal => {
                 if let Some(mut writer) = writer.take() {
+                    run_slice(&mut slice)?;
                     for record in rest.drain(..) {
                         writer.push(&shown(record, &state, live)).map_err(failed)?;
                     }
@@ -163,11 +172,12 @@ fn run(steps: &[Step], live: bool) -> Result<Run, TestCaseError> {
             }
             Step::SnapshotAbandon => {
                 if let Some(writer) = writer.take() {
+                    slice = None;
                     journal.snapshot_abandon(writer);
                 }
             }
             Step::KillAndOpen => {
-                (sync, writer, ticket) = (None, None, None);
+                (sync, writer, slice, ticket) = (None, None, None, None);
                 let replayed;
                 (journal, replayed, _) = open(&storage).map_err(failed)?;
                 prop_assert_eq!(&replayed, &state);
@@ -178,6 +188,11 @@ fn run(steps: &[Step], live: bool) -> Result<Run, TestCaseError> {
         done.promises.push(Promise { operations: storage.operations(), appended, durable });
     }
     Ok(done)
+}
+
+/// Writes the frames of a slice, if one is away.
+fn run_slice(slice: &mut Option<SliceTicket<MemoryStorage>>) -> Result<(), TestCaseError> {
+    slice.take().map_or(Ok(()), |slice| slice.run().map_err(failed))
 }
 
 fn shown(record: Record, state: &State, live: bool) -> Record {
@@ -230,7 +245,9 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => Just(Step::SyncBegin),
         3 => Just(Step::SyncRun),
         2 => Just(Step::SnapshotBegin),
-        3 => Just(Step::SnapshotPush),
+        5 => Just(Step::SnapshotPush),
+        2 => Just(Step::SliceTake),
+        2 => Just(Step::SliceRun),
         2 => Just(Step::SnapshotSeal),
         2 => Just(Step::SnapshotComplete),
         1 => Just(Step::SnapshotAbandon),

@@ -15,6 +15,8 @@ pub(super) struct Log<F> {
     /// a sync.
     pub(super) twin: F,
     pub(super) bytes: u64,
+    /// The bytes that a sync has covered.
+    pub(super) synced_bytes: u64,
     /// A failed append may have left bytes behind `bytes`.
     is_ragged: bool,
 }
@@ -40,8 +42,9 @@ impl<F: StorageFile> Log<F> {
         let file = storage.create(&text).map_err(JournalError::io("make", &*described))?;
         let header = FileHeader { content: Content::Log, schema, first, durable, boot: storage.boot() };
         let twin = format::write_all(&file, &header.encode(), 0).and_then(|()| storage.open(&text));
+        let bytes = FILE_HEADER_BYTES as u64;
         match twin {
-            Ok(twin) => Ok(Log { name, file, twin, bytes: FILE_HEADER_BYTES as u64, is_ragged: false }),
+            Ok(twin) => Ok(Log { name, file, twin, bytes, synced_bytes: bytes, is_ragged: false }),
             Err(source) => {
                 // An empty log means nothing: if this fails, the next start removes the log.
                 let _ = storage.remove(&text);

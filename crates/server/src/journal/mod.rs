@@ -24,7 +24,7 @@ pub use error::JournalError;
 pub use format::GROUP_BYTES;
 pub use memory::MemoryStorage;
 pub use recovery::{Losses, Recovered};
-pub use snapshot::{SnapshotDone, SnapshotTicket, SnapshotWriter};
+pub use snapshot::{SliceTicket, SnapshotDone, SnapshotTicket, SnapshotWriter};
 pub use storage::{DirectoryStorage, Storage, StorageFile};
 pub use ticket::{MarkTicket, SyncTicket};
 
@@ -42,6 +42,8 @@ use weir_wire::Sequence;
 pub const LOG_BYTES: u64 = 32 * 1024 * 1024;
 /// Logs that may pile up, one for each start, before a snapshot replaces them.
 pub const LOGS: usize = 64;
+/// Bytes of logs from which on a journal that is far larger than its state is written anew. An idle server writes it once.
+const GARBAGE_BYTES: u64 = 4096;
 
 /// Whether a file of this name is the journal's own, and has records.
 pub(crate) fn is_own_file(name: &str) -> bool {
@@ -237,13 +239,21 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         self.mark.clone().map(MarkTicket)
     }
 
-    /// Whether the logs have outgrown the snapshot, so that a new one is worth its writes: a start then reads at most
-    /// twice the state and [`LOG_BYTES`], and each byte is written about twice more.
-    pub fn wants_snapshot(&self) -> bool {
+    /// Whether a new snapshot is worth its writes: the logs have outgrown the last one, or most of the journal is about things that
+    /// are gone. `state_bytes` is no less than the length of a snapshot of the present state. So a start reads at most twice the
+    /// state and [`LOG_BYTES`], and each byte is written about twice more.
+    pub fn wants_snapshot(&self, state_bytes: u64) -> bool {
         let snapshot_bytes = self.snapshot.map_or(0, |(_, bytes)| bytes);
         let bytes = self.log_bytes();
+        let is_garbage = bytes > GARBAGE_BYTES && snapshot_bytes + bytes > LOG_BYTES + 2 * state_bytes;
         let outgrown = bytes > LOG_BYTES.max(snapshot_bytes) || self.old.len() > LOGS;
-        outgrown && bytes > self.retry_bytes && !self.snapshot_runs && !self.stopped
+        (outgrown || is_garbage) && bytes > self.retry_bytes && !self.snapshot_runs && !self.stopped
+    }
+
+    /// Bytes of appends that no sync has covered.
+    pub fn unsynced_bytes(&self) -> u64 {
+        let old = self.old.iter().filter(|log| log.unsynced.is_some()).map(|log| log.bytes);
+        old.sum::<u64>() + self.current.bytes - self.current.synced_bytes
     }
 
     /// Bytes of all logs.
@@ -325,7 +335,9 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     {
         let Some(mut writer) = self.snapshot_begin()? else { return Ok(()) };
         for record in records {
-            if let Err(error) = writer.push(record) {
+            let pushed =
+                writer.push(record).and_then(|()| writer.take_slice().map_or(Ok(()), |slice| slice.run()));
+            if let Err(error) = pushed {
                 self.snapshot_abandon(writer);
                 return Err(error);
             }
@@ -398,7 +410,8 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         let directory = std::mem::take(&mut self.directory_changed);
         self.marks += 1;
         let mark = self.mark.clone().map(|file| (file, self.current.mark(self.appended), self.marks));
-        SyncTicket { storage: self.storage.clone(), files, directory, through: self.appended, mark }
+        let log = (self.current.name.first, self.current.bytes);
+        SyncTicket { storage: self.storage.clone(), files, directory, through: self.appended, log, mark }
     }
 
     fn take_result(&mut self, ticket: &SyncTicket<S>, result: io::Result<()>) -> Result<(), JournalError> {
@@ -407,6 +420,9 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
             return Err(JournalError::io("sync", self.storage.describe(&self.current.name.to_string()))(
                 source,
             ));
+        }
+        if ticket.log.0 == self.current.name.first {
+            self.current.synced_bytes = ticket.log.1;
         }
         self.is_durable_through(ticket.through);
         Ok(())

@@ -3,6 +3,8 @@
 //! The ticket writes the snapshot under another name, makes it durable together with the logs that go on beside it, and renames
 //! it. Only then does the ticket remove the files that the snapshot replaces. A crash at any step leaves either the old files
 //! or the new ones in force.
+//!
+//! Frames are written in slices, by tickets of their own, so that no push waits for a device and none takes much memory.
 
 use super::error::JournalError;
 use super::format::{self, FileHeader, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, GROUP_BYTES};
@@ -11,23 +13,43 @@ use super::storage::{Storage, StorageFile};
 use serde::Serialize;
 use std::marker::PhantomData;
 
-/// The writer writes a frame when it has grown to this length: few writes, little memory.
-const FRAME_BYTES: usize = 64 * 1024;
+/// The writer ends a frame when it has grown to this length. In tests a record or two fill it, and a slice.
+const FRAME_BYTES: usize = if cfg!(test) { 12 } else { 64 * 1024 } + FRAME_HEADER_BYTES;
+/// Frames that are worth a slice of their own: few writes, little memory.
+const SLICE_BYTES: usize = if cfg!(test) { 2 * FRAME_BYTES } else { 1024 * 1024 };
+/// A slice that comes to a multiple of this length syncs the file, so that the last sync finds little left, and the system never
+/// keeps writers from its memory until the device has caught up.
+const SYNCED_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Takes the records of a snapshot. [`super::Journal::snapshot_begin`] makes the writer.
 ///
-/// A push encodes its record and, every 64 KiB, writes to the kernel's memory. No push waits for a device.
+/// A push encodes its record. The owner has the encoded frames written by [`SnapshotWriter::take_slice`].
 #[derive(Debug)]
 pub struct SnapshotWriter<R, S: Storage> {
     pub(super) name: FileName,
     file: S::File,
     unfinished: String,
     described: String,
+    /// The frame that takes records.
     buffer: Vec<u8>,
+    /// Frames that are not written.
+    ready: Vec<u8>,
+    /// The offset of `ready` in the file.
     offset: u64,
     frames: u64,
     records: u64,
     of: PhantomData<fn(R)>,
+}
+
+/// Frames of a snapshot that any thread can write. [`SnapshotWriter::take_slice`] makes the ticket; the next one, and
+/// [`super::Journal::snapshot_seal`], wait for its end.
+#[derive(Debug)]
+#[must_use = "a snapshot has all its frames only when every slice was run"]
+pub struct SliceTicket<S: Storage> {
+    file: S::File,
+    described: String,
+    offset: u64,
+    frames: Vec<u8>,
 }
 
 /// The blocking rest of a snapshot. [`super::Journal::snapshot_seal`] makes the ticket, any thread runs it.
@@ -69,6 +91,7 @@ impl<R: Serialize, S: Storage> SnapshotWriter<R, S> {
             unfinished,
             described,
             buffer: vec![0; FRAME_HEADER_BYTES],
+            ready: Vec::new(),
             offset: FILE_HEADER_BYTES as u64,
             frames: 0,
             records: 0,
@@ -79,8 +102,7 @@ impl<R: Serialize, S: Storage> SnapshotWriter<R, S> {
     /// Adds a record of the state.
     ///
     /// # Errors
-    /// [`JournalError::Io`] if the storage is full or broken, [`JournalError::TooLong`], [`JournalError::Encode`]: the
-    /// caller must give the snapshot to [`super::Journal::snapshot_abandon`].
+    /// [`JournalError::TooLong`], [`JournalError::Encode`]: the caller must give the snapshot to [`super::Journal::snapshot_abandon`].
     pub fn push(&mut self, record: &R) -> Result<(), JournalError> {
         let before = self.buffer.len();
         format::encode(record, &mut self.buffer)?;
@@ -90,9 +112,21 @@ impl<R: Serialize, S: Storage> SnapshotWriter<R, S> {
         }
         self.records += 1;
         if self.buffer.len() >= FRAME_BYTES {
-            self.write_frame(0)?;
+            self.end_frame(0);
         }
         Ok(())
+    }
+
+    /// The frames that wait to be written, if they are worth it.
+    pub fn take_slice(&mut self) -> Option<SliceTicket<S>> {
+        (self.ready.len() >= SLICE_BYTES).then(|| self.take_ready())
+    }
+
+    fn take_ready(&mut self) -> SliceTicket<S> {
+        let frames = std::mem::take(&mut self.ready);
+        let offset = self.offset;
+        self.offset += frames.len() as u64;
+        SliceTicket { file: self.file.clone(), described: self.described.clone(), offset, frames }
     }
 
     pub(super) fn abandon(self, storage: &S) {
@@ -100,23 +134,37 @@ impl<R: Serialize, S: Storage> SnapshotWriter<R, S> {
         let _ = storage.remove(&self.unfinished);
     }
 
-    fn write_frame(&mut self, durable: u64) -> Result<(), JournalError> {
+    fn end_frame(&mut self, durable: u64) {
         self.frames += 1;
         format::seal_frame(&mut self.buffer, self.name.salt, self.frames, durable);
-        let written = format::write_all(&self.file, &self.buffer, self.offset);
-        written.map_err(JournalError::io("write", &*self.described))?;
-        self.offset += self.buffer.len() as u64;
+        self.ready.extend_from_slice(&self.buffer);
         self.buffer.truncate(FRAME_HEADER_BYTES);
-        Ok(())
     }
 
     /// Writes the rest of the records and the end mark, which counts the records.
     fn finish(&mut self) -> Result<(), JournalError> {
         if self.buffer.len() > FRAME_HEADER_BYTES {
-            self.write_frame(0)?;
+            self.end_frame(0);
         }
-        self.write_frame(self.records)?;
+        self.end_frame(self.records);
+        self.take_ready().run()?;
         self.file.sync().map_err(JournalError::io("sync", &*self.described))
+    }
+}
+
+impl<S: Storage> SliceTicket<S> {
+    /// Writes the frames. The call may block on the device.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`]: the snapshot is to be given to [`super::Journal::snapshot_abandon`].
+    pub fn run(&self) -> Result<(), JournalError> {
+        let written = format::write_all(&self.file, &self.frames, self.offset);
+        written.map_err(JournalError::io("write", &*self.described))?;
+        let end = self.offset + self.frames.len() as u64;
+        if end / SYNCED_BYTES > self.offset / SYNCED_BYTES {
+            self.file.sync().map_err(JournalError::io("sync", &*self.described))?;
+        }
+        Ok(())
     }
 }
 

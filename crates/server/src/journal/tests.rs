@@ -338,7 +338,7 @@ fn a_failed_sync_stops_the_journal() {
     assert_eq!(journal.durable(), Sequence(0));
     assert!(matches!(journal.append(&group(2)), Err(JournalError::Stopped)));
     assert!(matches!(journal.sync(), Err(JournalError::Stopped)));
-    assert!(journal.sync_begin().is_none() && !journal.wants_snapshot());
+    assert!(journal.sync_begin().is_none() && !journal.wants_snapshot(0));
     assert_eq!(journal.append(&[]).expect("a read changes nothing"), Sequence(1));
     assert_eq!(open(storage).expect("it opens").1, [1]);
 }
@@ -435,15 +435,54 @@ fn a_long_log_is_worth_a_snapshot_and_then_short() {
     let storage = MemoryStorage::new();
     let (mut journal, _) = Journal::open(storage.clone(), SCHEMA, |_: Vec<u8>| {}).expect("it opens");
     let record = vec![7; 1024 * 1024];
-    while !journal.wants_snapshot() {
+    let state_bytes = record.len() as u64;
+    while !journal.wants_snapshot(state_bytes) {
         assert!(journal.log_bytes() <= LOG_BYTES);
         journal.append(std::slice::from_ref(&record)).expect("there is room");
     }
     journal.snapshot([&record]).expect("there is room");
-    assert!(journal.log_bytes() < 100 && !journal.wants_snapshot());
+    assert!(journal.log_bytes() < 100 && !journal.wants_snapshot(state_bytes));
     let mut count = 0;
     let (_, recovered) = Journal::open(storage, SCHEMA, |_: Vec<u8>| count += 1).expect("it opens");
     assert_eq!((count, recovered.snapshot_records, recovered.groups), (1, 1, 0));
+}
+
+/// A user once made 745 MiB of names and removed them again; the snapshot that had all of them stayed, and the next start read it.
+#[test]
+fn a_snapshot_of_things_that_are_gone_is_replaced_once() {
+    const RECORDS: u64 = 40;
+    let storage = MemoryStorage::new();
+    let (mut journal, _) = Journal::open(storage, SCHEMA, |_: Vec<u8>| {}).expect("it opens");
+    let record = vec![7; 1024 * 1024];
+    let state_bytes = RECORDS * record.len() as u64;
+    journal.snapshot(std::iter::repeat_n(&record, RECORDS as usize)).expect("there is room");
+    let removal = vec![0; 1024];
+    for _ in 0..8 {
+        assert!(!journal.wants_snapshot(state_bytes), "the state is as large as its snapshot");
+        journal.append(std::slice::from_ref(&removal)).expect("there is room");
+    }
+    assert!(journal.wants_snapshot(0));
+    journal.snapshot([&removal]).expect("there is room");
+    assert!(!journal.wants_snapshot(0), "nothing is left to be gained");
+}
+
+#[test]
+fn bytes_count_as_unsynced_until_a_sync_that_began_later_is_complete() {
+    let (mut journal, _, _) = open(MemoryStorage::new()).expect("it opens");
+    journal.append(&group(1)).expect("there is room");
+    let first = journal.unsynced_bytes();
+    let ticket = journal.sync_begin().expect("there is something to sync");
+    journal.append(&group(2)).expect("there is room");
+    let both = journal.unsynced_bytes();
+    assert!(0 < first && first < both);
+    let result = ticket.run();
+    journal.sync_complete(ticket, result).expect("synced");
+    assert_eq!(journal.unsynced_bytes(), both - first);
+    let writer = journal.snapshot_begin().expect("begun").expect("none runs");
+    assert!(journal.unsynced_bytes() > 0, "the old log is not synced");
+    let done = journal.snapshot_seal(writer).run();
+    journal.snapshot_complete(done).expect("in force");
+    assert_eq!(journal.unsynced_bytes(), 0);
 }
 
 /// The child of the next test: it appends groups and prints their numbers, until the test kills it.

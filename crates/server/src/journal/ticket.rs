@@ -14,6 +14,8 @@ pub struct SyncTicket<S: Storage> {
     /// Whether the names of files changed, too.
     pub(super) directory: bool,
     pub(super) through: u64,
+    /// The first sequence of the current log, and the part of it that the ticket makes durable.
+    pub(super) log: (u64, u64),
     /// The mark that holds once the ticket was run, and its turn.
     pub(super) mark: Option<(MarkFile<S::File>, Mark, u64)>,
 }

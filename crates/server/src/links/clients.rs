@@ -14,6 +14,9 @@ const REPLIES_KEPT: Nanos = Nanos::from_millis(120_000);
 /// theirs at once and return. Of a user with more the longest gone is released and forgotten, so that no user fills the
 /// server's memory (about a kilobyte each, with a remembered reply) by clients that come and go.
 const GONE_PER_USER: usize = LINKS_MAX as usize / 2;
+/// Gone clients of one user that are remembered while the server keeps more than its memory's bound: the processes of a job on a
+/// node may all return.
+const GONE_WHEN_SHORT: usize = 256;
 
 /// The clients of a server.
 #[derive(Default)]
@@ -146,8 +149,9 @@ impl Clients {
         is_known
     }
 
-    /// A connection of a client ended. Answers the client that is forgotten for it, where its user has too many gone ones.
-    pub(crate) fn disconnected(&mut self, id: ClientId, now: Nanos) -> Option<ClientId> {
+    /// A connection of a client ended. Answers the client that is forgotten for it, where its user has too many gone ones;
+    /// `is_short` says that the server keeps more than its memory's bound.
+    pub(crate) fn disconnected(&mut self, id: ClientId, now: Nanos, is_short: bool) -> Option<ClientId> {
         let client = self.by_id.get_mut(&id)?;
         client.connections = client.connections.saturating_sub(1);
         if client.connections > 0 || client.gone_since.is_some() {
@@ -158,7 +162,7 @@ impl Clients {
         self.gone.insert((uid, now, id));
         let count = self.gone_of_user.entry(uid).or_default();
         *count += 1;
-        if *count <= GONE_PER_USER {
+        if *count <= if is_short { GONE_WHEN_SHORT } else { GONE_PER_USER } {
             return None;
         }
         let first = (uid, Nanos(0), ClientId(0));
@@ -169,6 +173,11 @@ impl Clients {
     fn gone_for(&self, wait: Nanos, now: Nanos) -> impl Iterator<Item = (ClientId, &Client)> + '_ {
         let gone = self.gone.iter().filter(move |&&(_, since, _)| now.saturating_since(since) > wait);
         gone.filter_map(|&(_, _, id)| Some((id, self.by_id.get(&id)?)))
+    }
+
+    /// The number of clients.
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
     }
 
     /// Forgets a client.
@@ -220,7 +229,7 @@ mod tests {
         let mut clients = Clients::default();
         let come_and_go = |clients: &mut Clients, uid: u32, id: u64, now: u64| {
             clients.connected(new(id), uid);
-            clients.disconnected(ClientId(id), Nanos(now))
+            clients.disconnected(ClientId(id), Nanos(now), false)
         };
         for id in 0..GONE_PER_USER as u64 {
             assert_eq!(come_and_go(&mut clients, USER, id, id), None);

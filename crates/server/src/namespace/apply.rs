@@ -2,7 +2,7 @@
 
 use super::change::Change;
 use super::holdings::changed_file;
-use super::inode::{Birth, Holders, Inode, Node};
+use super::inode::{Birth, Directory, Inode, Node};
 use super::intent::{Bytes, Intent, IntentId};
 use super::layout::PLACEMENT;
 use super::state::State;
@@ -27,7 +27,6 @@ impl State {
             Change::Counted { .. }
             | Change::Kept { .. }
             | Change::EntryKept { .. }
-            | Change::HolesKept { .. }
             | Change::MadeKept { .. } => self.apply_kept(change),
             Change::Created { .. }
             | Change::CreatedUnnamed { .. }
@@ -35,8 +34,7 @@ impl State {
             | Change::Unlinked { .. }
             | Change::Moved { .. }
             | Change::NamesCounted { .. } => self.apply_to_names(change),
-            // The sums are no part of what a change does to an inode.
-            Change::UseCounted => {}
+            Change::UseCounted => self.inodes.correct_usage(),
             Change::Disposed { ino, removal } => self.dispose(*ino, *removal),
             Change::AttributesSet { .. }
             | Change::Resized { .. }
@@ -44,7 +42,7 @@ impl State {
             | Change::Touched { .. }
             | Change::XattrSet { .. }
             | Change::LayoutRequested { .. } => self.apply_to_inode(change),
-            Change::Intended { id, intent } => self.intend(*id, intent.clone()),
+            Change::Intended { id, uid, intent } => self.intend(*id, *uid, intent.clone()),
             Change::Settled { id } => self.settle(*id),
             Change::MadeForPeer { .. }
             | Change::ForgottenForPeer { .. }
@@ -81,13 +79,9 @@ impl State {
                 self.inodes.insert(*ino, (**inode).clone());
             }
             Change::EntryKept { directory, cookie, name, ino, kind } => {
-                let holder = *directory;
-                if let Some(directory) = self.inodes.get_mut(directory).and_then(Inode::directory_mut) {
-                    directory.put_at(*cookie, name, *ino, *kind);
-                }
-                self.hold(holder, *ino);
+                // The file may follow in the snapshot: [`State::index`] tells it of its names.
+                self.inodes.put_entry(*directory, name, (*ino, *kind), Some(*cookie));
             }
-            Change::HolesKept { ino } => _ = self.holed.insert(*ino),
             Change::MadeKept { from, intent, ino } => _ = self.made.insert((*from, *intent), *ino),
             _ => {}
         }
@@ -103,12 +97,12 @@ impl State {
             Change::CreatedUnnamed { ino, birth, linkable, at } => {
                 self.give_birth(*ino, birth, (*ino, &[]), *at);
                 self.orphans.insert(*ino);
-                if let Some(inode) = self.inodes.get_mut(ino) {
+                self.inodes.change(*ino, |inode| {
                     inode.names = 0;
                     if let Some(file) = inode.regular_mut() {
                         file.linkable = *linkable;
                     }
-                }
+                });
             }
             Change::Linked { parent, name, ino, kind, at } => {
                 self.put(*parent, name, *ino, *kind, *at);
@@ -121,8 +115,7 @@ impl State {
             }
             Change::Moved { .. } => self.move_entry(change),
             Change::NamesCounted { ino, names } => {
-                let Some(inode) = self.inodes.get_mut(ino) else { return };
-                inode.names = *names;
+                self.inodes.change(*ino, |inode| inode.names = *names);
                 if *names > 0 {
                     self.orphans.remove(ino);
                     // An intent that made the directory is no reason any more to forget it.
@@ -143,76 +136,60 @@ impl State {
 
     /// Puts an entry into a directory. The inode learns the place of its entry.
     fn put(&mut self, parent: Ino, name: &[u8], ino: Ino, kind: FileKind, at: Moment) {
-        let Some(inode) = self.inodes.get_mut(&parent) else { return };
-        inode.modified = at;
-        inode.changed = at;
-        if let Some(directory) = inode.directory_mut() {
-            directory.put(name, ino, kind);
-        }
-        match self.inodes.get_mut(&ino) {
-            Some(Inode { node: Node::Directory(directory), .. }) => {
+        self.stamp_entries(parent, at);
+        self.inodes.put_entry(parent, name, (ino, kind), None);
+        self.inodes.change(ino, |inode| match &mut inode.node {
+            Node::Directory(directory) => {
                 directory.parent = parent;
                 directory.name = name.into();
             }
-            Some(inode) => inode.holders.add(parent),
-            None => {}
-        }
-    }
-
-    /// Notes that an entry of `directory` names the file `ino`.
-    fn hold(&mut self, directory: Ino, ino: Ino) {
-        if let Some(inode) = self.inodes.get_mut(&ino).filter(|inode| inode.kind() != FileKind::Directory) {
-            inode.holders.add(directory);
-        }
+            _ => inode.holders.add(parent, name.len()),
+        });
     }
 
     /// Notes that an entry of `directory` no longer names the file `ino`.
-    fn release(&mut self, directory: Ino, ino: Ino) {
-        if let Some(inode) = self.inodes.get_mut(&ino) {
-            inode.holders.remove(directory);
-        }
-    }
-
-    /// Notes the directories that name each file anew: snapshots of earlier versions list entries before their inodes.
-    pub(super) fn index_holders(&mut self) {
-        let directories = self.inodes.iter().filter_map(|(&ino, inode)| Some((ino, inode.directory()?)));
-        let entries = directories
-            .flat_map(|(directory, held)| held.after(0).map(move |(_, entry)| (directory, entry.ino)));
-        let entries: Vec<(Ino, Ino)> = entries.collect();
-        for inode in self.inodes.values_mut() {
-            inode.holders = Holders::default();
-        }
-        for (directory, ino) in entries {
-            self.hold(directory, ino);
-        }
+    fn release(&mut self, directory: Ino, name: &[u8], ino: Ino) {
+        self.inodes.change(ino, |inode| inode.holders.remove(directory, name.len()));
     }
 
     fn take(&mut self, parent: Ino, name: &[u8], at: Moment) -> Option<Ino> {
-        let inode = self.inodes.get_mut(&parent)?;
-        inode.modified = at;
-        inode.changed = at;
-        let ino = inode.directory_mut()?.remove(name).map(|entry| entry.ino)?;
-        self.release(parent, ino);
+        self.stamp_entries(parent, at);
+        let ino = self.inodes.take_entry(parent, name).map(|entry| entry.ino)?;
+        self.release(parent, name, ino);
         Some(ino)
     }
 
-    fn add_name(&mut self, ino: Ino, at: Moment) {
-        let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        if inode.kind() != FileKind::Directory {
-            inode.names += 1;
+    fn stamp_entries(&mut self, directory: Ino, at: Moment) {
+        self.inodes.change(directory, |inode| {
+            inode.modified = at;
             inode.changed = at;
+        });
+    }
+
+    fn add_name(&mut self, ino: Ino, at: Moment) {
+        let named = self.inodes.change(ino, |inode| {
+            let is_file = inode.kind() != FileKind::Directory;
+            if is_file {
+                inode.names += 1;
+                inode.changed = at;
+            }
+            is_file
+        });
+        if named == Some(true) {
             self.orphans.remove(&ino);
         }
     }
 
     fn drop_name(&mut self, ino: Ino, at: Moment) {
-        let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        inode.names = inode.names.saturating_sub(1);
-        inode.changed = at;
-        if let Some(file) = inode.regular_mut() {
-            file.linkable = false;
-        }
-        if inode.names == 0 {
+        let left = self.inodes.change(ino, |inode| {
+            inode.names = inode.names.saturating_sub(1);
+            inode.changed = at;
+            if let Some(file) = inode.regular_mut() {
+                file.linkable = false;
+            }
+            inode.names
+        });
+        if left == Some(0) {
             self.orphans.insert(ino);
         }
     }
@@ -225,10 +202,10 @@ impl State {
         let Some(moved) = entry(self, from, from_name) else { return };
         let replaced = entry(self, to, to_name);
         if let Some(replaced) = replaced {
-            self.release(*to, replaced.ino);
+            self.release(*to, to_name, replaced.ino);
         }
         if *exchange {
-            self.release(*from, moved.ino);
+            self.release(*from, from_name, moved.ino);
         } else {
             self.take(*from, from_name, *at);
             if let Some(replaced) = replaced {
@@ -246,99 +223,84 @@ impl State {
     }
 
     fn stamp(&mut self, ino: Ino, at: Moment) {
-        if let Some(inode) = self.inodes.get_mut(&ino) {
-            inode.changed = at;
-        }
+        self.inodes.change(ino, |inode| inode.changed = at);
     }
 
     fn tell_home(&mut self, id: Option<IntentId>, ino: Ino, place: (Ino, &Bytes)) {
         if let Some(id) = id {
-            self.intend(id, Intent::Reparent { ino, parent: place.0, name: place.1.clone() });
+            let uid = self.owner_of(place.0);
+            self.intend(id, uid, Intent::Reparent { ino, parent: place.0, name: place.1.clone() });
         }
     }
 
     pub(super) fn dispose(&mut self, ino: Ino, removal: Option<IntentId>) {
         self.orphans.remove(&ino);
-        let Some(inode) = self.inodes.remove(&ino) else { return };
+        let Some(inode) = self.inodes.remove(ino) else { return };
         if let (Some(id), Node::Regular(file)) = (removal, inode.node) {
             let mut targets = file.layout.targets().to_vec();
             targets.extend_from_slice(&file.former);
-            self.intend(id, Intent::Remove { ino, targets });
+            self.intend(id, inode.uid, Intent::Remove { ino, targets });
         }
     }
 
     fn apply_to_inode(&mut self, change: &Change) {
         match change {
             Change::AttributesSet { ino, permissions, uid, gid, accessed, modified, at } => {
-                let Some(inode) = self.inodes.get_mut(ino) else { return };
-                inode.permissions = permissions.unwrap_or(inode.permissions);
-                inode.uid = uid.unwrap_or(inode.uid);
-                inode.gid = gid.unwrap_or(inode.gid);
-                inode.accessed = accessed.unwrap_or(inode.accessed);
-                inode.modified = modified.unwrap_or(inode.modified);
-                inode.changed = *at;
+                self.inodes.change(*ino, |inode| {
+                    inode.permissions = permissions.unwrap_or(inode.permissions);
+                    inode.uid = uid.unwrap_or(inode.uid);
+                    inode.gid = gid.unwrap_or(inode.gid);
+                    inode.accessed = accessed.unwrap_or(inode.accessed);
+                    inode.modified = modified.unwrap_or(inode.modified);
+                    inode.changed = *at;
+                });
             }
             Change::Resized { ino, size_bytes, permissions, cut, at } => {
-                let Some(inode) = self.inodes.get_mut(ino) else { return };
-                inode.permissions = permissions.unwrap_or(inode.permissions);
-                let Some(file) = inode.regular() else { return };
-                match cut {
-                    Some(id) => {
-                        let intent = Intent::cut(*ino, file, *size_bytes, *at);
-                        self.intend(*id, intent);
-                    }
-                    None => {
-                        let epoch = file.epoch;
-                        self.resize(*ino, *size_bytes, epoch, *at);
-                    }
+                let resized = self.inodes.change(*ino, |inode| {
+                    inode.permissions = permissions.unwrap_or(inode.permissions);
+                    let file = inode.regular()?;
+                    Some((inode.uid, file.epoch, cut.map(|_| Intent::cut(*ino, file, *size_bytes, *at))))
+                });
+                match (resized.flatten(), cut) {
+                    (Some((uid, _, Some(intent))), Some(id)) => self.intend(*id, uid, intent),
+                    (Some((_, epoch, _)), _) => self.resize(*ino, *size_bytes, epoch, *at),
+                    (None, _) => {}
                 }
             }
             Change::Published { ino, size_bytes, allocated_bytes, permissions, at } => {
-                let Some(inode) = self.inodes.get_mut(ino) else { return };
-                inode.permissions = permissions.unwrap_or(inode.permissions);
-                inode.modified = *at;
-                inode.changed = *at;
-                if let Some(file) = inode.regular_mut() {
-                    file.size_bytes = *size_bytes;
-                    file.allocated_bytes = *allocated_bytes;
-                    file.untouched_start = 0;
-                }
+                self.inodes.change(*ino, |inode| {
+                    inode.permissions = permissions.unwrap_or(inode.permissions);
+                    inode.modified = *at;
+                    inode.changed = *at;
+                    if let Some(file) = inode.regular_mut() {
+                        let before = file.extent();
+                        file.size_bytes = *size_bytes;
+                        file.allocated_bytes = *allocated_bytes;
+                        file.untouched_start = 0;
+                        file.note_holes(before);
+                    }
+                });
             }
             Change::Touched { ino } => {
-                if let Some(file) = self.inodes.get_mut(ino).and_then(Inode::regular_mut) {
-                    file.untouched_start = 0;
-                }
+                self.inodes.change(*ino, |inode| {
+                    if let Some(file) = inode.regular_mut() {
+                        file.untouched_start = 0;
+                    }
+                });
             }
             Change::XattrSet { ino, name, value, at } => {
-                self.set_xattr(*ino, name, value.as_deref().map(Vec::as_slice), *at);
+                let value = value.as_deref().map(Vec::as_slice);
+                self.inodes.change(*ino, |inode| set_xattr(inode, name, value, *at));
             }
             Change::LayoutRequested { ino, request, at } => {
-                let Some(inode) = self.inodes.get_mut(ino) else { return };
-                inode.changed = *at;
-                if let Some(directory) = inode.directory_mut() {
-                    directory.request = request.clone();
-                }
+                self.inodes.change(*ino, |inode| {
+                    inode.changed = *at;
+                    if let Some(directory) = inode.directory_mut() {
+                        directory.request = request.clone();
+                    }
+                });
             }
             _ => {}
-        }
-    }
-
-    fn set_xattr(&mut self, ino: Ino, name: &[u8], value: Option<&[u8]>, at: Moment) {
-        let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        inode.changed = at;
-        if name == PLACEMENT {
-            if let Some(file) = inode.regular_mut() {
-                file.placement = value.map_or_else(Box::default, Box::from);
-            }
-            return;
-        }
-        let xattrs = inode.xattrs.get_or_insert_default();
-        match value {
-            Some(value) => xattrs.insert(name.to_vec(), value.to_vec()),
-            None => xattrs.remove(name),
-        };
-        if xattrs.is_empty() {
-            inode.xattrs = None;
         }
     }
 
@@ -346,9 +308,7 @@ impl State {
         match change {
             Change::MadeForPeer { from, intent, settled, parent, name, ino, birth, at } => {
                 self.give_birth(*ino, birth, (*parent, name), *at);
-                if let Some(directory) = self.inodes.get_mut(ino).and_then(Inode::directory_mut) {
-                    directory.placed_by = *intent;
-                }
+                self.change_directory(*ino, |directory| directory.placed_by = *intent);
                 self.made.retain(|&(server, id), _| server != *from || id >= *settled);
                 self.made.insert((*from, *intent), *ino);
             }
@@ -359,13 +319,32 @@ impl State {
             }
             Change::DirectoryRemoved { ino, at } => self.drop_name(*ino, *at),
             Change::Reparented { ino, intent, parent, name } => {
-                if let Some(directory) = self.inodes.get_mut(ino).and_then(Inode::directory_mut) {
+                self.change_directory(*ino, |directory| {
                     directory.parent = *parent;
                     directory.name = name.as_slice().into();
                     directory.placed_by = *intent;
-                }
+                });
             }
             _ => {}
         }
+    }
+
+    fn change_directory(&mut self, ino: Ino, change: impl FnOnce(&mut Directory)) {
+        self.inodes.change(ino, |inode| inode.directory_mut().map(change));
+    }
+}
+
+fn set_xattr(inode: &mut Inode, name: &[u8], value: Option<&[u8]>, at: Moment) {
+    inode.changed = at;
+    if name == PLACEMENT {
+        if let Some(file) = inode.regular_mut() {
+            file.placement = value.map_or_else(Box::default, Box::from);
+        }
+        return;
+    }
+    let xattrs = inode.xattrs.get_or_insert_default();
+    xattrs.set(name, value);
+    if xattrs.len() == 0 {
+        inode.xattrs = None;
     }
 }

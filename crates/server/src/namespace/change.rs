@@ -190,6 +190,8 @@ pub enum Change {
     Intended {
         /// The intent's number.
         id: IntentId,
+        /// The user for whom the server keeps the intent.
+        uid: u32,
         /// The intent.
         intent: Intent,
     },
@@ -335,11 +337,6 @@ pub enum Change {
         vacate: Option<IntentId>,
         /// The moment of the change.
         at: Moment,
-    },
-    /// A file may have holes (written when the journal is compacted).
-    HolesKept {
-        /// The file.
-        ino: Ino,
     },
     /// The descriptions and locks of a silent client were released.
     ClientReleased {

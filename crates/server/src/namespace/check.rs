@@ -155,7 +155,7 @@ impl Fault {
 impl Namespace {
     /// The numbers of all inodes for which `is_wanted`, in no order.
     pub(crate) fn numbers(&self, is_wanted: impl Fn(Ino) -> bool) -> Vec<Ino> {
-        self.state.inodes.keys().copied().filter(|ino| is_wanted(*ino)).collect()
+        self.state.inodes.numbers().filter(|ino| is_wanted(*ino)).collect()
     }
 
     /// Judges inodes, each with its entries, from the entry after `after` of the first one on. The answer says how far it came.

@@ -16,7 +16,7 @@ use crate::unpublished::Unpublished;
 use std::collections::HashMap;
 use weir_placement::online::Placer;
 use weir_placement::{LayoutDefaults, Ring, ServerId, TargetId};
-use weir_wire::{ClientId, Errno, FileKind, Ino, JobId, Moment, RequestId, SiteKey, StoreStatistics};
+use weir_wire::{ClientId, Errno, FileKind, Ino, JobId, Moment, RequestId, SiteKey};
 
 /// The settings of a running server.
 #[derive(Clone, Debug)]
@@ -29,8 +29,8 @@ pub struct Settings {
     pub targets: Vec<TargetId>,
     /// Defaults for layouts that set nothing.
     pub layout: LayoutDefaults,
-    /// The most inodes, so that they fit into memory.
-    pub inodes_max: u64,
+    /// The most memory that the server keeps for users, by the estimates of `namespace/estimates.rs`.
+    pub kept_bytes_max: u64,
     /// Key of the site, for capabilities.
     pub key: SiteKey,
 }
@@ -56,6 +56,8 @@ pub struct Namespace {
     pub(super) unpublished: Unpublished,
     /// The most unpublished bytes of a user without a limit.
     pub(super) unpublished_max: u64,
+    /// Clients that the server knows.
+    pub(super) sessions: usize,
     /// Whether descriptions of earlier starts can still be reclaimed.
     pub(super) in_grace: bool,
 }
@@ -80,6 +82,7 @@ impl Namespace {
             quotas: Quotas::default(),
             unpublished: Unpublished::default(),
             unpublished_max: u64::MAX,
+            sessions: 0,
             in_grace: false,
             settings,
         }
@@ -100,7 +103,7 @@ impl Namespace {
         // A start that is not the first may have left descriptions that clients will reclaim.
         let restarted = matches!(change, Change::Started { .. }) && self.state.starts > 0;
         self.in_grace |= restarted;
-        self.state.apply_accounted(change);
+        self.state.apply(change);
         if let Change::Started { number, .. } = change {
             self.open.begin(*number);
         }
@@ -108,20 +111,28 @@ impl Namespace {
 
     /// Completes the replay of a journal: indexes facts that no record tells alone.
     pub fn index(&mut self) {
-        self.state.index_holders();
+        self.state.index();
     }
 
-    /// The content of a compacted journal: changes that bring an empty namespace to the journaled state of this one. Their
-    /// order depends on that state alone.
-    pub fn snapshot(&self) -> impl Iterator<Item = Change> + '_ {
-        self.state.snapshot()
+    /// Begins a snapshot of the journaled state of now, for a compacted journal: answers its first records. Those of
+    /// [`Namespace::next_of_snapshot`] follow them. Changes that are applied meanwhile are no part of the snapshot.
+    pub fn begin_snapshot(&mut self) -> impl Iterator<Item = Change> + '_ {
+        self.state.begin_snapshot()
     }
 
-    /// The numbers of existing inodes and of those that can still be made. The caller fills in the rest of the reply.
-    pub fn statistics(&self) -> StoreStatistics {
-        let inodes = self.state.inodes.len() as u64;
-        let inodes_free = self.settings.inodes_max.saturating_sub(inodes);
-        StoreStatistics { inodes, inodes_free, ..StoreStatistics::default() }
+    /// The next record of the snapshot; none at its end. The cost does not depend on the size of the state.
+    pub fn next_of_snapshot(&mut self) -> Option<Change> {
+        self.state.next_of_snapshot()
+    }
+
+    /// Memory of records of the snapshot that were to be shown before their subjects changed, and that nobody has taken yet.
+    pub(crate) fn shown_bytes(&self) -> u64 {
+        self.state.inodes.shown_bytes()
+    }
+
+    /// Ends a snapshot, also one that is not complete.
+    pub fn end_snapshot(&mut self) {
+        self.state.end_snapshot();
     }
 
     /// Whether this server has the file, with a name or open without one.
@@ -200,10 +211,9 @@ impl Namespace {
         self.state.inodes.get(&ino).ok_or(ESTALE)
     }
 
-    /// The number of the next inode; none if there are as many inodes as the settings allow.
-    pub(super) fn next_ino(&self) -> Option<Ino> {
-        let room = (self.state.inodes.len() as u64) < self.settings.inodes_max;
-        room.then(|| Ino::new(self.settings.server, self.state.next_sequence))
+    /// The number of the next inode.
+    pub(super) fn next_ino(&self) -> Ino {
+        Ino::new(self.settings.server, self.state.next_sequence)
     }
 
     /// Whether objects of `ino` may exist while nobody has the file open.

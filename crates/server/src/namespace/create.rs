@@ -215,7 +215,7 @@ impl Namespace {
             return Err(ENOENT.into());
         }
         permission::check(who, parent, WRITE | EXECUTE)?;
-        let ino = draft.ino()?;
+        let ino = self.next_ino();
         let (node, why) = self.regular(draft.caller.job, parent, layout)?;
         let birth = birth(who, parent, node, permissions);
         self.admit_inode(who.uid, birth.uid, birth.gid)?;
@@ -263,7 +263,7 @@ impl Namespace {
             other => birth(draft.who(), parent, other, permissions),
         };
         self.admit_inode(draft.who().uid, birth.uid, birth.gid)?;
-        let ino = draft.ino()?;
+        let ino = self.next_ino();
         let (parent, name, at) = (place.parent, Bytes::from(place.name.as_slice()), draft.now);
         draft.push(Change::Created { parent, name, ino, birth, at });
         Ok(ino)

@@ -3,7 +3,7 @@
 use super::change::{Change, Outcome, OutcomeKind};
 use super::core::Namespace;
 use super::decision::{Answer, Caller, Decision, Step};
-use super::errno::{EIO, ENFILE, ENOSPC};
+use super::errno::{EIO, ENFILE};
 use super::intent::IntentId;
 use super::open::Opening;
 use super::replies::Replies;
@@ -57,11 +57,6 @@ impl<'a> Draft<'a> {
         Ok(id)
     }
 
-    /// A number for a new inode.
-    pub(super) fn ino(&self) -> Result<Ino, Errno> {
-        self.space.next_ino().ok_or(ENOSPC)
-    }
-
     /// Disposes of an inode that lost its last name and that nobody has open; its objects go with it.
     pub(super) fn dispose(&mut self, ino: Ino, touched: bool) -> Result<(), Errno> {
         let removal = if touched { Some(self.intent()?) } else { None };
@@ -73,7 +68,7 @@ impl<'a> Draft<'a> {
     pub(super) fn open(mut self, ino: Ino, rights: Rights, created: bool) -> Step<Decision> {
         let Caller { client, request, acknowledged, .. } = *self.caller;
         let uid = self.caller.who.uid;
-        if !self.space.open.has_room(client, uid) {
+        if !(self.space.open.has_room(client, uid) && self.space.may_hold(uid)) {
             return Err(ENFILE.into());
         }
         let handle = self.space.open.next_handle();

@@ -20,6 +20,8 @@ impl Namespace {
             | Change::MoveAbandoned { .. }
             | Change::Settled { .. }
             | Change::Started { .. }
+            // As often as attributes were set, which takes room.
+            | Change::XattrSet { value: None, .. }
             // A reply record belongs to the other changes of its group.
             | Change::Remembered { .. } => true,
             Change::Resized { ino, size_bytes, .. } => {
@@ -39,10 +41,9 @@ impl Namespace {
             | Change::AttributesSet { .. }
             | Change::Published { .. }
             | Change::Touched { .. }
-            | Change::XattrSet { .. }
+            | Change::XattrSet { value: Some(_), .. }
             | Change::LayoutRequested { .. }
             | Change::MadeForPeer { .. }
-            | Change::HolesKept { .. }
             | Change::MadeKept { .. }
             | Change::Reparented { .. }
             | Change::ClientForgotten { .. }

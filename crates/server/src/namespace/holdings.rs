@@ -47,8 +47,7 @@ pub(super) fn changed_file(change: &Change) -> Option<Ino> {
         | Change::ClientReturned { .. }
         | Change::MoveFrozen { .. }
         | Change::NamesCounted { .. }
-        | Change::UseCounted
-        | Change::HolesKept { .. } => None,
+        | Change::UseCounted => None,
     }
 }
 

@@ -111,10 +111,23 @@ pub(super) struct Holders {
     // A box takes eight bytes in every inode, not twenty-four.
     #[allow(clippy::box_collection)]
     more: Option<Box<Vec<Ino>>>,
+    names: Names,
 }
 
-/// Extended attributes by name.
-pub(super) type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
+/// Extended attributes by name, and their sums: no change looks at all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Xattrs {
+    values: BTreeMap<Vec<u8>, Vec<u8>>,
+    names_bytes: u64,
+    values_bytes: u64,
+}
+
+/// A number of names, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Names {
+    pub(super) count: u32,
+    pub(super) bytes: u32,
+}
 
 /// The attributes that only one kind of inode has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,6 +157,14 @@ pub(super) struct RegularFile {
     pub(super) untouched_start: u32,
     /// The file was made without a name and may still get one.
     pub(super) linkable: bool,
+    /// The file may have holes, so a missing object is no loss.
+    pub(super) has_holes: bool,
+    /// The size that the file is about to have, derived from its pending cut; 0 without one.
+    #[serde(skip)]
+    pub(super) awaited_bytes: u64,
+    /// Objects that are being moved, derived from the moves.
+    #[serde(skip)]
+    pub(super) moving_objects: u32,
     /// The reasons of the file's placement, as [`weir_placement::online::Record`] writes them; empty if they are not known.
     pub(super) placement: Box<[u8]>,
 }
@@ -160,6 +181,9 @@ pub(super) struct Directory {
     next_cookie: u64,
     #[serde(skip)]
     subdirectories: u32,
+    /// Names of directories of other servers, whose inodes are not here.
+    #[serde(skip)]
+    elsewhere: Names,
     #[serde(skip)]
     order: BTreeMap<u64, Arc<[u8]>>,
     #[serde(skip)]
@@ -188,6 +212,9 @@ impl Inode {
                 former: Box::default(),
                 untouched_start: start,
                 linkable: false,
+                has_holes: false,
+                awaited_bytes: 0,
+                moving_objects: 0,
                 placement: Box::default(),
             }),
             BirthNode::Directory { request } => {
@@ -292,23 +319,80 @@ impl Inode {
     }
 }
 
+impl Names {
+    fn add(&mut self, bytes: usize) {
+        self.count += 1;
+        self.bytes += bytes as u32;
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        // A damaged tree may take away more than it gave, until the sums are made anew.
+        self.count = self.count.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes as u32);
+    }
+}
+
+impl Xattrs {
+    pub(super) fn get(&self, name: &[u8]) -> Option<&Vec<u8>> {
+        self.values.get(name)
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.values.keys()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Bytes of all names.
+    pub(super) fn names_bytes(&self) -> u64 {
+        self.names_bytes
+    }
+
+    /// Bytes of all values.
+    pub(super) fn values_bytes(&self) -> u64 {
+        self.values_bytes
+    }
+
+    /// Sets an attribute, or removes it if there is no value.
+    pub(super) fn set(&mut self, name: &[u8], value: Option<&[u8]>) {
+        let before = match value {
+            Some(value) => {
+                self.names_bytes += name.len() as u64;
+                self.values_bytes += value.len() as u64;
+                self.values.insert(name.to_vec(), value.to_vec())
+            }
+            None => self.values.remove(name),
+        };
+        if let Some(before) = before {
+            self.names_bytes -= name.len() as u64;
+            self.values_bytes -= before.len() as u64;
+        }
+    }
+}
+
 impl Holders {
-    pub(super) fn add(&mut self, directory: Ino) {
+    /// Notes a name of so many bytes in a directory.
+    pub(super) fn add(&mut self, directory: Ino, name_bytes: usize) {
+        self.names.add(name_bytes);
         match self.first {
             None => self.first = Some(directory),
             Some(_) => self.more.get_or_insert_default().push(directory),
         }
     }
 
-    pub(super) fn remove(&mut self, directory: Ino) {
+    /// Forgets a name of so many bytes in a directory.
+    pub(super) fn remove(&mut self, directory: Ino, name_bytes: usize) {
         let others = self.more.as_mut();
-        if self.first == Some(directory) {
-            self.first = others.and_then(|others| others.pop());
-        } else if let Some(others) = others {
-            if let Some(place) = others.iter().position(|&other| other == directory) {
-                others.swap_remove(place);
-            }
+        let place = others.as_ref().and_then(|others| others.iter().position(|&other| other == directory));
+        match place {
+            _ if self.first == Some(directory) => self.first = others.and_then(|others| others.pop()),
+            Some(place) => _ = others.map(|others| others.swap_remove(place)),
+            // A replay may remove a name of which the snapshot has not told yet.
+            None => return,
         }
+        self.names.remove(name_bytes);
         if self.more.as_ref().is_some_and(|others| others.is_empty()) {
             self.more = None;
         }
@@ -316,6 +400,11 @@ impl Holders {
 
     pub(super) fn len(&self) -> u32 {
         u32::from(self.first.is_some()) + self.more.as_ref().map_or(0, |others| others.len() as u32)
+    }
+
+    /// The number and bytes of the names.
+    pub(super) fn names(&self) -> Names {
+        self.names
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Ino> + '_ {
@@ -333,6 +422,7 @@ impl Directory {
             name: self.name.clone(),
             request: self.request.clone(),
             subdirectories: 0,
+            elsewhere: Names::default(),
             order: BTreeMap::new(),
             entries: HashMap::new(),
             ..*self
@@ -358,26 +448,36 @@ impl Directory {
             .filter_map(|(_, name)| self.entries.get(name).map(|entry| (&**name, *entry)))
     }
 
-    /// Adds an entry. A new name gets a new cookie. A replaced name keeps its cookie: the name was there all the time, so a listing
-    /// in progress must not miss it.
-    pub(super) fn put(&mut self, name: &[u8], ino: Ino, kind: FileKind) {
-        let replaced = self.remove(name);
-        let cookie = replaced.map_or_else(|| self.next_cookie.max(COOKIE_DOT_DOT + 1), |entry| entry.cookie);
-        self.put_at(cookie, name, ino, kind);
+    /// The cookie of the next new name.
+    pub(super) fn next_cookie(&self) -> u64 {
+        self.next_cookie.max(COOKIE_DOT_DOT + 1)
     }
 
-    /// Adds an entry under its cookie.
-    pub(super) fn put_at(&mut self, cookie: u64, name: &[u8], ino: Ino, kind: FileKind) {
+    /// Names of directories of other servers.
+    pub(super) fn elsewhere(&self) -> Names {
+        self.elsewhere
+    }
+
+    /// Adds an entry under its cookie; `is_elsewhere` says that its inode is on another server. Only [`super::inodes::Inodes`]
+    /// calls this and [`Directory::remove`], so that a snapshot misses no entry.
+    pub(super) fn put(&mut self, name: &[u8], entry: Entry, is_elsewhere: bool) {
         let name: Arc<[u8]> = name.into();
-        self.next_cookie = self.next_cookie.max(cookie + 1);
-        self.order.insert(cookie, Arc::clone(&name));
-        self.entries.insert(name, Entry { ino, kind, cookie });
-        self.subdirectories += u32::from(kind == FileKind::Directory);
+        self.next_cookie = self.next_cookie.max(entry.cookie + 1);
+        if is_elsewhere {
+            self.elsewhere.add(name.len());
+        }
+        self.order.insert(entry.cookie, Arc::clone(&name));
+        self.subdirectories += u32::from(entry.kind == FileKind::Directory);
+        self.entries.insert(name, entry);
     }
 
-    pub(super) fn remove(&mut self, name: &[u8]) -> Option<Entry> {
+    /// Removes an entry; `is_elsewhere` is as it was put.
+    pub(super) fn remove(&mut self, name: &[u8], is_elsewhere: bool) -> Option<Entry> {
         let entry = self.entries.remove(name)?;
         self.order.remove(&entry.cookie);
+        if is_elsewhere {
+            self.elsewhere.remove(name.len());
+        }
         self.subdirectories -= u32::from(entry.kind == FileKind::Directory);
         Some(entry)
     }

@@ -67,7 +67,7 @@ impl Namespace {
     pub(crate) fn places(&self, wanted: &HashSet<Ino>) -> Vec<PlaceEntry> {
         let mut told = HashSet::new();
         let mut places = Vec::new();
-        for (&holder, inode) in &self.state.inodes {
+        for (&holder, inode) in self.state.inodes.iter() {
             for (name, entry) in inode.directory().into_iter().flat_map(|directory| directory.after(0)) {
                 if wanted.contains(&entry.ino) && told.insert(entry.ino) {
                     places.push(self.place_of(entry.ino, holder, name));
@@ -86,7 +86,7 @@ impl Namespace {
 
     fn file_entry(&self, ino: Ino) -> Option<FileEntry> {
         let file = self.state.regular(ino)?;
-        let must_exist = !self.state.holed.contains(&ino) && file.untouched_start == 0;
+        let must_exist = !file.has_holes && file.untouched_start == 0;
         let object = |(object, target): (usize, &TargetId)| {
             let bytes = file.layout.object_bytes(object, file.size_bytes);
             let bytes_min = Some(bytes).filter(|bytes| must_exist && *bytes > 0);

@@ -5,6 +5,7 @@
 //! The reply goes out last. A replay applies the same changes.
 
 mod accounting;
+mod admission;
 mod append;
 mod apply;
 mod attributes;
@@ -18,12 +19,15 @@ mod detour;
 mod draft;
 mod effects;
 pub mod errno;
+mod estimates;
 mod freeing;
 mod holdings;
 mod inode;
+mod inodes;
 mod intent;
 mod intents;
 mod inventory;
+mod kept;
 mod layout;
 mod listing;
 mod mend;
@@ -35,6 +39,7 @@ mod outstanding;
 mod paid;
 mod passes;
 mod peers;
+mod pending;
 mod permission;
 mod publish;
 mod questions;

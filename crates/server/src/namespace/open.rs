@@ -71,8 +71,18 @@ impl OpenFiles {
     /// Whether a client may hold one more description for a user.
     pub(super) fn has_room(&self, client: ClientId, uid: u32) -> bool {
         let of_client = self.clients.get(&client).map_or(0, BTreeSet::len);
-        let of_user = self.held_by_user.get(&uid).copied().unwrap_or(0);
+        let of_user = self.held_by_user(uid);
         of_client < HANDLES_PER_CLIENT && of_user < HANDLES_MAX.saturating_sub(self.held)
+    }
+
+    /// The number of holds on descriptions.
+    pub(super) fn len(&self) -> usize {
+        self.held
+    }
+
+    /// The number of holds by a user.
+    pub(super) fn held_by_user(&self, uid: u32) -> usize {
+        self.held_by_user.get(&uid).copied().unwrap_or(0)
     }
 
     pub(super) fn is_open(&self, ino: Ino) -> bool {

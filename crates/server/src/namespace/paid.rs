@@ -16,7 +16,7 @@ impl Namespace {
     pub(super) fn paid_of(&self, ino: Ino, inode: &Inode, place: TargetId) -> Option<u64> {
         let file = inode.regular()?;
         let object = self.object_at(ino, file, place)?;
-        Some(file.layout.object_bytes(object, inode.charged_bytes()))
+        Some(file.layout.object_bytes(object, inode.data_bytes()))
     }
 
     /// The number of the object at a place, also where the object is only about to move there.

@@ -3,12 +3,12 @@
 
 use super::change::Change;
 use super::core::Namespace;
-use super::errno::{EACCES, EIO, ENOSPC, ENOTEMPTY, EPERM, ESTALE};
+use super::errno::{EACCES, EIO, ENOTEMPTY, EPERM, ESTALE};
 use super::inode::{Birth, BirthNode};
 use super::intent::{Bytes, IntentId};
 use super::permission::{self, WRITE};
 use weir_placement::ServerId;
-use weir_wire::{Capability, Errno, Ino, Moment, PeerReply, PeerRequest};
+use weir_wire::{Capability, Errno, Identity, Ino, Moment, PeerReply, PeerRequest};
 
 /// The decision on a request of another server: the caller journals and applies the changes, then replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,11 +92,13 @@ impl Namespace {
             return Ok(PeerDecision { changes: Vec::new(), reply: PeerReply::Made { ino } });
         }
         self.admit_inode(*uid, *uid, *gid)?;
-        let ino = self.next_ino().ok_or(ENOSPC)?;
+        let ino = self.next_ino();
         let node = BirthNode::Directory { request: layout.clone() };
         let birth = Birth { node, permissions: *permissions, uid: *uid, gid: *gid };
         let (parent, name, at) = (*parent, Bytes::from(name.as_slice()), *moment);
         let change = Change::MadeForPeer { from, intent, settled, parent, name, ino, birth, at };
+        let who = Identity { uid: *uid, gid: *gid, groups: Vec::new() };
+        self.admit_kept(&who, std::slice::from_ref(&change))?;
         Ok(PeerDecision { changes: vec![change], reply: PeerReply::Made { ino } })
     }
 

@@ -102,7 +102,10 @@ fn ask(
 ) -> Verdict {
     let Caller { client, request: id, acknowledged, who, job, trusted } = *draft.caller;
     Verdict::Ask(Question {
-        changes: intent.into_iter().map(|(id, intent)| Change::Intended { id, intent }).collect(),
+        changes: intent
+            .into_iter()
+            .map(|(id, intent)| Change::Intended { id, uid: who.uid, intent })
+            .collect(),
         server,
         request,
         continuation: Continuation {

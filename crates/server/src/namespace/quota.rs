@@ -9,6 +9,7 @@ use super::decision::Decision;
 use super::draft::Draft;
 use super::errno::EDQUOT;
 use super::inode::{allocation_of, Inode};
+use super::kept::ROOT;
 use super::usage::QuotaLine;
 use std::collections::BTreeSet;
 use weir_placement::{ServerId, TargetId};
@@ -17,9 +18,6 @@ use weir_wire::{
     limits, AttributeChange, Capability, Errno, Identity, Ino, QuotaOwner, QuotaReport, QuotaTable, QuotaUse,
     Reply,
 };
-
-/// The user without limits.
-const ROOT: u32 = 0;
 
 impl Namespace {
     /// Puts limits into force.
@@ -39,7 +37,7 @@ impl Namespace {
 
     /// The use here that the other servers are to hear of now.
     pub(crate) fn take_quota_news(&mut self) -> QuotaReport {
-        let (is_whole, mut owners) = self.state.usage.take_news();
+        let (is_whole, mut owners) = self.state.inodes.usage_mut().take_news();
         for (uid, bytes) in self.unpublished.users() {
             let owner = QuotaOwner::User(uid);
             match owners.binary_search_by_key(&owner, |(owner, _)| *owner) {
@@ -57,13 +55,20 @@ impl Namespace {
     pub(crate) fn quota_lines(&self) -> Vec<QuotaLine> {
         let limited = self.quotas.limited();
         let holders = self.unpublished.users().map(|(uid, _)| QuotaOwner::User(uid));
-        let owners: BTreeSet<QuotaOwner> =
-            self.state.usage.owners().map(|(owner, _)| owner).chain(limited).chain(holders).collect();
+        let owners: BTreeSet<QuotaOwner> = self
+            .state
+            .inodes
+            .usage()
+            .owners()
+            .map(|(owner, _)| owner)
+            .chain(limited)
+            .chain(holders)
+            .collect();
         owners.into_iter().map(|owner| self.quota_line(owner)).collect()
     }
 
     pub(super) fn quota_line(&self, owner: QuotaOwner) -> QuotaLine {
-        let mut here = self.state.usage.of(owner);
+        let mut here = self.state.inodes.usage().of(owner);
         let unpublished_bytes = match owner {
             QuotaOwner::User(uid) => self.unpublished.of(uid),
             _ => 0,
@@ -110,7 +115,7 @@ impl Namespace {
         if self.quotas.is_empty() {
             return Ok(());
         }
-        let now = inode.charged_bytes();
+        let now = inode.data_bytes();
         let then = now.max(allocation_of(size_bytes)).max(allocation_of(reserved_end));
         // The owner is charged already for bytes that the file grows over.
         let (held, left) = self.held_of_owner(ino, inode, then);
@@ -178,7 +183,8 @@ impl Namespace {
         Ok(draft.reply(Reply::Failed(EDQUOT)))
     }
 
-    fn admit(
+    /// Whether these owners may have so much more.
+    pub(super) fn admit(
         &self,
         actor: u32,
         owners: impl IntoIterator<Item = QuotaOwner>,

@@ -4,7 +4,7 @@
 //! counted already changes the count, too, so the end compares two sums of one moment.
 
 use super::core::Namespace;
-use super::usage::{Recount, UseFault};
+use super::usage::UseFault;
 use weir_wire::Ino;
 
 impl Namespace {
@@ -12,31 +12,22 @@ impl Namespace {
     pub(crate) fn begin_recount(&mut self) -> (u64, Vec<Ino>) {
         let inos = self.numbers(|_| true);
         let last = inos.iter().copied().max().unwrap_or_default();
-        self.state.recounts += 1;
-        self.state.recount = Some(Recount::new(self.state.recounts, last));
-        (self.state.recounts, inos)
+        (self.state.inodes.begin_recount(last), inos)
     }
 
     /// Counts the next inodes, which follow the last ones in the order of their numbers; false if another count has begun.
     pub(crate) fn go_on_recount(&mut self, id: u64, inos: &[Ino]) -> bool {
-        let Some(mut recount) = self.state.recount.take_if(|recount| recount.id() == id) else {
-            return false;
-        };
-        for ino in inos {
-            recount.count(*ino, self.state.charge(*ino));
-        }
-        self.state.recount = Some(recount);
-        true
+        inos.iter().all(|ino| self.state.inodes.recount(id, *ino))
     }
 
     /// Ends a count: the owners with other sums; none if another count has begun.
     pub(crate) fn end_recount(&mut self, id: u64) -> Option<Vec<UseFault>> {
-        let recount = self.state.recount.take_if(|recount| recount.id() == id)?;
-        Some(self.state.usage.faults(&recount.into_usage()))
+        let counted = self.state.inodes.end_recount(id)?;
+        Some(self.state.inodes.usage().faults(&counted))
     }
 
     /// The owners whose sums are not those of their inodes, by a count in one go.
     pub(crate) fn use_faults(&self) -> Vec<UseFault> {
-        self.state.usage.faults(&self.state.recounted())
+        self.state.inodes.usage().faults(&self.state.inodes.recounted())
     }
 }

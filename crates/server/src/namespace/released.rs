@@ -17,6 +17,10 @@ pub(super) struct Released {
 }
 
 impl Released {
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
     pub(super) fn has(&self, client: ClientId) -> bool {
         self.clients.contains(&client)
     }

@@ -32,6 +32,10 @@ impl Replies {
         self.clients.get(&client)?.outcomes.get(&request)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.total
+    }
+
     pub(super) fn clients(&self) -> impl Iterator<Item = ClientId> + '_ {
         self.by_age.values().copied()
     }

@@ -2,7 +2,7 @@
 
 use super::change::OutcomeKind;
 use super::core::Namespace;
-use super::decision::{verdict, Answer, Caller, Decision, Step, Stop, Verdict};
+use super::decision::{verdict, Answer, Caller, Decision, Question, Step, Stop, Verdict};
 use super::draft::Draft;
 use super::errno::{ENOENT, EOPNOTSUPP};
 use super::naming;
@@ -26,7 +26,14 @@ impl Namespace {
             return Ok(Verdict::Done(recalled));
         }
         let draft = Draft::new(self, caller, now);
-        verdict(self.dispatch(draft, request, payload))
+        let verdict = verdict(self.dispatch(draft, request, payload))?;
+        match &verdict {
+            Verdict::Done(Decision { changes, .. }) | Verdict::Ask(Question { changes, .. }) => {
+                self.admit_kept(caller.who, changes)?;
+            }
+            Verdict::Wait(_) | Verdict::Full => {}
+        }
+        Ok(verdict)
     }
 
     /// Applies a decision whose changes are in the journal. The caller carries the effects out, each until

@@ -88,7 +88,8 @@ impl Namespace {
             Err(errno) => {
                 let forget = IntentId(self.state.next_intent);
                 let intent = Intent::ForgetDirectory { server, made: id };
-                failed(vec![Change::Settled { id }, Change::Intended { id: forget, intent }], errno)
+                let uid = draft.who().uid;
+                failed(vec![Change::Settled { id }, Change::Intended { id: forget, uid, intent }], errno)
             }
         }
     }
@@ -107,7 +108,8 @@ impl Namespace {
         match (answer, self.state.intents.get(&id)) {
             (Ok(_), _) => None,
             (Err(PeerFailure::Unreachable), Some(intent)) => {
-                Some(failed(vec![Change::Intended { id, intent: intent.clone() }], EIO))
+                let uid = self.state.intents.user_of(id)?;
+                Some(failed(vec![Change::Intended { id, uid, intent: intent.clone() }], EIO))
             }
             (Err(failure), _) => Some(failed(vec![Change::Settled { id }], errno_of(failure))),
         }

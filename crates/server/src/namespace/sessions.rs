@@ -34,7 +34,7 @@ impl Namespace {
             let Capability { ino, handle, rights, .. } = *capability;
             if let Err(errno) = self.may_reclaim(caller, capability) {
                 failed = failed.or(Some(errno));
-            } else if !self.open.has_room(caller.client, caller.who.uid) {
+            } else if !(self.open.has_room(caller.client, caller.who.uid) && self.may_hold(caller.who.uid)) {
                 failed = failed.or(Some(ESTALE));
             } else {
                 let (client, uid) = (caller.client, caller.who.uid);

@@ -3,11 +3,12 @@
 use super::change::Change;
 use super::inode::{Birth, BirthNode, InoMap, Inode};
 use super::inode::{Directory, RegularFile};
-use super::intent::{Bytes, Intent, IntentId, MoveRecord};
+use super::inodes::Inodes;
+use super::intent::{Bytes, IntentId, MoveRecord};
 use super::object_counts::ObjectCounts;
+use super::pending::Intents;
 use super::released::Released;
 use super::replies::Replies;
-use super::usage::{Recount, Usage};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_placement::{LayoutRequest, ServerId};
 use weir_wire::{Ino, Moment};
@@ -27,8 +28,8 @@ pub(super) struct State {
     pub(super) next_sequence: u64,
     pub(super) next_intent: u64,
     pub(super) starts: u32,
-    pub(super) inodes: InoMap<Inode>,
-    pub(super) intents: BTreeMap<IntentId, Intent>,
+    pub(super) inodes: Inodes,
+    pub(super) intents: Intents,
     pub(super) made: BTreeMap<(ServerId, IntentId), Ino>,
     pub(super) replies: Replies,
     pub(super) released: Released,
@@ -50,14 +51,6 @@ pub(super) struct State {
     pub(super) orphans: BTreeSet<Ino>,
     /// The number of objects on each target, by layouts and by moves under way.
     pub(super) objects: ObjectCounts,
-    /// Files that may have holes, derived from the growth of `inodes`.
-    pub(super) holed: BTreeSet<Ino>,
-    /// The use of each owner, derived from `inodes` and `cuts`.
-    pub(super) usage: Usage,
-    /// A count of `usage` from the inodes, while it is under way.
-    pub(super) recount: Option<Recount>,
-    /// The number of the last count.
-    pub(super) recounts: u64,
 }
 
 impl State {
@@ -67,8 +60,8 @@ impl State {
             next_sequence: 0,
             next_intent: 0,
             starts: 0,
-            inodes: InoMap::default(),
-            intents: BTreeMap::new(),
+            inodes: Inodes::default(),
+            intents: Intents::default(),
             made: BTreeMap::new(),
             replies: Replies::default(),
             released: Released::default(),
@@ -81,10 +74,6 @@ impl State {
             making: HashMap::new(),
             orphans: BTreeSet::new(),
             objects: ObjectCounts::default(),
-            holed: BTreeSet::new(),
-            usage: Usage::default(),
-            recount: None,
-            recounts: 0,
         }
     }
 
@@ -94,44 +83,32 @@ impl State {
         seconds.max(self.starts.saturating_add(1))
     }
 
-    /// Changes that bring a new state to this one, in an order that depends on the state alone.
-    pub(super) fn snapshot(&self) -> impl Iterator<Item = Change> + '_ {
+    /// Begins a snapshot of this moment: answers the records of the small tables, which are bounded and shown at once. The records
+    /// of [`State::next_of_snapshot`] follow them, however the state changes meanwhile. All records together bring a new state to
+    /// the one of this moment, after [`State::index`].
+    pub(super) fn begin_snapshot(&mut self) -> impl Iterator<Item = Change> + '_ {
+        self.inodes.begin_snapshot(Ino::new(self.server, self.next_sequence));
+        self.intents.begin_snapshot(IntentId(self.next_intent));
         let counted = Change::Counted {
             next_sequence: self.next_sequence,
             next_intent: self.next_intent,
             starts: self.starts,
         };
-        let mut inos: Vec<Ino> = self.inodes.keys().copied().collect();
-        inos.sort_unstable();
-        let entries = inos.clone().into_iter().flat_map(|ino| {
-            let directory = self.inodes.get(&ino).and_then(Inode::directory);
-            directory.into_iter().flat_map(move |directory| {
-                directory.after(0).map(move |(name, entry)| Change::EntryKept {
-                    directory: ino,
-                    cookie: entry.cookie,
-                    name: Bytes::from(name),
-                    ino: entry.ino,
-                    kind: entry.kind,
-                })
-            })
-        });
-        let inodes = inos.into_iter().filter_map(|ino| {
-            let inode = self.inodes.get(&ino)?;
-            Some(Change::Kept { ino, inode: Box::new(inode.without_entries()) })
-        });
-        // An entry tells its file the place of a name, so the files come first.
-        let inodes = inodes.chain(entries).chain(self.kept_holes());
-        let intents =
-            self.intents.iter().map(|(&id, intent)| Change::Intended { id, intent: intent.clone() });
         let made = self.made.iter().map(|(&(from, intent), &ino)| Change::MadeKept { from, intent, ino });
         let moves = self.moves.iter().map(|(&ino, record)| Change::MoveKept { ino, record: record.clone() });
-        let first = std::iter::once(counted).chain(inodes).chain(moves);
-        first.chain(intents).chain(made).chain(self.replies.snapshot()).chain(self.released.snapshot())
+        let first = std::iter::once(counted).chain(moves).chain(made);
+        first.chain(self.replies.snapshot()).chain(self.released.snapshot())
     }
 
-    /// The records of a snapshot about files with holes.
-    fn kept_holes(&self) -> impl Iterator<Item = Change> + '_ {
-        self.holed.iter().map(|&ino| Change::HolesKept { ino })
+    /// The next record of the snapshot; none at its end.
+    pub(super) fn next_of_snapshot(&mut self) -> Option<Change> {
+        self.inodes.next_of_snapshot().or_else(|| self.intents.next_of_snapshot())
+    }
+
+    /// Ends a snapshot, also one that is not complete.
+    pub(super) fn end_snapshot(&mut self) {
+        self.inodes.end_snapshot();
+        self.intents.end_snapshot();
     }
 
     pub(super) fn regular(&self, ino: Ino) -> Option<&RegularFile> {

@@ -14,6 +14,9 @@ pub(super) struct Usage {
     changed: BTreeSet<QuotaOwner>,
     /// The last owner that was told in its turn.
     told: Option<QuotaOwner>,
+    /// Memory that the server keeps, in all and by user.
+    kept_bytes: u64,
+    kept_by_user: HashMap<u32, u64>,
 }
 
 /// The limits in force, and the use of the other servers as they told it last.
@@ -35,7 +38,10 @@ struct Elsewhere {
 pub(super) struct Charge {
     pub(super) uid: u32,
     pub(super) gid: u32,
+    /// Bytes that a quota counts.
     pub(super) bytes: u64,
+    /// Memory that the server keeps for the user.
+    pub(super) kept_bytes: u64,
 }
 
 /// The use of one owner, and its limits.
@@ -83,7 +89,15 @@ impl Usage {
         if before == after {
             return;
         }
+        // Most changes cost a quota nothing.
+        if let (Some(before), Some(after)) = (before, after) {
+            if (before.uid, before.gid, before.bytes) == (after.uid, after.gid, after.bytes) {
+                self.let_go(before.uid, before.kept_bytes);
+                return self.keep(after.uid, after.kept_bytes);
+            }
+        }
         for charge in before.into_iter() {
+            self.let_go(charge.uid, charge.kept_bytes);
             for owner in charge.owners() {
                 let used = self.owners.entry(owner).or_default();
                 used.bytes = used.bytes.saturating_sub(charge.bytes);
@@ -92,6 +106,7 @@ impl Usage {
             }
         }
         for charge in after.into_iter() {
+            self.keep(charge.uid, charge.kept_bytes);
             for owner in charge.owners() {
                 let used = self.owners.entry(owner).or_default();
                 used.bytes = used.bytes.saturating_add(charge.bytes);
@@ -99,6 +114,39 @@ impl Usage {
                 self.changed.insert(owner);
             }
         }
+    }
+
+    /// The server keeps more memory for a user.
+    pub(super) fn keep(&mut self, uid: u32, bytes: u64) {
+        self.kept_bytes += bytes;
+        *self.kept_by_user.entry(uid).or_default() += bytes;
+    }
+
+    /// The server keeps less memory for a user.
+    pub(super) fn let_go(&mut self, uid: u32, bytes: u64) {
+        self.kept_bytes -= bytes;
+        if let Some(kept) = self.kept_by_user.get_mut(&uid) {
+            *kept -= bytes;
+            if *kept == 0 {
+                self.kept_by_user.remove(&uid);
+            }
+        }
+    }
+
+    /// Memory that the server keeps.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.kept_bytes
+    }
+
+    /// Memory that the server keeps for a user.
+    pub(super) fn kept_by(&self, uid: u32) -> u64 {
+        self.kept_by_user.get(&uid).copied().unwrap_or(0)
+    }
+
+    /// Memory that the server keeps for each user.
+    #[cfg(test)]
+    pub(super) fn kept_by_users(&self) -> BTreeMap<u32, u64> {
+        self.kept_by_user.iter().map(|(uid, bytes)| (*uid, *bytes)).collect()
     }
 
     pub(super) fn of(&self, owner: QuotaOwner) -> QuotaUse {

@@ -18,9 +18,9 @@ const LAYOUT: &[u8] = b"weir.layout";
 /// The attribute of every inode with the reader's own quotas.
 const QUOTA: &[u8] = b"weir.quota";
 /// The most bytes of all names and values of one inode: four values of the largest size. The limit bounds memory and journal.
-const INODE_BYTES: usize = 4 * limits::XATTR_VALUE_BYTES;
+const INODE_BYTES: u64 = 4 * limits::XATTR_VALUE_BYTES as u64;
 /// The most bytes of all names of one inode with their zero bytes (XATTR_LIST_MAX of Linux).
-const LIST_BYTES: usize = 64 * 1024;
+const LIST_BYTES: u64 = 64 * 1024;
 
 /// The class of an attribute, which decides over access.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Namespace {
     pub(super) fn xattr_list(&self, draft: Draft<'_>, at: &At, follow: bool) -> Step<Decision> {
         let inode = self.inode(self.node(draft.who(), at, Last::following(follow))?)?;
         let mut names = Vec::new();
-        for name in inode.xattrs.iter().flat_map(|xattrs| xattrs.keys()) {
+        for name in inode.xattrs.iter().flat_map(|xattrs| xattrs.names()) {
             let hidden = classify(name) == Ok(Class::Trusted) && !permission::is_root(draft.who());
             if !hidden {
                 names.extend_from_slice(name);
@@ -223,11 +223,14 @@ fn check_layout_owner(who: &Identity, inode: &Inode) -> Result<(), Errno> {
 }
 
 fn check_room(inode: &Inode, name: &[u8], value: &[u8]) -> Result<(), Errno> {
-    let others = || inode.xattrs.iter().flat_map(|xattrs| xattrs.iter()).filter(|(other, _)| *other != name);
-    let names: usize = others().map(|(other, _)| other.len() + 1).sum();
-    let values: usize = others().map(|(_, value)| value.len()).sum();
-    let names = names + name.len() + 1;
-    if names > LIST_BYTES || names + values + value.len() > INODE_BYTES {
+    let xattrs = inode.xattrs.as_deref();
+    let (count, names, values) =
+        xattrs.map_or((0, 0, 0), |all| (all.len() as u64, all.names_bytes(), all.values_bytes()));
+    let before = xattrs.and_then(|all| all.get(name)).map(Vec::len);
+    let added = if before.is_none() { name.len() as u64 + 1 } else { 0 };
+    let names = names + count + added;
+    let values = values - before.unwrap_or(0) as u64 + value.len() as u64;
+    if names > LIST_BYTES || names + values > INODE_BYTES {
         return Err(ENOSPC);
     }
     Ok(())

@@ -57,6 +57,8 @@ pub(crate) struct Requests {
     vacancy: Room,
     /// Requests that wait no longer.
     woken: VecDeque<Woken>,
+    /// Changes that wait until the journal's device has caught up.
+    held_back: Vec<Continued>,
     /// Requests that were not in the stage in which an event looked for them.
     lost: u64,
 }
@@ -333,6 +335,21 @@ impl Requests {
     /// The new files that wait for room on any target.
     pub(crate) fn vacancy(&mut self) -> &mut Room {
         &mut self.vacancy
+    }
+
+    /// Keeps a change until the journal's device has caught up.
+    pub(crate) fn hold_back(&mut self, change: Continued) {
+        self.held_back.push(change);
+    }
+
+    /// Whether changes wait for the journal's device.
+    pub(crate) fn has_held_back(&self) -> bool {
+        !self.held_back.is_empty()
+    }
+
+    /// The changes that waited for the journal's device go on.
+    pub(crate) fn go_on_held_back(&mut self) {
+        self.woken.extend(self.held_back.drain(..).map(Woken::Continued));
     }
 
     /// Puts a request into the list of those that go on.

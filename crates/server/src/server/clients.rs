@@ -14,7 +14,9 @@ impl Server {
         if let Some(job) = self.accounts.jobs().job_mut(job) {
             job.connected();
         }
-        self.links.clients().connected(introduction, uid)
+        let is_known = self.links.clients().connected(introduction, uid);
+        self.namespace.note_sessions(self.links.clients().len());
+        is_known
     }
 
     /// A connection of this client ended.
@@ -23,7 +25,8 @@ impl Server {
         if let Some(job) = self.accounts.jobs().job_mut(job) {
             job.disconnected(now);
         }
-        if let Some(longest_gone) = self.links.clients().disconnected(client, now) {
+        let is_short = self.namespace.is_over_bound();
+        if let Some(longest_gone) = self.links.clients().disconnected(client, now, is_short) {
             self.forget_client(longest_gone);
         }
     }
@@ -52,6 +55,7 @@ impl Server {
         }
         self.release_client(id);
         self.links.clients().forget(id);
+        self.namespace.note_sessions(self.links.clients().len());
         self.links.executed().forget(id);
         let change = self.namespace.forget_client(id);
         // Where the journal does not take it, the replies stay until the next start.

@@ -29,6 +29,7 @@ impl Server {
             || self.devices.is_unserved()
             || self.requests.has_woken()
             || self.showing.is_copying()
+            || self.durability.is_showing()
     }
 
     /// The next moment at which something has to be done even if nothing arrives.
@@ -61,6 +62,7 @@ impl Server {
         self.links.retry_held_back(now);
         self.ask_for_vacancy();
         self.sync_if_due();
+        self.take_up_held_back();
         if self.clock.take_expiry() {
             self.expire(now);
         }
@@ -100,9 +102,8 @@ impl Server {
         }
         self.notices.end_intervals(now);
         self.expire_grace();
-        self.compact_journal();
+        self.write_journal_anew();
         self.durability.refill();
-        self.renew_journal();
         self.expire_roomless();
         self.expire_unplaced();
         self.sync_mark();
@@ -131,6 +132,7 @@ impl Server {
                     warning!("the object of removed file {ino} stays: errno {}", failure.errno().0);
                 }
             }
+            Errand::Slice(end) => self.durability.end_slice(&end, &mut self.namespace),
             Errand::Snapshot(end) => self.durability.end_snapshot(&end),
             Errand::Sync(synced) => {
                 if let Some(waiting) = self.end_sync(synced) {

@@ -21,7 +21,7 @@ impl Server {
             return Ok(());
         }
         let folder = self.leaving_names();
-        self.durability.keep_names(&folder, &self.namespace).map_err(|error| {
+        self.durability.keep_names(&folder, &mut self.namespace).map_err(|error| {
             let what = format!("server {server} cannot write its names: {error}");
             NotChanged::refused(what, "make room in the server's folder".into())
         })?;

@@ -29,7 +29,31 @@ impl Server {
             return self.end_append(token);
         }
         let verdict = self.namespace.decide(&caller, &request.request, &request.payload, moment);
+        if verdict.as_ref().is_ok_and(|verdict| self.must_wait_for_device(verdict)) {
+            self.begin_wait(&token);
+            let continued = self.decided_again(token);
+            self.requests.hold_back(continued);
+            return Step::Away;
+        }
         self.follow(token, verdict, Outcome::of(Reply::Done))
+    }
+
+    /// The step with which a request is decided once more.
+    fn decided_again(&self, token: Token) -> Continued {
+        match self.requests[&token].device() {
+            None => Continued::AtOnce(token),
+            Some(_) => Continued::Execute(token),
+        }
+    }
+
+    /// Whether a verdict takes room in the journal, and the journal's device is too far behind.
+    fn must_wait_for_device(&self, verdict: &Verdict) -> bool {
+        let changes = match verdict {
+            Verdict::Done(decision) => &decision.changes,
+            Verdict::Ask(question) => &question.changes,
+            Verdict::Wait(_) | Verdict::Full => return false,
+        };
+        !changes.is_empty() && self.durability.is_behind(&self.namespace) && !self.namespace.frees(changes)
     }
 
     /// A client gives its append turn back; the next client has it.
@@ -74,10 +98,7 @@ impl Server {
         match verdict {
             Err(errno) => Step::Done(token, Outcome { reply: Reply::Failed(errno), ..outcome }),
             Ok(Verdict::Wait(intent)) => {
-                let continued = match self.requests[&token].device() {
-                    None => Continued::AtOnce(token),
-                    Some(_) => Continued::Execute(token),
-                };
+                let continued = self.decided_again(token);
                 self.away_until(intent, continued)
             }
             Ok(Verdict::Full) => self.wait_for_vacancy(token),

@@ -90,6 +90,7 @@ use crate::links::stream::Door;
 use crate::links::Links;
 use crate::locks::LockTable;
 use crate::namespace::{Namespace, Settings};
+use crate::namespace_memory;
 use crate::notices::Notices;
 use crate::peers::agreement::Agreement;
 use crate::peers::Peers;
@@ -106,9 +107,6 @@ use unpublished::Listings;
 use weir_fairshare::{Nanos, Sharing};
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{ServerAddress, SiteKey};
-
-/// Inodes of one server: about half a kilobyte each in memory.
-pub(crate) const INODES_MAX: u64 = 32 << 20;
 
 /// Object files that a target keeps open at least, where it joins a server that planned for none.
 const OBJECTS_OPEN_MIN: usize = 16;
@@ -203,7 +201,7 @@ impl Server {
             servers: (0..config.servers.len() as u16).map(ServerId).collect(),
             targets: config.targets(),
             layout: config.layout_defaults(),
-            inodes_max: INODES_MAX,
+            kept_bytes_max: namespace_memory::bytes_max(&config, id),
             key: door.key.clone(),
         };
         let mut namespace = Namespace::new(settings);

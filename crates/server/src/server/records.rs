@@ -1,16 +1,20 @@
 //! The journal: changes are recorded and applied, and work that destroys bytes waits for stable storage.
 
 use super::Server;
-use crate::durability::{Deferred, SyncStart, Synced, Ticket, Waiting};
+use crate::durability::{Deferred, Purpose, SnapshotStep, SyncStart, Synced, Waiting};
 use crate::errands::Errand;
 use crate::namespace::{errno, Change, Decision, Effect};
 use crate::requests::continuation::Woken;
 use crate::requests::request::{Outcome, Token};
 use crate::storage::{Dir, TargetFailure};
 use crate::workers::WorkOutput;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{sync_channel, Receiver};
 use std::sync::Arc;
+use weir_fairshare::Nanos;
 use weir_wire::Errno;
+
+/// Records of a snapshot are shown for this long in one turn of the loop, as devices are served.
+const SNAPSHOT_TURN: Nanos = Nanos::from_micros(500);
 
 impl Server {
     /// Writes changes to the journal and applies them.
@@ -18,7 +22,7 @@ impl Server {
     /// # Errors
     /// The error number to answer where the journal does not take them: nothing changes then.
     pub(super) fn record(&mut self, changes: &[Change]) -> Result<(), Errno> {
-        self.durability.append(changes, &self.namespace)?;
+        self.durability.append(changes, &self.namespace, self.clock.now())?;
         for change in changes {
             self.namespace.apply(change);
         }
@@ -30,7 +34,7 @@ impl Server {
     /// # Errors
     /// As [`Server::record`].
     pub(super) fn journal(&mut self, decision: &Decision) -> Result<Vec<Effect>, Errno> {
-        self.durability.append(&decision.changes, &self.namespace)?;
+        self.durability.append(&decision.changes, &self.namespace, self.clock.now())?;
         Ok(self.namespace.commit(decision))
     }
 
@@ -60,7 +64,7 @@ impl Server {
     }
 
     fn start_sync(&mut self) {
-        match self.durability.begin_sync() {
+        match self.durability.begin_sync(self.clock.now()) {
             SyncStart::None => {}
             SyncStart::Stopped(requests) => self.fail_syncs(requests, errno::EIO),
             SyncStart::Durable(synced) => self.requests.wake(Woken::Synced(synced)),
@@ -120,26 +124,47 @@ impl Server {
         }
     }
 
-    /// Tries to begin a stopped journal anew, from the state in memory.
-    pub(super) fn renew_journal(&mut self) {
-        if let Some(ticket) = self.durability.begin_renewal(&self.namespace, self.clock.now()) {
-            self.write_snapshot(ticket, Errand::Renewal);
+    /// Begins a stopped journal anew from the state in memory, or replaces a long one by a snapshot, where that is due.
+    pub(super) fn write_journal_anew(&mut self) {
+        self.durability.begin_compaction(&mut self.namespace);
+        self.durability.begin_renewal(&mut self.namespace, self.clock.now());
+    }
+
+    /// Shows some records of a snapshot that is being written.
+    pub(crate) fn go_on_with_snapshot(&mut self) {
+        let until = self.clock.right_now() + SNAPSHOT_TURN;
+        let clock = &self.clock;
+        let is_over = || clock.right_now() >= until;
+        match self.durability.go_on_writing(&mut self.namespace, is_over) {
+            None => {}
+            Some(SnapshotStep::Slice(slice)) => self.write_apart(Errand::Slice, move || slice.run()),
+            Some(SnapshotStep::Seal(ticket, Purpose::Compaction)) => {
+                self.write_apart(Errand::Snapshot, move || ticket.run());
+            }
+            Some(SnapshotStep::Seal(ticket, Purpose::Renewal)) => {
+                self.write_apart(Errand::Renewal, move || ticket.run());
+            }
         }
     }
 
-    /// Replaces a long journal by a snapshot.
-    pub(super) fn compact_journal(&mut self) {
-        if let Some(ticket) = self.durability.begin_snapshot(&self.namespace) {
-            self.write_snapshot(ticket, Errand::Snapshot);
-        }
-    }
-
-    fn write_snapshot(&mut self, ticket: Ticket, errand: fn(crate::durability::SnapshotEnd) -> Errand) {
+    /// Has a worker write a part of a snapshot; its result comes back with the errand.
+    fn write_apart<T: Send + 'static>(
+        &mut self,
+        errand: fn(Receiver<T>) -> Errand,
+        write: impl FnOnce() -> T + Send + 'static,
+    ) {
         let (sender, receiver) = sync_channel(1);
         self.errands.submit(errand(receiver), move || {
             // The loop holds the receiving side until this errand has come back.
-            let _ = sender.try_send(ticket.run());
+            let _ = sender.try_send(write());
             Ok(WorkOutput::Done)
         });
+    }
+
+    /// Changes that waited for the device go on once it has caught up.
+    pub(super) fn take_up_held_back(&mut self) {
+        if self.requests.has_held_back() && !self.durability.is_behind(&self.namespace) {
+            self.requests.go_on_held_back();
+        }
     }
 }

@@ -75,6 +75,7 @@ impl Server {
         let leaving =
             leaving.map(|left| LeavingStatus { target: left.target.to_string(), objects: left.objects });
         let sharing = self.leased.decided();
+        let kept = self.namespace.kept_memory();
         Status {
             server: self.site.id.0,
             version: env!("CARGO_PKG_VERSION"),
@@ -87,6 +88,8 @@ impl Server {
             connections: self.links.len(),
             outstanding: self.requests.len(),
             held_bytes: self.links.held_bytes(),
+            kept_bytes: kept.bytes,
+            kept_bytes_max: kept.bytes_max,
             inodes: self.namespace.statistics().inodes,
             unpublished_bytes: self.namespace.held_bytes()
                 + self.peers.objects_here().held_bytes(self.site.id),

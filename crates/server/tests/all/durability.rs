@@ -386,3 +386,18 @@ fn a_journal_that_is_compacted_under_load_loses_nothing() {
         }
     }
 }
+
+/// An idle server said for minutes that changes were not on stable storage yet.
+#[test]
+fn changes_that_nobody_syncs_are_on_stable_storage_soon() {
+    let cluster = Cluster::start(&dir(1));
+    let mut root = cluster.root(0);
+    for number in 0..100 {
+        let file = root.open(&format!("file-{number}"), READ_WRITE).expect("opened");
+        root.close(&file);
+    }
+    wait_until("nothing is left to sync", || {
+        let journal = cluster.status(0)["journal"].clone();
+        journal["appended"].as_u64() > Some(100) && journal["appended"] == journal["durable"]
+    });
+}

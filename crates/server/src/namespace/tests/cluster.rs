@@ -3,6 +3,7 @@
 use super::super::{
     Answer, Caller, Change, Decision, Effect, Namespace, PeerFailure, Question, Settings, Verdict,
 };
+use super::kept::check_use;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_placement::{LayoutDefaults, ServerId, TargetId};
 use weir_wire::{
@@ -27,6 +28,9 @@ pub(super) enum Fate {
     Crash,
 }
 
+/// Records that a snapshot in slices shows after each step.
+const RECORDS_PER_SLICE: usize = 2;
+
 /// A cluster.
 pub(super) struct Cluster {
     pub(super) servers: Vec<Namespace>,
@@ -43,9 +47,17 @@ pub(super) struct Cluster {
     pub(super) is_damaged: bool,
     /// Whether effects are kept back.
     pub(super) holds_effects: bool,
+    /// Snapshots that are taken in slices, beside everything else.
+    showings: Vec<Option<Showing>>,
     pub(super) client: ClientId,
     pub(super) now: Moment,
     next_request: u64,
+}
+
+/// A snapshot in slices, and the whole one of the moment at which it began.
+struct Showing {
+    shown: Vec<Change>,
+    whole: Vec<Change>,
 }
 
 pub(super) fn settings(server: u16, servers: u16) -> Settings {
@@ -57,7 +69,7 @@ pub(super) fn settings(server: u16, servers: u16) -> Settings {
         servers: (0..servers).map(ServerId).collect(),
         targets,
         layout: LayoutDefaults { stripe_bytes: 4096, stripe_count: 3 },
-        inodes_max: 1 << 20,
+        kept_bytes_max: 1 << 32,
         key: SiteKey::new([7; 32]),
     }
 }
@@ -74,6 +86,14 @@ pub(super) fn writing() -> OpenFlags {
     OpenFlags { write: true, ..OpenFlags::default() }
 }
 
+/// A whole snapshot.
+pub(super) fn snapshot(namespace: &mut Namespace) -> Vec<Change> {
+    let mut records: Vec<Change> = namespace.begin_snapshot().collect();
+    records.extend(std::iter::from_fn(|| namespace.next_of_snapshot()));
+    namespace.end_snapshot();
+    records
+}
+
 impl Cluster {
     pub(super) fn new(servers: u16) -> Cluster {
         let mut cluster = Cluster {
@@ -85,6 +105,7 @@ impl Cluster {
             fates: VecDeque::new(),
             is_damaged: false,
             holds_effects: false,
+            showings: (0..servers).map(|_| None).collect(),
             client: ClientId(1),
             now: Moment { seconds: 1_800_000_000, nanoseconds: 0 },
             next_request: 1,
@@ -107,8 +128,9 @@ impl Cluster {
         for change in &self.journals[server] {
             fresh.apply(change);
         }
-        self.check_use(&fresh);
-        self.servers[server] = fresh;
+        fresh.index();
+        check_use(&fresh);
+        self.replace(server, fresh);
         self.now.seconds += 10;
         self.undone.retain(|(from, _)| *from != server);
         self.start(server);
@@ -147,7 +169,8 @@ impl Cluster {
         let effects = self.servers[server].commit(decision);
         // A count of many inodes after each step would take most of a test's time.
         if self.servers[server].state.inodes.len() < 64 && !self.is_damaged {
-            self.check_use(&self.servers[server]);
+            check_use(&self.servers[server]);
+            self.show_some(server);
         }
         self.carry_out_all(server, effects);
     }
@@ -377,26 +400,59 @@ impl Cluster {
         }
     }
 
-    /// Checks the cluster at rest: a replay of the journal gives the live state, a snapshot restores that state, and nothing is
-    /// left over.
-    pub(super) fn check(&self) {
-        for (server, namespace) in self.servers.iter().enumerate() {
-            let live: Vec<Change> = namespace.snapshot().collect();
-            let mut replayed = Namespace::new(settings(server as u16, self.servers.len() as u16));
-            self.journals[server].iter().for_each(|change| replayed.apply(change));
-            assert!(live.iter().eq(replayed.snapshot().collect::<Vec<_>>().iter()), "replay differs");
-            let mut restored = Namespace::new(settings(server as u16, self.servers.len() as u16));
-            live.iter().for_each(|change| restored.apply(change));
-            assert!(live.iter().eq(restored.snapshot().collect::<Vec<_>>().iter()), "restore differs");
-            for each in [namespace, &replayed, &restored] {
-                self.check_use(each);
+    /// Puts another namespace into the place of a server's, whose snapshot in slices ends.
+    pub(super) fn replace(&mut self, server: usize, namespace: Namespace) {
+        self.showings[server] = None;
+        self.servers[server] = namespace;
+    }
+
+    /// Goes on with a snapshot in slices of a server: it is the whole snapshot of the moment at which it began.
+    fn show_some(&mut self, server: usize) {
+        let namespace = &mut self.servers[server];
+        let Some(showing) = &mut self.showings[server] else {
+            let whole = snapshot(&mut namespace.clone());
+            let shown = namespace.begin_snapshot().collect();
+            self.showings[server] = Some(Showing { shown, whole });
+            return;
+        };
+        for _ in 0..RECORDS_PER_SLICE {
+            match namespace.next_of_snapshot() {
+                Some(record) => showing.shown.push(record),
+                None => {
+                    namespace.end_snapshot();
+                    let Some(showing) = self.showings[server].take() else { return };
+                    let restored = |records: &[Change]| snapshot(&mut self.restored(server, records));
+                    assert_eq!(
+                        restored(&showing.shown),
+                        restored(&showing.whole),
+                        "a snapshot in slices differs"
+                    );
+                    return;
+                }
             }
         }
     }
 
-    /// The accounted use of every owner is the use that a count of the inodes finds.
-    fn check_use(&self, namespace: &Namespace) {
-        assert_eq!(namespace.use_faults(), []);
+    fn restored(&self, server: usize, records: &[Change]) -> Namespace {
+        let mut restored = Namespace::new(settings(server as u16, self.servers.len() as u16));
+        records.iter().for_each(|change| restored.apply(change));
+        restored.index();
+        restored
+    }
+
+    /// Checks the cluster at rest: a replay of the journal gives the live state, a snapshot restores that state, and nothing is
+    /// left over.
+    pub(super) fn check(&self) {
+        for (server, namespace) in self.servers.iter().enumerate() {
+            let live = snapshot(&mut namespace.clone());
+            let mut replayed = self.restored(server, &self.journals[server]);
+            assert!(live == snapshot(&mut replayed), "replay differs");
+            let mut restored = self.restored(server, &live);
+            assert!(live == snapshot(&mut restored), "restore differs");
+            for each in [namespace, &replayed, &restored] {
+                check_use(each);
+            }
+        }
     }
 
     /// Inodes of all servers.

@@ -381,7 +381,7 @@ fn paths_that_leave_the_server_are_handed_to_the_client() {
 }
 
 #[test]
-fn the_root_stays_searchable_and_inodes_are_bounded() {
+fn the_root_stays_searchable_and_the_memory_of_inodes_is_bounded() {
     let mut cluster = Cluster::new(1);
     let change = |permissions| AttributeChange { permissions: Some(permissions), ..Default::default() };
     let ask = |permissions| Request::Change {
@@ -392,7 +392,7 @@ fn the_root_stays_searchable_and_inodes_are_bounded() {
     assert_eq!(cluster.send(0, &root(), &ask(0o700)), Err(EPERM));
     assert!(cluster.send(0, &root(), &ask(0o755)).is_ok());
     let mut settings = settings(0, 1);
-    settings.inodes_max = 1;
+    settings.kept_bytes_max = 1024;
     let mut small = super::super::Namespace::new(settings);
     let start = small.start(cluster.now);
     small.apply(&start);
