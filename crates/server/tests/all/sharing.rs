@@ -549,7 +549,7 @@ fn metrics_are_what_is_declared() {
     for name in ["weir_machine_processors_ratio", "weir_machine_network_ratio"] {
         assert_eq!(types.get(name).map(String::as_str), Some("gauge"));
     }
-    assert_eq!(types.len(), 38, "every metric is in the list above");
+    assert_eq!(types.len(), 40, "every metric is in the list above");
 
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(page).expect("the reference page");

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_placement::TargetId;
 use weir_testing::{
-    claims, get_as, key, random_client, servers, wait_until, Choices, Cluster, File, Line, Transport,
-    READ_WRITE,
+    administrator, claims, get_as, key, random_client, servers, wait_until, Choices, Cluster, File, Line,
+    Transport, READ_WRITE,
 };
 use weir_wire::{Errno, Extent, Fence, Publication, Reply, Request};
 
@@ -214,7 +214,7 @@ fn unpublished(cluster: &Cluster) -> u64 {
 /// A figure of a user in the quotas of all servers.
 fn charged(cluster: &Cluster, uid: u32, figure: &str) -> u64 {
     let of_server = |server| {
-        let answer = get_as(&cluster.address(server).control, "/v1/quotas", &key().control_token());
+        let answer = get_as(&cluster.address(server), "/v1/quotas", &administrator());
         let quotas: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
         let owners = quotas["owners"].as_array().expect("a list").clone();
         let own = owners.iter().find(|owner| owner["kind"] == "user" && owner["id"] == uid);
