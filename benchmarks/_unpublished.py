@@ -11,7 +11,7 @@ TEST_SECONDS = 3600
 PREFIX = "unpublished: "
 
 
-def measure() -> dict[str, Any]:
+def measure(_directory: Path) -> dict[str, Any]:
     """Run the test that holds the table of ways to write without a publication, and take the figure that it prints.
 
     Returns:
@@ -28,7 +28,3 @@ def measure() -> dict[str, Any]:
         raise RuntimeError(f"{' '.join(command)} gave {answer.returncode}:\n{answer.stdout}{answer.stderr}")
     measured: dict[str, Any] = json.loads(figures[0])
     return measured
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure()))
