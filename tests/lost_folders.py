@@ -4,6 +4,7 @@ Each is reproduced on a store of its own. Tests and benchmarks use both; the fir
 this process mount.
 """
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,19 +89,6 @@ def lost_journal(store: Store) -> Outcome:
     return _brought_up(store, file)
 
 
-def unmounted_disk_refused() -> bool:
-    """Tell whether check and start refuse a store whose target's disk is not mounted, and no byte reads as zero."""
-    with fresh() as store:
-        outcome = unmounted_disk(store)
-    return outcome.is_refused and outcome.zero_bytes == 0
-
-
-def lost_journal_refused() -> bool:
-    """Tell whether check and start refuse a store whose journal is gone."""
-    with fresh() as store:
-        return lost_journal(store).is_refused
-
-
 @contextmanager
 def moved_away(path: Path) -> Iterator[Path]:
     """Give a folder another name for a while; yields the name. Whatever came in its place meanwhile is removed."""
@@ -124,3 +112,17 @@ def _brought_up(store: Store, file: Path) -> Outcome:
     # One that came up would keep the disk from being unmounted.
     store.weir("down", "--force", code=None)
     return Outcome(is_refused, read, started.stderr)
+
+
+def main() -> None:
+    """Print which losses are refused: no byte of a file may be read as zero either."""
+    with fresh() as store:
+        outcome = unmounted_disk(store)
+        unmounted = outcome.is_refused and outcome.zero_bytes == 0
+    with fresh() as store:
+        lost = lost_journal(store).is_refused
+    print(json.dumps({"unmounted_disk": unmounted, "lost_journal": lost}))
+
+
+if __name__ == "__main__":
+    main()

@@ -106,13 +106,13 @@ def test_paths_of_directories_in_a_ring_end() -> None:
 
 
 def test_the_use_of_an_owner_is_the_sum_over_servers() -> None:
-    one = [Quota("user", None, 0, 0, 5, None, True), Quota("user", 7, 10, 1, 5, None, False)]
-    other = [Quota("group", 7, 1, 1, None, None, False), Quota("user", 7, 4, 2, 5, None, False)]
+    one = [Quota("user", None, 0, 0, 0, 5, None, True), Quota("user", 7, 10, 1, 3, 5, None, False)]
+    other = [Quota("group", 7, 1, 1, 0, None, None, False), Quota("user", 7, 4, 2, 1, 5, None, False)]
     merged = merge([one, other])
-    assert [(each.kind, each.id, each.bytes, each.inodes) for each in merged] == [
-        ("user", None, 0, 0),
-        ("user", 7, 14, 3),
-        ("group", 7, 1, 1),
+    assert [(each.kind, each.id, each.bytes, each.inodes, each.unpublished_bytes) for each in merged] == [
+        ("user", None, 0, 0, 0),
+        ("user", 7, 14, 3, 4),
+        ("group", 7, 1, 1, 0),
     ]
     assert merged[1].bytes_max == 5
 

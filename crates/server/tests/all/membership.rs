@@ -86,7 +86,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         assert_eq!(answer.status, status, "{path} {body}: {}", answer.body);
         assert!(answer.body.contains(words), "{path} {body}: {}", answer.body);
     }
-    let foreign = SiteKey::new([8; 32]).mint(administrator().claims).to_json();
+    let foreign = SiteKey::new([8; 32]).mint(administrator().claims).to_json().replace('\n', "");
     for caller in [Caller::Nobody, Caller::Token("forged"), Caller::Token(&foreign)] {
         for (path, body) in [("0.2", DIR), ("0.0/state", RETIRING)] {
             let path = format!("/v1/targets/{path}");
