@@ -122,6 +122,7 @@ PYTHON: dict[str, dict[str, str]] = {
     },
     KERNEL: {
         "cli/__init__.py": "_close_broken_pipe",
+        "cli/arrays.py": "_check_room",
         "interference/devices.py": "Storage._diskstats Storage._lustre",
         "lustre/tree.py": "_read",
         "planner/stores/redis.py": "_begin _machine",
@@ -145,7 +146,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "store/machine.py": "_bound",
     },
     INPUT: {
-        "cli/arrays.py": "_begins _from_zarr",
+        "cli/arrays.py": "_begins _from_zarr _packed_bytes",
         "cli/job.py": "_command",
         "cli/job_ornament.py": "_is_json",
         "cli/layout.py": "set_layout",
@@ -176,7 +177,7 @@ PYTHON: dict[str, dict[str, str]] = {
     RIGHT: {
         "adaptive/server_forecast.py": "_own_job",
         "adaptive/slowdowns.py": "store_slowdowns",
-        "adaptive/tiers.py": "Place.read Place.write",
+        "adaptive/tiers.py": "Place.read Place.write _open_at_once",
         "cli/layout.py": "_set",
         "cli/place.py": "_write",
         "cli/plan_emit.py": "_write",

@@ -415,7 +415,9 @@ def _rows(file: Path) -> list[dict[str, Any]]:
     import pyarrow.parquet as parquet
 
     try:
-        with parquet.ParquetFile(file, read_dictionary=list(_NAMES)) as opened:
+        # Columns of names that a file of an earlier version lacks cannot be asked for.
+        names = sorted(set(_NAMES) & set(parquet.read_schema(file).names))
+        with parquet.ParquetFile(file, read_dictionary=names) as opened:
             version = _mark(opened.schema_arrow).get("version")
             added = set(_ADDED) if version == 1 else set()
             there = set(opened.schema_arrow.names)

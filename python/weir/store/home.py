@@ -361,7 +361,8 @@ class Home:
         Returns:
             Whether the file is this home's own, or its announced copy.
         """
-        folder = self.announcement()
+        # A home that is not there has announced nothing.
+        folder = self.announcement() if self.root.is_dir() else None
         return cluster == self.cluster or (folder is not None and cluster == folder / "cluster.json")
 
     def read_site_key(self) -> str | None:
