@@ -216,6 +216,7 @@ RUST = {
     "mount/src/process.rs": KERNEL,
     "server/src/accounts/machine.rs": KERNEL,
     "server/src/control/hosts.rs": KERNEL,
+    "server/src/namespace_memory.rs": KERNEL,
     "server/src/ports.rs": KERNEL,
     "mount/src/credential.rs": CALLER,
     "windows/src/file.rs": WALKED,

@@ -18,6 +18,7 @@ from weir.interference.devices import IN_PROGRESS, Reading, Storage, parse_disks
 from weir.interference.errors import InterferenceError
 from weir.interference.export import Board, served, token_of
 from weir.interference.upkeep import MARK, collecting
+from weir.ways import WayError
 
 LUSTRE = Path(__file__).resolve().parents[1] / "data/lustre"
 ZERO = (0.0,) * len(windows.SERVER)
@@ -245,7 +246,7 @@ def test_the_numbers_of_jobs_are_for_callers_with_the_token_alone(tmp_path: Path
     # Both jobs' rows repeat the counters of the server.
     assert 'weir_window_server_reads_total{target="0.0"} 20.0' in text
     (tmp_path / "token").chmod(0o644)
-    with pytest.raises(InterferenceError, match="others may read"):
+    with pytest.raises(WayError, match="can be read or changed by other users"):
         token_of(tmp_path / "token")
     (tmp_path / "empty").touch(0o600)
     with pytest.raises(InterferenceError, match="holds no token"):

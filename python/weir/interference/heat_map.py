@@ -49,7 +49,7 @@ def draw(matrix: Matrix, path: Path) -> None:
         bar.minorticks_off()
         bar.set_ticklabels([f"{tick:g}" for tick in ticks])
     with replacing(path, mode=None) as file:
-        figure.savefig(file, format="png", dpi=110)
+        figure.savefig(file, format=path.suffix.removeprefix("."), dpi=110)
 
 
 def _panel(place: "Axes", matrix: Matrix, each: UnderPolicy, most: float) -> "AxesImage":
