@@ -10,6 +10,7 @@
 //! | 8192 and 12288 | a mark: the sequence of the last durable group of the journal u64, and its checksum u32 |
 
 use super::folder::{Folder, Node};
+use crate::privacy;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -185,6 +186,8 @@ impl Stamp {
         let mut last = self.last();
         let writes = last.writes + 1;
         let record = Record { generation, known, writes, ..last.clone() };
+        // A folder that somebody copied or opened may have a stamp that others read.
+        privacy::close_to_others(&self.file)?;
         self.file.write_all_at(&record.encode()?, RECORDS[(writes % 2) as usize])?;
         self.file.sync_data()?;
         *last = record;
