@@ -42,6 +42,10 @@ _RESTART_SECONDS = 1.0
 """Least time between two starts of a helper: each start holds the event loop up, and a user may kill the own helper."""
 
 
+class HelperEndedError(PlannerError):
+    """A helper process ended before it answered."""
+
+
 class Helper:
     """One helper process, which is started for its first work and again after a fault."""
 
@@ -101,6 +105,16 @@ class Helper:
                 await asyncio.wait_for(process.wait(), _END_SECONDS)
 
     async def _ask(self, each: AnyWork) -> Done:
+        # A process that ended between two pieces of work is seen at the next one, which a fresh process does.
+        may_be_gone = self._process is not None and not self.loaded
+        try:
+            return await self._ask_once(each)
+        except HelperEndedError:
+            if not may_be_gone:
+                raise
+            return await self._ask_once(each)
+
+    async def _ask_once(self, each: AnyWork) -> Done:
         is_answered = False
         try:
             async with asyncio.timeout(self._seconds_max):
@@ -116,7 +130,7 @@ class Helper:
                 f"the plan took more than {self._seconds_max:.0f} s", hint="is the log very large?", code="failed"
             ) from error
         except (OSError, ValueError, msgspec.MsgspecError) as error:
-            raise PlannerError(
+            raise HelperEndedError(
                 "the planner's helper ended before it answered", hint="the planner's log tells why", code="failed"
             ) from error
         finally:
