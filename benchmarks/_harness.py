@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 WEIR = Path(sys.executable).with_name("weir")
 OUT = ROOT / "benchmarks/out"
 WAIT_SECONDS = 600
+TEST_SECONDS = 3600
+"""Longest time of a test with its build, on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -198,3 +200,18 @@ def measured_by(module: str, function: str = "measure") -> Mapping[str, float | 
     measure: Callable[[Path], Mapping[str, float | None]] = getattr(import_module(module), function)
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as directory:
         return measure(Path(directory))
+
+
+def told_by_test(name: str, prefix: str) -> dict[str, float]:
+    """The figures that a test of the server prints as JSON behind a prefix.
+
+    Raises:
+        RuntimeError: The test failed, or printed no such line, or several.
+    """
+    command = ["cargo", "test", "--quiet", "-p", "weir-server", "--test", "all", name, "--", "--nocapture"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TEST_SECONDS, check=False)
+    lines = [line.partition(prefix)[2] for line in answer.stdout.splitlines() if prefix in line]
+    if answer.returncode != 0 or len(lines) != 1:
+        raise RuntimeError(f"{' '.join(command)} gave {answer.returncode}:\n{answer.stdout}{answer.stderr}")
+    figures: dict[str, float] = json.loads(lines[0])
+    return figures

@@ -46,7 +46,7 @@ pub(crate) struct Bearer {
     pub(crate) groups: Vec<u32>,
 }
 
-/// What a caller's environment says about its job.
+/// The job in a caller's environment.
 pub(crate) enum Job {
     /// There is no file, or none that the caller can read and that is its own.
     None,

@@ -137,7 +137,7 @@ fn whoever_holds_a_dead_servers_port_becomes_nobody() {
     assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(0), "a session was made: {jobs}");
 }
 
-/// What the holder of the port says is no answer: calls wait for the server as if the port were dead, and go on when it is back.
+/// A stranger's word at the port is no answer: calls wait for the server as if the port were dead, and go on when it is back.
 #[test]
 fn a_stranger_at_the_port_ends_no_wait() {
     let mut cluster = Cluster::start(&servers(1, 1, "ram", "64MiB"));

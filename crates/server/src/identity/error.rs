@@ -10,7 +10,7 @@ pub struct IdentityError {
     /// The place in words, such as `target 0.1`.
     pub(super) place: String,
     pub(super) path: PathBuf,
-    /// What was found there.
+    /// The finding there.
     pub(super) found: String,
     pub(super) way_out: String,
 }
@@ -39,7 +39,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// What was found, in words.
+    /// The finding in words.
     pub(super) fn found(&self) -> String {
         match self {
             Fault::Absent => "no folder is".into(),
@@ -58,7 +58,7 @@ impl Fault {
         }
     }
 
-    /// What to do about a target.
+    /// The way out for a target.
     pub(super) fn way_out_of_target(&self) -> &'static str {
         match self {
             Fault::Absent | Fault::Unstamped => {
@@ -74,7 +74,7 @@ impl Fault {
         }
     }
 
-    /// What to do about the journal.
+    /// The way out for the journal.
     pub(super) fn way_out_of_journal(&self) -> &'static str {
         match self {
             Fault::Absent | Fault::Unstamped | Fault::Damaged | Fault::Older { .. } => {
@@ -89,7 +89,7 @@ impl Fault {
         }
     }
 
-    /// What to do about the home.
+    /// The way out for the home.
     pub(super) fn way_out_of_home(&self) -> &'static str {
         match self {
             Fault::Foreign(_) => "bring back the `site.key` and `identities` of one store",

@@ -40,7 +40,7 @@ impl Inode {
     }
 }
 
-/// The bytes that the owners pay for names, attributes and a link target of so many bytes.
+/// The bytes that the owners pay for names, attributes and a link target of these lengths.
 pub(super) fn charged_description(described_bytes: u64) -> u64 {
     allocation_of(described_bytes.saturating_sub(INCLUDED_BYTES))
 }

@@ -38,7 +38,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// What a change makes the server keep more. Every change has its entry, so nothing new is kept without an account.
+    /// The memory that a change makes the server keep. Every change has its entry, so nothing new is kept without an account.
     fn growth_of(&self, who: &Identity, change: &Change) -> Option<Growth> {
         match change {
             Change::Created { name, birth, .. } | Change::MadeForPeer { name, birth, .. } => {

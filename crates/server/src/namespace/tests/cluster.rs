@@ -16,7 +16,7 @@ const DETOURS: usize = 64;
 /// Targets of each server.
 const TARGETS_EACH: u16 = 2;
 
-/// What becomes of a question to another server, or of an effect there.
+/// The fate of a question to another server, or of an effect there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Answered,
@@ -41,7 +41,7 @@ pub(super) struct Cluster {
     pub(super) unreachable: BTreeSet<ServerId>,
     /// Effects of servers for those that answer nobody.
     pub(super) undone: VecDeque<(usize, Effect)>,
-    /// What becomes of the next questions and effects; of all others, the usual.
+    /// The fates of the next questions and effects; all others have the usual one.
     pub(super) fates: VecDeque<Fate>,
     /// Whether the sums of use were damaged on purpose.
     pub(super) is_damaged: bool,

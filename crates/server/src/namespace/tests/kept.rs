@@ -84,7 +84,7 @@ const BOUND_BYTES: u64 = 1 << 20;
 /// More steps than fit into the bound, whatever each of them keeps.
 const STEPS: usize = 100_000;
 
-/// What the server keeps after a request of a client.
+/// The memory that the server keeps after a request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
     /// No more than before, or nothing once it is answered.

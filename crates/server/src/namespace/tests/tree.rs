@@ -138,7 +138,7 @@ fn naive(servers: &[Namespace]) -> Vec<String> {
     wrong
 }
 
-/// What the check finds at each server, a few inodes at a time.
+/// The findings of the check at each server, a few inodes at a time.
 fn examined(server: &Namespace) -> (Vec<Fault>, Vec<AwayEntry>, Vec<Position>) {
     let mut inos = server.numbers(|_| true);
     inos.sort_unstable();
