@@ -17,6 +17,10 @@ _IMAGE_BYTES = 96 << 20
 """More than the file system below a failing device holds, so that writes to it fail."""
 
 
+_BLOCK_BYTES = 1024
+"""No file system here has smaller blocks."""
+
+
 class Disk:
     """A file system at `path`. It uses the room of `place`, and is full when that is full."""
 
@@ -41,9 +45,20 @@ class Disk:
         finally:
             os.close(descriptor)
 
+    def keep(self) -> None:
+        """Take the blocks that this file system gave back, too: those of a failing device can still be written."""
+        step = 1 << 20
+        with (self.path / "kept").open("ab") as kept:
+            while step >= _BLOCK_BYTES:
+                try:
+                    os.posix_fallocate(kept.fileno(), os.fstat(kept.fileno()).st_size, step)
+                except OSError:
+                    step //= 2
+
     def free(self) -> None:
-        """Give back the room that `fill` took."""
+        """Give back the room that `fill` and `keep` took."""
         self._filler.unlink()
+        (self.path / "kept").unlink(missing_ok=True)
 
 
 @contextmanager
