@@ -44,7 +44,7 @@ def measure(directory: Path) -> dict[str, float]:
     configuration = directory / "flooded.toml"
     configuration.write_text(CONFIGURATION)
     home = directory / "home"
-    with weir.store.up(configuration, home=home, mount=directory / "mnt"):
+    with weir.store.up(configuration, home=home, mount=directory / "mnt") as store:
         server = int((home / "servers/0/pid").read_text().split()[0])
         before = _peak_mib(server)
         slowest = 0.0
@@ -61,6 +61,7 @@ def measure(directory: Path) -> dict[str, float]:
         if answer.strip() != errno.errorcode[errno.EDQUOT]:
             raise RuntimeError(f"a flood of attributes ended with {answer!r} where EDQUOT was expected")
         grown = _peak_mib(server) - before
+        store.down(discard=True)
     return {"attribute_flood_memory_mib": grown, "attribute_flood_stat_ms_max": slowest * 1000}
 
 
