@@ -4,6 +4,7 @@ use crate::accounts::delays::{Delays, Receivers, WaitedForLine};
 use crate::accounts::device_account::{Accounted, DeviceAccount, DeviceLine, Interval};
 use crate::accounts::observed::{Kind, Observed, ObservedLine, ObservedOf};
 use crate::accounts::waits::{WaitSummary, Waits};
+use crate::accounts::work::{Sum, User, Users, Work};
 use crate::clock::seconds;
 use serde::Serialize;
 use std::collections::hash_map::Entry;
@@ -46,12 +47,9 @@ pub(crate) struct Job {
     reported: Nanos,
     /// Whether it has no place in devices and reports: it was silent for [`RETIREMENT`], or has never been at this server.
     is_retired: bool,
-    operations: u64,
-    bytes_read: u64,
-    bytes_written: u64,
-    device: Nanos,
-    /// Device time charged at dispatch, as the cost model expected it.
-    charged: Nanos,
+    work: Work,
+    /// The sum of the work of all jobs of its user.
+    user: Sum,
     waits: Waits,
     delays: Delays,
     /// Its account with each device that it has used.
@@ -122,6 +120,7 @@ pub(crate) struct ShownJob {
 #[derive(Default)]
 pub(crate) struct Jobs {
     jobs: HashMap<JobId, Job>,
+    users: Users,
     /// The jobs that are active at other servers.
     elsewhere: HashSet<JobId>,
 }
@@ -136,10 +135,17 @@ impl Jobs {
 
     /// Notes that a job is still there. A job that was silent for so long that it was forgotten is entered anew.
     pub(crate) fn meet_again(&mut self, identity: &Rc<JobIdentity>, now: Nanos) -> &mut Job {
-        let job =
-            self.jobs.entry(identity.attributes.job).or_insert_with(|| Job::new(Rc::clone(identity), now));
+        let job = self
+            .jobs
+            .entry(identity.attributes.job)
+            .or_insert_with(|| Job::new(Rc::clone(identity), self.users.sum(identity.user()), now));
         job.note_sign_of_life(now);
         job
+    }
+
+    /// Every user whose jobs have been here, with the sum of their work.
+    pub(crate) fn users(&self) -> Vec<(User, Work)> {
+        self.users.all()
     }
 
     pub(crate) fn job_mut(&mut self, id: JobId) -> Option<&mut Job> {
@@ -171,7 +177,8 @@ impl Jobs {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(place) if is_active && has_room => {
                     let identity = Rc::new(JobIdentity::reported(report));
-                    place.insert(Job { is_retired: true, ..Job::new(identity, now) })
+                    let user = self.users.sum(identity.user());
+                    place.insert(Job { is_retired: true, ..Job::new(identity, user, now) })
                 }
                 Entry::Vacant(_) => continue,
             };
@@ -323,7 +330,7 @@ impl Jobs {
             nodes: job.identity.attributes.nodes,
             priority: job.identity.attributes.priority.0,
             active: job.active,
-            device_seconds: seconds(job.device),
+            device_seconds: seconds(job.work.device),
             uses: uses.remove(&id).unwrap_or_default(),
         };
         let length = |report: &JobReport| {
@@ -368,6 +375,10 @@ impl JobIdentity {
         }
     }
 
+    fn user(&self) -> User {
+        User { name: self.user.clone(), group: self.group.clone(), uid: Some(self.uid) }
+    }
+
     /// The attributes for the policy.
     pub(crate) fn attributes(&self) -> JobAttributes {
         self.attributes
@@ -375,18 +386,15 @@ impl JobIdentity {
 }
 
 impl Job {
-    fn new(identity: Rc<JobIdentity>, now: Nanos) -> Job {
+    fn new(identity: Rc<JobIdentity>, user: Sum, now: Nanos) -> Job {
         Job {
             identity,
+            user,
             connections: 0,
             last_seen: now,
             reported: Nanos::ZERO,
             is_retired: false,
-            operations: 0,
-            bytes_read: 0,
-            bytes_written: 0,
-            device: Nanos::ZERO,
-            charged: Nanos::ZERO,
+            work: Work::default(),
             waits: Waits::default(),
             delays: Delays::default(),
             devices: Vec::new(),
@@ -401,23 +409,27 @@ impl Job {
     /// A request is dispatched: it waited, and is charged.
     pub(crate) fn dispatched(&mut self, dispatch: &Dispatch) {
         self.waits.note(dispatch.waited);
-        self.charged = self.charged + dispatch.cost;
+        self.note(Work { charged: dispatch.cost, ..Work::default() });
     }
 
     /// A device served a request of the job with so many bytes, so long after its arrival.
     pub(crate) fn count(&mut self, device: usize, kind: Kind, bytes: u64, took: Nanos) {
-        self.operations += 1;
-        match kind {
-            Kind::Read => self.bytes_read += bytes,
-            Kind::Write => self.bytes_written += bytes,
-            _ => {}
-        }
+        let bytes_of = |other: Kind| if kind == other { bytes } else { 0 };
+        let (bytes_read, bytes_written) = (bytes_of(Kind::Read), bytes_of(Kind::Write));
+        self.note(Work { operations: 1, bytes_read, bytes_written, ..Work::default() });
         self.device_account(device).observed().complete(kind, bytes, took);
     }
 
     /// The job closed a file, which no device serves.
     pub(crate) fn count_close(&mut self, metadata: usize) {
         self.device_account(metadata).observed().complete(Kind::Close, 0, Nanos::ZERO);
+    }
+
+    fn note(&mut self, more: Work) {
+        self.work += more;
+        let mut sum = self.user.get();
+        sum += more;
+        self.user.set(sum);
     }
 
     /// The job gave a sign of life.
@@ -439,7 +451,7 @@ impl Job {
 
     /// A device has worked for it.
     pub(crate) fn spend(&mut self, device: usize, actual: Nanos) {
-        self.device = self.device + actual;
+        self.note(Work { device: actual, ..Work::default() });
         let account = self.device_account(device);
         account.spend(actual);
     }
@@ -481,11 +493,11 @@ impl Job {
             priority: self.identity.attributes.priority.0,
             active: self.active,
             connections: self.connections,
-            operations: self.operations,
-            bytes_read: self.bytes_read,
-            bytes_written: self.bytes_written,
-            charged_seconds: seconds(self.charged),
-            device_seconds: seconds(self.device),
+            operations: self.work.operations,
+            bytes_read: self.work.bytes_read,
+            bytes_written: self.work.bytes_written,
+            charged_seconds: seconds(self.work.charged),
+            device_seconds: seconds(self.work.device),
             queue_wait_seconds_median: waits.median,
             queue_wait_seconds_p90: waits.p90,
             queue_wait_seconds_p99: waits.p99,

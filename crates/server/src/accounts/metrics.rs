@@ -1,6 +1,8 @@
 //! Every metric, in one place; the reference page lists them with their units.
 
 use crate::accounts::jobs::{JobLine, ShownJob};
+use crate::accounts::work::{User, Work};
+use crate::clock::seconds;
 use crate::control::snapshot::Snapshot;
 use crate::control::status::{DirectionCost, PlacementStatus, Placements};
 use prometheus_client::collector::Collector;
@@ -42,10 +44,30 @@ impl Format {
     }
 }
 
+/// Jobs with series of their own: those that received the most device time.
+pub(crate) const JOBS_MAX: usize = 64;
+/// A job that ended keeps its series for some scrapes if it received this much device time. A short one is counted for its user alone,
+/// since names of such jobs are often used once.
+const LONG_JOB_SECONDS: f64 = 1.0;
+const ENDED_JOB_KEPT_SECONDS: f64 = 300.0;
+
+type UserCounter = (&'static str, &'static str, fn(&Work) -> f64);
 type JobCounter = (&'static str, &'static str, fn(&JobLine) -> f64);
 type JobGauge = (&'static str, &'static str, fn(&JobLine) -> Option<f64>);
 type Gauge = (&'static str, &'static str, f64);
 
+/// Counters of each user: name, help, value.
+const USER_COUNTERS: [UserCounter; 5] = [
+    ("weir_user_operations", "Requests served for the user's jobs", |work| work.operations as f64),
+    ("weir_user_read_bytes", "Bytes read by the user's jobs", |work| work.bytes_read as f64),
+    ("weir_user_written_bytes", "Bytes written by the user's jobs", |work| work.bytes_written as f64),
+    (
+        "weir_user_charged_seconds",
+        "Device time that requests of the user's jobs were charged when dispatched",
+        |work| seconds(work.charged),
+    ),
+    ("weir_user_device_seconds", "Device time that the user's jobs received", |work| seconds(work.device)),
+];
 /// Counters of each job: name, help, value.
 const JOB_COUNTERS: [JobCounter; 5] = [
     ("weir_job_operations", "Requests served for the job", |job| job.operations as f64),
@@ -76,7 +98,7 @@ const JOB_GAUGES: [JobGauge; 3] = [
 /// The exposition of one moment.
 pub(crate) fn encode(snapshot: Arc<Snapshot>, format: Format) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exposition(snapshot)));
+    registry.register_collector(Box::new(Exposition::new(snapshot)));
     let mut text = String::new();
     match (text::encode(&mut text, &registry), format) {
         (Ok(()), Format::OpenMetrics) => text,
@@ -103,12 +125,17 @@ fn as_text_format(exposition: &str) -> String {
     text
 }
 
+/// A snapshot, and the places in it of the jobs with series of their own.
 #[derive(Debug)]
-struct Exposition(Arc<Snapshot>);
+struct Exposition {
+    snapshot: Arc<Snapshot>,
+    jobs: Vec<usize>,
+}
 
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let snapshot = &self.0;
+        let snapshot = &self.snapshot;
+        self.encode_users(&mut encoder)?;
         for (name, help, value) in JOB_COUNTERS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for job in self.jobs() {
@@ -167,15 +194,53 @@ impl Collector for Exposition {
 }
 
 impl Exposition {
+    fn new(snapshot: Arc<Snapshot>) -> Exposition {
+        let has_own = |job: &JobLine| {
+            let is_kept =
+                job.device_seconds >= LONG_JOB_SECONDS && job.last_seen_seconds <= ENDED_JOB_KEPT_SECONDS;
+            job.active || job.connections > 0 || is_kept
+        };
+        let all = &snapshot.jobs;
+        let mut jobs: Vec<usize> = (0..all.len()).filter(|&place| has_own(&all[place].line)).collect();
+        if jobs.len() > JOBS_MAX {
+            let time = |place: usize| all[place].line.device_seconds;
+            jobs.select_nth_unstable_by(JOBS_MAX, |&left, &right| time(right).total_cmp(&time(left)));
+            jobs.truncate(JOBS_MAX);
+        }
+        Exposition { snapshot, jobs }
+    }
+
+    fn shown(&self) -> impl Iterator<Item = &ShownJob> {
+        self.jobs.iter().map(|&place| &self.snapshot.jobs[place])
+    }
+
     fn jobs(&self) -> impl Iterator<Item = &JobLine> {
-        self.0.jobs.iter().map(|job| &job.line)
+        self.shown().map(|job| &job.line)
+    }
+
+    fn encode_users(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        for (name, help, value) in USER_COUNTERS {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (user, work) in &self.snapshot.users {
+                ConstCounter::new(value(work)).encode(family.encode_family(&user_labels(user))?)?;
+            }
+        }
+        let family = encoder.encode_descriptor(
+            "weir_jobs_left_out",
+            "Jobs at work without series of their own",
+            None,
+            MetricType::Gauge,
+        )?;
+        let is_at_work = |job: &&ShownJob| job.line.active || job.line.connections > 0;
+        let all = self.snapshot.jobs.iter().filter(is_at_work).count();
+        ConstGauge::new((all - self.shown().filter(is_at_work).count()) as f64).encode(family)
     }
 
     fn encode_waits(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let help = "Time requests waited for their turn";
         let mut family =
             encoder.encode_descriptor("weir_job_queue_wait_seconds", help, None, MetricType::Histogram)?;
-        for ShownJob { line, waits } in &self.0.jobs {
+        for ShownJob { line, waits } in self.shown() {
             let count = waits.buckets.iter().map(|&(_, count)| count).sum();
             family.encode_family(&labels(line))?.encode_histogram::<[(&str, &str); 0]>(
                 waits.total,
@@ -226,14 +291,14 @@ impl Exposition {
         ];
         for (name, help, value) in gauges {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for target in &self.0.status.targets {
+            for target in &self.snapshot.status.targets {
                 let labels = [("target", target.target.clone()), ("backend", target.backend.to_string())];
                 ConstGauge::new(value(target)).encode(family.encode_family(&labels)?)?;
             }
         }
         let (name, help) = ("weir_target_device_failures", "Requests that the target's device failed");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for target in &self.0.status.targets {
+        for target in &self.snapshot.status.targets {
             let labels = [("target", target.target.clone()), ("backend", target.backend.to_string())];
             ConstCounter::new(target.device_failures).encode(family.encode_family(&labels)?)?;
         }
@@ -243,7 +308,7 @@ impl Exposition {
 
 impl Exposition {
     fn encode_journal(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let Some(journal) = &self.0.status.journal else { return Ok(()) };
+        let Some(journal) = &self.snapshot.status.journal else { return Ok(()) };
         let gauges: [Gauge; 3] = [
             (
                 "weir_journal_stopped",
@@ -278,7 +343,7 @@ impl Exposition {
                 cost.bytes_per_second.map(|rate| rate as f64)
             }),
         ];
-        let status = &self.0.status;
+        let status = &self.snapshot.status;
         let metadata = (format!("{}.metadata", status.server), &status.metadata.cost);
         let targets = status.targets.iter().map(|target| (target.target.clone(), &target.device.cost));
         let devices: Vec<_> = targets.chain([metadata]).collect();
@@ -316,7 +381,7 @@ impl Exposition {
         ];
         for (name, help, value) in gauges {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for target in &self.0.status.targets {
+            for target in &self.snapshot.status.targets {
                 let labels =
                     [("target", target.target.clone()), ("class", label_text(&target.placement.class))];
                 if let Some(value) = value(&target.placement) {
@@ -328,7 +393,7 @@ impl Exposition {
     }
 
     fn encode_machine(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let MachineLoad { processors, memory, network } = self.0.status.load;
+        let MachineLoad { processors, memory, network } = self.snapshot.status.load;
         for (name, help, value) in [
             (
                 "weir_machine_processors_ratio",
@@ -347,7 +412,7 @@ impl Exposition {
     }
 
     fn encode_placements(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let Placements { stripes, refused, targets } = &self.0.status.placements;
+        let Placements { stripes, refused, targets } = &self.snapshot.status.placements;
         let counts = |counts: &BTreeMap<String, u64>| {
             counts.iter().map(|(label, &count)| (label.clone(), count)).collect::<Vec<_>>()
         };
@@ -377,6 +442,14 @@ fn labels(job: &JobLine) -> [(&'static str, String); 4] {
         ("user", label_text(&job.user)),
         ("group", label_text(&job.group)),
         ("uid", job.uid.to_string()),
+    ]
+}
+
+fn user_labels(user: &User) -> [(&'static str, String); 3] {
+    [
+        ("user", label_text(&user.name)),
+        ("group", label_text(&user.group)),
+        ("uid", user.uid.map_or_else(String::new, |uid| uid.to_string())),
     ]
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod metrics;
 pub(crate) mod observed;
 pub(crate) mod waits;
 pub(crate) mod windows;
+pub(crate) mod work;
 
 use crate::clock::Clock;
 use device_account::Interval;

@@ -24,6 +24,8 @@ const REQUEST_WAIT: Duration = Duration::from_secs(5);
 const RESPONSE_WAIT: Duration = Duration::from_secs(30);
 /// Pause after a failed accept: without a free descriptor it would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Shorter bodies go as they are: packed they save no packet.
+const GZIP_BYTES_MIN: usize = 1024;
 const STACK_BYTES: usize = 512 * 1024;
 /// Priority of the threads that take callers, write and send: below that of the event loop, which serves the jobs.
 const NICENESS: i32 = 10;
@@ -31,7 +33,7 @@ const NICENESS: i32 = 10;
 /// A request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// `GET`, `PUT`, in the caller's spelling.
+    /// `GET`, `HEAD`, `PUT`, in the caller's spelling.
     pub(crate) method: String,
     /// Path without the query.
     pub(crate) path: String,
@@ -43,6 +45,8 @@ pub(crate) struct Request {
     pub(crate) authorization: Option<String>,
     /// Value of the `Accept` header.
     pub(crate) accept: Option<String>,
+    /// Whether the caller takes answers in gzip.
+    pub(crate) takes_gzip: bool,
     /// The body.
     pub(crate) body: Vec<u8>,
 }
@@ -52,6 +56,8 @@ pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
     pub(crate) body: Arc<str>,
+    /// The methods of the resource, where it does not have that of the request.
+    pub(crate) allowed: &'static str,
 }
 
 /// The reason why there is no request.
@@ -129,27 +135,21 @@ fn answer(
     let mut entered = door.enter(&line, wall_seconds())?;
     let early = std::mem::take(&mut entered.early);
     let bearer = entered.bearer;
-    let response = match receive(&mut entered, early, bearer, body_max) {
-        Ok(request) if !door.is_meant(request.host.as_deref(), &entered, &line) => refusal(421),
+    let reply = match receive(&mut entered, early, bearer, body_max) {
+        Ok(request) if !door.is_meant(request.host.as_deref(), &entered, &line) => {
+            refusal(421).encoded(false, false)
+        }
         Ok(request) => {
             caller.waits();
             let response = handler(&request);
             caller.is_waited_for();
-            response
+            response.encoded(request.method == "HEAD", request.takes_gzip)
         }
-        Err(Refused::Status(status)) => refusal(status),
+        Err(Refused::Status(status)) => refusal(status).encoded(false, false),
         Err(Refused::Lost) => return Ok(()),
     };
-    let head = format!(
-        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        response.status,
-        reason(response.status),
-        response.content_type,
-        response.body.len()
-    );
     line.ends_in(RESPONSE_WAIT);
-    entered.write_all(head.as_bytes())?;
-    entered.write_all(response.body.as_bytes())?;
+    entered.write_all(&reply)?;
     // Closing with bytes unread would reset the connection and could take the answer with it.
     caller.stream().shutdown(Shutdown::Write)?;
     line.ends_in(REQUEST_WAIT);
@@ -162,6 +162,50 @@ fn answer(
     Ok(())
 }
 
+impl Response {
+    /// The bytes of the answer; one to a question for its head alone has no body.
+    fn encoded(&self, is_head_alone: bool, takes_gzip: bool) -> Vec<u8> {
+        let Response { status, content_type, body, allowed } = self;
+        let packed = (takes_gzip && body.len() >= GZIP_BYTES_MIN).then(|| gzipped(body.as_bytes()));
+        let content = packed.as_deref().unwrap_or(body.as_bytes());
+        let mut head = format!(
+            "HTTP/1.1 {status} {}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n",
+            reason(*status),
+            content.len()
+        );
+        if packed.is_some() {
+            head.push_str("Content-Encoding: gzip\r\n");
+        }
+        if !allowed.is_empty() {
+            head.push_str(&format!("Allow: {allowed}\r\n"));
+        }
+        head.push_str("Vary: Accept, Accept-Encoding\r\nConnection: close\r\n\r\n");
+        let mut bytes = head.into_bytes();
+        if !is_head_alone {
+            bytes.extend_from_slice(content);
+        }
+        bytes
+    }
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    let mut encoder = flate2::read::GzEncoder::new(bytes, flate2::Compression::fast());
+    // Memory is read and written, which cannot fail.
+    let _ = encoder.read_to_end(&mut packed);
+    packed
+}
+
+/// Whether a value of `Accept-Encoding` names gzip, with a weight above 0 where it states one (RFC 9110, 12.5.3).
+fn names_gzip(value: &str) -> bool {
+    value.split(',').any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.trim().parse::<f32>().ok());
+        is_gzip && weight.unwrap_or(1.0) > 0.0
+    })
+}
+
 /// The answer to a request that is not read, or not meant for this server.
 fn refusal(status: u16) -> Response {
     let hint = match status {
@@ -169,7 +213,7 @@ fn refusal(status: u16) -> Response {
         _ => "",
     };
     let body = format!("{}{hint}\n", reason(status)).into();
-    Response { status, content_type: "text/plain", body }
+    Response { status, content_type: "text/plain", body, allowed: "" }
 }
 
 /// Reads a request that begins with `bytes`.
@@ -214,8 +258,16 @@ fn parse_head(
     };
     let path = head.path.unwrap_or_default().split('?').next().unwrap_or_default().to_string();
     let method = head.method.unwrap_or_default().to_string();
-    let mut request =
-        Request { method, path, bearer, host: None, authorization: None, accept: None, body: Vec::new() };
+    let mut request = Request {
+        method,
+        path,
+        bearer,
+        host: None,
+        authorization: None,
+        accept: None,
+        takes_gzip: false,
+        body: Vec::new(),
+    };
     let mut body_bytes = None;
     for header in head.headers.iter() {
         let value = std::str::from_utf8(header.value).map_err(|_| 400u16)?;
@@ -227,6 +279,8 @@ fn parse_head(
             }
         } else if header.name.eq_ignore_ascii_case("accept") {
             request.accept = Some(value.to_string());
+        } else if header.name.eq_ignore_ascii_case("accept-encoding") {
+            request.takes_gzip |= names_gzip(value);
         } else if header.name.eq_ignore_ascii_case("content-length") {
             let length = value.parse().map_err(|_| 400u16)?;
             if body_bytes.is_some_and(|earlier| earlier != length) {
@@ -250,6 +304,7 @@ fn reason(status: u16) -> &'static str {
         401 => "Unauthorized",
         403 => "Forbidden",
         404 => "Not Found",
+        405 => "Method Not Allowed",
         409 => "Conflict",
         413 => "Content Too Large",
         421 => "Misdirected Request",
@@ -304,6 +359,7 @@ mod tests {
             host: Some("x".into()),
             authorization: Some("Bearer 12".into()),
             accept: None,
+            takes_gzip: false,
             body: b"body".to_vec(),
         };
         for piece in 1..bytes.len() {

@@ -5,7 +5,7 @@
 
 use super::windows::{sight, Sight};
 use super::{failure, json, Answer, Desk};
-use crate::accounts::metrics::{label_text, Format};
+use crate::accounts::metrics::{self, label_text, Format};
 use crate::control::http::Request;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{text, DescriptorEncoder, EncodeMetric};
@@ -113,6 +113,16 @@ impl Predictions {
         Predictions { window: 0, window_seconds: 0.0, missing: Vec::new(), jobs: Vec::new() }
     }
 
+    /// The jobs that are slowed with the greatest probabilities, at most `count`.
+    fn most_slowed(&self, count: usize) -> Vec<&JobPrediction> {
+        let mut jobs: Vec<&JobPrediction> = self.jobs.iter().collect();
+        if jobs.len() > count {
+            jobs.select_nth_unstable_by(count, |left, right| right.worst().total_cmp(&left.worst()));
+            jobs.truncate(count);
+        }
+        jobs
+    }
+
     /// Whether every list, name and number is within its limit.
     fn is_well_formed(&self) -> bool {
         self.window_seconds > 0.0
@@ -148,6 +158,11 @@ impl JobPrediction {
             && is_time(self.waited_seconds)
             && self.waited_ratio.is_none_or(is_time)
             && self.responsible.iter().all(|other| is_time(other.seconds))
+    }
+
+    /// The greatest probability that the job is slowed at all, now or some windows ahead.
+    fn worst(&self) -> f64 {
+        self.horizons.iter().filter_map(|horizon| self.slowed(horizon)).fold(0.0, f64::max)
     }
 
     /// The probability that the job is slowed at all, so many windows ahead.
@@ -219,10 +234,11 @@ impl Collector for Exposition {
                 ("uid", job.uid.to_string()),
             ]
         };
+        let jobs = self.0.most_slowed(metrics::JOBS_MAX);
         let help = "Predicted probability that the job is slowed, so many windows ahead";
         let mut family =
             encoder.encode_descriptor("weir_job_slowed_probability", help, None, MetricType::Gauge)?;
-        for job in &self.0.jobs {
+        for &job in &jobs {
             for horizon in &job.horizons {
                 let Some(probability) = job.slowed(horizon) else { continue };
                 let [name, user, uid] = labels(job);
@@ -233,7 +249,7 @@ impl Collector for Exposition {
         let help =
             "Device time that others received while the job had requests queued, over that which it received";
         let mut family = encoder.encode_descriptor("weir_job_waited_ratio", help, None, MetricType::Gauge)?;
-        for job in &self.0.jobs {
+        for &job in &jobs {
             let Some(ratio) = job.waited_ratio else { continue };
             ConstGauge::new(ratio).encode(family.encode_family(&labels(job))?)?;
         }

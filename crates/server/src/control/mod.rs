@@ -160,56 +160,85 @@ fn body_bytes_max(request: &Request) -> usize {
     }
 }
 
+/// A resource's way of answering one method.
+type Handler = fn(&Request, &Desk) -> Answer;
+
 fn respond(request: &Request, desk: &Desk) -> Response {
-    let (status, body, content_type) = match (request.method.as_str(), request.path.as_str()) {
+    let method = if request.method == "HEAD" { "GET" } else { &request.method };
+    let (status, body, content_type) = match route(method, &request.path) {
         _ if request.bearer == Bearer::Expired => expired(),
-        ("GET", "/metrics") if !desk.shows_metrics(request) => json(
-            401,
-            &failure("not authorised", "show the token of the file `metrics_token` in cluster.toml as a bearer token"),
-        ),
-        ("GET", "/metrics") => {
-            let format = metrics::Format::of(request.accept.as_deref());
-            answer(desk.table(), |table| {
-                let text = interference::with_metrics(table.metrics_text(format), &desk.told, format);
-                (200, text, format.content_type())
-            })
-        }
-        ("GET", "/v1/status") => answer(desk.status(), |status| json(200, &**status)),
-        ("GET", "/v1/jobs") => answer(desk.table(), |table| (200, table.jobs_text(), JSON)),
-        ("GET", "/v1/policy") => answer(desk.status(), |status| {
-            let (policy, scheduler) = (status.policy.clone(), Some(status.scheduler.clone()));
-            json(200, &PolicyBody { policy, scheduler })
-        }),
-        ("PUT", "/v1/policy") => set_policy(request, desk),
-        ("GET", lease::PATH) => lease::show(request, desk),
-        ("PUT", lease::PATH) => lease::set(request, desk),
-        ("GET", "/v1/allocator") => {
-            answer(desk.status(), |status| json(200, &AllocatorBody { allocator: status.allocator.clone() }))
-        }
-        ("PUT", "/v1/allocator") => set_allocator(request, desk),
-        ("PUT", path) if path.starts_with(SERVER_PATH) => change_server(request, desk),
-        ("PUT", path) if path.starts_with(TARGET_PATH) => change_target(request, desk),
-        ("GET", "/v1/quotas") => quotas::show(request, desk),
-        ("PUT", "/v1/quotas") => quotas::set(request, desk),
-        ("GET", interference::PATH) => interference::show(request, desk),
-        ("PUT", interference::PATH) => interference::tell(request, desk),
-        ("GET", path) if path.starts_with(windows::PATH) => windows::show(request, desk),
-        ("GET", path) if path.starts_with(inventory::PATH) => inventory::show(request, desk),
-        ("GET", path) if path.starts_with(inventory::PLACES_PATH) => inventory::show_places(request, desk),
-        ("GET", path) if path.starts_with(tree::PATH) => tree::show(request, desk),
-        ("GET", path) if path.starts_with(tree::DIRECTORIES_PATH) => tree::show_directories(request, desk),
-        ("GET", path) if path.starts_with(tree::ENTRIES_PATH) => tree::show_entries(request, desk),
-        ("GET", tree::SUMS_PATH) => tree::show_sums(request, desk),
-        ("PUT", tree::MEND_PATH) => tree::mend(request, desk),
-        _ => json(
-            404,
-            &failure(
-                "no such resource",
-                "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator, /v1/quotas, /v1/windows/0, /v1/interference or /metrics",
-            ),
-        ),
+        Some(handler) => handler(request, desk),
+        None => return unknown(request),
     };
-    Response { status, content_type, body }
+    Response { status, content_type, body, allowed: "" }
+}
+
+fn unknown(request: &Request) -> Response {
+    let is_known = |method: &str| route(method, &request.path).is_some();
+    let allowed = match (is_known("GET"), is_known("PUT")) {
+        (true, true) => "GET, HEAD, PUT",
+        (true, false) => "GET, HEAD",
+        (false, true) => "PUT",
+        (false, false) => "",
+    };
+    let hint = "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator, /v1/quotas, /v1/windows/0, /v1/interference or /metrics";
+    let (status, body, content_type) = match allowed {
+        "" => json(404, &failure("no such resource", hint)),
+        _ => json(405, &failure("no such method of this resource", &format!("it has {allowed}"))),
+    };
+    Response { status, content_type, body, allowed }
+}
+
+fn route(method: &str, path: &str) -> Option<Handler> {
+    Some(match (method, path) {
+        ("GET", "/metrics") => show_metrics,
+        ("GET", "/v1/status") => |_, desk| answer(desk.status(), |status| json(200, &**status)),
+        ("GET", "/v1/jobs") => |_, desk| answer(desk.table(), |table| (200, table.jobs_text(), JSON)),
+        ("GET", "/v1/policy") => show_policy,
+        ("PUT", "/v1/policy") => set_policy,
+        ("GET", lease::PATH) => lease::show,
+        ("PUT", lease::PATH) => lease::set,
+        ("GET", "/v1/allocator") => show_allocator,
+        ("PUT", "/v1/allocator") => set_allocator,
+        ("PUT", path) if path.starts_with(SERVER_PATH) => change_server,
+        ("PUT", path) if path.starts_with(TARGET_PATH) => change_target,
+        ("GET", "/v1/quotas") => quotas::show,
+        ("PUT", "/v1/quotas") => quotas::set,
+        ("GET", interference::PATH) => interference::show,
+        ("PUT", interference::PATH) => interference::tell,
+        ("GET", path) if path.starts_with(windows::PATH) => windows::show,
+        ("GET", path) if path.starts_with(inventory::PATH) => inventory::show,
+        ("GET", path) if path.starts_with(inventory::PLACES_PATH) => inventory::show_places,
+        ("GET", path) if path.starts_with(tree::PATH) => tree::show,
+        ("GET", path) if path.starts_with(tree::DIRECTORIES_PATH) => tree::show_directories,
+        ("GET", path) if path.starts_with(tree::ENTRIES_PATH) => tree::show_entries,
+        ("GET", tree::SUMS_PATH) => tree::show_sums,
+        ("PUT", tree::MEND_PATH) => tree::mend,
+        _ => return None,
+    })
+}
+
+fn show_metrics(request: &Request, desk: &Desk) -> Answer {
+    if !desk.shows_metrics(request) {
+        let hint = "show the token of the file `metrics_token` in cluster.toml as a bearer token";
+        return json(401, &failure("not authorised", hint));
+    }
+    let format = metrics::Format::of(request.accept.as_deref());
+    answer(desk.table(), |table| {
+        let text = interference::with_metrics(table.metrics_text(format), &desk.told, format);
+        (200, text, format.content_type())
+    })
+}
+
+fn show_policy(_: &Request, desk: &Desk) -> Answer {
+    answer(desk.status(), |status| {
+        let (policy, scheduler) = (status.policy.clone(), Some(status.scheduler.clone()));
+        json(200, &PolicyBody { policy, scheduler })
+    })
+}
+
+fn show_allocator(_: &Request, desk: &Desk) -> Answer {
+    answer(desk.status(), |status| json(200, &AllocatorBody { allocator: status.allocator.clone() }))
 }
 
 impl Desk {

@@ -35,7 +35,8 @@ impl Server {
         let accounted = self.accounted();
         if let Some(jobs) = self.showing.copy(self.accounts.jobs(), &accounted, &self.clock) {
             let (refusals, malformed) = self.links.refused();
-            let snapshot = Snapshot { status: self.status(), jobs, refusals, malformed };
+            let users = self.accounts.jobs().users();
+            let snapshot = Snapshot { status: self.status(), jobs, users, refusals, malformed };
             self.showing.show_table(snapshot);
         }
     }

@@ -497,7 +497,14 @@ fn metrics_are_what_is_declared() {
     let (types, samples) = parse(&text);
 
     let job_labels = ["group", "job_name", "uid", "user"];
+    let user_labels = ["group", "uid", "user"];
     for (name, kind, labels) in [
+        ("weir_user_operations", "counter", &user_labels[..]),
+        ("weir_user_read_bytes", "counter", &user_labels),
+        ("weir_user_written_bytes", "counter", &user_labels),
+        ("weir_user_charged_seconds", "counter", &user_labels),
+        ("weir_user_device_seconds", "counter", &user_labels),
+        ("weir_jobs_left_out", "gauge", &[]),
         ("weir_job_operations", "counter", &job_labels[..]),
         ("weir_job_read_bytes", "counter", &job_labels),
         ("weir_job_written_bytes", "counter", &job_labels),
@@ -549,7 +556,7 @@ fn metrics_are_what_is_declared() {
     for name in ["weir_machine_processors_ratio", "weir_machine_network_ratio"] {
         assert_eq!(types.get(name).map(String::as_str), Some("gauge"));
     }
-    assert_eq!(types.len(), 40, "every metric is in the list above");
+    assert_eq!(types.len(), 46, "every metric is in the list above");
 
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(page).expect("the reference page");
