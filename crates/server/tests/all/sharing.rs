@@ -202,16 +202,17 @@ fn the_account_says_what_was_charged_where_and_who_waited_for_whom() {
         let target = devices.iter().find(|device| device["device"] == "0.0").expect("the target");
         number(&target["share_owed"])
     };
+    let mut metrics = BTreeMap::new();
     scene.run(|| {
         scene.shares(500);
         wait_until("both are owed their shares of the target at once", || {
             (owed_on_target("large"), owed_on_target("small")) == (0.8, 0.2)
         });
+        metrics = parse(&get(&scene.cluster.address(0).control, "/metrics").body).1;
     });
     scene.cluster.await_figure(0, "outstanding", 0);
     wait_until("an idle job is owed nothing", || owed_on_target("large") == 0.0);
 
-    let metrics = parse(&get(&scene.cluster.address(0).control, "/metrics").body).1;
     let waits = &metrics["weir_job_waited_for_seconds_total"];
     for (name, other) in [("large", "small"), ("small", "large")] {
         let waited =
