@@ -9,28 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from past_runs import File, run_of
 from waits import PATIENCE_SECONDS
 from weir.prediction.accuracy import accuracy
 from weir.prediction.context import NextRun
 from weir.prediction.creations import MODELS, predict
 from weir.tracing.files import read_runs
 from weir.tracing.records import SHARED, Creation, Run
-
-File = tuple[str, int, int]
-"""Path, rank and size; those of a rank in its order."""
-
-
-def run_of(
-    files: Sequence[File], *, ranks: int = 1, arguments: str = "", started: float = 0.0, program: str = "app"
-) -> Run:
-    orders: dict[int, int] = {}
-    creations = []
-    for path, rank, size in files:
-        order = orders.get(rank, 0)
-        orders[rank] = order + 1
-        writers = ranks if rank == SHARED else 1
-        creations.append(Creation(path, rank, order, size, size, writers, "-c 2 -S 1M"))
-    return Run(program, tuple(arguments.split()), ranks, started, started + 1, tuple(creations), "weir")
 
 
 def assert_predicted(past: Sequence[Run], came: Run, *, steps: int | None = None) -> None:

@@ -25,11 +25,12 @@ class ExpectedCreations:
     """The prediction; None where the user listed the files."""
 
 
-def expected_creations(options: dict[str, Any]) -> list[ExpectedCreations]:
+def expected_creations(options: dict[str, Any], *, places: tuple[str, ...]) -> list[ExpectedCreations]:
     """Find the files that each coming program is expected to make.
 
     Args:
         options: Options of `weir place`.
+        places: Mount points and prefixes of the store, in which no number means anything.
 
     Returns:
         The files of each program.
@@ -45,6 +46,7 @@ def expected_creations(options: dict[str, Any]) -> list[ExpectedCreations]:
     groups = _groups(options["past"])
     if not groups:
         raise CommandError("there is no run in the paths of --from", hint="record one: `weir run --trace DIR -- CMD`")
+    options = {**options, "places": places}
     if not options["commands"]:
         for runs in groups:
             _tell_others(runs)
@@ -111,7 +113,14 @@ def _title(run: "Run") -> str:
 def _next(program: str, arguments: tuple[str, ...], like: "Run", options: dict[str, Any]) -> "NextRun":
     from weir.prediction.context import NextRun
 
-    return NextRun(program, arguments, options["ranks"] or like.ranks, options["problem_size"], options["steps"])
+    return NextRun(
+        program,
+        arguments,
+        options["ranks"] or like.ranks,
+        options["problem_size"],
+        options["steps"],
+        options["places"],
+    )
 
 
 def _predicted(runs: "Sequence[Run]", coming: "NextRun") -> ExpectedCreations:

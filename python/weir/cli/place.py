@@ -118,12 +118,14 @@ def place(context: click.Context, /, **options: Any) -> None:
     """
     if context.invoked_subcommand is not None:
         return
+    from weir.store.launch import places
+
     home = context.obj
     database, emit = options["database"], options["emit"]
     _check_usage(options)
     if database is not None and _may_stay(database, options["if_needed"], options["past"]):
         return
-    programs = expected_creations(options)
+    programs = expected_creations(options, places=places(home))
     allotment = _allot(programs, _targets(home, options["lustre"]), options)
     if database is not None:
         _write(database, allotment, programs)

@@ -11,6 +11,7 @@ from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.observing import DEFAULT_FOLDER, Observation, folder_of, observing
 from weir.cli.options import complete_files, option
 from weir.cli.parameters import Checked, Number
+from weir.cli.placed import Placing
 from weir.cli.recorder import check_recorded, recorder_variables
 from weir.store import values
 from weir.store.errors import StoreError
@@ -109,17 +110,21 @@ def run(
     if no_preload and observe:
         raise click.UsageError("--observe needs the preload library, so it cannot go with --no-preload")
     added = {} if no_preload else recorder_variables(trace, observe, None if prefix is None else Path(prefix))
-    if placement is not None:
-        added |= _placing(placement)
+    placing = None if placement is None else Placing(placement)
+    added |= {} if placing is None else placing.variables
     claims = {"nodes": nodes, "user": user, "group": group, "job": job, "priority": priority}
     asked = {name: value for name, value in claims.items() if value is not None}
     is_needless = placement is not None or bool(observe)
     with observing(folder_of(windows, trace, observe), window_seconds, observe, command[0]) as observation:
         added |= observation.variables
         if is_needless and prefix is None and not asked and not _is_store_up(home, mounted=placement is None):
-            return _run(command, _without_store(os.environ) | added, observation)
-        environment = _environment(home, prefix, no_preload) | added
-        return _run_as_job(home, credential, asked, command, environment, observation)
+            code = _run(command, _without_store(os.environ) | added, observation)
+        else:
+            environment = _environment(home, prefix, no_preload) | added
+            code = _run_as_job(home, credential, asked, command, environment, observation)
+    if placing is not None:
+        placing.end(command[0])
+    return code
 
 
 def _run_as_job(
@@ -158,20 +163,6 @@ def _without_store(present: Mapping[str, str]) -> dict[str, str]:
     left_out = ("WEIR_CLUSTER", "WEIR_MOUNT", "WEIR_PREFIX", "WEIR_CREDENTIAL")
     kept = {name: value for name, value in present.items() if name not in left_out}
     return kept | {"LD_PRELOAD": library_path(present)}
-
-
-def _placing(database: str) -> dict[str, str]:
-    """The variables by which the program finds its interaction database, which is checked first.
-
-    Raises:
-        DatabaseError: The file is no interaction database.
-    """
-    from weir.placement.database import check
-
-    file = Path(database).absolute()
-    check(file)
-    report = os.environ.get("WEIR_PLACEMENT_REPORT") or f"{file}.report"
-    return {"WEIR_PLACEMENT": str(file), "WEIR_PLACEMENT_REPORT": report}
 
 
 def _environment(home: Home, prefix: str | None, no_preload: bool) -> dict[str, str]:

@@ -55,11 +55,12 @@ def report_of(database: Path) -> Path:
     return database.with_name(f"{database.name}.report")
 
 
-def read_report(file: Path) -> Lookups:
+def read_report(file: Path, *, begin: int = 0) -> Lookups:
     """Add up a report.
 
     Args:
         file: The report; without it there were no look-ups.
+        begin: Byte from which the report is read: the end of a line.
 
     Returns:
         The counts of all processes.
@@ -71,7 +72,10 @@ def read_report(file: Path) -> Lookups:
     if not file.exists():
         return lookups
     try:
-        for line in file.read_text(errors="replace").splitlines():
+        with file.open("rb") as content:
+            content.seek(begin)
+            lines = content.read().decode(errors="replace").splitlines()
+        for line in lines:
             _add(lookups, json.loads(line))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"a line is no report: {error}"

@@ -8,7 +8,8 @@ from weir.prediction.context import Context
 from weir.prediction.forecasters import Forecaster
 from weir.prediction.history import Instance
 from weir.prediction.laws import Observation
-from weir.prediction.roles import Role, Sample, is_even
+from weir.prediction.names import in_file_name
+from weir.prediction.roles import Role, Sample, is_even, shows_scaling
 
 RANK = -1
 """Index of the axis of ranks, which has no field."""
@@ -101,12 +102,15 @@ def coming_values(
         for context, values in zip(contexts, seen, strict=True)
         if len(values) > 1
     ]
-    stride = round(forecaster.quantity(strides, coming)) if strides else 1
+    # Runs of one scale show no number that follows the ranks, but may have a file for each rank.
+    alike = coming if shows_scaling(samples) else coming.at(contexts[-1].ranks)
+    stride = round(forecaster.quantity(strides, alike)) if strides else 1
     starts = [Observation(context, values[0]) for context, values in zip(contexts, seen, strict=True)]
-    first = forecaster.first(starts, [_after(values, stride) for values in seen], coming)
+    first = forecaster.first(starts, [_after(values, stride) for values in seen], alike)
     if first is None:
         return None
-    count = round(forecaster.quantity(counts, coming, is_count=True))
+    is_of_files = in_file_name(samples[-1].instances[0].name.skeleton, axis.field)
+    count = round(forecaster.quantity(counts, coming if is_of_files else alike, is_count=True))
     return [round(first) + stride * step for step in range(count)]
 
 

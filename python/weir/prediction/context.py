@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from weir.tracing.records import Run
 
@@ -34,18 +34,30 @@ class NextRun:
     """Size of the problem as a multiple of the last run's, if no argument states it."""
     steps: int | None = None
     """Number of steps that write, if it is known and no argument states it."""
+    places: tuple[str, ...] = ()
+    """Mount points and prefixes of stores. No run chose their names, so no number in them means anything."""
 
     @classmethod
-    def like(cls, run: Run) -> "NextRun":
+    def like(cls, run: Run, *, places: tuple[str, ...] = ()) -> "NextRun":
         """Take the knowledge of a run before it started.
 
         Args:
             run: The run.
+            places: Mount points and prefixes of stores.
 
         Returns:
             The knowledge.
         """
-        return cls(run.program, run.arguments, run.ranks)
+        return cls(run.program, run.arguments, run.ranks, places=places)
+
+    def context(self) -> "Context":
+        """Read the arguments.
+
+        Returns:
+            The circumstances of the run.
+        """
+        context = context_of(self.arguments, ranks=self.ranks, places=self.places)
+        return replace(context, problem_size=self.problem_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +70,40 @@ class Context:
     """Every option or position that holds no number."""
     flags: frozenset[str]
     """The options of the call."""
-    problem_size: float = field(default=1.0)
+    problem_size: float = 1.0
     """Size of the problem as a multiple of the last run's."""
+    places: tuple[str, ...] = ()
+    """Mount points and prefixes of stores."""
 
     @property
     def ranks(self) -> int:
         """Size of the communicator."""
         return int(self.numbers[RANKS])
 
-    def scaled(self, problem_size: float) -> "Context":
-        """Change the problem size.
+    def at(self, ranks: int) -> "Context":
+        """Change the number of ranks.
 
         Args:
-            problem_size: Size of the problem as a multiple of the last run's.
+            ranks: Size of the communicator.
 
         Returns:
-            The same circumstances with that size.
+            The same circumstances with that many ranks.
         """
-        return replace(self, problem_size=problem_size)
+        return replace(self, numbers={**self.numbers, RANKS: float(ranks)})
+
+    def place_length(self, path: str) -> int:
+        """Find how much of a path is the place of a store.
+
+        Args:
+            path: An absolute path.
+
+        Returns:
+            Length of the mount point or prefix above the path, in characters; 0 where there is none.
+        """
+        return max((len(place) for place in self.places if f"{path}/".startswith(f"{place}/")), default=0)
 
 
-def context_of(arguments: Sequence[str], *, ranks: int) -> Context:
+def context_of(arguments: Sequence[str], *, ranks: int, places: tuple[str, ...] = ()) -> Context:
     """Read arguments as options and positions: `-b 1m`, `-b1m`, `--block=1m`, `block=1m`, `1m`.
 
     The parser cannot know whether an option takes the next word, so a word behind an option counts as its value.
@@ -86,6 +111,7 @@ def context_of(arguments: Sequence[str], *, ranks: int) -> Context:
     Args:
         arguments: Arguments after the program's name.
         ranks: Size of the communicator.
+        places: Mount points and prefixes of stores.
 
     Returns:
         The circumstances of the run.
@@ -123,7 +149,7 @@ def context_of(arguments: Sequence[str], *, ranks: int) -> Context:
             texts[key] = value
         else:
             numbers[key] = found
-    return Context(numbers, texts, frozenset(flags))
+    return Context(numbers, texts, frozenset(flags), places=places)
 
 
 def number(text: str) -> float | None:

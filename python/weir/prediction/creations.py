@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weir.prediction.accuracy import Accuracy, accuracy
-from weir.prediction.context import NextRun, context_of, title
+from weir.prediction.context import NextRun, title
 from weir.prediction.forecasters import Arima, Forecaster, LastRun, Regression
 from weir.prediction.history import PastRun, comparable
 from weir.prediction.markov import expect_by_chain
 from weir.prediction.pattern import Expected, Unpredictable, expect
-from weir.prediction.roles import Sample, evenly_padded
+from weir.prediction.roles import evenly_padded, samples_of
 from weir.prediction.temporaries import Temporaries, temporaries_of
 from weir.tracing.records import SHARED, Creation, Run
 
@@ -69,21 +69,22 @@ def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -
     if model is not None and model not in MODELS:
         raise ValueError(f"no model is called `{model}`; there are {', '.join(MODELS)}")
     past, likeness = comparable(runs, coming)
-    scores = _hold_out(past) if model is None else {}
+    scores = _hold_out(past, coming.places) if model is None else {}
     chosen = model or max(MODELS, key=lambda name: scores[name].fraction if scores else 0.0)
     creations, unpredictable = _predicted(past, coming, chosen)
-    temporaries = temporaries_of(past, creations, context_of(coming.arguments, ranks=coming.ranks))
+    temporaries = temporaries_of(past, creations, coming.context())
     recognised = tuple(creation for creation in creations if creation.path not in temporaries.lost_paths)
     unpredictable += temporaries.lost
     name = title(coming.program, coming.arguments)
     return Prediction(coming.program, name, recognised, unpredictable, chosen, scores, len(past), likeness, temporaries)
 
 
-def _hold_out(past: Sequence[PastRun]) -> dict[str, Accuracy]:
+def _hold_out(past: Sequence[PastRun], places: tuple[str, ...]) -> dict[str, Accuracy]:
     if len(past) < 2:
         return {}
     last = past[-1].run
-    return {name: accuracy(_predicted(past[:-1], NextRun.like(last), name)[0], last.creations) for name in MODELS}
+    held_out = NextRun.like(last, places=places)
+    return {name: accuracy(_predicted(past[:-1], held_out, name)[0], last.creations) for name in MODELS}
 
 
 def _predicted(
@@ -91,26 +92,20 @@ def _predicted(
 ) -> tuple[tuple[Creation, ...], tuple[Unpredictable, ...]]:
     if not past:
         return (), ()
-    context = context_of(coming.arguments, ranks=coming.ranks).scaled(coming.problem_size)
+    context = coming.context()
     if model == MARKOV:
         return _ordered(expect_by_chain(past, context)), ()
     forecaster = _FORECASTERS[model]
     expected: list[Expected] = []
     unpredictable: list[Unpredictable] = []
     for skeleton in _skeletons(past):
-        samples = [_sample(one, skeleton) for one in past if skeleton in one.groups]
-        for alike in evenly_padded(samples):
+        for alike in evenly_padded(samples_of(past, skeleton)):
             found = expect(skeleton, alike, context, forecaster, steps=coming.steps)
             if isinstance(found, Unpredictable):
                 unpredictable.append(found)
             else:
                 expected += found
     return _ordered(expected), tuple(unpredictable)
-
-
-def _sample(one: PastRun, skeleton: str) -> Sample:
-    run = one.run
-    return Sample(one.context, run.started, one.groups[skeleton], run.ended, run.process_numbers)
 
 
 def _skeletons(past: Sequence[PastRun]) -> list[str]:

@@ -40,17 +40,17 @@ def comparable(runs: Sequence[Run], coming: NextRun) -> tuple[list[PastRun], flo
         The past runs, oldest first, and their similarity to the coming one, from 0 to 1.
     """
     program = identity(coming.program, coming.arguments)
-    past = [_past(run) for run in runs if identity(run.program, run.arguments) == program]
+    past = [_past(run, coming.places) for run in runs if identity(run.program, run.arguments) == program]
     past.sort(key=lambda one: one.run.started)
-    context = context_of(coming.arguments, ranks=coming.ranks)
+    context = coming.context()
     named = {key for one in past for skeleton in one.groups for key in _arguments_named(skeleton)}
     likeness = [_likeness(one.context, context, named) for one in past]
     best = max(likeness, default=0.0)
     return [one for one, like in zip(past, likeness, strict=True) if like == best], best
 
 
-def _past(run: Run) -> PastRun:
-    context = context_of(run.arguments, ranks=run.ranks)
+def _past(run: Run, places: tuple[str, ...]) -> PastRun:
+    context = context_of(run.arguments, ranks=run.ranks, places=places)
     groups: dict[str, list[Instance]] = {}
     for creation in run.creations:
         name = parse(creation.name, context)

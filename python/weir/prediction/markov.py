@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from weir.prediction.context import Context
+from weir.prediction.context import RANKS, Context
 from weir.prediction.history import Instance, PastRun
 from weir.prediction.names import build
 from weir.prediction.pattern import Expected
-from weir.prediction.roles import Role
+from weir.prediction.roles import Role, roles_of, samples_of
 from weir.tracing.records import SHARED
 
 Step = tuple[str, int | str]
@@ -73,8 +73,10 @@ def expect_by_chain(past: Sequence[PastRun], coming: Context) -> list[Expected]:
         The expected files; of several with one path the first.
     """
     chains: dict[str, _Chain] = defaultdict(_Chain)
+    skeletons = {skeleton for one in past for skeleton in one.groups}
+    roles = {skeleton: roles_of(samples_of(past, skeleton)) for skeleton in skeletons}
     for one in past:
-        for rank, walk in _walks(one):
+        for rank, walk in _walks(one, roles):
             chains[_kind(rank, one.context.ranks)].learn(walk)
     expected: dict[str, Expected] = {}
     for rank in [SHARED, *range(coming.ranks)]:
@@ -91,7 +93,7 @@ def _kind(rank: int, ranks: int) -> str:
     return "first" if rank == 0 else "last" if rank == ranks - 1 else "other"
 
 
-def _walks(one: PastRun) -> Iterator[tuple[int, list[_State]]]:
+def _walks(one: PastRun, roles: dict[str, list[Role]]) -> Iterator[tuple[int, list[_State]]]:
     by_rank: dict[int, list[Instance]] = defaultdict(list)
     for group in one.groups.values():
         for instance in group:
@@ -101,26 +103,27 @@ def _walks(one: PastRun) -> Iterator[tuple[int, list[_State]]]:
         before: dict[str, Instance] = {}
         walk = []
         for instance in instances:
-            walk.append(_state(instance, before.get(instance.name.skeleton), one.context))
-            before[instance.name.skeleton] = instance
+            skeleton = instance.name.skeleton
+            walk.append(_state(instance, before.get(skeleton), roles[skeleton]))
+            before[skeleton] = instance
         yield rank, walk
 
 
-def _state(instance: Instance, before: Instance | None, context: Context) -> _State:
+def _state(instance: Instance, before: Instance | None, roles: Sequence[Role]) -> _State:
     steps = tuple(
-        _step(value, before.values[field] if before else None, instance.creation.rank, context)
+        _step(value, before.values[field] if before else None, instance.creation.rank, roles[field])
         for field, value in enumerate(instance.values)
     )
     widths = tuple(len(text) if text.startswith("0") else 0 for text in instance.name.fields)
     return _State(instance.name.skeleton, steps, widths, instance.creation.size_bytes)
 
 
-def _step(value: int | str, before: int | str | None, rank: int, context: Context) -> Step:
+def _step(value: int | str, before: int | str | None, rank: int, role: Role) -> Step:
     if isinstance(value, str):
         return ("is", value)
-    if value == rank:
+    if role.kind == "rank" and value == rank:
         return ("rank", 0)
-    if value == context.ranks and context.ranks > 1:
+    if role.kind == "number" and role.text == RANKS:
         return ("ranks", 0)
     if isinstance(before, int):
         return ("before", value - before)

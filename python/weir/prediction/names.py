@@ -44,14 +44,17 @@ def parse(path: str, context: Context) -> Name:
         context: Circumstances of the run that made it.
 
     Returns:
-        The skeleton and its fields; the skeleton has the option's name in place of an argument's value.
+        The skeleton and its fields; the skeleton has the option's name in place of an argument's value. Fields and
+        arguments are looked for below the place of a store alone.
     """
+    literal = context.place_length(path)
+    place, below = path[:literal], path[literal:]
     found = _argument_in(path, context)
     if found is None:
-        return Name(_skeleton(path), tuple(_FIELDS.findall(path)))
+        return Name(place + _skeleton(below), tuple(_FIELDS.findall(below)))
     begin, end, key = found
-    before, after = path[:begin], path[end:]
-    skeleton = f"{_skeleton(before)}{ARGUMENT}{key}{ARGUMENT}{_skeleton(after)}"
+    place, before, after = path[: min(begin, literal)], path[literal:begin], path[end:]
+    skeleton = f"{place}{_skeleton(before)}{ARGUMENT}{key}{ARGUMENT}{_skeleton(after)}"
     return Name(skeleton, (*_FIELDS.findall(before), *_FIELDS.findall(after)))
 
 
@@ -87,6 +90,19 @@ def build(skeleton: str, fields: tuple[str, ...], context: Context) -> str | Non
     return "".join(pieces)
 
 
+def in_file_name(skeleton: str, field: int) -> bool:
+    """Decide whether a field stands in the file's own name, and not in that of a directory above it.
+
+    Args:
+        skeleton: Skeleton of the path.
+        field: Number of the field.
+
+    Returns:
+        Whether it does.
+    """
+    return field >= len(FIELD.findall(skeleton.rpartition("/")[0]))
+
+
 def is_random_word(text: str) -> bool:
     """Decide whether a field is a hash or a UUID, not a number.
 
@@ -106,10 +122,14 @@ def _skeleton(text: str) -> str:
 def _argument_in(path: str, context: Context) -> tuple[int, int, str] | None:
     """The position of the longest argument value in a path, and its option."""
     best: tuple[int, int, str] | None = None
+    literal = context.place_length(path)
     for key, value in context.texts.items():
         text = _as_in_path(value)
         begin = _place(path, text)
-        if begin is not None and (best is None or len(text) > best[1] - best[0]):
+        # What ends within the place of the store, or lies in it, is none of the program's choice.
+        if begin is None or begin + len(text) < literal or 0 < begin < literal:
+            continue
+        if best is None or len(text) > best[1] - best[0]:
             best = (begin, begin + len(text), key)
     return best
 

@@ -265,7 +265,8 @@ def _stamped(samples: Sequence[Sample]) -> Unpredictable | None:
         stamps.append(set())
         for instance in sample.instances:
             name = instance.creation.name
-            span = stamp_in(name, sample.started, sample.ended)
+            begin = sample.context.place_length(name)
+            span = stamp_in(name, begin, sample.started, sample.ended)
             if span is None or any(name[slice(*span)] in text for text in sample.context.texts.values()):
                 return None
             if len(samples) == 1 and span[1] - span[0] <= _DATE_LENGTH and "/" in name[span[1] :]:

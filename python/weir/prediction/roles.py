@@ -1,12 +1,19 @@
-"""The role of each field of a name: constant, rank, number of ranks, argument, counter, or unpredictable."""
+"""The role of each field of a name: constant, rank, number of ranks, argument, counter, or unpredictable.
 
+A number changes with the ranks only where runs show it: runs with other numbers of ranks have other numbers there, or
+the files of one run are numbered by the ranks that made them. A number that merely equals the number of ranks, as the 4
+in `/home/user4` does in runs of four ranks, stays as it is.
+"""
+
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
 from weir.prediction.context import RANKS, Context
-from weir.prediction.history import Instance
+from weir.prediction.history import Instance, PastRun
+from weir.prediction.names import FIELD, in_file_name
 from weir.prediction.unforeseen import (
     A_JOB,
     A_PROCESS,
@@ -15,6 +22,9 @@ from weir.prediction.unforeseen import (
     is_made_anew,
     reason_of_text,
 )
+
+_OF = re.compile(r"[-_.]?of[-_.]?")
+"""The word between the number of a rank and the number of ranks, as in `part00003-of-00008`."""
 
 Kind = Literal["constant", "number", "rank", "quotient", "remainder", "tied", "counter", "listed", "unpredictable"]
 
@@ -60,6 +70,35 @@ class Sample:
     """Unix time of the run's end."""
     processes: frozenset[int] = frozenset()
     """Numbers of the run's processes."""
+
+
+def samples_of(past: Sequence[PastRun], skeleton: str) -> list[Sample]:
+    """Collect the files of a pattern.
+
+    Args:
+        past: Past runs of a program, oldest first.
+        skeleton: Skeleton of the names.
+
+    Returns:
+        The files of each run that has some, oldest first.
+    """
+    return [
+        Sample(one.context, one.run.started, one.groups[skeleton], one.run.ended, one.run.process_numbers)
+        for one in past
+        if skeleton in one.groups
+    ]
+
+
+def shows_scaling(samples: Sequence[Sample]) -> bool:
+    """Decide whether runs can show what changes with the number of ranks.
+
+    Args:
+        samples: Files of past runs.
+
+    Returns:
+        Whether the runs have different numbers of ranks.
+    """
+    return len({sample.context.ranks for sample in samples}) > 1
 
 
 def evenly_padded(samples: Sequence[Sample]) -> list[list[Sample]]:
@@ -109,6 +148,8 @@ def _role(samples: Sequence[Sample], field: int, before: Sequence[Role]) -> Role
     known = _by_run(samples, field, width)
     if known is not None:
         return known
+    if _is_stated_count(samples, field, before):
+        return Role("number", text=RANKS, width=width)
     if len(set(texts)) == 1:
         if len(samples) == 1 and is_made_anew(texts[0]):
             return Role("unpredictable", text=reason_of_text(texts))
@@ -127,14 +168,13 @@ def _width(texts: Sequence[str]) -> int:
 
 
 def _by_run(samples: Sequence[Sample], field: int, width: int) -> Role | None:
-    """A number of the whole run, its ranks or an argument; it takes several values, so that it is no accident."""
+    """A number of the whole run, its ranks or an argument; both took several values, so that it is no accident."""
     keys = set(samples[0].context.numbers)
     for sample in samples:
         keys &= sample.context.numbers.keys()
-    is_one_value = len({instance.values[field] for sample in samples for instance in sample.instances}) == 1
+    if len({instance.values[field] for sample in samples for instance in sample.instances}) == 1:
+        return None
     for key in sorted(keys, key=lambda key: (key != RANKS, key)):
-        if is_one_value and (key != RANKS or samples[0].context.ranks == 1):
-            continue
         if all(
             instance.values[field] == sample.context.numbers[key] for sample in samples for instance in sample.instances
         ):
@@ -142,8 +182,21 @@ def _by_run(samples: Sequence[Sample], field: int, width: int) -> Role | None:
     return None
 
 
+def _is_stated_count(samples: Sequence[Sample], field: int, before: Sequence[Role]) -> bool:
+    """Whether names say of how many ranks each is one, as `part3of8` does: a single run shows this by itself."""
+    name = samples[0].instances[0].name
+    if field == 0 or before[-1].kind != "rank" or before[-1].offset not in (0, 1):
+        return False
+    between = FIELD.split(name.skeleton)[field]
+    return _OF.fullmatch(between) is not None and all(
+        instance.values[field] == sample.context.ranks for sample in samples for instance in sample.instances
+    )
+
+
 def _is_padded_rank_of_one(samples: Sequence[Sample], field: int) -> bool:
     """Whether a single process named a file by its rank: by a padded nought, as no constant is written."""
+    if not in_file_name(samples[0].instances[0].name.skeleton, field):
+        return False
     return all(
         sample.context.ranks == 1
         and all(

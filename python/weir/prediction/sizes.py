@@ -1,10 +1,11 @@
 """Sizes of a pattern's files in the next run, by the simplest shape that the past shows.
 
-The shapes: all sizes equal; all equal except those of the first and the last rank; equal along one axis (a size for
-each step, or for each rank); each file its own size. The forecaster follows changes from run to run.
+The shapes: all sizes equal; linear in the rank; all equal except those of the first and the last rank; equal along one
+axis (a size for each step, or for each rank); each file its own size. The forecaster follows changes from run to run.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from weir.prediction.axes import RANK, Axis, Value
 from weir.prediction.context import Context
@@ -17,6 +18,9 @@ ALIKE = 0.01
 """Sizes within this part of the largest count as one size: their middle is then half of that from each."""
 _LAWS_MAX = 8
 """Most places on an axis with a law each; beyond it all follow their mean, because a fit takes up to a second."""
+
+_RANKS_OF_A_LINE_MIN = 3
+"""Fewest ranks whose sizes show a line."""
 
 Place = tuple[Value, ...]
 Sizes = Callable[[Place], int]
@@ -54,6 +58,9 @@ def sizes_of(
     if all(_are_alike(list(sizes.values())) for sizes in seen):
         size = _whole(quantity([_middle(list(sizes.values())) for sizes in seen]))
         return lambda place: size
+    linear = _linear(axes, seen, places, quantity)
+    if linear is not None:
+        return linear
     ends = _ends(axes, seen, samples, coming, quantity)
     if ends is not None:
         return ends
@@ -87,6 +94,62 @@ def _profile(index: int, sizes: dict[Place, int]) -> dict[Value, list[int]]:
     for place, size in sizes.items():
         profile.setdefault(place[index], []).append(size)
     return profile
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Sizes that are linear in the rank."""
+
+    rank: int
+    """First of the ranks."""
+    size_bytes: float
+    """Size at the first rank."""
+    slope_bytes: float
+    """Growth from rank to rank."""
+    ranks: int
+    """Number of ranks on the line."""
+
+    def at(self, rank: int) -> float:
+        return self.size_bytes + self.slope_bytes * (rank - self.rank)
+
+
+def _line(profile: dict[Value, list[int]]) -> _Line | None:
+    """The line through the sizes of each rank; None where a size lies off it."""
+    sizes = sorted((rank, _middle(group)) for rank, group in profile.items() if isinstance(rank, int))
+    if len(sizes) < 2 or not all(_are_alike(group) for group in profile.values()):
+        return None
+    (first, low), (last, high) = sizes[0], sizes[-1]
+    line = _Line(first, low, (high - low) / (last - first), len(sizes))
+    is_straight = all(abs(line.at(rank) - size) <= ALIKE / 2 * size for rank, size in sizes)
+    return line if is_straight else None
+
+
+def _linear(
+    axes: Sequence[Axis],
+    seen: Sequence[dict[Place, int]],
+    places: Sequence[Place],
+    quantity: Callable[[Sequence[float]], float],
+) -> Sizes | None:
+    """A first size and a growth from rank to rank, each forecast by itself; ranks that no run had go on along the line.
+
+    Two ranks lie on some line, so one run at least has three.
+    """
+    if not axes or axes[-1].field != RANK:
+        return None
+    lines = [line for sizes in seen if (line := _line(_profile(len(axes) - 1, sizes))) is not None]
+    if len(lines) < len(seen) or max(line.ranks for line in lines) < _RANKS_OF_A_LINE_MIN:
+        return None
+    begin = lines[-1].rank
+    firsts = [line.at(begin) for line in lines]
+    rises = lines[-1].slope_bytes > 0
+    if min(firsts) < 0 or any((line.slope_bytes > 0) != rises for line in lines):
+        return None
+    growth = quantity([abs(line.slope_bytes) for line in lines]) * (1 if rises else -1)
+    coming = _Line(begin, quantity(firsts), growth, lines[-1].ranks)
+    ranks = [place[-1] for place in places]
+    if any(isinstance(rank, int) and coming.at(rank) < 0 for rank in ranks):
+        return None
+    return lambda place: _whole(coming.at(place[-1])) if isinstance(place[-1], int) else 0
 
 
 def _ends(

@@ -69,18 +69,19 @@ def are_process_numbers(values: Sequence[int], processes: frozenset[int]) -> boo
     return bool(values) and all(value >= _PROCESS_MIN and value in processes for value in values)
 
 
-def stamp_in(name: str, started: float, ended: float) -> tuple[int, int] | None:
+def stamp_in(name: str, begin: int, started: float, ended: float) -> tuple[int, int] | None:
     """Find a time of the clock in a name: a time near that of the run that made the file.
 
     Args:
         name: Path of the file.
+        begin: Place in the path from which times are looked for.
         started: Unix time of the run's start, in seconds.
         ended: Unix time of the run's end, in seconds.
 
     Returns:
         Begin and end of the time's text; None where there is none.
     """
-    for match in _STAMP.finditer(name):
+    for match in _STAMP.finditer(name, begin):
         if any(started - _NEAR_SECONDS <= moment <= ended + _NEAR_SECONDS for moment in _moments(match)):
             return match.span()
     return None

@@ -77,6 +77,24 @@ def mount_point(home: Home) -> Path | None:
     return None
 
 
+def places(home: Home) -> tuple[str, ...]:
+    """Find the paths below which programs see a store: mount points, and the prefix of the environment.
+
+    Args:
+        home: The chosen home.
+
+    Returns:
+        The paths, without the order of their use; none where no store is up and none is named.
+    """
+    found = {os.path.normpath(named) for name in ("WEIR_MOUNT", "WEIR_PREFIX") if (named := os.environ.get(name))}
+    if os.access(home.mounts, os.R_OK):
+        found |= {str(mount.point) for mount in mounts.mounts_of(home)}
+    with contextlib.suppress(StoreError):
+        point = mount_point(home)
+        found |= set() if point is None else {str(point)}
+    return tuple(sorted(found - {"/"}))
+
+
 def library_path(environment: Mapping[str, str]) -> str:
     """Put the preload library in front of LD_PRELOAD.
 
