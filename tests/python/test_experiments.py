@@ -1,6 +1,7 @@
 """The pure parts of the experiments: what policies owe, the arithmetic of windows, and what is written of it."""
 
 import csv
+import itertools
 import json
 import math
 import subprocess
@@ -18,6 +19,7 @@ from waits import PATIENCE_SECONDS
 from weir.experiments import convergence, figures, plots, records, windows
 from weir.experiments.jobs import Job, Run, coarser
 from weir.experiments.policies import shares_owed, shares_owed_by_device
+from weir.experiments.sampling import between
 from weir.experiments.windows import Account, Done, Sample
 
 POLICIES = ["job-fair", "size-fair", "user-fair", "priority-fair", "group-fair", "user-then-size-fair"]
@@ -166,6 +168,16 @@ class TestWindows:
         assert [row.share_owed for row in shared] == [0.5] * 8
         assert windows.busy_ratio(rows, 1) == pytest.approx(1.0)
         assert windows.disagreement_max(rows) == pytest.approx(0.0)
+
+    @given(st.lists(st.floats(0.01, 2), min_size=2, max_size=8), st.floats(-1, 20))
+    def test_accounts_between_samples_are_those_of_their_time(self, pauses: list[float], when: float) -> None:
+        """Windows of 100 ms had no device time behind 3.2 s: each edge waited for a table of its own, 250 ms long."""
+        times = list(itertools.accumulate(pauses))
+        taken = [Sample(0, time, {"a": Account({"0.0": 0.5 * time}, {}, {}, round(1e6 * time))}) for time in times]
+        found = between(taken, when)
+        assert found.time_seconds == pytest.approx(min(max(when, times[0]), times[-1]))
+        assert found.jobs["a"].device_seconds["0.0"] == pytest.approx(0.5 * found.time_seconds)
+        assert found.jobs["a"].bytes_total == pytest.approx(1e6 * found.time_seconds, abs=2)
 
     def test_counts_that_differ_from_the_servers_are_told(self) -> None:
         rows = figures.rows_of(run_of_pair(bytes_of_a=200), "job-fair")

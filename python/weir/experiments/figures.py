@@ -35,8 +35,6 @@ _REQUEST_BYTES = (256 * 1024, 128 * 1024, 64 * 1024)
 _REQUEST_PART_MAX = 0.0025
 """A request takes at most this part of a window, where the smallest is not too large for it."""
 _LAMBDA_WINDOW_SECONDS = 0.1
-_POLL_PAUSE_SECONDS = 0.05
-"""Pause between the polls of figure 14. Servers say themselves since when they owe a share."""
 _POLL_SECONDS = 3.0
 """Time for which figure 14 asks the servers for their shares: the longest interval a few times."""
 
@@ -339,7 +337,6 @@ def _lambda_panel(interval: int, options: Options, say: Say) -> Panel:
                 panel.jobs,
                 window_seconds=_LAMBDA_WINDOW_SECONDS,
                 poll_seconds=min(_POLL_SECONDS, options.seconds),
-                poll_pause_seconds=_POLL_PAUSE_SECONDS,
             )
             panel.request_seconds = _request_seconds(store, panel.jobs)
     except SettingsError as error:

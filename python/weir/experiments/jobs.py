@@ -1,6 +1,7 @@
 """Jobs of real processes on a store: prepared one by one, started at one moment, sampled, and waited for."""
 
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -14,8 +15,9 @@ from math import ceil
 from pathlib import Path
 from typing import IO
 
+from weir.experiments.sampling import Sampler
 from weir.experiments.store import PREFIX, ExperimentError, Store
-from weir.experiments.windows import Done, Sample, accounts
+from weir.experiments.windows import Done, Sample
 
 _READY_SECONDS = 120.0
 """Longest time until all processes of all jobs have opened their files, on a busy machine."""
@@ -62,7 +64,7 @@ class Run:
     samples: list[list[Sample]] = field(default_factory=list)
     """Samples at each edge of a window, one of each server."""
     polls: list[Sample] = field(default_factory=list)
-    """Samples at edges and between them, where these were requested."""
+    """All samples of the time that was requested, in their order."""
     done: dict[str, list[Done]] = field(default_factory=dict)
     """Counts of each job's processes in each window; the last window also holds the counts after it."""
     final: list[Sample] = field(default_factory=list)
@@ -75,16 +77,14 @@ def run_jobs(
     *,
     window_seconds: float = 1.0,
     poll_seconds: float = 0.0,
-    poll_pause_seconds: float = 0.0,
 ) -> Run:
-    """Run jobs on a store, and sample its servers' accounts at the edges of windows of an absolute clock.
+    """Run jobs on a store, and sample its servers' accounts all the time; edges of windows are those of one clock.
 
     Args:
         store: A store that is up.
         jobs: The jobs; their names must differ.
         window_seconds: Length of a window.
-        poll_seconds: Time from the beginning for which servers are also asked between the edges.
-        poll_pause_seconds: Pause behind each answer in this time.
+        poll_seconds: Time from the beginning whose samples are all kept.
 
     Returns:
         The run.
@@ -107,20 +107,20 @@ def run_jobs(
             _pipe(load.stdin).write(f"{epoch}\n")
             _pipe(load.stdin).close()
             load.stdin = None
-        for edge in range(windows + 1):
-            due = epoch + edge * window_seconds
-            while edge > 0 and time.monotonic() + poll_pause_seconds < min(due, epoch + poll_seconds):
-                run.polls += _sample(store, epoch)
-                time.sleep(poll_pause_seconds)
-            time.sleep(max(0.0, due - time.monotonic()))
-            run.samples.append(_sample(store, epoch))
-            run.polls += run.samples[-1]
-        # A server answers some time after it was asked, and the jobs may have ended by then.
-        run.polls = [poll for poll in run.polls if poll.time_seconds < poll_seconds]
+        with Sampler(store, epoch) as sampler:
+            time.sleep(max(0.0, epoch + windows * window_seconds - time.monotonic()))
+            sampler.wait_for(windows * window_seconds)
+        run.samples = [sampler.at(edge * window_seconds) for edge in range(windows + 1)]
+        polls = itertools.chain.from_iterable(sampler.samples)
+        run.polls = sorted(
+            (poll for poll in polls if 0 <= poll.time_seconds < poll_seconds), key=lambda poll: poll.time_seconds
+        )
         deadline = time.monotonic() + _END_SECONDS
         for name, load in loads.items():
             run.done[name] = _done(store, name, load, deadline)
-    run.final = _sample(store, epoch)
+    with Sampler(store, epoch) as sampler:
+        sampler.wait_for(0.0)
+    run.final = [taken[-1] for taken in sampler.samples]
     return run
 
 
@@ -149,15 +149,6 @@ def _added(parts: Sequence[Done]) -> Done:
         requests=sum(part.requests for part in parts),
         waited_nanoseconds=sum(part.waited_nanoseconds for part in parts),
     )
-
-
-def _sample(store: Store, epoch: float) -> list[Sample]:
-    """The accounts of each server now. A server makes its answer just before it sends it, and may wait until then."""
-    samples = []
-    for server in store.servers:
-        table = server.jobs()
-        samples.append(Sample(server.number, time.monotonic() - epoch, accounts(table)))
-    return samples
 
 
 @contextlib.contextmanager

@@ -335,7 +335,7 @@ def _device_ratios(job: str, before: Sequence[Sample], after: Sequence[Sample]) 
     """Seconds that each target worked for a job in a second, between two samples of each server."""
     ratios: dict[str, float] = {}
     for earlier, later in zip(before, after, strict=True):
-        if job in later.jobs:
+        if job in later.jobs and later.time_seconds > earlier.time_seconds:
             had = earlier.jobs[job].device_seconds if job in earlier.jobs else {}
             elapsed = later.time_seconds - earlier.time_seconds
             for device, seconds in later.jobs[job].device_seconds.items():
