@@ -83,6 +83,7 @@ fn run() -> Result<(), MountError> {
         }
     };
     let filesystem = Filesystem::new(store.clone(), Arc::clone(&device), features, !for_others);
+    let pages = Arc::clone(&filesystem.pages);
     let workers = Workers::start(filesystem, device);
     println!("ready");
     // Nobody may be listening any more; the mount is there all the same.
@@ -95,6 +96,7 @@ fn run() -> Result<(), MountError> {
     })?;
     start("signals", move || {
         signals.wait();
+        pages.end();
         leave(&mounted, &ending);
     })?;
     while !workers.wait_for_end(Duration::from_secs(3600)) {}

@@ -4,17 +4,21 @@
 //! pages at every open, so pages that outlive the last close are never seen again.
 //!
 //! A server that starts anew knows no watches. Writes to this server do not wait until the mounts find it again, which
-//! takes a mount at most the client's longest pause between two attempts. A mount then drops every page.
+//! takes a mount at most the client's longest pause between two attempts. A mount then drops every page. Dirty pages are
+//! written back first, for which the mount waits until the server is there again. If it does not come back in time, the
+//! pages are lost: mappings of the file give SIGBUS and syncs EIO until its last close, so no program reads the bytes that its
+//! stores had replaced.
 
 use crate::call::Failure;
 use crate::device::Device;
 use crate::handles::OpenFile;
 use crate::notices::notice;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_client::wire::{Ino, Sequence};
-use weir_client::Store;
+use weir_client::{ClientError, Store};
 use weir_placement::ServerId;
 
 /// Longest wait for another thread that registers or ends the watch of the same file: above the usual bound on a server's
@@ -22,8 +26,11 @@ use weir_placement::ServerId;
 const WATCH_WAIT: Duration = Duration::from_secs(60);
 /// Most registrations of one watch. A lost server makes a registration void.
 const REGISTRATIONS_MAX: u32 = 3;
-/// Pause before the invalidations of a lost server are asked for again.
+/// Pause before a lost server is asked again.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// Time for which dirty pages wait for a lost server: several times that of a restart. The programs that map the file cannot end
+/// meanwhile.
+const WRITE_BACK_PATIENCE: Duration = Duration::from_secs(120);
 
 /// The watched files of a mount.
 pub(crate) struct Pages {
@@ -31,6 +38,14 @@ pub(crate) struct Pages {
     settled: Condvar,
     store: Store,
     device: Arc<Device>,
+    /// The mount is about to end: nothing waits for lost servers any more.
+    ending: AtomicBool,
+}
+
+/// The attempts to write one range of pages back.
+pub(crate) struct Patience<'a> {
+    ending: &'a AtomicBool,
+    until: Instant,
 }
 
 #[derive(Default)]
@@ -40,6 +55,8 @@ struct Watches {
     followed: HashSet<ServerId>,
     /// Number of times that a lost server ended all watches.
     losses: u64,
+    /// Files of which dirty pages were lost.
+    failed: HashSet<Ino>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,7 +71,46 @@ enum State {
 
 impl Pages {
     pub(crate) fn new(store: Store, device: Arc<Device>) -> Pages {
-        Pages { watches: Mutex::default(), settled: Condvar::new(), store, device }
+        let ending = AtomicBool::new(false);
+        Pages { watches: Mutex::default(), settled: Condvar::new(), store, device, ending }
+    }
+
+    /// The attempts to write pages back that begin now.
+    pub(crate) fn patience(&self) -> Patience<'_> {
+        Patience { ending: &self.ending, until: Instant::now() + WRITE_BACK_PATIENCE }
+    }
+
+    /// The mount is about to end.
+    pub(crate) fn end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+    }
+
+    /// Refuses the pages of a file of which dirty pages were lost.
+    ///
+    /// # Errors
+    /// `EIO`.
+    pub(crate) fn check(&self, ino: Ino) -> Result<(), Failure> {
+        match self.watches().failed.contains(&ino) {
+            true => Err(Failure(libc::EIO)),
+            false => Ok(()),
+        }
+    }
+
+    /// Dirty pages of `ino` could not be written back. The pages that the kernel still shows go, too.
+    pub(crate) fn lose(&self, ino: Ino, error: &ClientError) {
+        if !self.watches().failed.insert(ino) {
+            return;
+        }
+        notice!(
+            "stores through a mapping of inode {:x} are lost, and its mappings fail from now on: {error}",
+            ino.0
+        );
+        let device = Arc::clone(&self.device);
+        // The kernel waits for the end of this very write before it drops its page.
+        let dropping = move || device.invalidate(ino.0, 0, 0);
+        if let Err(error) = std::thread::Builder::new().name("lose".into()).spawn(dropping) {
+            notice!("no thread to drop the pages of inode {:x}: {error}", ino.0);
+        }
     }
 
     /// To be called before pages of `open` are read for the kernel's cache.
@@ -65,6 +121,7 @@ impl Pages {
         // A watch at a server that joined the store needs a thread, too.
         open.file.meet_servers()?;
         self.listen()?;
+        self.check(open.ino)?;
         for _ in 0..REGISTRATIONS_MAX {
             let layout_epoch = open.file.layout_epoch();
             let Some(losses) = self.begin_registering(open.ino, layout_epoch)? else { return Ok(()) };
@@ -119,7 +176,11 @@ impl Pages {
     /// `open` was the last open file of its inode, unless `reopened` says that there is another again.
     pub(crate) fn leave(&self, open: &OpenFile, reopened: impl FnOnce() -> bool) {
         let mut watches = self.watches();
-        if !matches!(watches.states.get(&open.ino), Some(State::Watched(_))) || reopened() {
+        if reopened() {
+            return;
+        }
+        watches.failed.remove(&open.ino);
+        if !matches!(watches.states.get(&open.ino), Some(State::Watched(_))) {
             return;
         }
         watches.states.insert(open.ino, State::Leaving);
@@ -199,5 +260,18 @@ impl Pages {
     /// A poisoned table is whole: each change is one insertion or removal.
     fn watches(&self) -> MutexGuard<'_, Watches> {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Patience<'_> {
+    /// Whether a server that failed a write may do it later; waits a moment then.
+    pub(crate) fn allows(&mut self, error: &ClientError) -> bool {
+        let may_pass =
+            matches!(error.errno(), libc::EIO | libc::EROFS) && !matches!(error, ClientError::LockLost(_));
+        if !may_pass || self.ending.load(Ordering::SeqCst) || Instant::now() >= self.until {
+            return false;
+        }
+        std::thread::sleep(RETRY_PAUSE);
+        true
     }
 }

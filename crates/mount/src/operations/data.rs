@@ -8,7 +8,8 @@ use crate::filesystem::Filesystem;
 use crate::handles::OpenFile;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
-use weir_client::wire::{limits, Seek};
+use weir_client::wire::{limits, Errno, Seek};
+use weir_client::ClientError;
 
 /// Most bytes copied for one request: the caller goes on with the rest, and can be interrupted in between.
 const COPY_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -108,28 +109,45 @@ impl Filesystem {
         self.overwrites.during(open.ino, range, || are_dropped && self.pages.may_be_held(open.ino), write)
     }
 
-    /// Writes pages of a shared mapping back. Stores beyond the end of the file in its last page are no bytes of the
-    /// file, and the kernel may believe the file longer than it is. So bytes beyond the end are dropped. Bytes that
-    /// calls wrote beside the pages since those were read are left out, too.
+    /// Writes pages of a shared mapping back, again while a lost server may come back. The kernel gives up pages that were not
+    /// written, so the file's mappings fail from then on.
     fn write_back(&self, open: &OpenFile, bytes: &[u8], offset: u64) -> Result<usize, Failure> {
+        let mut patience = self.pages.patience();
+        loop {
+            match self.try_write_back(open, bytes, offset) {
+                Ok(()) => return Ok(bytes.len()),
+                Err(error) if patience.allows(&error) => {}
+                Err(error) => {
+                    self.pages.lose(open.ino, &error);
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Stores beyond the end of the file in its last page are no bytes of the file, and the kernel may believe the file longer
+    /// than it is. So bytes beyond the end are dropped. Bytes that calls wrote beside the pages since those were read are left
+    /// out, too.
+    fn try_write_back(&self, open: &OpenFile, bytes: &[u8], offset: u64) -> weir_client::Result<()> {
         let inside = open.file.size(&open.opener)?.saturating_sub(offset).min(bytes.len() as u64);
         for part in self.overwrites.rest(open.ino, extent(offset, inside)) {
             let mut from = part.start;
             while from < part.end {
                 let rest = IoSlice::new(&bytes[(from - offset) as usize..(part.end - offset) as usize]);
                 match open.file.write_at(&open.opener, &[rest], from)? {
-                    0 => return Err(Failure(libc::EIO)),
+                    0 => return Err(ClientError::Failed(Errno(libc::EIO as u16))),
                     length => from += length as u64,
                 }
             }
         }
-        Ok(bytes.len())
+        Ok(())
     }
 
     pub(crate) fn sync(&self, call: &mut Call<'_>) -> Answer {
         let asked: FsyncIn = call.take()?;
         let open = self.handles.file(asked.handle)?;
         open.file.sync(&open.opener, asked.flags & flags::FSYNC_DATA_ONLY != 0)?;
+        self.pages.check(open.ino)?;
         Ok(Reply::Done)
     }
 

@@ -70,13 +70,17 @@ impl Namespace {
         Ok(draft.done(OutcomeKind::Attributes(ino)))
     }
 
-    /// Sets the size of a regular file. The objects are cut if one may hold bytes that nobody may see.
+    /// Sets the size of a regular file. The objects are cut if one may hold bytes that nobody may see, and whenever the file
+    /// becomes shorter: the cut raises the epoch at every target, so a reader that knows the longer size is told of it also where
+    /// no object is.
     pub(super) fn resize(&self, draft: &mut Draft<'_>, ino: Ino, size_bytes: u64) -> Step<()> {
         let inode = self.inode(ino)?;
         let file = inode.regular().ok_or(EINVAL)?;
         self.admit_growth(draft.who().uid, (ino, inode), size_bytes, 0)?;
-        let untouched = !self.is_touched(ino) && !self.open.has_writers(ino);
-        let cut = if untouched || (size_bytes == file.size_bytes && size_bytes > 0) {
+        let is_shorter = size_bytes < file.size_bytes;
+        let is_untouched = !self.is_touched(ino) && !self.open.has_writers(ino);
+        let is_the_same = size_bytes == file.size_bytes && size_bytes > 0;
+        let cut = if is_the_same || (is_untouched && !is_shorter) {
             None
         } else {
             self.abandon_move(draft, ino)?;

@@ -448,6 +448,16 @@ impl Directory {
             .filter_map(|(_, name)| self.entries.get(name).map(|entry| (&**name, *entry)))
     }
 
+    /// The entries of a listing that has come to `cookie`, the newest names first. A new name has a higher cookie than all others,
+    /// so it comes before every listing under way, and a listing ends whatever is made or renamed meanwhile.
+    pub(super) fn listed_from(&self, cookie: u64) -> impl Iterator<Item = (&[u8], Entry)> {
+        let end = if cookie > COOKIE_DOT_DOT { cookie } else { u64::MAX };
+        self.order
+            .range(..end)
+            .rev()
+            .filter_map(|(_, name)| self.entries.get(name).map(|entry| (&**name, *entry)))
+    }
+
     /// The cookie of the next new name.
     pub(super) fn next_cookie(&self) -> u64 {
         self.next_cookie.max(COOKIE_DOT_DOT + 1)

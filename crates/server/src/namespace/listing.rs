@@ -37,7 +37,8 @@ impl Namespace {
         let room = (bytes as usize).min(limits::PAYLOAD_BYTES).saturating_sub(COUNT_BYTES_MAX);
         let dots = [(COOKIE_DOT, b".".as_slice(), ino), (COOKIE_DOT_DOT, b"..", directory.parent)];
         let dots = dots.into_iter().map(|(cookie, name, ino)| (name, cookie, ino, FileKind::Directory));
-        let named = directory.after(cookie).map(|(name, entry)| (name, entry.cookie, entry.ino, entry.kind));
+        let named =
+            directory.listed_from(cookie).map(|(name, entry)| (name, entry.cookie, entry.ino, entry.kind));
         let entries =
             dots.filter(|&(_, at, ..)| at > cookie).chain(named).map(|(name, cookie, ino, kind)| {
                 let attributes = if attributes { self.listed_attributes(ino) } else { None };

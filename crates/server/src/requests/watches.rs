@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use weir_fairshare::Nanos;
 use weir_wire::{ClientId, Ino, Sequence};
 
-/// How long a write waits for a mount to drop its pages. A mount that takes longer is dead or stopped; it is
-/// told again when it comes back, and its own readers get the new bytes then.
+/// How long a write waits for a mount to drop its pages. A mount that takes longer is dead or stopped. No write waits for it until
+/// it has dropped what it was late with; it is told of all changes when it comes back, and its own readers get the new bytes then.
 pub(crate) const DROP_WAIT: Nanos = Nanos::from_millis(2_000);
-/// No write waits for a user's mount for this long after it took longer: it is told of changes all the same. Else any reader of
-/// a file could slow its writers down for ever.
+/// No write waits for a user's mount for at least this long after it was late. Else any reader of a file could slow its writers
+/// down for ever.
 const LATE: Nanos = Nanos::from_millis(60_000);
 /// Files told in one reply: their encoding fits a frame's body.
 const FILES_PER_REPLY: usize = 512;
@@ -27,15 +27,23 @@ struct Watcher {
     waiting: BTreeMap<u64, Ino>,
     latest: HashMap<Ino, u64>,
     next: u64,
-    /// The user of the mount; none for the administrator's mount, which writes always wait for.
+    /// The user of the mount; none for the administrator's mount.
     user: Option<u32>,
-    /// The last moment at which it made others wait until their time was over.
-    late: Option<Nanos>,
+    late: Option<Late>,
+}
+
+/// A mount that made others wait until their time was over.
+#[derive(Clone, Copy)]
+struct Late {
+    /// The last moment at which it did.
+    since: Nanos,
+    /// The last change that it was told of by then.
+    last: u64,
 }
 
 impl Watcher {
     fn is_waited_for(&self) -> bool {
-        self.user.is_none() || self.late.is_none()
+        self.late.is_none()
     }
 }
 
@@ -91,15 +99,15 @@ impl Watches {
                 continue;
             }
             if let Some(watcher) = self.watchers.get_mut(&one.0) {
-                watcher.late = Some(now);
+                watcher.late = Some(Late { since: now, last: watcher.next });
             }
         }
     }
 
-    /// Writes wait again for mounts that were late long enough ago.
+    /// Writes wait again for mounts of users that were late long enough ago.
     pub(crate) fn expire(&mut self, now: Nanos) {
-        for watcher in self.watchers.values_mut() {
-            watcher.late = watcher.late.filter(|&since| now.saturating_since(since) <= LATE);
+        for watcher in self.watchers.values_mut().filter(|watcher| watcher.user.is_some()) {
+            watcher.late = watcher.late.filter(|late| now.saturating_since(late.since) <= LATE);
         }
     }
 
@@ -160,6 +168,9 @@ impl Watches {
         let rest = watcher.waiting.split_off(&(done.0.saturating_add(1)));
         for ino in std::mem::replace(&mut watcher.waiting, rest).into_values() {
             watcher.latest.remove(&ino);
+        }
+        if watcher.user.is_none() {
+            watcher.late = watcher.late.filter(|late| done.0 < late.last);
         }
     }
 
@@ -271,6 +282,8 @@ mod tests {
         watches.watch(mount, None, FILE);
         let first = watches.changed(writer, FILE);
         assert_eq!(first.len(), 2);
+        let (told, _) = watches.next(mount).unwrap();
+        watches.confirm(mount, told);
         watches.are_late(&first, at(2));
         assert_eq!(watches.changed(writer, FILE).iter().map(|one| one.0).collect::<Vec<_>>(), [mount]);
         let (told, files) = watches.next(user).unwrap();
@@ -280,6 +293,24 @@ mod tests {
         assert_eq!(watches.changed(writer, FILE).len(), 1, "it may do the same again");
         watches.expire(at(63));
         assert_eq!(watches.changed(writer, FILE).len(), 2);
+    }
+
+    /// A stopped mount of the administrator once made each write of others wait until its time was over, twice.
+    #[test]
+    fn a_stopped_mount_is_waited_for_once_and_again_when_it_is_back() {
+        let (mount, writer) = (ClientId(1), ClientId(2));
+        let mut watches = Watches::default();
+        watches.watch(mount, None, FILE);
+        let first = watches.changed(writer, FILE);
+        watches.are_late(&first, Nanos::from_millis(2_000));
+        assert!(watches.changed(writer, FILE).is_empty());
+        assert!(!watches.others_hold(writer, FILE), "nobody waits beforehand, either");
+        watches.expire(Nanos::from_millis(1_000_000));
+        assert!(watches.changed(writer, FILE).is_empty(), "time alone proves nothing");
+        let (told, files) = watches.next(mount).unwrap();
+        assert_eq!(files, [FILE]);
+        watches.confirm(mount, told);
+        assert_eq!(watches.changed(writer, FILE).len(), 1);
     }
 
     #[test]
