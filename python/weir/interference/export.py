@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 SERIES_MAX = 20_000
 """Most pairs of a job and a target: those that were idle longest are left out beyond it."""
-_CALLERS_MAX = 8
-"""Callers that are answered at once: a Prometheus asks one question at a time."""
+_CALLERS_MAX = 32
+"""Callers at once, two threads each: a Prometheus asks one question at a time, and whoever does not ask gives way."""
+_BACKLOG = 128
+"""Connections that the kernel keeps until they are accepted."""
 _SECONDS_MAX = 10.0
 """Longest time that a caller may take for the question and the answer."""
 _TOKEN_BYTES = 32
@@ -165,29 +167,54 @@ def token_of(file: Path) -> str:
 
 
 class _Server(ThreadingHTTPServer):
-    """A server that answers a bounded number of callers at once."""
+    """A server of a bounded number of callers, of whom the one that has been silent longest gives way to a new one.
+
+    Otherwise a few callers that never ask would hold all places.
+    """
 
     daemon_threads = True
+    request_queue_size = _BACKLOG
 
     def __init__(self, address: tuple[str, int], board: Board, token: str | None, seconds_max: float) -> None:
         self.address_family = AF_INET6 if ":" in address[0] else AF_INET
-        super().__init__(address, _Handler)
         self.board = board
         self.token = token
         self.seconds_max = seconds_max
-        self._places = threading.BoundedSemaphore(_CALLERS_MAX)
+        self._lock = threading.Lock()
+        self._silent: dict[socket, None] = {}
+        """Callers whose question has not come yet, the one that came first at the front."""
+        self._heard: set[socket] = set()
+        """Callers that have asked."""
+        super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(blocking=False):
+        with self._lock:
+            if len(self._silent) + len(self._heard) >= _CALLERS_MAX and self._silent:
+                longest = next(iter(self._silent))
+                del self._silent[longest]
+                _cut(longest)
+            has_place = len(self._heard) < _CALLERS_MAX
+            if has_place:
+                self._silent[request] = None
+        if has_place:
+            super().process_request(request, client_address)
+        else:
             self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            with self._lock:
+                self._silent.pop(request, None)
+                self._heard.discard(request)
+
+    def hear(self, request: socket) -> None:
+        """Note that a caller has asked: it keeps its place until it has its answer, or its time is over."""
+        with self._lock:
+            if request in self._silent:
+                del self._silent[request]
+                self._heard.add(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A caller that goes away harms nobody."""
@@ -214,6 +241,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+        self.server.hear(self.connection)
         token = self.server.token
         given = self.headers.get("Authorization", "").encode()
         if token is not None and not hmac.compare_digest(given, f"Bearer {token}".encode()):
