@@ -115,6 +115,23 @@ def test_shares_of_the_file_are_in_force_shown_and_kept(store: Store) -> None:
     assert kept["share"] == tomllib.loads(file.read_text())["share"]
 
 
+def test_settings_without_a_file_are_those_of_the_store_that_is_there(store: Store) -> None:
+    """`weir config show` printed defaults for a running store of other settings."""
+    shown = store.json("config", "show")
+    assert (shown["servers"], shown["backend"]) == ("1", "ram")
+    store.up(mount=False, servers=2, capacity="70MB", policy="user-fair")
+    assert store.json("config", "show") == store.json("config", "show", store.home / "cluster.toml")
+    there = store.json("config", "show")
+    assert (there["servers"], there["capacity"], there["policy"]) == ("2", "70MB", "user-fair")
+    assert store.json("config", "show", "--servers", "1")["capacity"] == shown["capacity"]
+    store.weir("down")
+    assert store.json("config", "show") == shown
+    store.up(mount=False, backend="dir", policy="user-fair")
+    store.weir("down")
+    lying = store.json("config", "show")
+    assert (lying["backend"], lying["policy"]) == ("dir", "user-fair")
+
+
 def test_no_byte_is_lost_while_policy_and_scheduler_change(store: Store) -> None:
     """Two jobs of real programs, each with several processes, under every scheduler in turn."""
     store.up(mount=False, read_speed="200MB/s", write_speed="200MB/s", fixed_time="50us")

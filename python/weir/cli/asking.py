@@ -8,7 +8,7 @@ from weir.store.errors import StoreError, UnprovenServerError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
-    from weir.store.answers import Status
+    from weir.store.answers import Status, Target
     from weir.store.control import Server
 
 Answer = TypeVar("Answer")
@@ -146,6 +146,23 @@ def hosts_of(home: Home) -> dict[int, str]:
     except StoreError:
         return {}
     return {} if described is None else {number: part.host for part in described.members for number in part.servers}
+
+
+def backend_words(target: "Target") -> str:
+    """Describe what a target is, and what is unusual about it.
+
+    Args:
+        target: The target.
+
+    Returns:
+        Its backend in words, such as `dir, retiring`.
+    """
+    unusual = {
+        "emulated speed": target.speed is not None,
+        "retiring": target.state == "retiring",
+        "failed": target.trouble is not None,
+    }
+    return ", ".join([target.backend, *(word for word, is_so in unusual.items() if is_so)])
 
 
 def failed_targets(answering: "list[Status]") -> list[str]:

@@ -25,16 +25,18 @@ def config() -> None:
 @click.pass_context
 def show(context: click.Context, /, file: Path | None, origin: bool, output: str, **given: object) -> None:
     """Show the settings that `weir up` would use with the same file and flags, and those of programs that use a
-    store.
+    store. Without a file and flags a store that is up, or lies in the home, has its own.
     """
     from weir.cli.errors import CommandError
     from weir.cli.output import show as show_result
     from weir.store.configuration import is_shaped, resolve
+    from weir.store.lifecycle import configured_by
     from weir.store.settings import check_values
 
     check_values(os.environ, with_flags=True)
     home: Home = context.obj
 
+    file = configured_by(home, file, given)
     resolved = resolve(file, given, partial(origin_of, context))
     if given["policy"] is not None or given["scheduler"] is not None:
         _check_sharing(resolved.document)

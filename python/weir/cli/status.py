@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.asking import failed_targets, hosts_of, servers_up, warn_of_silence
+from weir.cli.asking import backend_words, failed_targets, hosts_of, servers_up, warn_of_silence
 from weir.cli.errors import FAILED, warn
 from weir.cli.output import output_option
 from weir.store.errors import StoreError
@@ -134,7 +134,7 @@ def _target_row(server: int, target: "Target") -> tuple[object, ...]:
     return (
         server,
         target.target,
-        target.backend + (", emulated speed" if target.speed else "") + (", failed" if target.trouble else ""),
+        backend_words(target),
         size(target.used_bytes),
         size(capacity),
         share(target.used_bytes / capacity if capacity else 0.0),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.asking import administered, failed_targets, warn_of_silence
+from weir.cli.asking import administered, backend_words, failed_targets, warn_of_silence
 from weir.cli.errors import FAILED, CommandError
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
@@ -219,7 +219,7 @@ def _row(line: Line) -> tuple[object, ...]:
     capacity = target.capacity_bytes
     return (
         target.target,
-        target.backend + (", emulated speed" if target.speed else "") + (", failed" if target.trouble else ""),
+        backend_words(target),
         size(capacity),
         size(target.used_bytes),
         share(target.used_bytes / capacity if capacity else 0.0),

@@ -56,6 +56,25 @@ class Ended:
     """Folders of targets outside of the home, whose files are left."""
 
 
+def configured_by(home: Home, file: Path | None, given: Mapping[str, object]) -> Path | None:
+    """Find the file whose settings a store has, or would have once it is up.
+
+    Args:
+        home: Home of the store, which need not exist.
+        file: The file that the user named; None is the store that is up or lies in the home, or else the embedded
+            store.
+        given: Values by the name of the setting; None where a setting is not given.
+
+    Returns:
+        The file; None is the embedded store.
+    """
+    shapes = (settings.SERVERS, settings.TARGETS, settings.BACKEND)
+    if file is not None or any(given.get(setting.name) is not None for setting in shapes):
+        return file
+    is_there = cluster.stored(home) is not None or (home.cluster.is_file() and not cluster.is_down(home))
+    return home.configuration if is_there else None
+
+
 def plan(home: Home, file: Path | None, given: Mapping[str, object], origin: Callable[[str], str]) -> Configuration:
     """Find the configuration to start.
 
@@ -72,9 +91,7 @@ def plan(home: Home, file: Path | None, given: Mapping[str, object], origin: Cal
         SettingsError: The file, or a setting, cannot be used.
     """
     decisions = (settings.POLICY, settings.SCHEDULER, settings.ALLOCATOR)
-    shapes = (settings.SERVERS, settings.TARGETS, settings.BACKEND)
-    if file is None and cluster.stored(home) and all(given.get(setting.name) is None for setting in shapes):
-        file = home.configuration
+    file = configured_by(home, file, given)
     resolved = configuration.resolve(file, given, origin)
     _name_sharing(resolved, file)
     # The store's own file is no new decision: what was set since then counts.
