@@ -168,7 +168,7 @@ test-python: setup
 
 test-slurm: setup
 	@$(MAKE) --no-print-directory packages PACKAGES='$(SLURM_PACKAGES)'
-	$(BIN)/pytest -rs -k slurm tests/python/test_sweeps.py tests/python/test_classes_build.py tests/python/test_slurm_resources.py \
+	$(BIN)/pytest -rs -k slurm tests/python/test_sweeps.py tests/python/test_classes_build.py tests/python/test_slurm_resources.py tests/python/test_sbatch_scripts.py \
 		tests/end_to_end/test_deployment_slurm.py tests/end_to_end/test_slurm_storage.py \
 		tests/end_to_end/test_slurm_storage_on_hosts.py
 

@@ -36,6 +36,7 @@ LUA = ("/usr/share/lua/5.1/cjson", "/usr/share/lua/5.1/posix")
 """Libraries of the plugin, as Debian installs them."""
 _SETTINGS = """\
 BurstBufferType=burst_buffer/lua
+JobSubmitPlugins=lua
 SchedulerParameters=bf_interval=1,sched_interval=1
 """
 """A job whose input is there waits for the next turn of the scheduler, which is half a minute by default."""
@@ -270,7 +271,7 @@ def site(
     disk.mkdir()
     disk.chmod(0o1777)
     (root / "resources.toml").write_text(sites.node(node or made.controller.hostname, disk))
-    files = {name: (PLUGIN / name).read_text() for name in ("burst_buffer.lua", "burst_buffer.conf")}
+    files = {name: (PLUGIN / name).read_text() for name in ("burst_buffer.lua", "burst_buffer.conf", "job_submit.lua")}
     try:
         with slurm.slurm(
             root / "slurm",

@@ -13,8 +13,8 @@ local QUICK_SECONDS = 0.09
 local WAIT_SECONDS = 30
 -- Longest time for which a step waits for a planner that is being restarted.
 local ABSENCE_SECONDS = 120
--- Most bytes of a script that are sent: directives stand above the first command.
-local SCRIPT_BYTES_MAX = 256 * 1024
+-- Most bytes of a script that are sent: the planner refuses a script with more than 64 KiB above its first command.
+local SCRIPT_BYTES_MAX = 80 * 1024
 -- Most bytes of an answer: an environment takes some kilobytes.
 local ANSWER_BYTES_MAX = 1024 * 1024
 
@@ -133,28 +133,41 @@ local function name_of(job)
     return "slurm-" .. tostring(job):gsub("[^%w-]", "-")
 end
 
--- The script up to its first command: sbatch reads neither options nor directives behind it.
-local function head_of(path)
+-- Sequences of UTF-8 by their first byte; all other bytes are none.
+local SEQUENCES = {
+    "^[\194-\223][\128-\191]", "^\224[\160-\191][\128-\191]", "^[\225-\236\238\239][\128-\191][\128-\191]",
+    "^\237[\128-\159][\128-\191]", "^\240[\144-\191][\128-\191][\128-\191]",
+    "^[\241-\243][\128-\191][\128-\191][\128-\191]", "^\244[\128-\143][\128-\191][\128-\191]",
+}
+
+-- Replace bytes that are no UTF-8, which JSON cannot have, by U+FFFD: the planner takes no directive with one.
+local function mended(run)
+    local parts, at = {}, 1
+    while at <= #run do
+        local last
+        for _, sequence in ipairs(SEQUENCES) do
+            last = last or select(2, run:find(sequence, at))
+        end
+        parts[#parts + 1] = last and run:sub(at, last) or "\239\191\189"
+        at = (last or at) + 1
+    end
+    return table.concat(parts)
+end
+
+-- The text of a script for the planner, which alone decides where its directives end and what they say.
+local function sendable(text)
+    return (text:sub(1, SCRIPT_BYTES_MAX):gsub("[\128-\255]+", mended))
+end
+
+local function script_of(path)
     local file, problem = io.open(path, "r")
     if not file then
         return nil, problem
     end
     local text = file:read(SCRIPT_BYTES_MAX) or ""
     file:close()
-    local lines = {}
-    for line in text:gmatch("([^\n]*)\n?") do
-        lines[#lines + 1] = line
-        if line:find("%S") and line:sub(1, 1) ~= "#" then
-            break
-        end
-    end
-    return table.concat(lines, "\n") .. "\n"
-end
-
--- A text of JSON is UTF-8, and a script may be anything.
-local function is_text(text)
-    return not text:find("%z")
-        and not text:gsub("[%z\1-\127]", ""):gsub("[\194-\244][\128-\191]+", ""):find("[\128-\255]")
+    -- Slurm writes the end of its own text, too.
+    return sendable(text:byte(-1) == 0 and text:sub(1, -2) or text)
 end
 
 -- Steps ------------------------------------------------------------------------------------------------------------
@@ -268,20 +281,15 @@ end
 
 -- Functions in slurmctld -------------------------------------------------------------------------------------------
 
-function slurm_bb_job_process(path)
+-- Also for job_submit.lua, which has the text before there is a file, and knows the user and the least number of nodes.
+function weir_validate(text, uid, nodes)
     if not has_libraries then
         return unusable()
-    end
-    local script, problem = head_of(path)
-    if not script then
-        return FAILURE, "the script cannot be read: " .. tostring(problem)
-    elseif not is_text(script) then
-        return FAILURE, "the script is no text in UTF-8"
-    elseif script:sub(1, 2) ~= "#!" then
+    elseif text:sub(1, 2) ~= "#!" then
         -- As sbatch, which other clients of slurmctld need not be. A jobspec would take longer to read.
         return FAILURE, "the script does not begin with #!"
     end
-    local answer = ask({ request = "validate", script = script }, QUICK_SECONDS)
+    local answer = ask({ request = "validate", script = sendable(text), uid = uid, nodes = nodes }, QUICK_SECONDS)
     if not answer then
         return absent()
     elseif type(answer.error) == "table" then
@@ -290,15 +298,26 @@ function slurm_bb_job_process(path)
     return SUCCESS
 end
 
+function slurm_bb_job_process(path, uid)
+    local script, problem = script_of(path)
+    if not script then
+        return FAILURE, "the script cannot be read: " .. tostring(problem)
+    end
+    -- Slurm 22.05 does not tell the user.
+    return weir_validate(script, tonumber(uid))
+end
+
 function slurm_bb_pools()
     local answer = has_libraries and ask({ request = "pools" }, QUICK_SECONDS)
     local pools = {}
     if answer and type(answer.result) == "table" then
         for _, pool in ipairs(answer.result.pools) do
-            -- Written by hand: the library writes numbers from 10^14 on with an exponent, which is no whole number.
+            local unit = math.max(1, pool.granularity_bytes)
+            -- Slurm counts in units. Written by hand: the library writes numbers from 10^14 on with an exponent, which
+            -- is no whole number.
             pools[#pools + 1] = string.format('{"id":%s,"granularity":%.0f,"quantity":%.0f,"free":%.0f}',
-                                              library.json.encode(pool.name), math.max(1, pool.granularity_bytes),
-                                              pool.total_bytes, pool.free_bytes)
+                                              library.json.encode(pool.name), unit, math.floor(pool.total_bytes / unit),
+                                              math.floor(pool.free_bytes / unit))
         end
     end
     if #pools == 0 then
@@ -327,7 +346,7 @@ function slurm_bb_setup(job, uid, _, _, _, path)
     if not has_libraries then
         return unusable()
     end
-    local script, problem = head_of(path)
+    local script, problem = script_of(path)
     if not script then
         return FAILURE, "the script cannot be read: " .. tostring(problem)
     end

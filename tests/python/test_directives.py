@@ -9,7 +9,7 @@ import seeds
 import yaml
 from weir.provisioning.deployments import Transfer
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.jobs.directives import TRANSFERS_MAX, Directives, has_any, of_attributes, of_script
+from weir.provisioning.jobs.directives import TRANSFERS_MAX, Directives, of_attributes, of_script
 from weir.provisioning.jobs.job import of_jobspec
 from weir.provisioning.jobs.job import of_script as job_of_script
 
@@ -61,8 +61,6 @@ def test_a_line_goes_on_behind_a_backslash() -> None:
 
 def test_lines_behind_the_first_command_do_not_count() -> None:
     assert read() == Directives()
-    assert not has_any("#!/bin/sh\ntrue\n#WEIR size=1GB\n")
-    assert has_any("#!/bin/sh\n\n#WEIR size=1GB\ntrue\n")
 
 
 @pytest.mark.parametrize(

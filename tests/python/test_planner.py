@@ -132,7 +132,7 @@ def test_the_words_of_steps_and_scripts_have_bounds(running: Planner) -> None:
     assert "more than 65536 characters" in failed.message
     paths = "".join(f"\n#WEIR stage_out={'x' * 2000}:/{'y' * 2000}{number}" for number in range(20))
     refused = refusal(running, protocol.Validate(script=script(paths)), protocol.Valid)
-    assert refused.code == "invalid" and "65536 characters" in refused.message
+    assert refused.code == "invalid" and "65536 bytes" in refused.message
 
 
 STATES = {
@@ -372,8 +372,10 @@ def test_a_known_job_is_planned_without_its_log(folder: Path) -> None:
     text = script()
     with planner(folder) as made:
         made.start()
-        unknown = refusal(made, protocol.Plan(script=text), Planned)
-        assert unknown.code == "missing" and "trace" in unknown.hint
+        unknown = refusal(made, protocol.Plan(script="#!/bin/sh\nsrun model\n"), Planned)
+        assert unknown.code == "missing" and "trace" in unknown.hint and "size" in unknown.hint
+        # A plan from the size alone is not remembered.
+        assert not made.ask(protocol.Plan(script=text), Planned).known
         first = made.ask(protocol.Plan(script=text, log=str(log)), Planned)
         assert not first.known and first.times.parse_ms > 0
         again = made.ask(protocol.Plan(script=text), Planned)
@@ -390,6 +392,54 @@ def test_a_known_job_is_planned_without_its_log(folder: Path) -> None:
         refused = refusal(made, protocol.Plan(script=text, log=str(damaged)), Planned)
         assert refused.code == "invalid" and str(damaged) in refused.message
         assert "trce" in refusal(made, protocol.Validate(script="#!/bin/sh\n#WEIR trce=/x\n"), protocol.Valid).message
+
+
+def test_storage_of_a_size_needs_nothing_else(running: Planner) -> None:
+    for size, expected in (("200MB", 200 << 20), ("3GB", 3 << 30), ("200MB", 200 << 20)):
+        made = running.ask(protocol.Plan(script=f"#!/bin/sh\n#WEIR size={size}\nsrun other\n"), Planned)
+        assert made.deployment.size_bytes == expected and not made.known
+        assert capacity_bytes(made.deployment) >= expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "words"),
+    [
+        ("#WEIR size=5GB", "infeasible", "5.0 GiB are more than this site has of any class of devices: ssd has"),
+        ("#WEIR size=1GB replicas=2", "infeasible", "2 copies of each byte"),
+        ("#WEIR size=1GB encrypted=true representation=object", "infeasible", "encryption at rest and data as object"),
+        ("#WEIR durable=true", "missing", "nothing is known"),
+        ("#WEIR size=4GB", None, ""),
+        ("#WEIR size=1GB representation=hdf5 durable=yes", None, ""),
+        ("#WEIR trace=/logs/run.darshan", None, ""),
+    ],
+)
+def test_what_can_never_be_had_is_no_valid_job(running: Planner, lines: str, code: str | None, words: str) -> None:
+    """The whole site counts, whatever is held of it now."""
+    running.plan("holder", " size=3GB")
+    running.ask(protocol.Quarantine(node="n1", seconds=3600), protocol.Hello)
+    asked = protocol.Validate(script=f"#!/bin/sh\n{lines}\nsrun model-{words[:3]}\n", uid=os.geteuid(), nodes=1)
+    if code is None:
+        running.ask(asked, protocol.Valid)
+        return
+    refused = refusal(running, asked, protocol.Valid)
+    assert refused.code == code and words in refused.message and refused.hint
+
+
+def test_a_share_of_the_site_bounds_what_can_ever_be_had(folder: Path) -> None:
+    with planner(folder, "--steps", "planner_steps", "--share-max", "50") as made:
+        made.start()
+        made.ask(protocol.Validate(script="#!/bin/sh\n#WEIR size=2GB\n"), protocol.Valid)
+        refused = refusal(made, protocol.Validate(script="#!/bin/sh\n#WEIR size=3GB\n"), protocol.Valid)
+        assert "for one user, 50% of it, 2.0 GiB" in refused.message
+
+
+def test_a_job_finds_its_own_booking_before_a_second_plan_is_made(running: Planner) -> None:
+    """The booking holds most of the site, so a second plan could not be made."""
+    text = "#!/bin/sh\n#WEIR size=3GB\nsrun model\n"
+    running.ask(protocol.Plan(name="own", script=text), Planned)
+    assert refusal(running, protocol.Plan(name="other", script=text), Planned).code == "infeasible"
+    assert refusal(running, protocol.Plan(name="own", script=text), Planned).code == "conflict"
+    assert running.ask(protocol.Setup(name="own", wait_seconds=600), Summary).state == "started"
 
 
 def test_a_thousand_plans_in_flight_are_answered_in_order(running: Planner) -> None:

@@ -47,6 +47,7 @@ REQUESTS: tuple[AnyRequest, ...] = (
     protocol.List(all_users=True, after="1/a", limit=3),
     protocol.Pools(),
     protocol.Quarantine(node="n1", seconds=60, reason="its fan"),
+    protocol.Release(job="4711"),
     protocol.Ping(),
 )
 

@@ -189,9 +189,9 @@ def test_a_jobspec_that_breaks_the_rules_is_refused(before: str, after: str, fau
     [
         ("#SBATCH --nodes=many", "--nodes is 'many'"),
         ("#SBATCH four", "job.sh:2: 'four' is no option"),
-        ("#WEIR policy", "job.sh:2: 'policy' is no hint"),
+        ("#WEIR policy", "job.sh:2: `policy` has no value"),
         ("#SBATCH --time=soon", "--time is 'soon'"),
-        ("#SBATCH 'open", "job.sh:2: No closing quotation"),
+        ("#SBATCH 'open", "job.sh:2: the quotation mark ' has no other one"),
     ],
 )
 def test_a_script_with_a_bad_line_is_refused(line: str, fault: str) -> None:

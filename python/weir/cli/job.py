@@ -11,6 +11,7 @@ from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, say, tell
 from weir.cli.job_identity import identities, require_provisioning
 from weir.cli.job_ornament import ornament
+from weir.cli.job_release import release
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked
 from weir.store.home import Home
@@ -55,6 +56,7 @@ def job() -> None:
 
 
 job.add_command(ornament)
+job.add_command(release)
 
 
 @job.command(name="run")

@@ -116,6 +116,21 @@ class Ledger:
         """
         return [fault for fault in self._faults.values() if fault.until > now]
 
+    def check_free(self, key: Key) -> None:
+        """Check that no live deployment has a name.
+
+        Args:
+            key: User and name.
+
+        Raises:
+            PlannerError: One has.
+        """
+        present = self._records.get(key)
+        if present is not None and present.is_live:
+            raise PlannerError(
+                f"there is a deployment {key[1]}", hint="end it, or choose another name", code="conflict"
+            )
+
     async def add(self, record: Record, check: Callable[[], None]) -> None:
         """Add a deployment.
 
@@ -129,11 +144,7 @@ class Ledger:
 
         async def adding() -> None:
             async with self._lock:
-                present = self._records.get(record.key)
-                if present is not None and present.is_live:
-                    raise PlannerError(
-                        f"there is a deployment {record.name}", hint="end it, or choose another name", code="conflict"
-                    )
+                self.check_free(record.key)
                 live = sum(each.is_live for each in self.of_user(record.uid))
                 if live >= DEPLOYMENTS_PER_USER_MAX or len(self._records) >= 2 * DEPLOYMENTS_MAX:
                     raise PlannerError(

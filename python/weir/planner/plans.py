@@ -15,7 +15,7 @@ from weir.planner.records import KnownJob, Record
 from weir.planner.site import Site, Snapshot
 from weir.planner.turns import Peer
 from weir.planner.users import User
-from weir.provisioning.behaviour.identity import Identity
+from weir.provisioning.behaviour.identity import Identity, assumed
 from weir.provisioning.deployments import Deployment, Policy
 from weir.provisioning.jobs.directives import Directives
 from weir.provisioning.jobs.job import Job
@@ -39,6 +39,17 @@ class Asked:
         """Time for which the job may wait for storage."""
         is_patient = self.directives.policy == "utilization"
         return self.directives.window_seconds or 0.0 if is_patient else 0.0
+
+    def is_assumed(self, known: KnownJob | None) -> bool:
+        """Tell whether nothing but the size of its storage is known of the job.
+
+        Args:
+            known: The last run of the job; None without one.
+
+        Returns:
+            Whether its identity is assumed.
+        """
+        return known is None and self.identity is None and not (self.log or self.directives.trace)
 
     @property
     def key(self) -> str:
@@ -105,6 +116,21 @@ class Plans:
             return Job(), Directives()
         return _bounded(*await self._helpers.read(peer, user, script))
 
+    async def check_possible(self, asked: Asked, *, is_whole: bool) -> None:
+        """Refuse a job whose storage can never be had, within milliseconds: nothing is planned, and no log read.
+
+        Args:
+            asked: The job.
+            is_whole: Whether user and nodes of the job are known, by which planners know jobs.
+
+        Raises:
+            PlannerError: The site has no such storage, or nothing is known of the job.
+        """
+        self._site.check_possible(asked.directives)
+        is_sized = asked.directives.size_bytes is not None or asked.directives.trace
+        if is_whole and not is_sized and await self._ledger.known(asked.user.uid, asked.key) is None:
+            raise _nothing_known()
+
     async def make(self, asked: Asked, name: str = "") -> Made:
         """Plan the storage of a job.
 
@@ -138,7 +164,8 @@ class Plans:
                 deployment, is_at_hand = await self._planned_or_waiting(asked, identity, snapshot, may_wait=may_wait)
             plan_seconds = time.perf_counter() - planned
             made = KnownJob(identity=identity, deployment=deployment, conditions=conditions, is_at_hand=is_at_hand)
-            if is_at_hand or not may_wait:
+            # What was assumed of a job from its size would outlive the size.
+            if (is_at_hand or not may_wait) and not asked.is_assumed(known):
                 self._ledger.remember(asked.user.uid, asked.key, made)
         if name:
             named = msgspec.structs.replace(deployment, name=name)
@@ -195,11 +222,9 @@ class Plans:
             return known.identity, 0.0
         log = asked.log or asked.directives.trace
         if not log:
-            raise PlannerError(
-                "nothing is known of this job",
-                hint="name the Darshan log of a past run, such as `#WEIR trace=/logs/run.darshan`",
-                code="missing",
-            )
+            if asked.directives.size_bytes is None:
+                raise _nothing_known()
+            return assumed(asked.directives.size_bytes, asked.job), 0.0
         begin = time.perf_counter()
         identity, _ = await self._helpers.identify(asked.user, log, asked.job)
         # The user made the log, and deployments keep the name.
@@ -217,6 +242,15 @@ class Plans:
         """Digest of all that a plan depends on."""
         parts = (snapshot.digest, self._helpers.tables.digest, asked.job, asked.directives, identity)
         return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
+
+
+def _nothing_known() -> PlannerError:
+    return PlannerError(
+        "nothing is known of this job",
+        hint="ask for a size, such as `#WEIR size=200GB`, or name the Darshan log of a past run, such as "
+        "`#WEIR trace=/logs/run.darshan`",
+        code="missing",
+    )
 
 
 def _bounded(job: Job, directives: Directives) -> tuple[Job, Directives]:

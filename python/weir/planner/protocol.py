@@ -88,9 +88,14 @@ class Plan(Request, kw_only=True, tag="plan"):
 
 
 class Validate(Request, kw_only=True, tag="validate"):
-    """Check the directives of a batch script or jobspec without planning."""
+    """Check the directives of a batch script or jobspec without planning.
+
+    Storage that the site can never have is refused; with `uid` and `nodes`, so is a job of which nothing is known.
+    """
 
     script: str
+    nodes: int | None = None
+    """Nodes of the job, as its scheduler knows them; they hold against the script's."""
 
 
 class StepRequest(Named, kw_only=True):
@@ -166,6 +171,13 @@ class Quarantine(Request, kw_only=True, tag="quarantine"):
     reason: str = ""
 
 
+class Release(Request, kw_only=True, tag="release"):
+    """Release a job that Slurm holds because its storage could not be had; its user may not do so at Slurm."""
+
+    job: str
+    """Number of the job."""
+
+
 class Ping(Request, kw_only=True, tag="ping"):
     """Tell the planner's version."""
 
@@ -184,6 +196,7 @@ AnyRequest = (
     | List
     | Pools
     | Quarantine
+    | Release
     | Ping
 )
 """Every request."""
@@ -288,7 +301,7 @@ class PoolList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer of `ping` and `quarantine`."""
+    """Answer of `ping`, `quarantine` and `release`."""
 
     version: int = VERSION
     pid: int
@@ -334,6 +347,7 @@ _DECODER = msgspec.json.Decoder(
     | List
     | Pools
     | Quarantine
+    | Release
     | Ping
 )
 _ENCODER = msgspec.json.Encoder()
@@ -396,10 +410,14 @@ def check(request: AnyRequest) -> None:
         raise PlannerError(f"wait_seconds is not from 0 to {WAIT_SECONDS_MAX:.0f}")
     if isinstance(request, List) and not 1 <= request.limit <= LIST_MAX:
         raise PlannerError(f"limit is not from 1 to {LIST_MAX}")
+    if isinstance(request, Plan | Validate) and not (request.nodes is None or 1 <= request.nodes <= 1 << 32):
+        raise PlannerError(f"{request.nodes} is no number of nodes")
     if isinstance(request, Plan):
         _check_plan(request)
     if isinstance(request, Setup):
         _check_nodes(request.nodes)
+    if isinstance(request, Release) and re.fullmatch(r"[0-9]{1,10}", request.job) is None:
+        raise PlannerError(f"{request.job[:80]!r} is no number of a job", hint="see `squeue --me`")
     if isinstance(request, Quarantine):
         _check_nodes((request.node,))
         if not (0 <= request.seconds < 1e10 and len(request.reason) <= TEXT_MAX):
@@ -437,8 +455,6 @@ def _check_plan(request: Plan) -> None:
         raise PlannerError("a plan begins with an identity or with a log", hint="leave one of them out")
     if request.log and (not request.log.startswith("/") or len(request.log) > TEXT_MAX or "\0" in request.log):
         raise PlannerError(f"{request.log[:80]!r} is no absolute path of a log")
-    if request.nodes is not None and not 1 <= request.nodes <= 1 << 32:
-        raise PlannerError(f"{request.nodes} is no number of nodes")
     if len(request.job) > 64:
         raise PlannerError("job is longer than 64 characters")
 

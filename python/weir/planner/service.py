@@ -1,12 +1,13 @@
 """The planner's answers: each request, for its user, with its rights checked."""
 
+import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from weir.planner import protocol
+from weir.planner import protocol, squeue
 from weir.planner.errors import PlannerError
 from weir.planner.ledger import Key, Ledger, missing, now
 from weir.planner.lives import Lives
@@ -55,6 +56,7 @@ class Service:
         self._site = site
         self._steps = steps
         self._lives = lives
+        self._releasing = asyncio.Lock()
         self._handlers: Mapping[type, Callable[[Peer, int, AnyRequest], Awaitable[AnyResult]]] = {
             protocol.Plan: self._plan,
             protocol.Validate: self._validate,
@@ -63,6 +65,7 @@ class Service:
             protocol.List: self._list,
             protocol.Pools: self._pools,
             protocol.Quarantine: self._quarantine,
+            protocol.Release: self._release,
             protocol.Ping: self._ping,
             **dict.fromkeys(_STEPS, self._step),
         }
@@ -85,6 +88,9 @@ class Service:
 
     async def _plan(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
         assert isinstance(request, protocol.Plan)
+        if request.name:
+            # A client that was killed while it waited for its storage finds its own, which a second plan could miss.
+            self._ledger.check_free((uid, request.name))
         asked = await self._asked(peer, uid, request)
         if not request.name:
             made = await self._plans.make(asked)
@@ -122,7 +128,12 @@ class Service:
 
     async def _validate(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
         assert isinstance(request, protocol.Validate)
-        job, directives = await self._plans.read(peer, user(uid), request.script)
+        account = user(uid)
+        job, directives = await self._plans.read(peer, account, request.script)
+        if request.nodes is not None:
+            job = msgspec.structs.replace(job, nodes=request.nodes)
+        is_whole = request.uid is not None and request.nodes is not None
+        await self._plans.check_possible(Asked(account, job, directives), is_whole=is_whole)
         return protocol.Valid(directives=directives, nodes=job.nodes, processes=job.processes)
 
     async def _step(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
@@ -226,6 +237,13 @@ class Service:
             until = now() + request.seconds
             reason = request.reason or "left out by an administrator"
             await self._ledger.blame(Fault(node=request.node, uid=ADMINISTRATOR, until=until, reason=reason))
+        return protocol.Hello(pid=os.getpid())
+
+    async def _release(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
+        assert isinstance(request, protocol.Release)
+        # One at a time: Slurm's whole queue is read for each.
+        async with self._releasing:
+            await squeue.release(uid, request.job)
         return protocol.Hello(pid=os.getpid())
 
     async def _ping(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:

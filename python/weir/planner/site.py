@@ -20,9 +20,13 @@ from weir.provisioning.deployments import (
     with_targets,
 )
 from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.jobs.directives import Directives
+from weir.provisioning.jobs.wishes import Wishes
+from weir.provisioning.objectives.sslos import Semantics
 from weir.provisioning.resources.model import Device, Node, Resources, Running, read_resources
 from weir.provisioning.sharing.interference_factors import Neighbour
 from weir.provisioning.sharing.leases import Sharer
+from weir.provisioning.sharing.policies import unmet
 
 USERS_FOR_ALL = 2
 """A node that failed deployments of so many users is left out for everybody. One user alone could blame any node."""
@@ -67,6 +71,7 @@ class Site:
         self._model = read_resources(model)
         self._stamp = _stamp(model)
         self._error = ""
+        self._counted: tuple[tuple[int, int, int], dict[tuple[str, bool], int]] | None = None
         self._snapshots: dict[tuple[object, ...], tuple[tuple[object, ...], Snapshot]] = {}
 
     @property
@@ -121,6 +126,52 @@ class Site:
             room = next((device.room for device in by_name[name].devices if device.path == path), None)
             if room is None or room < size:
                 raise _infeasible(f"{path or 'the memory'} of node {name} has no room for {size} bytes")
+
+    def check_possible(self, directives: Directives) -> None:
+        """Check that the storage which a job asks for could be had if the site were whole and nobody else there.
+
+        Args:
+            directives: The wishes of the job's user.
+
+        Raises:
+            PlannerError: The site will never have such storage; the error says how much it has.
+        """
+        wanted = Wishes(directives=directives).semantics
+        lacking: tuple[str, ...] = ("a device",)
+        best, most = "", 0
+        for (kind, encrypted), total in self._totals().items():
+            missing = unmet(wanted, Semantics(encrypted=encrypted, durable=kind != "memory"))
+            if not missing and int(total * self._share_max) >= most:
+                best, most, lacking = kind, int(total * self._share_max), ()
+            elif not best:
+                lacking = missing
+        if lacking:
+            raise PlannerError(
+                f"no storage of this site has {' and '.join(lacking)}",
+                hint="leave the directive out, or ask the administrators",
+                code="infeasible",
+            )
+        size = directives.size_bytes or 0
+        if size > most:
+            share = "" if self._share_max >= 1 else f" for one user, {self._share_max:.0%} of it"
+            raise PlannerError(
+                f"{_gibibytes(size)} are more than this site has of any class of devices: {best} has the "
+                f"most{share}, {_gibibytes(most)}",
+                hint="ask for a smaller `size`",
+                code="infeasible",
+            )
+
+    def _totals(self) -> dict[tuple[str, bool], int]:
+        """Bytes of all devices by class, and whether they are encrypted; counted once for a resource model."""
+        self._refresh()
+        if self._counted is None or self._counted[0] != self._stamp:
+            totals: dict[tuple[str, bool], int] = {}
+            for node in self._model.nodes:
+                for device in node.devices:
+                    key = device.kind, device.encrypted
+                    totals[key] = totals.get(key, 0) + device.capacity_bytes
+            self._counted = self._stamp, totals
+        return self._counted[1]
 
     def check_share(self, key: Key, deployment: Deployment) -> None:
         """Check that a deployment keeps to the share of its user.
@@ -295,6 +346,10 @@ def _less(node: Node, held: dict[tuple[str, str], int], *, usable: bool) -> Node
 
 def _device(device: Device, held: int) -> Device:
     return msgspec.structs.replace(device, free_bytes=max(device.room - held, 0)) if held else device
+
+
+def _gibibytes(size: int) -> str:
+    return f"{size / (1 << 30):,.1f} GiB"
 
 
 def _infeasible(message: str) -> PlannerError:

@@ -5,7 +5,6 @@ log is read in a process of its user, so that nobody reads another's file throug
 """
 
 import os
-import re
 import resource
 import sys
 import time
@@ -20,9 +19,9 @@ from weir.planner.errors import Code
 from weir.planner.tables import Tables
 from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment
-from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.jobs import batch_script
 from weir.provisioning.jobs.directives import Directives
-from weir.provisioning.jobs.job import COMMAND_CHARACTERS_MAX, Job
+from weir.provisioning.jobs.job import Job
 from weir.provisioning.resources.model import Resources
 
 MEMORY_BYTES_MAX = 8 << 30
@@ -30,10 +29,6 @@ MEMORY_BYTES_MAX = 8 << 30
 FILES_MAX = 256
 QUICK_JOBSPEC_CHARACTERS_MAX = 8 << 10
 """A longer jobspec is read in a process of its user: YAML takes some 2 ms a kilobyte."""
-HEAD_CHARACTERS_MAX = 64 << 10
-"""A script with more above its first command is refused: lines of directives take some 0.5 ms a kilobyte."""
-_COMMAND = re.compile(r"^(?:[^\S\n]+\S|[^#\s])", re.MULTILINE)
-"""The begin of the first line that is neither empty nor a comment."""
 LINE_BYTES_MAX = 64 << 20
 """Longest line: a resource model of 100,000 nodes takes less."""
 
@@ -95,7 +90,7 @@ def is_quick(script: str) -> bool:
     Returns:
         Whether it is a script, of which only the bounded head is read, or a short jobspec.
     """
-    return script.startswith("#!") or len(script) <= QUICK_JOBSPEC_CHARACTERS_MAX
+    return batch_script.is_script(script) or len(script) <= QUICK_JOBSPEC_CHARACTERS_MAX
 
 
 def read_script(script: str) -> tuple[Job, Directives]:
@@ -111,30 +106,15 @@ def read_script(script: str) -> tuple[Job, Directives]:
         ProvisioningError: The text is neither, or a directive is wrong; the error names the line.
     """
     from weir.provisioning.jobs import directives
-    from weir.provisioning.jobs.job import of_jobspec
-    from weir.provisioning.jobs.job import of_script as job_of_script
+    from weir.provisioning.jobs.job import of_header, of_jobspec
 
-    if script.startswith("#!"):
-        head = _head(script)
+    if batch_script.is_script(script):
+        header = batch_script.read_header("script", script)
         # The strict reader goes first: its errors suggest the directive that was meant.
-        found = directives.of_script("script", head)
-        return job_of_script(Path("script"), directives.left_out(head)), found
+        found = directives.of_header("script", header)
+        return of_header(Path("script"), header, is_accepted=True), found
     job = of_jobspec(Path("jobspec"), script)
     return job, directives.of_attributes("jobspec", job.hints)
-
-
-def _head(script: str) -> str:
-    """The lines of a script up to its first command: neither sbatch nor Weir reads options behind it."""
-    command = _COMMAND.search(script, 0, HEAD_CHARACTERS_MAX)
-    if command is None and len(script) <= HEAD_CHARACTERS_MAX:
-        return script
-    if command is None:
-        raise ProvisioningError(
-            f"the script has more than {HEAD_CHARACTERS_MAX} characters above its first command",
-            hint="are these lines data? directives stand in few lines",
-        )
-    line, _, _ = script[command.start() : command.start() + COMMAND_CHARACTERS_MAX + 1].partition("\n")
-    return script[: command.start()] + line
 
 
 class Worker:

@@ -1,5 +1,6 @@
 """The I/O identity of a job: features that are derived from its traits, and a name (LuxIO, section III-B, step 2)."""
 
+from pathlib import PurePosixPath
 from typing import Literal
 
 import msgspec
@@ -14,6 +15,10 @@ MOST = 2 / 3
 """Part of all reads and writes from which on one of them names the job; below, the job is `mixed`."""
 METADATA_LOADS = ((0.1, "light"), (1.0, "moderate"))
 """Most metadata operations for each read or write of each load; above the last a load is `heavy`."""
+_SECONDS_ASSUMED = 3600.0
+"""Time of a job that tells none."""
+_PROGRAM_CHARACTERS_MAX = 255
+"""Longest name of a program: that of a file on Linux."""
 SEQUENTIAL = 0.5
 """Part of the reads and writes that are behind the one before in their file, from which on a job is `sequential`."""
 
@@ -100,6 +105,38 @@ def identify(traits: Traits, job: Job | None = None) -> Identity:
         write_bytes_per_second=_rate(write.bytes, write.seconds, traits.processes),
         io_fraction=_fraction(seconds, traits.seconds * traits.processes),
         interface=traits.interface,
+    )
+
+
+def assumed(size_bytes: int, job: Job) -> Identity:
+    """Assume the identity of a job of which only the size of its storage is known.
+
+    Args:
+        size_bytes: Size of the storage.
+        job: The job.
+
+    Returns:
+        The identity of a job that writes its storage once and reads it once, in order and in large parts, within its
+        time limit.
+    """
+    processes = job.processes or job.nodes or 1
+    operations = max(1, size_bytes // LARGE_BYTES)
+    scale = next((name for most, name in SCALES if processes <= most), HUGE)
+    return Identity(
+        name=f"{scale}-mixed-light-sequential-posix",
+        program=PurePosixPath(job.command[0]).name[:_PROGRAM_CHARACTERS_MAX] if job.command else "",
+        processes=processes,
+        nodes=job.nodes,
+        seconds=job.seconds or _SECONDS_ASSUMED,
+        read_bytes=size_bytes,
+        written_bytes=size_bytes,
+        read_operations=operations,
+        write_operations=operations,
+        large_fraction=1.0,
+        sequential_fraction=1.0,
+        consecutive_fraction=1.0,
+        files=processes,
+        interface="posix",
     )
 
 

@@ -6,7 +6,6 @@ storage that its user meant.
 
 import posixpath
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -14,22 +13,19 @@ import msgspec
 
 from weir.provisioning.deployments import Policy, Transfer
 from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.jobs.batch_script import DIRECTIVE, Header, read_header
 from weir.store import values
 
-SPELLING = "#WEIR"
-"""Begin of a line with directives."""
 TRANSFERS_MAX = 64
 """Most trees that a job may have staged: each is a process of its own, and a directory tells further ones apart."""
 VALUE_CHARACTERS_MAX = 4096
 """Longest value: that of a path on Linux."""
-LINE_CHARACTERS_MAX = 4 * VALUE_CHARACTERS_MAX
-"""Longest line of directives, with those that go on from it: the time of its words grows with the square."""
 _NAME_CHARACTERS_MAX = 40
 """Longest name for which the one that was meant is looked for."""
 _LISTS = ("stage_in", "stage_out")
 """Directives that may stand several times."""
 _WORD = re.compile(r"(?P<name>[^=\s]+)=(?P<value>.*)", re.DOTALL)
-_SYNTAX = f"write `{SPELLING} name=value`, such as `{SPELLING} policy=interference size=200GB`"
+_SYNTAX = f"write `{DIRECTIVE} name=value`, such as `{DIRECTIVE} policy=interference size=200GB`"
 
 Representation = Literal["posix", "object", "hdf5"]
 
@@ -78,7 +74,23 @@ def of_script(source: str, text: str) -> Directives:
     Raises:
         ProvisioningError: A line is no directive, or has a value that cannot be; the error names the line.
     """
-    return _read(_words(source, text))
+    return of_header(source, read_header(source, text))
+
+
+def of_header(source: str, header: Header) -> Directives:
+    """Read the directives of a batch script's header.
+
+    Args:
+        source: Name of the script, for messages.
+        header: The header.
+
+    Returns:
+        The directives; those of a heterogeneous job are of all its components.
+
+    Raises:
+        ProvisioningError: A line is no directive, or has a value that cannot be; the error names the line.
+    """
+    return _read(_words(source, header))
 
 
 def of_attributes(source: str, attributes: Mapping[str, Any]) -> Directives:
@@ -97,76 +109,36 @@ def of_attributes(source: str, attributes: Mapping[str, Any]) -> Directives:
     return _read(_entries(source, attributes))
 
 
-def has_any(text: str) -> bool:
-    """Whether a batch script has a line of directives.
+def hints_of(source: str, header: Header) -> dict[str, str]:
+    """Tell the directives of a header by name; the values of several of a name are lines.
 
     Args:
-        text: The script.
+        source: Name of the script, for messages.
+        header: The header.
 
     Returns:
-        Whether a line above the first command begins with `#WEIR`.
+        Values by name, as `of_attributes` reads them.
+
+    Raises:
+        ProvisioningError: A word is no directive.
     """
-    return any(line.startswith(SPELLING) for _, line in _comments(text))
+    hints: dict[str, str] = {}
+    for _, name, value in _words(source, header):
+        hints[name] = f"{hints[name]}\n{value}" if name in hints else value
+    return hints
 
 
-def left_out(text: str) -> str:
-    """Take the lines of directives out of a batch script.
-
-    Args:
-        text: The script.
-
-    Returns:
-        The script with a comment in the place of each line of directives, so that the numbers of its lines stay.
-    """
-    return "\n".join("#" if line.startswith(SPELLING) else line for line in text.splitlines())
-
-
-def _comments(text: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip() and not line.startswith("#"):
-            return
-        yield number, line
-
-
-def _words(source: str, text: str) -> Iterator[tuple[str, str, str]]:
+def _words(source: str, header: Header) -> Iterator[tuple[str, str, str]]:
     """Place, name and value of each directive."""
-    pending, first = "", 0
-    for number, line in [*_comments(text), (0, "")]:
-        is_directive = line.startswith(SPELLING)
-        if pending and not is_directive:
-            raise ProvisioningError(
-                f"{source}:{first}: the line ends with a backslash, and none goes on from it", hint=_SYNTAX
-            )
-        if not is_directive:
-            continue
-        first = first if pending else number
-        pending += line.removeprefix(SPELLING)
-        if len(pending) > LINE_CHARACTERS_MAX:
-            raise ProvisioningError(
-                f"{source}:{first}: the line has more than {LINE_CHARACTERS_MAX} characters",
-                hint="write each directive in a line of its own",
-            )
-        if pending.endswith("\\"):
-            pending = pending[:-1]
-            continue
-        yield from _split(f"{source}:{first}", pending)
-        pending = ""
-
-
-def _split(place: str, line: str) -> Iterator[tuple[str, str, str]]:
-    if line and not line[0].isspace():
-        raise ProvisioningError(f"{place}: `{SPELLING}{line.split()[0]:.40}` is no directive", hint=_SYNTAX)
-    try:
-        words = shlex.split(line, comments=True)
-    except ValueError as error:
-        raise ProvisioningError(f"{place}: {str(error).lower()}", hint="a quotation mark has no other one") from error
-    if not words:
-        raise ProvisioningError(f"{place}: the line has no directive", hint=_SYNTAX)
-    for word in words:
-        found = _WORD.fullmatch(word)
-        if found is None:
-            raise ProvisioningError(f"{place}: `{word:.80}` has no value{_meant(word)}", hint=_SYNTAX)
-        yield place, found["name"], found["value"]
+    for line in header.directives:
+        place = f"{source}:{line.number}"
+        if not line.words.words:
+            raise ProvisioningError(f"{place}: the line has no directive", hint=_SYNTAX)
+        for word in line.words.words:
+            found = _WORD.fullmatch(word)
+            if found is None:
+                raise ProvisioningError(f"{place}: `{word:.80}` has no value{_meant(word)}", hint=_SYNTAX)
+            yield place, found["name"], found["value"]
 
 
 def _entries(source: str, attributes: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

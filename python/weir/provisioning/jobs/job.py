@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 
 from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.jobs import directives
+from weir.provisioning.jobs.batch_script import Header, decoded, is_script, read_header
+from weir.provisioning.jobs.sbatch_options import read_options
 
 DOCUMENT_BYTES_MAX = 1 << 20
 """A jobspec or script above this is refused: none that people or schedulers write is so large."""
 NESTING_MAX = 64
 """A jobspec that is nested deeper is refused: each resource nests by two."""
-COMMAND_CHARACTERS_MAX = 16 << 10
-"""A longer command of a script is one word: it only tells jobs apart, and its words take time."""
 _COUNT_MAX = 1 << 32
 _SECONDS_MAX = 1e12
 """A longer time limit is a mistake: this one is 30,000 years."""
-_SLURM_TIME = re.compile(r"(?:(?P<days>\d{1,9})-)?(?P<parts>\d{1,9}(?::\d{1,9}){0,2})")
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +52,7 @@ def read_jobspec(path: Path) -> dict[str, Any]:
     Raises:
         ProvisioningError: The file is no jobspec; the error names the place.
     """
-    text = _read(path)
+    text = _text(path, _read(path))
     of_jobspec(path, text)
     document: dict[str, Any] = _parsed(path, text)
     return document
@@ -70,11 +70,12 @@ def read_job(path: Path) -> Job:
     Raises:
         ProvisioningError: The file is neither, or breaks the rules of its kind; the error names the place.
     """
-    text = _read(path)
-    return of_script(path, text) if text.startswith("#!") else of_jobspec(path, text)
+    content = _read(path)
+    text = decoded(content)
+    return of_script(path, text) if is_script(text) else of_jobspec(path, _text(path, content))
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             content = file.read(DOCUMENT_BYTES_MAX + 1)
@@ -84,6 +85,10 @@ def _read(path: Path) -> str:
         raise ProvisioningError(
             f"{path} is larger than {DOCUMENT_BYTES_MAX} bytes", hint="is it a jobspec or a script?"
         )
+    return content
+
+
+def _text(path: Path, content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -257,84 +262,39 @@ def of_script(path: Path, text: str) -> Job:
     Raises:
         ProvisioningError: An option or hint cannot be read; the error names the line.
     """
-    options: dict[str, str] = {}
-    hints: dict[str, str] = {}
-    command: tuple[str, ...] = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            if line.startswith("#SBATCH"):
-                options |= _options(shlex.split(line.removeprefix("#SBATCH"), comments=True))
-            elif line.startswith("#WEIR"):
-                for name, value in map(_hint, shlex.split(line.removeprefix("#WEIR"), comments=True)):
-                    hints[name] = f"{hints[name]}\n{value}" if name in hints else value
-            elif line.strip() and not line.startswith("#"):
-                # As sbatch, which reads no options behind the first command.
-                command = tuple(shlex.split(line)) if len(line) <= COMMAND_CHARACTERS_MAX else (line,)
-                break
-        except ValueError as error:
-            raise ProvisioningError(
-                f"{path}:{number}: {error}", hint="write `#SBATCH --nodes 4` and `#WEIR name=value`"
-            ) from error
+    header = read_header(str(path), text)
+    # The strict reader goes first: its errors name the line, and suggest the directive that was meant.
+    directives.of_header(str(path), header)
+    return of_header(path, header)
+
+
+def of_header(path: Path, header: Header, *, is_accepted: bool = False) -> Job:
+    """Take the job from the header of a batch script.
+
+    Args:
+        path: The file, for messages.
+        header: The header.
+        is_accepted: Whether a scheduler has taken the script, which may know options of plugins and later releases.
+
+    Returns:
+        The job. Its command is the first line that is no comment.
+
+    Raises:
+        ProvisioningError: An option or hint cannot be read; the error names the line.
+    """
+    options = read_options(str(path), header, is_accepted=is_accepted)
     try:
-        nodes = _number(options, "nodes", "N")
-        processes = _number(options, "ntasks", "n")
-        per_node = _number(options, "ntasks-per-node")
-        seconds = _seconds(options.get("time") or options.get("t"))
-    except ValueError as error:
-        raise ProvisioningError(f"{path}: {error}", hint="see `man sbatch`") from error
-    if processes is None and per_node is not None and nodes is not None:
-        processes = per_node * nodes
-    return Job(nodes=nodes, processes=processes, seconds=seconds, command=command, hints=hints)
-
-
-def _options(words: Sequence[str]) -> dict[str, str]:
-    """Options as sbatch takes them: `--nodes=4`, `--nodes 4`, `-N 4`, `-N4`."""
-    found: dict[str, str] = {}
-    name = ""
-    for word in words:
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            found[name] = value if equals else ""
-        elif word.startswith("-") and len(word) > 1:
-            name = word[1]
-            found[name] = word[2:]
-        elif name and not found[name]:
-            found[name] = word
-        else:
-            raise ValueError(f"{word!r} is no option of sbatch")
-    return found
-
-
-def _hint(word: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
-    if not equals or not name or not value:
-        raise ValueError(f"{word!r} is no hint")
-    return name, value
-
-
-def _number(options: Mapping[str, str], *names: str) -> int | None:
-    text = next((options[name] for name in names if name in options), None)
-    if text is None:
-        return None
-    # `--nodes=2-8`: the least that the job runs with.
-    least = re.fullmatch(r"(\d{1,12})(?:-\d+)?", text)
-    if least is None or not 1 <= int(least[1]) <= _COUNT_MAX:
-        raise ValueError(f"--{names[0]} is {text!r}, not a number from 1")
-    return int(least[1])
-
-
-def _seconds(text: str | None) -> float | None:
-    """A time limit as Slurm spells it: minutes, minutes:seconds, hours:minutes:seconds, or with `days-` before."""
-    if not text or text.upper() in ("UNLIMITED", "INFINITE"):
-        return None
-    found = _SLURM_TIME.fullmatch(text)
-    if found is None:
-        raise ValueError(f"--time is {text!r}, not minutes, [days-]hours:minutes:seconds or days-hours")
-    parts = [int(each) for each in found["parts"].split(":")]
-    units = [3600, 60, 1]
-    if found["days"] is None and len(parts) < len(units):
-        units = units[1:]
-    return 86_400.0 * int(found["days"] or 0) + sum(part * unit for part, unit in zip(parts, units, strict=False))
+        command = tuple(shlex.split(header.command))
+    except ValueError:
+        # A command of several lines has its other quotation mark below.
+        command = (header.command,)
+    return Job(
+        nodes=options.nodes,
+        processes=options.processes,
+        seconds=options.seconds,
+        command=command,
+        hints=directives.hints_of(str(path), header),
+    )
 
 
 def _wrong(path: Path, fault: str) -> ProvisioningError:
