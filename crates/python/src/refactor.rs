@@ -4,16 +4,18 @@ use pyo3::buffer::{Element, ElementType, PyBuffer, PyUntypedBuffer};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
+use pyo3::IntoPyObjectExt;
 use std::ops::Range;
 use weir_refactor::planes::Number;
-use weir_refactor::{Accuracy, Asked, DataType, Header, Options, Part, RefactorError, Region, Sample};
+use weir_refactor::{Accuracy, Asked, DataType, Fill, Header, Options, Part, RefactorError, Region, Sample};
 
 /// Refactor an array of 1 to 4 axes into a container: a header, a base, and chunks that each lower the error.
 ///
-/// Every sample of the full stream is off by at most `tolerance`; by nothing if `exact`. Raises TypeError for an array
+/// Every sample of the full stream is off by at most `tolerance`; by nothing if `exact`. `fill` is an array of the same
+/// type: the values that mark samples as missing, which are kept exactly and are no part of errors. Raises TypeError for an array
 /// whose samples cannot be coded, and ValueError for a wrong option.
 #[pyfunction]
-#[pyo3(signature = (array, *, codec="planes", tolerance=None, exact=false, chunk_bytes=1048576, base_bytes=None, ratios=None, threads=1))]
+#[pyo3(signature = (array, *, codec="planes", tolerance=None, exact=false, chunk_bytes=1048576, base_bytes=None, ratios=None, fill=None, threads=1))]
 // One keyword per option: Python names them, so the number of parameters is the number of options.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn refactor<'py>(
@@ -25,35 +27,42 @@ pub(crate) fn refactor<'py>(
     chunk_bytes: usize,
     base_bytes: Option<usize>,
     ratios: Option<Vec<usize>>,
+    fill: Option<Bound<'py, PyAny>>,
     threads: usize,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let codec = codec.to_owned();
-    let options = Options { codec, tolerance, exact, chunk_bytes, base_bytes, ratios, threads };
+    let options = Options { codec, tolerance, exact, chunk_bytes, base_bytes, ratios, fills: None, threads };
     let buffer = PyUntypedBuffer::get(array)?;
+    let fill = fill.as_ref();
     match kind(&buffer)? {
-        DataType::Float32 => refactor_typed::<f32>(py, buffer, &options),
-        DataType::Float64 => refactor_typed::<f64>(py, buffer, &options),
-        DataType::Int8 => refactor_typed::<i8>(py, buffer, &options),
-        DataType::Int16 => refactor_typed::<i16>(py, buffer, &options),
-        DataType::Int32 => refactor_typed::<i32>(py, buffer, &options),
-        DataType::Int64 => refactor_typed::<i64>(py, buffer, &options),
-        DataType::Uint8 => refactor_typed::<u8>(py, buffer, &options),
-        DataType::Uint16 => refactor_typed::<u16>(py, buffer, &options),
-        DataType::Uint32 => refactor_typed::<u32>(py, buffer, &options),
-        DataType::Uint64 => refactor_typed::<u64>(py, buffer, &options),
+        DataType::Float32 => refactor_typed::<f32>(py, buffer, fill, options),
+        DataType::Float64 => refactor_typed::<f64>(py, buffer, fill, options),
+        DataType::Int8 => refactor_typed::<i8>(py, buffer, fill, options),
+        DataType::Int16 => refactor_typed::<i16>(py, buffer, fill, options),
+        DataType::Int32 => refactor_typed::<i32>(py, buffer, fill, options),
+        DataType::Int64 => refactor_typed::<i64>(py, buffer, fill, options),
+        DataType::Uint8 => refactor_typed::<u8>(py, buffer, fill, options),
+        DataType::Uint16 => refactor_typed::<u16>(py, buffer, fill, options),
+        DataType::Uint32 => refactor_typed::<u32>(py, buffer, fill, options),
+        DataType::Uint64 => refactor_typed::<u64>(py, buffer, fill, options),
     }
 }
 
 fn refactor_typed<'py, T: Number + Element>(
     py: Python<'py>,
     buffer: PyUntypedBuffer,
-    options: &Options,
+    fill: Option<&Bound<'py, PyAny>>,
+    options: Options,
 ) -> PyResult<Bound<'py, PyBytes>> {
+    let samples_of = |fill: &Bound<'py, PyAny>| PyBuffer::<T>::get(fill)?.to_vec(py);
+    let fills = fill.map(samples_of).transpose()?;
+    let fills = fills.map(|fills| fills.into_iter().map(Fill::of).collect());
+    let options = Options { fills, ..options };
     let shape = buffer.shape().to_vec();
     let typed: PyBuffer<T> = buffer.into_typed()?;
     // Other threads may write to Python's memory while this one works without the interpreter's lock, so it is copied.
     let samples = typed.to_vec(py)?;
-    let container = py.detach(|| weir_refactor::refactor(&samples, &shape, options)).map_err(error)?;
+    let container = py.detach(|| weir_refactor::refactor(&samples, &shape, &options)).map_err(error)?;
     PyBytes::new_with(py, container.total_bytes(), |bytes| {
         py.detach(|| container.write(bytes, options.threads));
         Ok(())
@@ -210,6 +219,17 @@ impl Refactored {
     #[getter]
     fn range(&self) -> (f64, f64) {
         self.header.range
+    }
+
+    /// The values that mark samples as missing, as they were stated.
+    #[getter]
+    fn fill<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let value = |fill: &Fill| match self.header.kind {
+            DataType::Float32 | DataType::Float64 => fill.sample::<f64>().into_bound_py_any(py),
+            DataType::Uint64 => fill.sample::<u64>().into_bound_py_any(py),
+            _ => fill.sample::<i64>().into_bound_py_any(py),
+        };
+        self.header.fills.iter().map(value).collect()
     }
 
     /// Offset, length, and upper bounds of the RMSE and the largest error when everything up to its end is there; the

@@ -100,8 +100,12 @@ pub(crate) struct Curve {
     kind: DataType,
     /// The factor that errors are multiplied by.
     scale: f64,
+    /// The most that the reader's values in place of fill values add to errors that were not measured with these.
+    apart: f64,
     /// The lines of a table, which may be so far above and below the curve.
     course: Course,
+    /// Errors are derived by proof, up to the end.
+    is_proven: bool,
     off_max: (f64, f64),
     between: Between,
 }
@@ -122,8 +126,8 @@ impl Sum {
 }
 
 impl Curve {
-    /// The curve of the tiles' progress, by the bytes that the header lists for each layer.
-    pub(crate) fn new(header: &Header, progress: &[Vec<Progress>], scale: f64) -> Self {
+    /// The curve of the tiles' progress, by the bytes that the header lists for each layer; errors may be larger by `apart`.
+    pub(crate) fn new(header: &Header, progress: &[Vec<Progress>], (scale, apart): (f64, f64)) -> Self {
         let lengths = &header.layers;
         let starts = starts(lengths);
         let mut rest: Vec<&[Progress]> = progress.iter().map(Vec::as_slice).collect();
@@ -153,7 +157,7 @@ impl Curve {
             append(&mut points, &starts[layer], &steps, &before, &after);
             before = after;
         }
-        Self::of(header, points, scale)
+        Self { apart, ..Self::of(header, points, scale) }
     }
 
     /// The curve through the errors of all prefixes that differ.
@@ -168,6 +172,7 @@ impl Curve {
             taken: header.taken.max(1) as f64,
             kind: header.kind,
             scale,
+            apart: 0.0,
             off_max: match header.codec {
                 _ if header.measured && header.taken <= FEW_SAMPLES => (ABOVE_MAX_FEW, BELOW_MAX_FEW),
                 _ if header.measured => (ABOVE_MAX_MEASURED, BELOW_MAX_MEASURED),
@@ -175,6 +180,7 @@ impl Curve {
                 _ => (ABOVE_MAX, BELOW_MAX),
             },
             course: header.course(),
+            is_proven: matches!(header.codec, CodecParameters::Decimate(_)),
             between: header.between(),
         }
     }
@@ -183,20 +189,20 @@ impl Curve {
     pub(crate) fn blank(&self) -> Accuracy {
         self.points
             .first()
-            .map_or(Accuracy { rmse: 0.0, max_error: 0.0 }, |first| self.accuracy(first.errors))
+            .map_or(Accuracy { rmse: 0.0, max_error: 0.0 }, |first| self.accuracy(first.errors, self.apart))
     }
 
-    fn accuracy(&self, errors: Errors) -> Accuracy {
+    fn accuracy(&self, errors: Errors, apart: f64) -> Accuracy {
         if errors.largest == 0.0 {
             return Accuracy { rmse: 0.0, max_error: 0.0 };
         }
         // A square below the least normal double may have got lost.
         let rmse = (errors.squares / self.taken + f64::MIN_POSITIVE).sqrt() * (1.0 + SUM_ROUNDING);
-        let largest = errors.largest / self.scale;
+        let (rmse, largest) = (rmse / self.scale + apart, errors.largest / self.scale + apart);
         // The difference of two numbers is rounded to a double.
         let is_rounded = self.kind.is_float() || largest > (1_u64 << f64::MANTISSA_DIGITS) as f64;
         let largest = if is_rounded { largest.next_up() } else { largest };
-        Accuracy { rmse: (rmse / self.scale).next_up().min(largest), max_error: largest }.rounded_up()
+        Accuracy { rmse: rmse.next_up().min(largest), max_error: largest }.rounded_up()
     }
 
     fn at(&self, payload: u64) -> Left {
@@ -238,12 +244,17 @@ impl Curve {
             }
             chosen.push(end);
         }
-        let point = |left: &Left| Point {
-            payload: left.payload,
-            accuracy: self.accuracy(left.errors),
-            measured: left.measured,
+        let last = chosen.len().saturating_sub(1);
+        let point = |(number, left): (usize, &Left)| {
+            // The end of planes was measured with the values in place of fill values.
+            let apart = if number == last && !self.is_proven { 0.0 } else { self.apart };
+            Point {
+                payload: left.payload,
+                accuracy: self.accuracy(left.errors, apart),
+                measured: left.measured,
+            }
         };
-        chosen.iter().map(point).collect()
+        chosen.iter().enumerate().map(point).collect()
     }
 
     /// Add the points between two that the line between these is too far from.

@@ -209,11 +209,12 @@ fn interpolation_rounding<T: Sample>(magnitude: f64, levels: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fills::Apart;
     use crate::judge::Original;
     use crate::ordinary::Ordinary;
 
     fn coded<T: Sample>(codec: &Decimate, samples: &[T]) -> Vec<Segment> {
-        let judge = Original { samples, taken: Some(Ordinary::FINITE), scale: 1.0 };
+        let judge = Original { samples, taken: Some(Ordinary::FINITE), scale: 1.0, apart: &Apart::default() };
         let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes: 0, is_alone: true };
         let mut coded = codec.encode(Cow::Borrowed(samples), [1, 1, 1, samples.len()], 2, &measuring);
         coded.complete(2);

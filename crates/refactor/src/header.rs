@@ -6,13 +6,14 @@ use crate::accuracy::Accuracy;
 use crate::block::{self, stored_bytes, CHECKSUM_BYTES};
 use crate::bytes::{put_integer, Reader};
 use crate::error::RefactorError;
+use crate::fills::{self, Fill};
 use crate::grid::Grid;
 use crate::lengths;
 use crate::parameters::CodecParameters;
 use crate::sample::DataType;
 use crate::spelling;
 use crate::table;
-use crate::version::{VERSION, VERSION_BRIEF, VERSION_OLDEST};
+use crate::version::{VERSION, VERSION_BRIEF, VERSION_FILLS, VERSION_OLDEST};
 use std::ops::Range;
 
 /// The first bytes of every container. The line ends show a transfer that took it for text.
@@ -22,9 +23,10 @@ pub const PREFIX_BYTES: usize = 14;
 /// An array of more bytes is taken for damage.
 const ARRAY_BYTES_MAX: u64 = 1 << 44;
 const BLOCK_BYTES_MAX: u64 = 1 << 16;
-/// Flags: the last layer restores every bit; every prefix was measured.
+/// Flags: the last layer restores every bit; every prefix was measured; fill values are stated.
 const EXACT: u8 = 1;
 const MEASURED: u8 = 2;
+const FILLS: u8 = 4;
 
 /// A point of the table: the accuracy of the array when so much of it is there.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,6 +69,8 @@ pub struct Header {
     pub codec: CodecParameters,
     /// The smallest and the largest finite sample, both 0 if there is none.
     pub range: (f64, f64),
+    /// The values that mark samples as missing, as they were stated.
+    pub fills: Vec<Fill>,
     /// The error of a restored array for which no byte beyond the header is there.
     pub blank: Accuracy,
     /// The base, then the augmentations.
@@ -110,7 +114,15 @@ impl Header {
         self.shape.iter().for_each(|length| put_integer(*length as u64, &mut body));
         spelling::put_edges(&self.grid, &mut body);
         self.codec.put(&mut body);
-        body.push((u8::from(self.exact) * EXACT) | (u8::from(self.measured) * MEASURED));
+        let has_fills = !self.fills.is_empty();
+        body.push(
+            (u8::from(self.exact) * EXACT)
+                | (u8::from(self.measured) * MEASURED)
+                | (u8::from(has_fills) * FILLS),
+        );
+        if has_fills {
+            fills::put(&self.fills, &mut body);
+        }
         put_integer(self.block_bytes, &mut body);
         put_integer(self.grid.samples() as u64 - self.taken, &mut body);
         spelling::put_range(self.kind, self.range, &mut body);
@@ -173,8 +185,10 @@ impl Header {
         if !is_possible {
             return None;
         }
-        let flags = reader.byte().filter(|flags| *flags <= EXACT | MEASURED)?;
+        let known = if version < VERSION_FILLS { EXACT | MEASURED } else { EXACT | MEASURED | FILLS };
+        let flags = reader.byte().filter(|flags| *flags <= known)?;
         let (exact, measured) = (flags & EXACT != 0, flags & MEASURED != 0);
+        let fills = if flags & FILLS != 0 { fills::take(reader)? } else { Vec::new() };
         let block_bytes = reader.integer().filter(|bytes| (1..=BLOCK_BYTES_MAX).contains(bytes))?;
         let count = reader.integer().filter(|count| *count <= samples)?;
         let taken = if version < VERSION_BRIEF { count } else { samples - count };
@@ -191,6 +205,7 @@ impl Header {
             shape,
             codec,
             range,
+            fills,
             blank,
             chunks,
             points,

@@ -1,5 +1,6 @@
 //! The distance of restored samples from the original.
 
+use crate::fills::Apart;
 use crate::ordinary::Ordinary;
 use crate::sample::Sample;
 
@@ -90,10 +91,19 @@ pub(crate) struct Original<'a, T> {
     pub(crate) taken: Option<Ordinary>,
     /// The power of two that distances are multiplied by: squares of very small or large ones are no doubles.
     pub(crate) scale: f64,
+    /// The reader's values in place of estimates that are fill values.
+    pub(crate) apart: &'a Apart<T>,
 }
 
 impl<T: Sample> Judge<T> for Original<'_, T> {
     fn errors(&self, start: usize, restored: &[T]) -> Errors {
+        let apart: Vec<T>;
+        let restored = if self.apart.is_empty() {
+            restored
+        } else {
+            apart = restored.iter().map(|sample| self.apart.of(*sample)).collect();
+            &apart
+        };
         let own = &self.samples[start..start + restored.len()];
         let distance = |one: T, other: T| match T::KIND.is_float() {
             true => (one.to_f64() - other.to_f64()).abs(),

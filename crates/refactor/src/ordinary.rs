@@ -1,8 +1,10 @@
 //! The samples that a codec takes: numbers of the others' magnitude.
 //!
-//! One fill value of 1e20 in a field of temperatures would leave the temperatures no plane of bits of their own.
-//! Samples far above all others that are rare or take few values are coded like samples that are no numbers.
+//! Fill values that the caller states are no part of the field, whatever they are. Where nothing is stated, fill values
+//! are guessed: one of 1e20 in a field of temperatures would leave the temperatures no plane of bits of their own.
+//! Samples far above all others that are rare or take few values are then coded like samples that are no numbers.
 
+use crate::fills::{Fill, Fills};
 use crate::parallel;
 use crate::sample::{DataType, Sample};
 
@@ -26,13 +28,15 @@ const COUNT_LANES: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ordinary {
     magnitude_max: f64,
+    /// The fill values that are stated.
+    fills: Fills,
     /// All samples of the array are known to be ordinary.
     all: bool,
 }
 
 impl Ordinary {
     /// All finite numbers.
-    pub(crate) const FINITE: Self = Self { magnitude_max: f64::MAX, all: false };
+    pub(crate) const FINITE: Self = Self { magnitude_max: f64::MAX, fills: Fills::NONE, all: false };
 
     /// The finite numbers that are no outliers among `samples`.
     pub(crate) fn of<T: Sample>(samples: &[T], threads: usize) -> Self {
@@ -74,6 +78,16 @@ impl Ordinary {
         }
     }
 
+    /// The same without the fill values that are stated.
+    pub(crate) fn without<T: Sample>(self, fills: &[Fill]) -> Self {
+        Self { fills: Fills::finite::<T>(fills), ..self }
+    }
+
+    /// Whether all samples between two that the codec takes are taken.
+    pub(crate) fn has_no_gap(&self) -> bool {
+        self.fills.is_empty()
+    }
+
     /// The same for an array all of whose samples are known to be ordinary, or are not.
     pub(crate) fn of_array(self, all: bool) -> Self {
         Self { all, ..self }
@@ -82,7 +96,7 @@ impl Ordinary {
     /// Whether a codec takes it.
     #[inline]
     pub(crate) fn holds<T: Sample>(&self, sample: T) -> bool {
-        sample.is_finite() && sample.to_f64().abs() <= self.magnitude_max
+        sample.is_finite() && sample.to_f64().abs() <= self.magnitude_max && !self.fills.holds(sample)
     }
 
     /// Whether a codec takes all of these samples of the array; without a branch for each, so that several are looked at at once.

@@ -3,6 +3,7 @@
 use crate::bytes::{put_integer, Reader};
 use crate::codec::TileCodec;
 use crate::decimate::{Decimate, Layout};
+use crate::fills::Apart;
 use crate::header::Header;
 use crate::lossless::Digits;
 use crate::planes::{First, Integers, Learning, Number, Settings};
@@ -171,7 +172,8 @@ impl Header {
             _ => f64::INFINITY,
         };
         let overflows = self.range.1.abs().max(self.range.0.abs()) > most / OVERSHOOT_MAX;
-        Coder { codec, exact: self.exact, digits, is_alone: self.grid.tiles() == 1, overflows }
+        let apart = Apart::new(&self.fills, self.range);
+        Coder { codec, exact: self.exact, digits, is_alone: self.grid.tiles() == 1, overflows, apart }
     }
 }
 

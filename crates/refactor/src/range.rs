@@ -44,7 +44,7 @@ impl<T: Sample> Kernel for Ranging<'_, T> {
         is_finite &= rest.iter().all(|sample| sample.is_finite());
         let low = lows.iter().chain(rest).copied().fold(first, lesser);
         let high = highs.iter().chain(rest).copied().fold(first, greater);
-        if is_finite && ordinary.holds(low) && ordinary.holds(high) {
+        if is_finite && ordinary.has_no_gap() && ordinary.holds(low) && ordinary.holds(high) {
             return ((!samples.is_empty()).then_some((low, high)), true);
         }
         let taken = samples.iter().copied().filter(|sample| ordinary.holds(*sample));
@@ -52,7 +52,7 @@ impl<T: Sample> Kernel for Ranging<'_, T> {
         let range = taken.fold(None, |range: Option<(T, T)>, sample| {
             Some(both(range.unwrap_or((sample, sample)), sample))
         });
-        (range, false)
+        (range, !ordinary.has_no_gap() && ordinary.holds_all(samples))
     }
 }
 

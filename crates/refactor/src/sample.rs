@@ -124,6 +124,18 @@ pub trait Sample: bytemuck::Pod + Default + PartialEq + PartialOrd + fmt::Debug 
     /// The distance of two finite samples.
     fn difference(self, other: Self) -> f64;
 
+    /// A number that equal samples share: the bits of the double, or the integer's own in 64 bits. Both zeros are one.
+    fn key(self) -> u64;
+
+    /// The sample of a key.
+    fn from_key(key: u64) -> Self;
+
+    /// The next larger sample; the largest has none, and is its own.
+    fn above(self) -> Self;
+
+    /// The next smaller sample; the smallest has none, and is its own.
+    fn below(self) -> Self;
+
     /// The number of values of [`Sample::bucket`].
     const BUCKETS: usize;
 
@@ -312,6 +324,23 @@ macro_rules! float_sample {
                 (f64::from(self) - f64::from(other)).abs()
             }
 
+            #[inline(always)]
+            fn key(self) -> u64 {
+                (f64::from(self) + 0.0).to_bits()
+            }
+
+            fn from_key(key: u64) -> Self {
+                f64::from_bits(key) as $float
+            }
+
+            fn above(self) -> Self {
+                self.next_up()
+            }
+
+            fn below(self) -> Self {
+                self.next_down()
+            }
+
             const BUCKETS: usize =
                 ((<$bits>::MAX >> 1) >> (<$float>::MANTISSA_DIGITS - 1 - BUCKET_BITS)) as usize + 2;
 
@@ -391,6 +420,23 @@ macro_rules! integer_sample {
             #[inline(always)]
             fn difference(self, other: Self) -> f64 {
                 self.abs_diff(other) as f64
+            }
+
+            #[inline(always)]
+            fn key(self) -> u64 {
+                self as i64 as u64
+            }
+
+            fn from_key(key: u64) -> Self {
+                key as $integer
+            }
+
+            fn above(self) -> Self {
+                self.saturating_add(1)
+            }
+
+            fn below(self) -> Self {
+                self.saturating_sub(1)
             }
 
             const BUCKETS: usize = (u64::BITS as usize + 1) << BUCKET_BITS;

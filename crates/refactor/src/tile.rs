@@ -5,6 +5,7 @@
 
 use crate::codec::{bytes_of, Deferred, Progress, TileCodec};
 use crate::escape;
+use crate::fills::Apart;
 use crate::judge::{Errors, Measuring, Original};
 use crate::lossless::{self, Digits};
 use crate::ordinary::Ordinary;
@@ -45,6 +46,8 @@ pub(crate) struct Coder<T: Sample> {
     pub(crate) is_alone: bool,
     /// Estimates may be beyond the largest finite sample, and infinite.
     pub(crate) overflows: bool,
+    /// No estimate is a fill value.
+    pub(crate) apart: Apart<T>,
 }
 
 impl<T: Sample> Coder<T> {
@@ -59,7 +62,8 @@ impl<T: Sample> Coder<T> {
         let (escaped, filled) = escape::encode(samples, ordinary);
         let count = |_: &Vec<T>| samples.iter().filter(|sample| ordinary.holds(**sample)).count();
         let taken = filled.as_ref().map_or(samples.len(), count);
-        let judge = Original { samples, taken: filled.is_some().then_some(ordinary), scale };
+        let judge =
+            Original { samples, taken: filled.is_some().then_some(ordinary), scale, apart: &self.apart };
         let measuring = Measuring { judge: &judge, unit: scale, base_bytes, is_alone: self.is_alone };
         let own = filled.map_or(Cow::Borrowed(samples), Cow::Owned);
         let mut coded = self.codec.encode(own, shape, threads, &measuring);
@@ -113,6 +117,9 @@ impl<T: Sample> Coder<T> {
         self.codec.decode(shape, layers.get(1..).unwrap_or_default(), threads, samples);
         if is_bounded {
             samples.iter_mut().for_each(|sample| *sample = sample.bounded());
+        }
+        if !self.apart.is_empty() {
+            samples.iter_mut().for_each(|sample| *sample = self.apart.of(*sample));
         }
         escape::decode(&layers.first().map(Pieces::joined).unwrap_or_default(), samples);
     }

@@ -6,6 +6,7 @@ use crate::block;
 use crate::codec::{bytes_of, Deferred, Progress};
 use crate::curve::Curve;
 use crate::error::RefactorError;
+use crate::fills::{Fill, FILLS_MAX};
 use crate::grid::{self, Bounds, Grid};
 use crate::header::{padded, Chunk, Header, Point};
 use crate::judge::Original;
@@ -50,6 +51,9 @@ pub struct Options {
     pub base_bytes: Option<usize>,
     /// Decimation ratios of levels 1 to k.
     pub ratios: Option<Vec<usize>>,
+    /// The values that mark samples as missing: they are kept exactly, and are no part of any error. Where there is none
+    /// (and not an empty list), samples far above all others are guessed to be such marks.
+    pub fills: Option<Vec<Fill>>,
     /// Threads to work on.
     pub threads: usize,
 }
@@ -63,6 +67,7 @@ impl Default for Options {
             chunk_bytes: 1 << 20,
             base_bytes: None,
             ratios: None,
+            fills: None,
             threads: 1,
         }
     }
@@ -82,6 +87,9 @@ pub fn refactor<'a, T: Number>(
     options: &Options,
 ) -> Result<Container<'a>, RefactorError> {
     check(samples.len(), shape, options)?;
+    // Errors of integers are whole numbers, so below 1 there is none.
+    let is_whole = T::INTEGER && options.tolerance.is_some_and(|tolerance| tolerance < 1.0);
+    let options = &Options { tolerance: options.tolerance.filter(|_| !is_whole), ..options.clone() };
     let array_bytes = samples.len() * T::KIND.bytes();
     let ordinary = ordinary(samples, options);
     let (range, takes_all) = range(samples, ordinary, options.threads);
@@ -93,6 +101,7 @@ pub fn refactor<'a, T: Number>(
         kind: T::KIND,
         shape: shape.to_vec(),
         range,
+        fills: options.fills.clone().unwrap_or_default(),
         blank: Accuracy { rmse: 0.0, max_error: 0.0 },
         chunks: Vec::new(),
         points: Vec::new(),
@@ -106,7 +115,7 @@ pub fn refactor<'a, T: Number>(
         grid,
         layers: Vec::new(),
     };
-    let tolerance = options.tolerance.unwrap_or(f64::INFINITY);
+    let tolerance = if is_whole { 0.0 } else { options.tolerance.unwrap_or(f64::INFINITY) };
     let scale = judging_scale(range);
     for attempt in 1.. {
         let mut tiles = encode(samples, (ordinary, scale), &mut header, options);
@@ -119,7 +128,8 @@ pub fn refactor<'a, T: Number>(
                 (measured_curve(samples, (ordinary, scale), &mut header, tiles, options), ends)
             }
             None => {
-                let curve = Curve::new(&header, &tiles.progress, scale);
+                let apart = header.coder::<T>().apart.distance();
+                let curve = Curve::new(&header, &tiles.progress, (scale, apart));
                 let ends = curve.moved_to_points(&ends);
                 (curve, ends)
             }
@@ -156,8 +166,8 @@ fn measured_curve<T: Number>(
     options: &Options,
 ) -> Curve {
     header.measured = true;
-    let judge = Original { samples, taken: Some(ordinary), scale };
     let coder = header.coder::<T>();
+    let judge = Original { samples, taken: Some(ordinary), scale, apart: &coder.apart };
     let layers = tiles.first().map(Vec::as_slice).unwrap_or_default();
     let tile = prefixes::Tile { layers, coder: &coder, judge: &judge };
     Curve::measured(header, cuts, tile.errors(header.grid.shape, cuts, options.threads), scale)
@@ -221,11 +231,12 @@ fn encode<'a, T: Number>(
     Tiles { layers, deferred, progress }
 }
 
-/// The samples that the codec takes: for `decimate` all, as in the paper, but those whose sums overflow.
+/// The samples that the codec takes: for `decimate` all, as in the paper, but fill values and those whose sums overflow.
 fn ordinary<T: Sample>(samples: &[T], options: &Options) -> Ordinary {
-    match options.codec.as_str() {
-        "planes" => Ordinary::of(samples, options.threads),
-        _ => Ordinary::summable::<T>(),
+    match (options.codec.as_str(), &options.fills) {
+        ("planes", None) => Ordinary::of(samples, options.threads),
+        ("planes", Some(fills)) => Ordinary::FINITE.without::<T>(fills),
+        (_, fills) => Ordinary::summable::<T>().without::<T>(fills.as_deref().unwrap_or_default()),
     }
 }
 
@@ -246,6 +257,11 @@ fn check(samples: usize, shape: &[usize], options: &Options) -> Result<(), Refac
             "an error that a sample may have is above 0; for none use exact",
         ),
         _ if options.chunk_bytes == 0 => wrong("chunk_bytes", "0".to_owned(), "a chunk has at least 1 byte"),
+        _ if options.fills.as_ref().is_some_and(|fills| fills.len() > FILLS_MAX) => wrong(
+            "fill",
+            format!("{} values", options.fills.as_ref().map_or(0, Vec::len)),
+            "an array has at most 8 fill values",
+        ),
         _ if options.base_bytes == Some(0) => {
             wrong("base_bytes", "0".to_owned(), "a base has at least 1 byte")
         }

@@ -17,12 +17,14 @@ class Restored:
         rmse: Upper bound of the root mean square error, in units of the data.
         max_error: Upper bound of the error of a sample, in units of the data.
         damaged: The damage in words; it has lowered the accuracy.
+        fill: Fill values that were stated of the array: cells that have one are exact, and are no part of the errors.
     """
 
     data: "np.ndarray[Any, np.dtype[Any]]"
     rmse: float
     max_error: float
     damaged: list[str]
+    fill: tuple[float, ...] = ()
 
 
 def restore(
@@ -54,7 +56,7 @@ def restore(
     restored = header.restore(pieces, region=region, threads=threads)
     data = np.frombuffer(restored.data, dtype=header.dtype).reshape(restored.shape)
     damaged = [f"the block at byte {offset} of the container is damaged" for offset in restored.damaged]
-    return Restored(data, restored.rmse, restored.max_error, damaged)
+    return Restored(data, restored.rmse, restored.max_error, damaged, tuple(header.fill))
 
 
 def native(values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[Any, np.dtype[Any]]":

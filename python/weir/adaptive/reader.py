@@ -54,6 +54,7 @@ class Step:
         late: Whether the deadline came before all planned bytes, or before the array was restored.
         tiers: The reads from each tier.
         problems: Damaged or missing parts, where they were tolerated.
+        fill: Fill values that were stated of the step: cells that have one are exact, and are no part of the errors.
     """
 
     number: int
@@ -68,6 +69,7 @@ class Step:
     late: bool
     tiers: tuple[TierRead, ...]
     problems: tuple[str, ...]
+    fill: tuple[float, ...] = ()
 
 
 class Reader:
@@ -351,6 +353,7 @@ class Reader:
             late,
             tuple(arrived.tiers),
             problems,
+            tuple(head.fill),
         )
 
     def _doubts(self, arrived: Arrived) -> list[str]:

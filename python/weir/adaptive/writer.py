@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from weir.adaptive.array import native
 from weir.adaptive.catalogue import Catalogue, place_of, stream_at
 from weir.adaptive.errors import AdaptiveError, StepError, told
+from weir.adaptive.fills import FillLike, fills_of, stated_by
 from weir.adaptive.manifest import (
     END,
     STREAM,
@@ -56,6 +57,7 @@ class Writer:
         threads: int = 1,
         append: bool = False,
         mesh: "NodeOrder | npt.ArrayLike | None" = None,
+        fill: FillLike | None = None,
     ) -> None:
         """Begin a stream.
 
@@ -73,6 +75,9 @@ class Writer:
             mesh: Mesh of the values, where each step is one value for each node of an unstructured mesh: its cells
                 (cells x corners, integers), the nodes' coordinates (nodes x axes), or their order. The values are
                 stored in that order, and read in the nodes' own order.
+            fill: Fill values of the steps, which mark cells as missing: such cells are kept exactly, and are no part of
+                any error. By default those that a step's own attributes state (`_FillValue`, `missing_value`); where
+                nothing is stated, values far above all others are taken for marks. An empty list: there are none.
 
         Raises:
             AdaptiveError: An option makes no sense; a tier cannot be opened, or holds another stream.
@@ -92,6 +97,7 @@ class Writer:
         _try(self._options)
         self._writer = secrets.token_hex(_IDENTITY_BYTES)
         self._mesh = mesh
+        self._fill = fill
         self._order: NodeOrder | None = None
         self._stream: Stream | None = None
         self._next = 0
@@ -114,12 +120,13 @@ class Writer:
         """Codec, tolerance and exactness, which are the same for all steps."""
         return self._options["codec"], self._options["tolerance"], self._options["exact"]
 
-    def write(self, array: "npt.ArrayLike") -> Manifest:
+    def write(self, array: "npt.ArrayLike", *, fill: FillLike | None = None) -> Manifest:
         """Write the next step.
 
         Args:
-            array: The step, of at least one axis; of the shape and dtype of the steps before. Masked floats become NaN.
-                On a mesh it has shape (nodes,).
+            array: The step, of at least one axis; of the shape and dtype of the steps before. On a mesh it has shape
+                (nodes,). Masked cells become the first fill value; without one, those of floats become NaN.
+            fill: Fill values of this step; by default the writer's.
 
         Returns:
             The manifest of the step.
@@ -128,9 +135,9 @@ class Writer:
             StepError: The step does not fit the steps before, or cannot be refactored or written.
         """
         with self._lock:
-            return self._write(array)
+            return self._write(array, self._fill if fill is None else fill)
 
-    def _write(self, array: "npt.ArrayLike") -> Manifest:
+    def _write(self, array: "npt.ArrayLike", fill: FillLike | None) -> Manifest:
         from weir import _core
 
         number = self._next
@@ -140,9 +147,10 @@ class Writer:
                 number, place, "the stream was ended", hint="continue it with --append, or begin another one"
             )
         try:
-            values = self._arranged(_values(array))
+            values, fills = _values(array, fill)
+            values = self._arranged(values)
             self._check(values.dtype.name, values.shape, number, place)
-            container = _core.refactor(values, **self._options)
+            container = _core.refactor(values, fill=fills, **self._options)
         except (ValueError, TypeError) as error:
             raise StepError(number, place, f"the array cannot be refactored: {error}") from error
         self._begin(values.dtype.name, values.shape)
@@ -332,6 +340,7 @@ def write(
     threads: int = 1,
     append: bool = False,
     mesh: "NodeOrder | npt.ArrayLike | None" = None,
+    fill: FillLike | None = None,
 ) -> int:
     """Write arrays as the steps of a stream, as they come, and end the stream.
 
@@ -347,6 +356,7 @@ def write(
         threads: As for `Writer`.
         append: As for `Writer`.
         mesh: As for `Writer`.
+        fill: As for `Writer`; by default also those that the attributes of `steps` itself state.
 
     Returns:
         Number of the written steps.
@@ -365,6 +375,7 @@ def write(
         threads=threads,
         append=append,
         mesh=mesh,
+        fill=(stated_by(steps) or None) if fill is None else fill,
     ) as writer:
         before = writer.steps
         for array in steps:
@@ -393,19 +404,24 @@ def _try(options: dict[str, Any]) -> None:
         raise AdaptiveError(f"no array can be refactored so: {error}") from error
 
 
-def _values(array: "npt.ArrayLike") -> "numpy.ndarray[Any, Any]":
-    """Bring an array into C order and this machine's byte order; masked values become NaN.
+def _values(
+    array: "npt.ArrayLike", fill: FillLike | None
+) -> "tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any] | None]":
+    """Bring an array into C order and this machine's byte order, with its fill values in the same type.
 
     Raises:
-        ValueError: The value is no array, has no axis, or has masked values that are no floats.
+        ValueError: The value is no array, has no axis, or has masked cells for which there is no value.
     """
     import numpy
 
-    if isinstance(array, numpy.ma.MaskedArray):
-        if numpy.ma.is_masked(array) and array.dtype.kind != "f":
-            raise ValueError(f"it has masked values of {array.dtype}, which has no NaN; fill these values before")
-        array = array.filled(numpy.nan) if array.dtype.kind == "f" else array.data
-    values = numpy.asarray(array)
+    values = array.data if isinstance(array, numpy.ma.MaskedArray) else numpy.asarray(array)
     if values.ndim == 0:
         raise ValueError("it is one value, and has no axis")
-    return native(values)
+    dtype = values.dtype.newbyteorder("=")
+    fills = fills_of(stated_by(array) if fill is None else fill, dtype, lenient=fill is None)
+    if isinstance(array, numpy.ma.MaskedArray) and numpy.ma.is_masked(array):
+        if dtype.kind != "f" and not fills.size:
+            raise ValueError(f"it has masked cells of {dtype}, which has no NaN; state the fill value of such cells")
+        values = numpy.where(numpy.ma.getmaskarray(array), fills[0] if fills.size else numpy.nan, values)
+    # An empty list says that there are none, but attributes that state none say nothing.
+    return native(values), fills if fills.size or fill is not None else None

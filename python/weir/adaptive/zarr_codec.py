@@ -15,6 +15,7 @@ from zarr.abc.store import RangeByteRequest
 
 from weir.adaptive.array import Restored, native, restore
 from weir.adaptive.errors import AdaptiveWarning
+from weir.adaptive.fills import FillLike, fills_of, parse_fill
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteGetter
@@ -25,7 +26,7 @@ NAME = "weir.refactored"
 """Name of the codec."""
 _HEAD_BYTES = 1 << 16
 """First bytes of a container to read. They hold nearly every header; a longer header takes another read."""
-_OPTIONS = frozenset({"codec", "tolerance", "exact"})
+_OPTIONS = frozenset({"codec", "tolerance", "exact", "fill"})
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,14 @@ class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         codec: `planes` or `decimate`.
         tolerance: Largest error of any value, in units of the data; by default the codec's smallest.
         exact: Whether every bit is kept.
+        fill: Fill values, which mark cells as missing: such cells are kept exactly, and are no part of any error. By
+            default the array's own `fill_value`, unless that is Zarr's default of 0. The codec does not see attributes.
     """
 
     codec: str = "planes"
     tolerance: float | None = None
     exact: bool = False
+    fill: FillLike | None = None
 
     is_fixed_size = False
 
@@ -61,6 +65,10 @@ class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         if data.get("name") != NAME or not options.keys() <= _OPTIONS:
             known = ", ".join(sorted(_OPTIONS))
             raise ValueError(f"{data} is no configuration of the codec {NAME}, which takes {known}")
+        if options.get("fill") is not None:
+            options["fill"] = tuple(
+                parse_fill(str(value)) for value in numpy.asarray(options["fill"], dtype=object).ravel()
+            )
         return cls(**options)
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,7 +77,13 @@ class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         Returns:
             `name` and `configuration`; options that are None are left out.
         """
-        options = {"codec": self.codec, "tolerance": self.tolerance, "exact": self.exact}
+        options: dict[str, Any] = {"codec": self.codec, "tolerance": self.tolerance, "exact": self.exact}
+        if self.fill is not None:
+            # JSON has neither NaN nor infinities.
+            options["fill"] = [
+                value if numpy.isfinite(value) else str(value)
+                for value in numpy.asarray(self.fill, dtype=object).ravel()
+            ]
         return {"name": NAME, "configuration": {name: value for name, value in options.items() if value is not None}}
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: "ArraySpec") -> int:
@@ -92,8 +106,16 @@ class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
 
         values = native(chunk_data.as_numpy_array())
         options: dict[str, Any] = {"codec": self.codec, "tolerance": self.tolerance, "exact": self.exact}
-        container = await asyncio.to_thread(_core.refactor, values, **options)
+        fill = self._fills(values.dtype, chunk_spec.fill_value)
+        container = await asyncio.to_thread(_core.refactor, values, fill=fill, **options)
         return chunk_spec.prototype.buffer.from_bytes(container)
+
+    def _fills(self, dtype: "numpy.dtype[Any]", fill_value: Any) -> "numpy.ndarray[Any, Any] | None":
+        if self.fill is not None:
+            return fills_of(self.fill, dtype)
+        # Zarr fills with 0 where nobody chose a value, so a 0 says nothing.
+        fills = fills_of(() if fill_value is None else fill_value, dtype, lenient=True)
+        return fills if fills.any() else None
 
     async def _decode_single(self, chunk_data: "Buffer", chunk_spec: "ArraySpec") -> "NDBuffer":
         restored = await asyncio.to_thread(restore, chunk_data.to_bytes())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.amounts import parse_amount
-from weir.cli.arrays import Source, parse_dtype, parse_region, parse_shape
+from weir.cli.arrays import Source, parse_dtype, parse_fill, parse_region, parse_shape
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number
@@ -56,6 +56,13 @@ adapt.add_command(replay)
     help="Size of one read of augmentation.",
 )
 @click.option("--base", metavar="SIZE", callback=parse_amount, help="Size of the base.  [default: the codec's choice]")
+@click.option(
+    "--fill",
+    metavar="VALUE",
+    multiple=True,
+    type=Checked("number", parse_fill),
+    help="A value that marks cells as missing, besides those that an input states. Such cells are kept exactly.",
+)
 @click.option("--stacked", is_flag=True, help="Steps lie along the first axis of each input.")
 @click.option("--dataset", help="Array of inputs that hold several and name none.")
 @click.option(
@@ -96,12 +103,13 @@ def refactor_arrays(inputs: tuple[str, ...], tiers: tuple[str, ...], output: str
         dtype=options["dtype"],
         shape=options["shape"],
         stacked=options["stacked"],
+        fill=tuple(parse_fill(text) for text in options["fill"]),
     )
     manifests: list[Manifest] = []
     try:
         with writer:
-            for array in arrays:
-                manifests.append(writer.write(array))
+            for field in arrays:
+                manifests.append(writer.write(field.values, fill=field.fill))
     finally:
         # The written steps stay, even if a later one failed.
         if manifests:

@@ -14,11 +14,15 @@ from weir.distribution import install_command
 if TYPE_CHECKING:
     import numpy
 
+    from weir.adaptive.packed import Field
+
 _HDF5 = {".h5", ".hdf5", ".nc", ".nc4"}
 _MESH = ("coordinates", "points", "cells", "connectivity")
 """Usual names of the mesh in a file of several arrays, the best one for an order of nodes first."""
 _NAMED_MAX = 12
 """Most datasets that a message names."""
+_Stored = tuple["numpy.ndarray[Any, Any]", dict[str, Any]]
+"""Stored values, and those attributes that tell their meaning."""
 _CLASSIC = b"CDF"
 """First bytes of netCDF files before version 4."""
 
@@ -63,8 +67,14 @@ class Source:
 
 
 def arrays_of(
-    sources: Sequence[Source], *, dataset: str | None, dtype: str | None, shape: Sequence[int] | None, stacked: bool
-) -> "Iterator[numpy.ndarray[Any, Any]]":
+    sources: Sequence[Source],
+    *,
+    dataset: str | None,
+    dtype: str | None,
+    shape: Sequence[int] | None,
+    stacked: bool,
+    fill: tuple[float, ...] = (),
+) -> "Iterator[Field]":
     """Read the array of each source; those along its first axis where sources are stacked.
 
     Args:
@@ -73,21 +83,29 @@ def arrays_of(
         dtype: Type of bytes alone, in numpy's spelling.
         shape: Shape of bytes alone.
         stacked: Whether the first axis counts steps.
+        fill: Fill values, besides those that the sources state.
 
     Yields:
-        The arrays, of the dtype and shape in the file, or without its first axis where stacked.
+        The arrays, of the shape in the file, or without its first axis where stacked. Packed variables are in their
+        own units; others have the dtype in the file.
 
     Raises:
         CommandError: A source holds no such array.
     """
+    from weir.adaptive.packed import Field, field_of
+
     for source in sources:
-        array = _read(replace(source, dataset=source.dataset or dataset), dtype, shape)
+        stored, attributes = _read(replace(source, dataset=source.dataset or dataset), dtype, shape)
+        try:
+            field = field_of(stored, attributes, given=fill)
+        except ValueError as error:
+            raise CommandError(f"{source} cannot be refactored: {error}") from error
         if not stacked:
-            yield array
+            yield field
             continue
-        if array.ndim < 2:
-            raise CommandError(f"{source}: an array of {array.ndim} dimensions has no steps along its first axis")
-        yield from array
+        if stored.ndim < 2:
+            raise CommandError(f"{source}: an array of {stored.ndim} dimensions has no steps along its first axis")
+        yield from (Field(values, field.fill) for values in field.values)
 
 
 def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
@@ -114,10 +132,10 @@ def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
             ) from error
         # Coordinates give an order along as many axes as they have, and so nearer neighbours.
         source = next((replace(source, dataset=name) for name in _MESH if name in names), source)
-    return _read(source, None, None)
+    return _read(source, None, None)[0]
 
 
-def _read(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "numpy.ndarray[Any, Any]":
+def _read(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "_Stored":
     try:
         return _array(source, dtype, shape)
     except CommandError:
@@ -171,6 +189,23 @@ def parse_dtype(text: str) -> None:
         raise ValueError(f"`{text}` is no type of numpy, such as float32") from error
 
 
+def parse_fill(text: str) -> float:
+    """Read a fill value.
+
+    Args:
+        text: The number.
+
+    Returns:
+        The number.
+
+    Raises:
+        ValueError: The text is no number.
+    """
+    from weir.adaptive import fills
+
+    return fills.parse_fill(text)
+
+
 def parse_region(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[slice, ...] | None:
     """Read a region, such as `0:64,:,10:20`.
 
@@ -199,25 +234,25 @@ def parse_region(context: click.Context, parameter: click.Parameter, text: str |
     return tuple(region)
 
 
-def _array(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "numpy.ndarray[Any, Any]":
+def _array(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "_Stored":
     import numpy
 
     path = source.path
     if path.suffix == ".npy":
         array: numpy.ndarray[Any, Any] = numpy.load(path, mmap_mode="r", allow_pickle=False)
-        return array
+        return array, {}
     if path.suffix == ".npz":
         with numpy.load(path, allow_pickle=False) as file:
             name = _chosen(source.dataset, list(file.files))
             _check_room(_packed_bytes(path, name))
-            return numpy.asarray(file[name])
+            return numpy.asarray(file[name]), {}
     if path.is_dir():
         return _from_zarr(source)
     if source.dataset is not None or path.suffix in _HDF5:
         return _from_classic(source) if _begins(path, _CLASSIC) else _from_hdf5(source)
     if dtype is None or shape is None:
         raise ValueError("bytes alone need --dtype and --shape")
-    return numpy.fromfile(path, dtype=dtype).reshape(shape)
+    return numpy.fromfile(path, dtype=dtype).reshape(shape), {}
 
 
 def _chosen(dataset: str | None, names: Sequence[str]) -> str:
@@ -237,7 +272,7 @@ def _begins(path: Path, magic: bytes) -> bool:
         return file.read(len(magic)) == magic
 
 
-def _from_hdf5(source: Source) -> "numpy.ndarray[Any, Any]":
+def _from_hdf5(source: Source) -> "_Stored":
     try:
         import h5py
     except ImportError as error:
@@ -248,20 +283,23 @@ def _from_hdf5(source: Source) -> "numpy.ndarray[Any, Any]":
         dataset = file[_chosen(source.dataset, names)]
         _check_room(dataset.nbytes)
         found: numpy.ndarray[Any, Any] = dataset[...]
-        return found
+        return found, dict(dataset.attrs)
 
 
-def _from_classic(source: Source) -> "numpy.ndarray[Any, Any]":
+def _from_classic(source: Source) -> "_Stored":
+    from weir.adaptive.packed import NAMES
+
     try:
         from scipy.io import netcdf_file
     except ImportError as error:
         hint = "pip install scipy, or convert the file: nccopy -k nc4 OLD NEW"
         raise CommandError(f"{source.path} is a classic netCDF file, which needs scipy", hint=hint) from error
     with netcdf_file(source.path, mmap=False) as file:
-        return file.variables[_chosen(source.dataset, list(file.variables))][:]
+        variable = file.variables[_chosen(source.dataset, list(file.variables))]
+        return variable[:], {name: getattr(variable, name) for name in NAMES if hasattr(variable, name)}
 
 
-def _from_zarr(source: Source) -> "numpy.ndarray[Any, Any]":
+def _from_zarr(source: Source) -> "_Stored":
     import numpy
 
     try:
@@ -275,7 +313,11 @@ def _from_zarr(source: Source) -> "numpy.ndarray[Any, Any]":
     if not isinstance(node, zarr.Array):
         raise ValueError("it is a group of arrays")
     _check_room(node.nbytes)
-    return numpy.asarray(node[...])
+    attributes = dict(node.attrs)
+    if node.fill_value is not None and node.fill_value != 0:
+        # Zarr fills with 0 where nobody chose a value, so a 0 says nothing.
+        attributes.setdefault("_FillValue", node.fill_value)
+    return numpy.asarray(node[...]), attributes
 
 
 def _packed_bytes(path: Path, name: str) -> int:

@@ -4,6 +4,7 @@ use super::decode::{Decoding, DecodingTo};
 use super::encode::Encoding;
 use super::words::{Kernel, Portable};
 use super::*;
+use crate::fills::Apart;
 use crate::judge::Original;
 use proptest::prelude::*;
 
@@ -145,7 +146,7 @@ proptest! {
         seed in any::<u64>(), noise in 1.0_f64..50.0, is_alone in any::<bool>(),
     ) {
         let samples = field(shape, seed, noise);
-        let judge = Original { samples: &samples, taken: None, scale: 1.0 };
+        let judge = Original { samples: &samples, taken: None, scale: 1.0, apart: &Apart::default() };
         let measuring = Measuring { judge: &judge, unit: 1.0, base_bytes: size_of_val(&samples[..]) / 128, is_alone };
         let coded: Coded<'_> = SETTINGS.encode(Cow::Borrowed(&samples), shape, 1, &measuring);
         let layers = by_layer(&coded.segments);

@@ -1,0 +1,23 @@
+"""Calls and inputs: what unmodified programs, real scripts and real data get from a store, to the letter.
+
+make bench-calls        every figure, as root; the last line is one JSON object
+.venv/bin/python benchmarks/calls.py fills
+"""
+
+from collections.abc import Mapping
+
+from _harness import measure_parts, measured_by
+
+PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "fills": ("_fills", ("fills_tried", "fills_exact")),
+}
+"""The module of each part, and the figures that it owes."""
+
+
+def measured(name: str) -> Mapping[str, float | None]:
+    """The figures of one part."""
+    return measured_by(PARTS[name][0])
+
+
+if __name__ == "__main__":
+    measure_parts("calls", PARTS, measured)
