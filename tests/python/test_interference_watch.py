@@ -194,7 +194,8 @@ def is_shown_in_time(store: weir.store.Store, lines: Lines) -> bool:
     # The windows from the first in which the hog really slowed the victim.
     within = [line for line in after if 0 <= line["window"] - slowed[0]["window"] <= 2]
     assert all([horizon["ahead"] for horizon in line["horizons"]] == [0, 1, 2, 3] for line in after)
-    assert all(line["basis"] == "trees" for line in after) and any(line["driven_by"] for line in slowed)
+    assert {line["basis"] for line in after} <= {"trees", "measured"}
+    assert any(line["driven_by"] for line in (*quiet, *after))
     right = [share_of(quiet, f"below {SLOWED:g}"), share_of(slowed, f"from {SLOWED:g}")]
     named = [[job["job"] for job in line["responsible"]] for line in (*quiet, *within)]
     print(f"classes that are right: {right}, responsible jobs: {named}")
@@ -211,6 +212,16 @@ def share_of(lines: list[dict[str, Any]], slowdown: str) -> float:
 def is_slowed(line: dict[str, Any]) -> bool:
     """Whether the victim waited for others for so long that the window is of the class of slowed ones."""
     return line["waited_ratio"] is not None and 1 + line["waited_ratio"] >= SLOWED
+
+
+def test_without_a_model_the_wait_of_the_store_is_shown_and_what_helps(store: weir.store.Store) -> None:
+    """A model said "below 2, 0.96" of a job whose store had measured a wait of 48 to 80 times."""
+    with running(store, "victim"), running(store, "hog", HOGS), command(store, "watch", "--output", "json") as lines:
+        while (line := lines.next())["remedy"] is None:
+            measured = 1 + (line["waited_ratio"] or 0)
+            assert line["horizons"][0]["slowdown"] == "from 2" or measured < 2, line
+    assert line["remedy"] == "weir policy set size-fair"
+    assert line["basis"] in ("measured", "above quiet") and line["responsible"][0]["job"] == "hog"
 
 
 def test_predictions_are_served_while_a_process_serves_them(store: weir.store.Store, model: Path) -> None:

@@ -104,17 +104,21 @@ def evaluate(
 @_bins
 @click.option("--to", "target", required=True, type=_file, help="The model that is written.")
 @click.option("--network", "with_network", is_flag=True, help="Train the paper's network, too.")
+@click.option(
+    "--general", "is_general", is_flag=True, help="A small model for jobs and devices of any kind, without trees."
+)
 @output_option
-def train(data: tuple[Path, ...], bins: str, target: Path, with_network: bool, output: str) -> None:
+def train(data: tuple[Path, ...], bins: str, target: Path, with_network: bool, is_general: bool, output: str) -> None:
     """Train a model on labelled windows.
 
     UNFAMILIAR are the models for workloads that the training did not have: `ratio trees` or `above quiet`, whichever
-    has the greater F1 where one workload after the other is left out. With one workload alone it is `above quiet`.
+    has the greater F1 where one workload after the other is left out. With one workload alone it is `above quiet`, and
+    with --general, too: costs of requests, on which ratios rest, are those of the training's devices.
     """
     windows = _windows(data)
     from weir.interference import predictor
 
-    made = predictor.train(windows, _read_bins(bins), with_network=with_network)
+    made = predictor.train(windows, _read_bins(bins), with_network=with_network, is_general=is_general)
     predictor.save(made, target)
     import msgspec
 

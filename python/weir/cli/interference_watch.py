@@ -11,6 +11,7 @@ import click
 from weir.cli.asking import administered, observed
 from weir.cli.ending import end_of_signals
 from weir.cli.errors import say, warn
+from weir.cli.interference_remedy import Remedies
 from weir.cli.output import output_option
 from weir.cli.parameters import Number
 from weir.store.home import Home
@@ -21,25 +22,31 @@ if TYPE_CHECKING:
     from weir.store.predictions import JobPrediction, Predictions
 
 _POLL_SECONDS = 0.25
-_COLUMNS = "{:>12}  {:<24}  {:<12}  {:>11}  {:>7}  {:<28}  {:<24}  {}"
+_COLUMNS = "{:>12}  {:<24}  {:<12}  {:>11}  {:<12}  {:>7}  {:<28}  {:<24}  {}"
 _model = click.Path(dir_okay=False, path_type=Path)
 _windows = click.option("--windows", type=Number(1), help="Number of windows after which it ends.  [default: until ^C]")
 
 
 @click.command()
-@click.option("--model", type=_model, help="Predict with this model.  [default: show what the servers are told]")
+@click.option(
+    "--model",
+    type=_model,
+    help="Predict with this model.  [default: show what the servers are told, else the general one]",
+)
 @_windows
 @output_option
 @click.pass_obj
 def watch(home: Home, model: Path | None, windows: int | None, output: str) -> None:
     """Show, window by window, how much jobs are slowed and by whom.
 
-    For each job that did something in a window: the class of its slowdown with its probability, the classes of the next
-    windows, the device time that it waited for others over that which it received, and the job for which it waited
-    longest. The holder of the site's key sees all jobs, and others their own. With --output json or ndjson there is a
-    document a line, one for each job and window.
+    For each job that did something in a window: the class of its slowdown with its probability and its BASIS, the
+    classes of the next windows, the device time that it waited for others over that which it received, and the job for
+    which it waited longest. BASIS is `measured` where the store measured more waiting than a model says. The holder of
+    the site's key sees all jobs, and others their own. With --output json or ndjson there is a document a line, one for
+    each job and window. A job that stays slowed is told with the command that helps it.
 
-    Without --model it shows the predictions of `weir interference serve`.
+    Without --model it shows the predictions of `weir interference serve`; where nobody serves, it predicts with the
+    general model that Weir has.
     """
     observed(home)
 
@@ -47,26 +54,25 @@ def watch(home: Home, model: Path | None, windows: int | None, output: str) -> N
         return observed(home)
 
     ended = end_of_signals()
-    if model is None:
-        found = _told(servers, ended)
-    else:
-        live = _live(model, servers)
-        found = _polled(live, ended)
+    is_told = model is None and _is_served(servers())
+    found = _told(servers, ended) if is_told else _polled(_live(model, servers), ended)
     if output == "table":
-        headings = ("WINDOW", "JOB", "SLOWDOWN", "PROBABILITY", "WAITED", "NEXT", "RESPONSIBLE", "DRIVEN BY")
+        headings = ("WINDOW", "JOB", "SLOWDOWN", "PROBABILITY", "BASIS", "WAITED", "NEXT", "RESPONSIBLE", "DRIVEN BY")
         click.echo(_COLUMNS.format(*headings))
+    remedies = Remedies(home, servers)
     for count, predictions in enumerate(found, start=1):
         for job in predictions.jobs:
-            click.echo(_row(predictions, job) if output == "table" else _line(predictions, job))
+            remedy = remedies.of(predictions.window, job)
+            click.echo(_row(predictions, job) if output == "table" else _line(predictions, job, remedy))
         if windows is not None and count >= windows:
             break
 
 
 @click.command()
-@click.option("--model", required=True, type=_model, help="Model of `weir interference train`.")
+@click.option("--model", type=_model, help="Model of `weir interference train`.  [default: the general one]")
 @_windows
 @click.pass_obj
-def serve(home: Home, model: Path, windows: int | None) -> None:
+def serve(home: Home, model: Path | None, windows: int | None) -> None:
     """Predict all jobs while the store runs, and have the servers show it.
 
     Each server shows the predictions of the last window at `/v1/interference` and in `/metrics`, for ten windows after
@@ -91,15 +97,28 @@ def serve(home: Home, model: Path, windows: int | None) -> None:
             break
 
 
-def _live(model: Path, servers: "Callable[[], list[Server]]") -> "Live":
+def _live(model: Path | None, servers: "Callable[[], list[Server]]") -> "Live":
     from weir.cli.interference_packages import needed
     from weir.interference import predictor
     from weir.interference.collector import Collector
     from weir.interference.live import Live
 
     needed()
-    native = predictor.native(predictor.load(model))
+    native = predictor.native(predictor.load(predictor.GENERAL if model is None else model))
     return Live(Collector(servers, warn), native, warn)
+
+
+def _is_served(servers: "list[Server]") -> bool:
+    """Whether a server shows predictions."""
+    from weir.store.errors import StoreError
+
+    for server in servers:
+        try:
+            if server.interference().window:
+                return True
+        except StoreError:
+            continue
+    return False
 
 
 def _polled(live: "Live", ended: Callable[[], bool]) -> "Iterator[Predictions]":
@@ -114,7 +133,7 @@ def _told(servers: "Callable[[], list[Server]]", ended: Callable[[], bool]) -> "
     """The predictions that the servers are told, each window once, by the first server that has them."""
     from weir.store.errors import StoreError
 
-    last, is_noted = 0, False
+    last = 0
     while not ended():
         error: StoreError | None = None
         answers = []
@@ -131,9 +150,6 @@ def _told(servers: "Callable[[], list[Server]]", ended: Callable[[], bool]) -> "
         if newest is not None and newest.window > last:
             last = newest.window
             yield newest
-        elif newest is not None and not newest.window and not is_noted:
-            is_noted = True
-            say("nobody predicts yet: `weir interference serve --model MODEL` does")
         time.sleep(_POLL_SECONDS)
 
 
@@ -144,11 +160,11 @@ def _row(predictions: "Predictions", job: "JobPrediction") -> str:
     driven = ", ".join(f"{driver.feature} ({driver.server or 'no server'})" for driver in job.driven_by)
     following = ", ".join(horizon.slowdown for horizon in later)
     name = f"{job.job} ({job.user})"
-    row = (predictions.window, name, now.slowdown, f"{now.probability:.2f}", ratio, following, by, driven)
+    row = (predictions.window, name, now.slowdown, f"{now.probability:.2f}", job.basis, ratio, following, by, driven)
     return _COLUMNS.format(*row)
 
 
-def _line(predictions: "Predictions", job: "JobPrediction") -> str:
+def _line(predictions: "Predictions", job: "JobPrediction", remedy: str | None) -> str:
     from weir.store.decoding import encode
 
     shared = {
@@ -156,4 +172,4 @@ def _line(predictions: "Predictions", job: "JobPrediction") -> str:
         "window_seconds": predictions.window_seconds,
         "missing": list(predictions.missing),
     }
-    return json.dumps({**shared, **encode(job)})
+    return json.dumps({**shared, **encode(job), "remedy": remedy})

@@ -133,7 +133,7 @@ class Observation:
         return sorted(job for job in jobs if self.activity(job) >= ACTIVE)
 
     def slowdown(self, job: JobKey) -> float:
-        """How much a job is slowed: as predicted, else the time that it received and waited for over that it received.
+        """How much a job is slowed: time received and waited for over that received, or more where more is predicted.
 
         Args:
             job: The job.
@@ -142,13 +142,12 @@ class Observation:
             The slowdown, 1 for a job that nobody slows; at most `SLOWDOWN_MAX`.
         """
         predicted = self.predicted.get(job)
-        if predicted is not None:
-            return predicted.slowdown
+        least = 1.0 if predicted is None else predicted.slowdown
         waited = sum(use.waited for use in self._of(job))
         if not waited:
-            return 1.0
+            return least
         measured = measured_slowdown(self.received(job), waited)
-        return SLOWDOWN_MAX if measured is None else min(measured, SLOWDOWN_MAX)
+        return SLOWDOWN_MAX if measured is None else max(min(measured, SLOWDOWN_MAX), least)
 
     def waits(self, job: JobKey) -> dict[JobKey, float]:
         """The waits of a job by the jobs that it waited for.

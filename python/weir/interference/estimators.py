@@ -131,6 +131,8 @@ class Trees:
     seed: int = 0
     inputs: Literal["pooled", "ratios"] = "pooled"
     """Ratios mean the same for any job and server, and pooled features suit jobs of the training alone."""
+    rounds: int = 200
+    """Rounds of boosting, each of one tree for each class."""
     _booster: Any = field(default=None, repr=False)
 
     def fit(self, data: Prepared, classes: Classes, count: int) -> None:
@@ -149,7 +151,9 @@ class Trees:
             "deterministic": True,
             "verbose": -1,
         }
-        self._booster = lightgbm.train(settings, lightgbm.Dataset(self._chosen(data), classes), num_boost_round=200)
+        self._booster = lightgbm.train(
+            settings, lightgbm.Dataset(self._chosen(data), classes), num_boost_round=self.rounds
+        )
 
     def probabilities(self, data: Prepared) -> Floats:
         """See `Estimator`. Mean leaves."""

@@ -9,10 +9,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from weir.interference.collector import Collector, joined
+from weir.interference.measured import outranking, slowdown_of
 from weir.interference.windows import Windows, chained, latest, of_rows
 from weir.store.answers import WaitedFor
 from weir.store.observations import JobKey, waited_ratio
-from weir.store.predictions import JobPrediction, PredictedDriver, PredictedHorizon, Predictions
+from weir.store.predictions import (
+    MEASURED,
+    NOT_KNOWN,
+    JobPrediction,
+    PredictedDriver,
+    PredictedHorizon,
+    Predictions,
+)
 
 if TYPE_CHECKING:
     from weir._core import SlowdownPredictor
@@ -80,7 +88,8 @@ class Live:
         history = now if before is None else latest(chained((before, now)), HISTORY)
         self._histories[key] = history
         device_seconds, waited_seconds = window.device_seconds, window.waited_seconds
-        basis, horizons, driven_by = self._horizons(name, history)
+        measured = slowdown_of(device_seconds, waited_seconds, self.collector.window_seconds)
+        basis, horizons, driven_by = self._horizons(name, history, measured)
         return JobPrediction(
             job=name,
             user=user,
@@ -95,19 +104,23 @@ class Live:
         )
 
     def _horizons(
-        self, workload: str, windows: Windows
+        self, workload: str, windows: Windows, measured: float | None
     ) -> tuple[str, tuple[PredictedHorizon, ...], tuple[PredictedDriver, ...]]:
         from weir.interference.predictor import class_names, predictions
 
-        names, last = class_names(tuple(self.model.bins)), len(windows) - 1
+        bins, last = tuple(self.model.bins), len(windows) - 1
+        names = class_names(bins)
         found = predictions(self.model, workload, windows, last)
-        basis = found[0][2]
+        said = found[0][2]
         horizons = tuple(
             PredictedHorizon(
-                ahead, basis if basis == "not known" else names[best], probabilities[best], tuple(probabilities)
+                ahead, said if said == NOT_KNOWN else names[best], probabilities[best], tuple(probabilities)
             )
             for _, ahead, _, best, probabilities, _, _ in found
         )
+        basis, horizons = outranking(bins, names, said, horizons, measured)
+        if basis == MEASURED:
+            return basis, horizons, ()
         driven_by = tuple(
             PredictedDriver(feature, None if server is None else str(windows.servers[last, server]))
             for feature, server in found[0][5]

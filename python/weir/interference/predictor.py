@@ -34,6 +34,8 @@ HORIZONS = 4
 """Windows that are predicted: the current one and the next three."""
 MODEL_BYTES_MAX = 1 << 27
 """A larger file is no model of ours."""
+GENERAL = Path(__file__).with_name("general.json")
+"""The general model that ships. `docs/reference/interference-data.md` says from which windows it is made."""
 _TRAIN = "`weir interference train` makes one"
 Basis = Literal["trees", "ratio trees", "above quiet", "not known"]
 
@@ -122,15 +124,24 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def train(
-    windows: Windows, bins: tuple[float, ...] = (2.0,), seed: int = 0, *, with_network: bool = False
+    windows: Windows,
+    bins: tuple[float, ...] = (2.0,),
+    seed: int = 0,
+    *,
+    with_network: bool = False,
+    is_general: bool = False,
 ) -> Predictor:
     """Train a predictor.
+
+    A general one is small and means the same on any devices: it knows no workload, and compares each job with its own
+    quiet windows. A model file has trees for workloads of the training; in a general one no job is sent to them.
 
     Args:
         windows: Windows; those without a label help to know what is quiet.
         bins: Slowdowns at which a class begins.
         seed: Seed of the trees.
         with_network: Whether to train the paper's network, too.
+        is_general: Whether the predictor is for jobs and devices of any kind.
 
     Returns:
         The predictor.
@@ -145,8 +156,9 @@ def train(
         )
     parts = folds(data)
     chosen, classes = _labelled(data, 0, bins)
-    choice = choose(data, parts, chosen, classes, len(bins) + 1, seed)
-    horizons = [_horizon(data, ahead, bins, seed, with_network) for ahead in range(HORIZONS)]
+    choice = choose(data, parts, chosen, classes, len(bins) + 1, seed, is_general=is_general)
+    trees_like = Trees(seed, rounds=1) if is_general else Trees(seed)
+    horizons = [_horizon(data, ahead, bins, trees_like, with_network) for ahead in range(HORIZONS)]
     if choice.by == "ratio trees":
         trees = [
             ratio_trees(data, parts, *_labelled(data, ahead, bins), len(bins) + 1, seed) for ahead in range(HORIZONS)
@@ -159,7 +171,7 @@ def train(
     known = tuple(np.unique(windows.labelled().workloads).tolist())
     return Predictor(
         bins=bins,
-        workloads=known,
+        workloads=() if is_general else known,
         windows=len(windows.labelled()),
         pooled=tuple(features.pooled(windows)),
         relative=tuple(features.relative(windows)),
@@ -179,21 +191,21 @@ def _labelled(data: Prepared, ahead: int, bins: tuple[float, ...]) -> tuple[Mask
     return has_label, classes_of(replace(data.windows.take(has_label), slowdowns=labels[has_label]), bins)
 
 
-def _horizon(data: Prepared, ahead: int, bins: tuple[float, ...], seed: int, with_network: bool) -> Horizon:
+def _horizon(data: Prepared, ahead: int, bins: tuple[float, ...], trees_like: Trees, with_network: bool) -> Horizon:
     has_label, classes = _labelled(data, ahead, bins)
     data = data.take(has_label)
     count = len(bins) + 1
-    trees, above_quiet = Trees(seed), AboveQuiet()
+    trees, above_quiet = replace(trees_like), AboveQuiet()
     trees.fit(data, classes, count)
     above_quiet.fit(data, classes, count)
     network = None
     if with_network:
-        trained = KernelNetwork(count, seed)
+        trained = KernelNetwork(count, trees_like.seed)
         trained.fit(data.windows, classes)
         network = msgspec.convert(trained.numbers(), Kernel)
     return Horizon(
         trees=trees.text(),
-        calibration=_calibration(data, classes, count, seed),
+        calibration=_calibration(data, classes, count, trees_like),
         above_quiet=Logistic(**above_quiet.numbers()),
         network=network,
     )
@@ -212,13 +224,13 @@ def _labels_ahead(windows: Windows, ahead: int) -> Floats:
     return labels
 
 
-def _calibration(data: Prepared, classes: np.ndarray, count: int, seed: int) -> Logistic:
+def _calibration(data: Prepared, classes: np.ndarray, count: int, trees_like: Trees) -> Logistic:
     """Learn from windows of runs that the trees did not see; of one run alone, from its windows at random."""
     several = len(np.unique(data.windows.runs)) > 1
     found = []
     for training, test in SPLITS["other runs" if several else "random"](data.windows):
         if len(np.unique(classes[training])) == len(np.unique(classes)):
-            trees = Trees(seed)
+            trees = replace(trees_like)
             trees.fit(data.take(training), classes[training], count)
             found.append((trees.probabilities(data.take(test)), classes[test]))
     model = calibration(found)

@@ -69,7 +69,16 @@ def folds(data: Prepared) -> tuple[Fold, ...]:
     return tuple(made)
 
 
-def choose(data: Prepared, parts: Sequence[Fold], chosen: Mask, classes: Classes, count: int, seed: int) -> Choice:
+def choose(
+    data: Prepared,
+    parts: Sequence[Fold],
+    chosen: Mask,
+    classes: Classes,
+    count: int,
+    seed: int,
+    *,
+    is_general: bool = False,
+) -> Choice:
     """Choose the models.
 
     Args:
@@ -79,12 +88,15 @@ def choose(data: Prepared, parts: Sequence[Fold], chosen: Mask, classes: Classes
         classes: Classes of the chosen windows.
         count: Number of classes.
         seed: Seed of the trees.
+        is_general: Whether the models are for other devices, too, whose requests have other costs.
 
     Returns:
-        The choice; `above quiet` where there is nothing to compare.
+        The choice; `above quiet` where there is nothing to compare, and for any devices.
     """
-    trees = _calibrated(held_out(lambda: Trees(seed, "ratios"), data, parts, chosen, classes, count))
     quiet = [(wanted, made.argmax(1)) for made, wanted in held_out(AboveQuiet, data, parts, chosen, classes, count)]
+    if is_general and quiet:
+        return Choice(by="above quiet", above_quiet_f1=mean_f1(quiet, count), ratio_trees_f1=None)
+    trees = _calibrated(held_out(lambda: Trees(seed, "ratios"), data, parts, chosen, classes, count))
     if not trees or not quiet:
         return Choice(by="above quiet", above_quiet_f1=None, ratio_trees_f1=None)
     of_trees, of_quiet = mean_f1(trees, count), mean_f1(quiet, count)

@@ -13,6 +13,10 @@ PROBABLE = 0.5
 """Probability from which a predicted class counts."""
 AHEAD = 1
 """Windows ahead that count: whoever acts on a prediction does so before the next window is over."""
+MEASURED = "measured"
+"""Basis where the store measured a greater slowdown than a model says, or no model knows the job."""
+NOT_KNOWN = "not known"
+"""Basis, and class, where nothing is known."""
 _CLASS = re.compile(r"(?:from )?(?P<least>\d{1,6}(?:\.\d{1,6})?)(?: to .*)?")
 
 
@@ -33,11 +37,12 @@ class PredictedHorizon:
     ahead: int
     """0 for the window itself, 1 for the next one, and so on."""
     slowdown: str
-    """Class of slowdown, such as `below 2` or `2 to 5`; `not known` for an unfamiliar job with too few windows."""
+    """Class of slowdown, such as `below 2` or `2 to 5`, in the window itself never below what the store measured; `not
+    known` for an unfamiliar job with too few windows, and for the windows ahead where the basis is `measured`."""
     probability: float
-    """Calibrated probability of this class."""
+    """Calibrated probability of this class; 1 where it is measured, and 0 in the windows ahead of that."""
     probabilities: tuple[float, ...]
-    """Probability of each class, from the least slowdown on."""
+    """Probability of each class, from the least slowdown on; empty for the windows ahead of a measured one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,8 @@ class JobPrediction:
     uid: int
     """Number of the job's user."""
     basis: str
-    """`trees` for a job of the training, `ratio trees` or `above quiet`, as the model says, for one that is compared
+    """`measured` where the store measured a greater slowdown than the model says, or the model does not know the job;
+    else `trees` for a job of the training, `ratio trees` or `above quiet`, as the model says, for one that is compared
     with its own quiet windows, or `not known`."""
     horizons: tuple[PredictedHorizon, ...]
     """The window itself, and the next ones."""
