@@ -32,6 +32,25 @@ static void own_fork(const char *name, void *function) {
     end();
 }
 
+static void note_before(void) { write(worlds[EMPTY_FILE], "before", 6); }
+static void note_parent(void) { write(worlds[EMPTY_FILE], "parent", 6); }
+static void note_child(void) { write(worlds[EMPTY_FILE], "child", 5); }
+
+static void own_handlers(const char *name, void *function) {
+    (void)name;
+    for (int which = 0; which < 8; which++) {
+        if (!begin("(%d)", which)) continue;
+        IN_CHILD {
+            errno = 0;
+            result(CALL(int, which & 1 ? note_before : NULL, which & 2 ? note_parent : NULL, which & 4 ? note_child : NULL, NULL));
+            pid_t child = fork();
+            if (child == 0) BARE(SYS_exit_group, 7);
+            BARE(SYS_wait4, child, NULL, 0, 0);
+        }
+        end();
+    }
+}
+
 pid_t __vfork(void) __attribute__((returns_twice));
 
 static void own_vfork(const char *name, void *function) {
@@ -562,6 +581,7 @@ const struct row process_rows[] = {
     {"ioctl isatty tcgetattr", 'o', "", own_control},
     {"setrlimit setrlimit64 prlimit prlimit64", 'o', "", own_limit},
     {"fork __fork _Fork", 'o', "", own_fork},
+    {"__register_atfork", 'o', "", own_handlers},
     {"vfork __vfork", 'o', "", own_vfork},
     {"clone __clone", 'o', "", own_clone},
     {"posix_spawn posix_spawnp", 'o', "", own_spawn},

@@ -1,5 +1,6 @@
 //! The families of calls: each function does one call of libc or of the kernel, under any of the call's names.
 
+pub(crate) mod appends;
 pub(crate) mod attributes;
 pub(crate) mod changes;
 pub(crate) mod close;
@@ -27,6 +28,7 @@ pub(crate) mod standard_streams;
 pub(crate) mod stat;
 pub(crate) mod statistics;
 pub(crate) mod stdio;
+pub(crate) mod store_streams;
 pub(crate) mod temporary;
 pub(crate) mod transfers;
 pub(crate) mod walks;

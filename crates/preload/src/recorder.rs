@@ -7,7 +7,7 @@
 
 use crate::files::{paths, promotion, state};
 use crate::host::guard::{self, quietly, returned};
-use crate::host::{forks, kernel};
+use crate::host::kernel;
 use crate::store::session::{self, Mode};
 use libc::{c_char, c_int, c_void, ssize_t};
 use names::Name;
@@ -41,7 +41,6 @@ pub(crate) fn start<'a>(find: impl Fn(&[u8]) -> Option<&'a [u8]>) {
     if !settings::learn(find) {
         return;
     }
-    forks::register();
     log::start();
     pool::switch_on();
     windows::start();

@@ -1,5 +1,6 @@
 //! Reads and writes: the bytes of promoted descriptors go straight to the targets.
 
+use crate::calls::appends;
 use crate::files::description::Description;
 use crate::files::{prefix, promotion, sharing, table};
 use crate::host::guard::{attempt, fail, finish, Outcome};
@@ -9,12 +10,11 @@ use crate::store::session::{self, Mode, CALLER};
 use crate::{observation, recorder};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::Arc;
 use weir_client::File;
 
 /// Buffers of one call (`UIO_MAXIOV`). The kernel refuses more.
 const BUFFERS: usize = 1024;
-/// Bytes of one call (`MAX_RW_COUNT`). The kernel cuts longer calls, so they are left to the kernel.
+/// Bytes of one call (`MAX_RW_COUNT`). Longer calls are cut, as by the kernel.
 const CALL_BYTES: usize = 0x7fff_f000;
 
 /// The position of a read or write.
@@ -33,33 +33,23 @@ impl Position {
     }
 }
 
-/// The description behind a descriptor, if the fast path may serve a call at `position`.
-fn described(descriptor: c_int, position: Position) -> Option<Arc<Description>> {
-    match (position, session::mode()) {
-        // An inherited descriptor is shared: with a mount the kernel has to serve it anyway.
-        (Position::Current, Mode::Mount) => promotion::described(descriptor),
-        _ => promotion::discovered(descriptor),
-    }
-}
-
-/// Whether a call on `descriptor` may concern the store: a few instructions for another descriptor.
-fn is_candidate(descriptor: c_int, position: Option<Position>) -> bool {
+/// Whether a call on `descriptor` may concern the store: a few instructions for another descriptor. With a mount, the kernel
+/// serves reads of an inherited descriptor, which is shared. Of writes to an inherited descriptor the library has to know,
+/// because they may be appends.
+fn is_candidate<D: Direction>(descriptor: c_int, position: Option<Position>) -> bool {
     if table::is_known(descriptor) {
         return position.is_some();
     }
     match (position, session::mode()) {
-        (None, _) | (_, Mode::Off) | (Some(Position::Current), Mode::Mount) => false,
+        (None, _) | (_, Mode::Off) => false,
+        (Some(Position::Current), Mode::Mount) if !D::WRITES => false,
         _ => !table::is_foreign(descriptor),
     }
 }
 
 /// Runs `operate` on the description. A call that the kernel has to serve is counted.
-fn on_description<T>(
-    descriptor: c_int,
-    position: Position,
-    operate: impl FnOnce(&Description) -> Outcome<T>,
-) -> Outcome<T> {
-    let description = described(descriptor, position)?;
+fn on_description<T>(descriptor: c_int, operate: impl FnOnce(&Description) -> Outcome<T>) -> Outcome<T> {
+    let description = promotion::discovered(descriptor)?;
     if description.is_the_kernels() {
         description.settle(descriptor);
         counters::passed();
@@ -73,17 +63,20 @@ fn on_description<T>(
 }
 
 /// The file for data calls. Without a mount, a node that is not a regular file has its own answer.
-fn file_of(description: &Description, descriptor: c_int) -> Result<&File, Option<c_int>> {
+fn file_of<D: Direction>(description: &Description, descriptor: c_int) -> Result<&File, Option<c_int>> {
     match description.file(descriptor) {
         Some(file) => Ok(file),
+        // No directory is ever open for writes.
+        None if D::WRITES => Err(description.placeholder().map(|_| libc::EBADF)),
         None => Err(description.placeholder().map(|placeholder| placeholder.refusal())),
     }
 }
 
 /// Reads into `buffers`.
 fn reading(descriptor: c_int, position: Position, buffers: &mut [IoSliceMut<'_>]) -> Outcome<usize> {
-    on_description(descriptor, position, |description| {
-        let file = match file_of(description, descriptor) {
+    let bytes = buffers.iter().map(|buffer| buffer.len()).sum();
+    on_description(descriptor, |description| {
+        let file = match file_of::<Reading>(description, descriptor) {
             Ok(file) => file,
             Err(refusal) => return refusal.map(Err),
         };
@@ -97,6 +90,9 @@ fn reading(descriptor: c_int, position: Position, buffers: &mut [IoSliceMut<'_>]
         match position {
             Position::At(offset) => read_at(offset),
             Position::Current => description.with_offset(descriptor, |offset| {
+                if !fits(offset, bytes) {
+                    return Some(Err(libc::EINVAL));
+                }
                 Some(read_at(offset)?.map(|bytes| (offset + bytes as u64, bytes)))
             }),
         }
@@ -105,33 +101,55 @@ fn reading(descriptor: c_int, position: Position, buffers: &mut [IoSliceMut<'_>]
 
 /// Writes `buffers`.
 fn writing(descriptor: c_int, position: Position, buffers: &[IoSlice<'_>]) -> Outcome<usize> {
-    on_description(descriptor, position, |description| {
-        let file = match file_of(description, descriptor) {
-            Ok(file) => file,
-            Err(refusal) => return refusal.map(Err),
-        };
-        if !description.is_writable() {
-            return description.placeholder().map(|_| Err(libc::EBADF));
+    let written =
+        on_description(descriptor, |description| write_on(description, descriptor, position, buffers));
+    if written.is_none() {
+        appends::prepare_kernel(descriptor);
+    }
+    written
+}
+
+fn write_on(
+    description: &Description,
+    descriptor: c_int,
+    position: Position,
+    buffers: &[IoSlice<'_>],
+) -> Outcome<usize> {
+    let bytes = buffers.iter().map(|buffer| buffer.len()).sum();
+    let file = match file_of::<Writing>(description, descriptor) {
+        Ok(file) => file,
+        Err(refusal) => return refusal.map(Err),
+    };
+    if !description.is_writable() {
+        return description.placeholder().map(|_| Err(libc::EBADF));
+    }
+    let is_kernels = description.is_synchronous() || file_size::limit().is_some();
+    if is_kernels && description.placeholder().is_none() {
+        description.settle(descriptor);
+        return None;
+    }
+    let written = match position {
+        Position::At(offset) => {
+            write_to(description, (descriptor, file), offset, buffers).map(|done| done.map(|(_, n)| n))
         }
-        let is_kernels = description.is_synchronous() || file_size::limit().is_some();
-        if is_kernels && description.placeholder().is_none() {
-            description.settle(descriptor);
-            return None;
+        Position::Current => description
+            .with_offset(descriptor, |offset| {
+                if !fits(offset, bytes) {
+                    return Some(Err(libc::EINVAL));
+                }
+                write_to(description, (descriptor, file), offset, buffers)
+            })
+            .or_else(|| {
+                let append = || write_to(description, (descriptor, file), 0, buffers);
+                appends::append_shared(description, descriptor, append)
+            }),
+    };
+    if description.is_synchronous() && matches!(written, Some(Ok(_))) {
+        if let Err(number) = description.answer(file.sync(&CALLER, false))? {
+            return Some(Err(number));
         }
-        let written = match position {
-            Position::At(offset) => {
-                write_to(description, (descriptor, file), offset, buffers).map(|done| done.map(|(_, n)| n))
-            }
-            Position::Current => description
-                .with_offset(descriptor, |offset| write_to(description, (descriptor, file), offset, buffers)),
-        };
-        if description.is_synchronous() && matches!(written, Some(Ok(_))) {
-            if let Err(number) = description.answer(file.sync(&CALLER, false))? {
-                return Some(Err(number));
-            }
-        }
-        written
-    })
+    }
+    written
 }
 
 /// Writes at `offset`, or at the end for `O_APPEND`, as Linux does for `pwrite`, too. Answers the offset behind the bytes and
@@ -187,20 +205,29 @@ fn within_limit<'a>(
     Some(Ok(buffers.iter().map(within).filter(|part| !part.is_empty()).collect()))
 }
 
-/// Whether the kernel accepts a transfer of `bytes` at `position`. A transfer that the kernel refuses or cuts is left to the
-/// kernel.
-fn is_plain(position: Position, bytes: usize) -> bool {
-    let end_fits = match position {
-        Position::Current => true,
-        Position::At(offset) => offset.checked_add(bytes as u64).is_some_and(|end| end <= i64::MAX as u64),
-    };
-    bytes > 0 && bytes <= CALL_BYTES && end_fits
+/// Whether the end of a transfer is an offset of the kernel, which refuses other transfers (`rw_verify_area`).
+fn fits(offset: u64, bytes: usize) -> bool {
+    offset.checked_add(bytes as u64).is_some_and(|end| end <= i64::MAX as u64)
+}
+
+/// The number of bytes that one call moves of a transfer of `bytes` at `position`.
+///
+/// # Errors
+/// EINVAL for a transfer that the kernel refuses.
+fn allowed(position: Position, bytes: usize) -> Result<usize, c_int> {
+    match position {
+        Position::At(offset) if !fits(offset, bytes) => Err(libc::EINVAL),
+        _ => Ok(bytes.min(CALL_BYTES)),
+    }
 }
 
 /// A direction in which a call moves bytes between a file and the program's memory.
 trait Direction {
     /// A buffer of the program.
     type Buffer<'a>;
+
+    /// Whether the call writes to the file.
+    const WRITES: bool;
 
     /// Number of the bytes from `start` on that the call can use, at most `bytes`.
     fn usable(start: *mut c_void, bytes: usize) -> usize;
@@ -226,6 +253,8 @@ struct Writing;
 impl Direction for Reading {
     type Buffer<'a> = IoSliceMut<'a>;
 
+    const WRITES: bool = false;
+
     fn usable(start: *mut c_void, bytes: usize) -> usize {
         addresses::taking(start, bytes)
     }
@@ -246,6 +275,8 @@ impl Direction for Reading {
 
 impl Direction for Writing {
     type Buffer<'a> = IoSlice<'a>;
+
+    const WRITES: bool = true;
 
     fn usable(start: *mut c_void, bytes: usize) -> usize {
         addresses::giving(start, bytes)
@@ -276,14 +307,19 @@ unsafe fn move_one<D: Direction>(
     buffer: *mut c_void,
     count: usize,
 ) -> Outcome<usize> {
-    if !is_candidate(descriptor, position) {
+    if !is_candidate::<D>(descriptor, position) {
         return None;
     }
     let position = position?;
     attempt(|| {
-        if !is_plain(position, count) {
-            return not_plain::<D>(descriptor, count);
+        if (buffer as usize).checked_add(count).is_none_or(|end| end > isize::MAX as usize) {
+            // No memory of a program reaches so far.
+            return refused::<D>(descriptor, Err(libc::EFAULT));
         }
+        let count = match allowed(position, count) {
+            Ok(count) if count > 0 => count,
+            nothing => return refused::<D>(descriptor, nothing),
+        };
         let usable = D::usable(buffer, count);
         if usable == 0 {
             return refused::<D>(descriptor, Err(libc::EFAULT));
@@ -291,11 +327,6 @@ unsafe fn move_one<D: Direction>(
         // SAFETY: as the caller promises.
         D::transfer(descriptor, position, &mut [unsafe { D::buffer(buffer, usable) }])
     })
-}
-
-/// Answers a transfer that is not plain.
-fn not_plain<D: Direction>(descriptor: c_int, count: usize) -> Outcome<usize> {
-    refused::<D>(descriptor, if count == 0 { Ok(0) } else { Err(libc::EINVAL) })
 }
 
 /// Answers a transfer that moves nothing. With a mount the kernel answers it, with the right offset. Without a mount the
@@ -306,7 +337,7 @@ fn refused<D: Direction>(descriptor: c_int, answer: Result<usize, c_int>) -> Out
         description.settle(descriptor);
         return None;
     }
-    Some(match file_of(&description, descriptor) {
+    Some(match file_of::<D>(&description, descriptor) {
         Err(refusal) => Err(refusal.unwrap_or(libc::EBADF)),
         Ok(_) if !D::is_open(&description) => Err(libc::EBADF),
         Ok(_) => answer,
@@ -330,22 +361,30 @@ unsafe fn vector_of<'a>(
     }
     // SAFETY: as the caller promises. An empty vector may be null.
     let vector = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(vector, count) } };
-    let total = vector.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len));
-    Ok((vector.iter().filter(|part| part.iov_len > 0), total.ok_or(libc::EINVAL)?))
+    if vector.iter().any(|part| part.iov_len > isize::MAX as usize) {
+        return Err(libc::EINVAL);
+    }
+    let total = vector.iter().fold(0_usize, |sum, part| sum.saturating_add(part.iov_len));
+    Ok((vector.iter().filter(|part| part.iov_len > 0), total.min(CALL_BYTES)))
 }
 
-/// The buffers of a vector up to the first bad address, each as far as the call can use it.
+/// The first `total` bytes of the buffers of a vector, up to the first bad address, each as far as the call can use it.
 ///
 /// # Safety
 /// Each part has its length for the direction, as `readv(2)` or `writev(2)` demands, or is a bad address.
-unsafe fn usable_buffers<'a, D: Direction>(parts: impl Iterator<Item = &'a iovec>) -> Vec<D::Buffer<'a>> {
+unsafe fn usable_buffers<'a, D: Direction>(
+    parts: impl Iterator<Item = &'a iovec>,
+    total: usize,
+) -> Vec<D::Buffer<'a>> {
     let mut found = Vec::new();
+    let mut room = total;
     for part in parts {
-        let bytes = D::usable(part.iov_base, part.iov_len);
+        let bytes = D::usable(part.iov_base, part.iov_len.min(room));
         if bytes > 0 {
             // SAFETY: as the caller promises.
             found.push(unsafe { D::buffer(part.iov_base, bytes) });
         }
+        room -= bytes;
         if bytes < part.iov_len {
             break;
         }
@@ -363,7 +402,7 @@ unsafe fn move_many<D: Direction>(
     vector: *const iovec,
     count: c_int,
 ) -> Outcome<usize> {
-    if !is_candidate(descriptor, position) {
+    if !is_candidate::<D>(descriptor, position) {
         return None;
     }
     let position = position?;
@@ -373,11 +412,12 @@ unsafe fn move_many<D: Direction>(
             Ok(found) => found,
             Err(number) => return refused::<D>(descriptor, Err(number)),
         };
-        if !is_plain(position, total) {
-            return not_plain::<D>(descriptor, total);
-        }
+        let total = match allowed(position, total) {
+            Ok(total) if total > 0 => total,
+            nothing => return refused::<D>(descriptor, nothing),
+        };
         // SAFETY: as the caller promises.
-        let mut buffers = unsafe { usable_buffers::<D>(parts) };
+        let mut buffers = unsafe { usable_buffers::<D>(parts, total) };
         if buffers.is_empty() {
             return refused::<D>(descriptor, Err(libc::EFAULT));
         }

@@ -1,19 +1,13 @@
-//! `FILE` streams on placeholders. libc's own streams would read and write inside libc, where the library sees no call.
+//! Standard streams at whose descriptors placeholders stand.
 
-use crate::calls::{close, data, locks, seek};
+use crate::calls::{close, duplicate, open, store_streams};
 use crate::files::description::STANDARD_STREAMS;
 use crate::files::prefix;
-use crate::host::guard::{self, quietly};
-use crate::host::real::{self, CookieFunctions};
+use crate::files::streams::CREATED_MODE;
+use crate::host::{guard, real};
 use crate::store::session::{self, Mode};
-use libc::{c_char, c_int, c_void, off_t, size_t, ssize_t, FILE};
+use libc::{c_char, c_int, FILE};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Offset of the descriptor in `struct _IO_FILE` on 64-bit machines. The structure is part of libc's ABI, because old programs
-/// read it through macros.
-const FILENO_OFFSET: usize = 112;
-
-static FUNCTIONS: CookieFunctions = CookieFunctions { read, write, seek, close };
 
 extern "C" {
     static mut stdin: *mut FILE;
@@ -22,57 +16,6 @@ extern "C" {
 }
 
 static REPLACED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
-
-fn descriptor_of(cookie: *mut c_void) -> c_int {
-    cookie as usize as c_int
-}
-
-extern "C" fn read(cookie: *mut c_void, buffer: *mut c_char, size: size_t) -> ssize_t {
-    // SAFETY: libc passes its own buffer.
-    unsafe { data::read(descriptor_of(cookie), buffer.cast(), size) }
-}
-
-extern "C" fn write(cookie: *mut c_void, buffer: *const c_char, size: size_t) -> ssize_t {
-    // fopencookie(3): 0 means an error.
-    // SAFETY: libc passes its own buffer.
-    unsafe { data::write_fully(descriptor_of(cookie), buffer.cast(), size) as ssize_t }
-}
-
-extern "C" fn seek(cookie: *mut c_void, offset: *mut off_t, whence: c_int) -> c_int {
-    // SAFETY: libc passes the place of its own offset.
-    unsafe {
-        let position = seek::lseek(descriptor_of(cookie), *offset, whence);
-        if position < 0 {
-            return -1;
-        }
-        *offset = position;
-    }
-    0
-}
-
-extern "C" fn close(cookie: *mut c_void) -> c_int {
-    // SAFETY: no memory is passed.
-    unsafe { close::close(descriptor_of(cookie)) }
-}
-
-/// A stream on a placeholder. Null with errno where libc has no memory or does not know `mode`.
-///
-/// # Safety
-/// `mode` ends with a zero byte.
-pub(crate) unsafe fn stream_of(descriptor: c_int, mode: *const c_char) -> *mut FILE {
-    // SAFETY: as the caller promises. The functions live as long as the library.
-    unsafe {
-        let stream = real::fopencookie(descriptor as usize as *mut c_void, mode, FUNCTIONS);
-        if !stream.is_null() {
-            stream.cast::<u8>().add(FILENO_OFFSET).cast::<c_int>().write(descriptor);
-            let mode = std::ffi::CStr::from_ptr(mode).to_bytes();
-            if !mode.starts_with(b"r") || mode.contains(&b'+') {
-                quietly(|| locks::note_streamed(descriptor));
-            }
-        }
-        stream
-    }
-}
 
 /// Lets a standard stream go through this library from now on, because a placeholder stands at its descriptor. The stream
 /// serves every later file at that descriptor, too.
@@ -83,13 +26,10 @@ pub(crate) fn adopt_stream(descriptor: c_int) {
     }
     // SAFETY: libc lets programs assign its standard streams. The buffered bytes were written before.
     unsafe {
-        match descriptor {
-            libc::STDIN_FILENO => replace(&raw mut stdin, descriptor, c"r"),
-            libc::STDOUT_FILENO => replace(&raw mut stdout, descriptor, c"w"),
-            _ => {
-                replace(&raw mut stderr, descriptor, c"w");
-                real::setvbuf(stderr, std::ptr::null_mut(), libc::_IONBF, 0);
-            }
+        let stream = place(descriptor);
+        replace(stream, descriptor, if descriptor == libc::STDIN_FILENO { c"r" } else { c"w" });
+        if descriptor == libc::STDERR_FILENO {
+            real::setvbuf(*stream, std::ptr::null_mut(), libc::_IONBF, 0);
         }
     }
 }
@@ -99,10 +39,56 @@ pub(crate) fn adopt_stream(descriptor: c_int) {
 unsafe fn replace(stream: *mut *mut FILE, descriptor: c_int, mode: &std::ffi::CStr) {
     // SAFETY: as the caller promises.
     unsafe {
-        let made = stream_of(descriptor, mode.as_ptr());
+        let made = store_streams::stream_of(descriptor, mode.as_ptr());
         if !made.is_null() {
             *stream = made;
         }
+    }
+}
+
+/// The place of a standard stream.
+fn place(descriptor: c_int) -> *mut *mut FILE {
+    match descriptor {
+        libc::STDIN_FILENO => &raw mut stdin,
+        libc::STDOUT_FILENO => &raw mut stdout,
+        _ => &raw mut stderr,
+    }
+}
+
+/// The number of a standard stream.
+pub(crate) fn number_of(stream: *mut FILE) -> Option<c_int> {
+    // SAFETY: libc sets the places before the program starts.
+    STANDARD_STREAMS.into_iter().find(|number| !stream.is_null() && unsafe { *place(*number) } == stream)
+}
+
+/// `freopen` of the standard stream `number`, which is libc's own, to a file of the store with these open flags. The program's
+/// variable then leads to a stream of this library, which is answered. `closed` ends a call that failed.
+///
+/// # Safety
+/// `path` ends with a zero byte.
+pub(crate) unsafe fn reopen(
+    number: c_int,
+    path: *const c_char,
+    flags: c_int,
+    closed: impl FnOnce(c_int) -> *mut FILE,
+) -> *mut FILE {
+    // SAFETY: as the caller promises.
+    unsafe {
+        real::fflush(*place(number));
+        let opened = open::open(path, flags, CREATED_MODE);
+        if opened < 0 {
+            return closed(guard::errno());
+        }
+        if opened != number {
+            duplicate::dup3(opened, number, flags & libc::O_CLOEXEC);
+            close::close(opened);
+        }
+        let stream = *place(number);
+        if store_streams::is_ours(stream) {
+            store_streams::begin_anew(stream, flags);
+            store_streams::start_at_end(number, flags);
+        }
+        stream
     }
 }
 

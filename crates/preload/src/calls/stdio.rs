@@ -1,7 +1,7 @@
 //! Streams. With a mount they are libc's own, and the library follows their descriptors. Without a mount they are streams of
 //! this library.
 
-use crate::calls::{close, copies, data, open, standard_streams};
+use crate::calls::{close, copies, data, open, standard_streams, store_streams};
 use crate::files::paths::{self, Touch};
 use crate::files::streams::CREATED_MODE;
 use crate::files::table::{self, Entry};
@@ -86,16 +86,22 @@ unsafe fn note_recorded(stream: *mut FILE, path: *const c_char, before: Option<r
 unsafe fn open_stream(path: *const c_char, mode: *const c_char) -> *mut FILE {
     // SAFETY: see `fopen`.
     unsafe {
-        let Some(flags) = streams::flags_of(CStr::from_ptr(mode).to_bytes()) else {
-            return fail(libc::EINVAL);
-        };
-        let descriptor = open::open(path, flags, CREATED_MODE);
+        let text = CStr::from_ptr(mode).to_bytes();
+        let Some(flags) = streams::flags_of(text) else { return fail(libc::EINVAL) };
+        let is_refused = store_streams::known_flags(text).is_err();
+        // A refused mode makes and empties no file.
+        let wanted = if is_refused { flags & !(libc::O_CREAT | libc::O_TRUNC) } else { flags };
+        let descriptor = open::open(path, wanted, CREATED_MODE);
         if descriptor < 0 {
             return std::ptr::null_mut();
         }
         let stream = fdopen(descriptor, mode);
         if stream.is_null() {
+            let before = guard::errno();
             close::close(descriptor);
+            guard::set_errno(before);
+        } else if prefix::holds(descriptor) {
+            store_streams::start_at_end(descriptor, flags);
         }
         stream
     }
@@ -106,7 +112,7 @@ pub(crate) unsafe fn fdopen(descriptor: c_int, mode: *const c_char) -> *mut FILE
     // SAFETY: see `fopen`.
     unsafe {
         if prefix::holds(descriptor) {
-            return standard_streams::stream_of(descriptor, mode);
+            return store_streams::stream_of(descriptor, mode);
         }
         share_with_stream(descriptor);
         let stream = real::fdopen(descriptor, mode);
@@ -148,8 +154,8 @@ pub(crate) unsafe fn fclose(stream: *mut FILE) -> c_int {
     }
 }
 
-/// `freopen(3)`. Without a mount a stream of libc cannot become a stream of this library. A stream for reads gets a copy of the
-/// bytes, and a stream for writes cannot lead into the store.
+/// `freopen(3)`. Without a mount, only a standard stream of libc can become a stream of this library, because programs find it by a
+/// variable. Another stream of libc gets a copy of the bytes for reads, and for writes it cannot lead into the store.
 pub(crate) unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
     let generation = generation::generation();
     // SAFETY: see `fopen`.
@@ -157,8 +163,8 @@ pub(crate) unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *
         let descriptor = if stream.is_null() { -1 } else { streams::stream_descriptor(stream) };
         if session::mode() == Mode::Prefix && !guard::is_inside() {
             let text = paths::text(path);
-            if prefix::holds(descriptor) {
-                return fail(libc::EOPNOTSUPP);
+            if store_streams::is_ours(stream) && !mode.is_null() {
+                return store_streams::reopen(path, mode, stream);
             }
             if text.is_some_and(|text| tree::is_candidate(libc::AT_FDCWD, text)) && !mode.is_null() {
                 return reopen_in_store(path, mode, stream);
@@ -195,6 +201,9 @@ unsafe fn reopen_in_store(path: *const c_char, mode: *const c_char, stream: *mut
             Some(Ok(())) => {}
         }
         let flags = streams::flags_of(CStr::from_ptr(mode).to_bytes());
+        if let (Some(number), Some(flags)) = (standard_streams::number_of(stream), flags) {
+            return standard_streams::reopen(number, path, flags, |number| closed(stream, number));
+        }
         if flags.map(|flags| flags & !libc::O_CLOEXEC) != Some(libc::O_RDONLY) {
             return closed(stream, libc::EOPNOTSUPP);
         }

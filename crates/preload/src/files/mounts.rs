@@ -6,7 +6,7 @@
 
 use crate::files::working_directory;
 use crate::host::kernel::{self, system_call};
-use crate::host::{forks, patience};
+use crate::host::patience;
 use crate::store::session;
 use libc::c_int;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -98,7 +98,6 @@ fn forget() {
 }
 
 fn open() -> Option<c_int> {
-    forks::register();
     // SAFETY: the path ends with a zero byte.
     let table = unsafe { kernel::open(c"/proc/self/mountinfo".as_ptr(), libc::O_RDONLY) }.ok()?;
     // SAFETY: the kernel has just made the descriptor, and no other code knows its number.

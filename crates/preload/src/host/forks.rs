@@ -1,18 +1,11 @@
-//! Forks: the library has handlers run around each fork, once it keeps state that a child must not share.
+//! Forks: the library has handlers run around each fork, before and behind all handlers of the program.
 
-use crate::host::heap;
+use crate::host::{heap, real};
 use libc::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-extern "C" {
-    /// `pthread_atfork` under the name that every C library since 2.3 exports.
-    fn __register_atfork(
-        prepare: Option<extern "C" fn()>,
-        parent: Option<extern "C" fn()>,
-        child: Option<extern "C" fn()>,
-        library: *mut c_void,
-    ) -> c_int;
-}
+/// A function that `pthread_atfork` registers.
+pub(crate) type Handler = Option<extern "C" fn()>;
 
 /// The functions that run around a fork.
 pub(crate) struct Handlers {
@@ -24,24 +17,35 @@ pub(crate) struct Handlers {
     pub(crate) in_child: extern "C" fn(),
 }
 
-static HANDLERS: AtomicPtr<Handlers> = AtomicPtr::new(std::ptr::null_mut());
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
-/// Gives the handlers that [`register`] registers; called once, when the library is loaded.
-pub(crate) fn announce(handlers: &'static Handlers) {
-    HANDLERS.store(std::ptr::from_ref(handlers).cast_mut(), Ordering::Release);
-}
-
-/// Has the handlers run around every fork from now on, also around the forks of `daemon` and `forkpty`. The allocator
-/// registers first: handlers before a fork run in reverse order, so the allocator's lock is taken last.
-pub(crate) fn register() {
-    // SAFETY: the pointer is null or comes from a static value.
-    let Some(handlers) = (unsafe { HANDLERS.load(Ordering::Acquire).as_ref() }) else { return };
+/// Has the handlers run around every fork from now on, also around the forks of `daemon` and `forkpty`.
+///
+/// The library's start calls this function, and [`register_after`] does where another library starts first. Handlers that are
+/// registered first run last before a fork, and first after the fork. So no handler of the program runs while the fork
+/// holds a lock of this library, and none sees the child's state before the state is rebuilt. For the same reason the
+/// allocator, whose lock all others may need, registers before the library.
+pub(crate) fn register(handlers: &'static Handlers) {
     if REGISTERED.swap(true, Ordering::AcqRel) {
         return;
     }
     heap::survive_fork();
     let (before, in_parent, in_child) = (handlers.before, handlers.in_parent, handlers.in_child);
     // SAFETY: the handlers live as long as the library, which is never unloaded.
-    unsafe { __register_atfork(Some(before), Some(in_parent), Some(in_child), std::ptr::null_mut()) };
+    unsafe { real::__register_atfork(Some(before), Some(in_parent), Some(in_child), std::ptr::null_mut()) };
+}
+
+/// Registers handlers of the program (`__register_atfork`, to which every `pthread_atfork` leads), behind those of this
+/// library.
+///
+/// # Safety
+/// As for `pthread_atfork(3)`. `library` is the handle of the library that the handlers lie in, or null.
+pub(crate) unsafe fn register_after(
+    own: &'static Handlers,
+    [before, in_parent, in_child]: [Handler; 3],
+    library: *mut c_void,
+) -> c_int {
+    register(own);
+    // SAFETY: as the caller promises.
+    unsafe { real::__register_atfork(before, in_parent, in_child, library) }
 }

@@ -1,5 +1,6 @@
 //! The C library's own functions: the next definitions in link order behind those of this library.
 
+use crate::host::forks::Handler;
 use crate::host::guard;
 use libc::{c_char, c_int, c_uint, c_void, dirent, mode_t, off_t, size_t, ssize_t};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -101,6 +102,7 @@ real! {
     fclose(stream: Stream) -> c_int;
     fflush(stream: Stream) -> c_int;
     __fpending(stream: Stream) -> ssize_t;
+    __fpurge(stream: Stream) -> ();
     fileno(stream: Stream) -> c_int;
     setvbuf(stream: Stream, buffer: *mut c_char, kind: c_int, size: size_t) -> c_int;
     fopencookie(cookie: Any, mode: Text, functions: CookieFunctions) -> Stream;
@@ -123,6 +125,7 @@ real! {
     nftw(path: Text, visit: Any, descriptors: c_int, flags: c_int) -> c_int;
     fork() -> libc::pid_t;
     _Fork() -> libc::pid_t;
+    __register_atfork(before: Handler, in_parent: Handler, in_child: Handler, library: Any) -> c_int;
     clone(function: extern "C" fn(Any) -> c_int, stack: Any, flags: c_int, argument: Any, a: Any, b: Any, c: Any) -> c_int;
     posix_spawn(process: *mut libc::pid_t, path: Text, actions: *const c_void, attributes: *const c_void, arguments: Lists, environment: Lists) -> c_int;
     posix_spawnp(process: *mut libc::pid_t, path: Text, actions: *const c_void, attributes: *const c_void, arguments: Lists, environment: Lists) -> c_int;

@@ -1,6 +1,5 @@
 //! The open database, and the look-up of a path in it.
 
-use crate::host::forks;
 use crate::host::kernel;
 use crate::host::{launcher, patience};
 use crate::placement::database::{Component, Database, Temporary, Unusable};
@@ -125,9 +124,6 @@ fn current(settings: &Settings) -> Option<Arc<Database<MappedFile>>> {
     let mut current = lock()?;
     let is_due = current.checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
     if is_due {
-        if current.checked.is_none() {
-            forks::register();
-        }
         current.renew(settings);
         current.checked = Some(Instant::now());
     }

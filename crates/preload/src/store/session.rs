@@ -1,7 +1,7 @@
 //! The process's way to the store: the mode, the root of the store's paths, and the client itself.
 
 use crate::host::guard::Outcome;
-use crate::host::{forks, kernel};
+use crate::host::kernel;
 use libc::c_int;
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -160,7 +160,6 @@ pub(crate) fn store() -> Option<&'static Store> {
         leave();
         return None;
     }
-    forks::register();
     let made = Box::into_raw(Box::new(Store::new(settings)));
     match STORE.compare_exchange(std::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: the client is leaked, because the process may use it until its end.

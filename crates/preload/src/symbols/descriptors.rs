@@ -10,7 +10,7 @@ use crate::calls::{
     messages, mmap, open, process, readiness, seek, space, stat, statistics, stdio, transfers, walks,
 };
 use crate::files::{prefix, sharing};
-use crate::host::{file_size, guard, real};
+use crate::host::{file_size, forks, guard, real};
 use crate::symbols::system_calls;
 use libc::{
     c_char, c_int, c_long, c_uint, c_void, dirent, gid_t, mode_t, off_t, pid_t, size_t, ssize_t, uid_t, DIR,
@@ -156,6 +156,8 @@ hooks! {
     [fchdir] (d: c_int) -> c_int = current_directory::fchdir(d);
     [fork __fork] () -> pid_t = process::fork();
     [_Fork] () -> pid_t = process::fork_without_handlers();
+    [__register_atfork] (before: forks::Handler, in_parent: forks::Handler, in_child: forks::Handler, library: *mut c_void) -> c_int =
+        forks::register_after(&process::FORKS, [before, in_parent, in_child], library);
     [clone __clone] (function: extern "C" fn(*mut c_void) -> c_int, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent: *mut c_void, storage: *mut c_void, child: *mut c_void) -> c_int =
         process::clone(function, stack, flags, argument, [parent, storage, child]);
     [posix_spawn] (process: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Lists, environment: Lists) -> c_int =

@@ -11,7 +11,7 @@ use std::ffi::CStr;
 extern "C" fn begin(_count: c_int, _arguments: *const *const c_char, environment: *const *const c_char) {
     // SAFETY: glibc passes the environment, ended by a null pointer, to constructors.
     let find = |name: &[u8]| unsafe { variable(environment, name) };
-    forks::announce(&process::FORKS);
+    forks::register(&process::FORKS);
     launcher::learn(find);
     recorder::start(find);
     observation::start(find);

@@ -18,6 +18,11 @@ fn plain(program: &Path, way: Way) -> String {
     checked(Command::new(program).arg(folder.path()).arg(word(way)))
 }
 
+/// A fresh directory on tmpfs, whose files have the same bounds as the kernel's calls.
+fn tmpfs() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").expect("a fresh directory on tmpfs")
+}
+
 fn on_store(store: &Store, program: &Path, name: &str, way: Way) -> String {
     let root = store.root(way).join(name);
     checked(store.command(way, "mkdir").arg(&root));
@@ -73,6 +78,61 @@ fn a_session_of_usual_programs_goes_as_on_a_plain_directory() {
         assert_same(&expected, &printed, way);
         let counted = store.counted();
         assert!(counted["bytes_written"] > 0 && counted["bytes_read"] > 0, "{way:?}: {counted:?}");
+    }
+}
+
+#[test]
+fn calls_at_the_edges_answer_as_on_tmpfs() {
+    let store = Store::start(can_mount());
+    let program = compile("edges", store.folder(), &["-O1"]);
+    for way in ways() {
+        let expected = checked(Command::new(&program).arg(tmpfs().path()).arg(word(way)));
+        assert_same(&expected, &on_store(&store, &program, &format!("edges-{}", word(way)), way), way);
+    }
+}
+
+/// node 20 registers a handler for the child before its first call on the store. The child then waited for the library's heap
+/// for ever.
+#[test]
+fn handlers_of_forks_may_call_the_store() {
+    let store = Store::start(can_mount());
+    let program = compile("forks", store.folder(), &["-O1"]);
+    for way in ways() {
+        let root = store.root(way).join(format!("forks-{}", word(way)));
+        checked(store.command(way, "mkdir").arg(&root));
+        for when in ["p", "o", "c"] {
+            for what in ["w", "n", "s", "f", "m", "r"] {
+                let handler = format!("{when}{what}");
+                let expected = checked(Command::new(&program).arg(tmpfs().path()).arg(&handler));
+                let found = checked(store.command(way, &program).arg(&root).arg(&handler));
+                assert_eq!(expected, found, "{way:?} {handler}");
+            }
+        }
+    }
+}
+
+/// Seeds of one run of the law of streams, and the calls of each.
+const STREAM_SEEDS: u64 = 6;
+const STREAM_CALLS: &str = "1500";
+
+/// A stream that sought between two writes wrote to an old place: `12345678` became `67845`.
+#[test]
+fn random_calls_on_streams_answer_as_on_tmpfs() {
+    let store = Store::start(can_mount());
+    let program = compile("streams", store.folder(), &["-O1"]);
+    let first: u64 = match std::env::var("STREAM_SEED") {
+        Ok(seed) => seed.parse().expect("a number"),
+        Err(_) => u64::from(std::process::id()) * 1000,
+    };
+    for seed in (first..first + STREAM_SEEDS).map(|seed| seed.to_string()) {
+        for way in ways() {
+            println!("STREAM_SEED={seed} by {way:?}");
+            let arguments = [seed.as_str(), STREAM_CALLS, "f"];
+            let expected = checked(Command::new(&program).arg(tmpfs().path()).args(arguments));
+            let root = store.root(way).join(format!("streams-{seed}-{}", word(way)));
+            checked(store.command(way, "mkdir").arg(&root));
+            assert_same(&expected, &checked(store.command(way, &program).arg(root).args(arguments)), way);
+        }
     }
 }
 
