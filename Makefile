@@ -50,7 +50,7 @@ BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_% $(BE
 export CARGO_TERM_COLOR ?= auto
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-setup: packages fuse-device $(VENV)/installed $(VENV)/tooled $(TOOLS)/bin/fsx
+setup: packages fuse-device $(VENV)/installed $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd
 
 packages:
 	@missing=(); for package in $(PACKAGES); do \
@@ -117,6 +117,16 @@ $(VENV)/installed: $(VENV)/equipped Cargo.toml Cargo.lock $(RUST_SOURCES) $(PYTH
 # The file system exerciser, in the test suite's own place.
 $(TOOLS)/bin/fsx:
 	cargo install --quiet --locked --root $(TOOLS) fsx
+
+# OpenSSH's server for tests. It is unpacked beside them and not installed: a package of Debian would start it as a service. Tests
+# that want it are skipped without it, so a machine that cannot download it is set up, too.
+$(TOOLS)/bin/sshd:
+	@mkdir -p $(TOOLS)/openssh $(TOOLS)/bin; cd $(TOOLS)/openssh; \
+	if apt-get -qq download openssh-server libwrap0 2>/dev/null; then \
+		for package in *.deb; do dpkg -x $$package .; done; rm *.deb; \
+		printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$$@"\n' "$$(echo $(TOOLS)/openssh/usr/lib/*-linux-gnu)" $(TOOLS)/openssh/usr/sbin/sshd >$@; \
+		chmod 755 $@; \
+	else echo 'no openssh-server can be downloaded: its tests are skipped'; fi
 
 # Programs of suites that are packages or crates. What is neither is looked for below WEIR_SUITES, and never downloaded.
 suites-packages: $(TOOLS)/bin/pjdfstest

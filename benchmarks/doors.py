@@ -1,7 +1,7 @@
 """Doors of a store: what a sealed channel costs, and what a stranger, a lost folder or a flood gets.
 
 make bench-doors        every figure, as root; the last line is one JSON object
-.venv/bin/python benchmarks/doors.py channel folders attributes unpublished planner
+.venv/bin/python benchmarks/doors.py adversary channel folders attributes unpublished planner
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from _harness import measure_parts, measured_by
 
 PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "adversary": ("_doors_adversary", ("doors", "doors_refused_right")),
     "channel": ("_doors_channel", ("sealed_write_ratio", "sealed_read_4k_ratio")),
     "folders": ("_doors_folders", ("unmounted_disk_refused", "lost_journal_refused")),
     "attributes": ("_attribute_flood", ("attribute_flood_memory_mib", "attribute_flood_stat_ms_max")),

@@ -41,6 +41,16 @@ while :; do sleep 3600 & wait $!; done
 """
 """The rest of the first process: a shell, because a shell reaps the orphans of its namespace."""
 _CLOCK_SOURCE = Path(__file__).parent / "programs/clock.c"
+_SSHD = """
+Port 22
+HostKey {key}
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+UsePAM no
+PidFile none
+"""
+_SSHD_USER = "sshd:x:64110:65534::/run/sshd:/usr/sbin/nologin"
+"""The account without rights that sshd needs, where the package is not installed as a service."""
 _SSH = """
 Host *
 IdentityFile {folder}/user_key
@@ -82,6 +92,13 @@ def missing() -> str:
         check=False,
     )
     return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+def missing_sshd() -> str:
+    """Why there can be no hosts with OpenSSH's server here; empty where there can."""
+    if shutil.which("sshd", path=_path()) is None:
+        return "no sshd: `make setup` unpacks it where apt-get can download openssh-server"
+    return missing()
 
 
 @dataclass
@@ -262,7 +279,12 @@ def _remove(folder: Path) -> None:
 
 @contextmanager
 def hosts(
-    names: Sequence[str], *, room: str = "", users: Sequence[str] = (), has_systemd: bool = False
+    names: Sequence[str],
+    *,
+    room: str = "",
+    users: Sequence[str] = (),
+    has_systemd: bool = False,
+    has_openssh: bool = False,
 ) -> Iterator[Hosts]:
     """Bring hosts up; they end with all their processes at the end.
 
@@ -271,6 +293,7 @@ def hosts(
         room: Size of each host's disk, such as `96m`; without it a host's disk is that of this machine.
         users: Accounts of this machine that may enter the hosts by ssh, and have homes of their own there.
         has_systemd: Whether systemd is the first process of each host.
+        has_openssh: Whether the ssh server of each host is OpenSSH's, in place of Dropbear.
 
     Yields:
         The hosts.
@@ -300,6 +323,8 @@ def hosts(
         for host in made.all:
             if has_systemd:
                 host.await_boot()
+            elif has_openssh:
+                ends.enter_context(sshd(host, folder / "user_key"))
             else:
                 _start_ssh_server(ends, host)
         yield made
@@ -347,6 +372,21 @@ def _start_ssh_server(ends: ExitStack, host: Host) -> None:
     host.await_ssh_server()
 
 
+@contextmanager
+def sshd(host: Host, key: Path) -> Iterator[Path]:
+    """OpenSSH's server on a host, with a key of its own; its log."""
+    configuration, log = (host.hosts.folder / f"{host.name}-{key.name}.{kind}" for kind in ("conf", "log"))
+    configuration.write_text(_SSHD.format(key=key))
+    host.run("mkdir", "-p", "-m", "0755", "/run/sshd")
+    program = str(shutil.which("sshd", path=_path()))
+    command = host.command(program, "-D", "-E", log, "-o", "LogLevel=VERBOSE", "-f", configuration)
+    with _process(command):
+        host.await_ssh_server()
+        yield log
+        # It is in the process namespace of its host, where the end of `nsenter` does not reach it.
+        host.run("pkill", "-KILL", "-f", f"sshd.* {configuration}", code=None)
+
+
 def _write_keys(folder: Path) -> None:
     user = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "user_key")]
     host = ["dropbearkey", "-t", "ed25519", "-f", str(folder / "host_key")]
@@ -373,6 +413,8 @@ def _write_accounts(folder: Path, users: Sequence[str]) -> None:
                 for path in (home, authorized, *authorized.iterdir()):
                     os.chown(path, int(fields[2]), int(fields[3]))
         lines.append(":".join(fields))
+    if not any(line.startswith("sshd:") for line in lines):
+        lines.append(_SSHD_USER)
     (folder / "passwd").write_text("".join(f"{line}\n" for line in lines))
 
 

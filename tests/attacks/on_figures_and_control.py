@@ -1,6 +1,7 @@
 """Attacks on the control API, and on doors with figures for scrapers."""
 
 import contextlib
+import itertools
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -106,7 +107,7 @@ def disturb_control(attacked: World, manner: str, word: str) -> None:
     dice = seeded()
     said: set[int | None] = {None}
     done = 0
-    for megabytes in range(1, 8 * ROUNDS):
+    for megabytes in itertools.count(1):
         relay = ("listen", manner, "127.0.0.1:0", attacked.addresses[1]["control"], str(dice.randrange(1 << 30)))
         with attacked.adversary(*relay) as middle:
             said.add(megabytes << 20)
@@ -116,7 +117,6 @@ def disturb_control(attacked: World, manner: str, word: str) -> None:
         assert quota_of(attacked, 1) in said, "a limit that nobody said"
         if done >= ROUNDS:
             break
-    assert done, "nothing was harmed"
     unset_quota(attacked)
 
 

@@ -31,10 +31,10 @@ WAIT_SECONDS = 600.0
 PIECE_BYTES = 1 << 16
 NUMBER_AT = 6
 """Place of the server's number in the first flight of a channel."""
-UNTOUCHED = 11
-"""Pieces of 12 that an alterer passes on as they are: else no call would ever end."""
-BUDGET_MAX = 100_000
-"""Most bytes of a direction that one who cuts lets pass; most often they are fewer, of any magnitude."""
+HARMED = 1 / 3
+"""Part of the directions that one in the middle harms: else no call would ever end."""
+SPARED_BYTES_MAX = 1_000_000
+"""Most bytes of a direction before the harm; most often they are fewer, of any magnitude."""
 ORIGINAL = "original"
 """In place of an address: the one that each client meant."""
 _SO_ORIGINAL_DST = 80
@@ -109,11 +109,10 @@ def stand_between(manner: str, number: int, client: socket.socket, place: str, d
     with contextlib.suppress(OSError):
         server = connected(original(client) if place == ORIGINAL else place)
         client.settimeout(WAIT_SECONDS)
-        budget = int(BUDGET_MAX ** dice.random()) if manner == "cuts" else None
         ways = ((TO_SERVER, client, server), (TO_CLIENT, server, client))
         for way, source, sink in ways:
             own = random.Random(dice.random())
-            arguments = (manner, number, (way, source, sink), own, budget)
+            arguments = (manner, number, (way, source, sink), own)
             threading.Thread(target=pass_on, args=arguments, daemon=True).start()
 
 
@@ -123,12 +122,12 @@ def original(client: socket.socket) -> str:
     return f"{socket.inet_ntoa(address)}:{port}"
 
 
-def pass_on(
-    manner: str, number: int, ends: tuple[str, socket.socket, socket.socket], dice: random.Random, budget: int | None
-) -> None:
-    """Pass one direction on, and do harm to it."""
+def pass_on(manner: str, number: int, ends: tuple[str, socket.socket, socket.socket], dice: random.Random) -> None:
+    """Pass one direction on, and do harm to it, once at most."""
     begun = False
     way, source, sink = ends
+    harms = manner in ("alters", "cuts") and dice.random() < HARMED
+    spared = int(SPARED_BYTES_MAX ** dice.random()) if harms else None
     with contextlib.suppress(OSError):
         while piece := source.recv(PIECE_BYTES):
             if way == TO_SERVER:
@@ -136,14 +135,16 @@ def pass_on(
                 if manner == "rewrites" and not begun and len(piece) > NUMBER_AT:
                     piece = piece[:NUMBER_AT] + b"\0\0" + piece[NUMBER_AT + 2 :]
             begun = True
-            if manner == "alters" and dice.randrange(UNTOUCHED + 1) == 0:
-                at = dice.randrange(len(piece))
-                piece = piece[:at] + bytes([piece[at] ^ 1 << dice.randrange(8)]) + piece[at + 1 :]
+            if spared is None or spared >= len(piece):
+                sink.sendall(piece)
+                spared = None if spared is None else spared - len(piece)
+            elif manner == "alters":
+                bit = 1 << dice.randrange(8)
+                sink.sendall(piece[:spared] + bytes([piece[spared] ^ bit]) + piece[spared + 1 :])
                 tell(altered=way)
-            if budget is not None:
-                piece, budget = piece[:budget], budget - len(piece)
-            sink.sendall(piece)
-            if budget is not None and budget <= 0:
+                spared = None
+            else:
+                sink.sendall(piece[:spared])
                 tell(cut=way)
                 break
     for each in (source, sink):

@@ -25,14 +25,14 @@ from weir.store.control import Server
 from attacks.program import MANNERS
 
 PROGRAM = Path(__file__).with_name("program.py").read_text()
-SILENCE_SECONDS = "1"
+SILENCE_SECONDS = 1.0
 """WEIR_TIMEOUT_SECONDS of calls that an adversary answers in a server's place."""
 WORDS = b"the words of an honest user, which nobody else has "
 WORDS_COUNT = 4000
 """Repetitions of these words in a file."""
 SECRET_NAME = "diary-of-root"
 ROUNDS = 6
-"""Conversations of a truncater and of an alterer."""
+"""Harms that a truncater and an alterer do at a door, at least."""
 ANSWER_BYTES = _core.SealedChannel.ANSWER_BYTES
 REFUSAL = 3
 """The kind of a frame that says why a connection ends."""
@@ -220,31 +220,37 @@ class World:
         path.write_text(json.dumps(document))
         return path
 
-    def environment(self, transport: str, cluster: Path | None, credential: Path | None = None) -> dict[str, str]:
-        """The environment of a client."""
-        made = {"WEIR_TRANSPORT": transport}
+    def environment(
+        self,
+        transport: str,
+        cluster: Path | None = None,
+        credential: Path | None = None,
+        seconds: float = PATIENCE_SECONDS,
+    ) -> dict[str, str]:
+        """The environment of a client, which waits so long for a silent server."""
+        made = {"WEIR_TRANSPORT": transport, "WEIR_TIMEOUT_SECONDS": f"{seconds:g}"}
         if cluster is not None:
-            made |= {"WEIR_CLUSTER": str(cluster), "WEIR_TIMEOUT_SECONDS": SILENCE_SECONDS}
-            made["WEIR_CREDENTIAL"] = str(credential or next((self.store.home / "credentials").glob("uid-*.json")))
-            made["WEIR_HOME"] = str(self.store.root / "none")
+            own = credential or next((self.store.home / "credentials").glob("uid-*.json"))
+            home = self.store.root / "none"
+            made |= {"WEIR_CLUSTER": str(cluster), "WEIR_CREDENTIAL": str(own), "WEIR_HOME": str(home)}
         return made
 
-    def work(self, number: int, transport: str, cluster: Path | None = None) -> str:
+    def work(self, number: int, transport: str, cluster: Path | None = None, seconds: float = PATIENCE_SECONDS) -> str:
         """The honest user's work on a server: `whole`, or the name of its error."""
-        (answer,) = self.work_of((number,), transport, cluster)
+        (answer,) = self.work_of((number,), self.environment(transport, cluster, seconds=seconds))
         assert answer in ("whole", "EIO"), answer
         return answer
 
-    def work_of(self, numbers: Sequence[int], transport: str, cluster: Path | None = None) -> list[str]:
+    def gives_up(self, number: int, transport: str, cluster: Path) -> bool:
+        """Whether the honest user's work ends with EIO once its server has been silent for the bound of its calls."""
+        return self.work(number, transport, cluster, SILENCE_SECONDS) == "EIO"
+
+    def work_of(self, numbers: Sequence[int], environment: Mapping[str, str]) -> list[str]:
         """The honest user's work on servers, in one process."""
         self.count += 1
-        arguments = [
-            f"file-{self.count}",
-            WORDS.decode(),
-            str(WORDS_COUNT),
-            *(self.folders[number] for number in numbers),
-        ]
-        return self.run(_WORK, *arguments, environment=self.environment(transport, cluster)).splitlines()
+        folders = [self.folders[number] for number in numbers]
+        arguments = [f"file-{self.count}", WORDS.decode(), str(WORDS_COUNT), *folders]
+        return self.run(_WORK, *arguments, environment=environment).splitlines()
 
     def run(self, code: str, *arguments: str, environment: Mapping[str, str], uid: int | None = None) -> str:
         """The output of a Python program on the store, without a mount."""
@@ -276,7 +282,8 @@ class World:
         """Check that nothing was carried out with rights, and that the honest user's work goes on by each way."""
         with ThreadPoolExecutor() as pool:
             standing = pool.submit(self.standing)
-            answers = list(pool.map(lambda transport: self.work_of((0, 1), transport), ("unix", "tcp")))
+            works = (self.environment(transport) for transport in ("unix", "tcp"))
+            answers = list(pool.map(lambda work: self.work_of((0, 1), work), works))
         assert standing.result() == self.before
         assert answers == [["whole", "whole"]] * 2
         for number in (0, 1):

@@ -45,7 +45,7 @@ label, rounds = sys.argv[1], int(sys.argv[2])
 made, written, errors = [], {}, []
 for number in range(rounds):
     folder = f"/weir/{label}-{number}"
-    content = f"{label} {number} ".encode() * 40_000
+    content = f"{label} {number} ".encode() * 10_000
     try:
         os.mkdir(folder)
         made.append(folder)
