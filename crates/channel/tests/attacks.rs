@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
-use weir_channel::limits::CONTENT_BYTES;
+use weir_channel::limits::{CONTENT_BYTES, LENGTH_BYTES, RECORDS_AT_ONCE, RECORD_BYTES};
 use weir_channel::{Channel, ChannelError, Initiator, Interruption, Responder, ANSWER_BYTES};
 use weir_placement::ServerId;
 use weir_testing::{claims, key};
@@ -222,6 +222,30 @@ proptest! {
         prop_assert!(found.len() < content.len());
         // A length that became larger makes the receiver wait for bytes that never come.
         prop_assert!(error.is_none_or(|error| error == ChannelError::Altered));
+    }
+
+    /// What a stranger puts behind, between or before honest records, with a length that fits or not, is shown to nobody.
+    #[test]
+    fn any_bytes_are_no_record(
+        strange in proptest::collection::vec(any::<u8>(), 1..70_000),
+        framed: bool,
+        before: bool,
+        after in 0_usize..3,
+    ) {
+        let (mut client, mut server) = pair();
+        let mut stream = if before { sent(&mut client, b"before") } else { Vec::new() };
+        if framed {
+            stream.extend_from_slice(&(strange.len().min(RECORD_BYTES) as u16).to_le_bytes());
+        }
+        stream.extend_from_slice(&strange);
+        for _ in 0..after {
+            stream.extend_from_slice(&sent(&mut client, b"after"));
+        }
+        let (found, error) = taken(&mut server, &stream);
+        prop_assert_eq!(&found[..], if before { &b"before"[..] } else { b"" });
+        prop_assert!(error.is_none_or(|error| error == ChannelError::Altered));
+        // A receiver keeps no more than the records that it opens at once, whatever lengths are claimed.
+        prop_assert!(server.waiting_bytes() <= RECORDS_AT_ONCE * (LENGTH_BYTES + RECORD_BYTES));
     }
 
     #[test]
