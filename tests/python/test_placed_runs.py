@@ -1,8 +1,12 @@
 """`weir run --placement`: files of a run that was predicted, and the line about those that were not."""
 
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from store import Store
+import pytest
+from store import Store, kept_for
 from weir.placement.lookups import read_report
 
 
@@ -35,3 +39,35 @@ def test_a_run_of_other_ranks_below_a_place_of_digits_is_placed(store: Store, tm
     assert f"weir place --from DIR --command CMD --database {database}" in told
     nothing = store.weir(*run, "--placement", database, "--", "true")
     assert "no creation was looked up" in nothing.stderr
+
+
+@pytest.fixture
+def store_at_a_random_place() -> Iterator[Store]:
+    """A store whose mount point looks like a name that is made anew in each run, and like 4 ranks."""
+    root = Path(tempfile.mkdtemp()) / "tmpab3c_9xy" / "user4"
+    root.mkdir(parents=True)
+    try:
+        with kept_for(root) as store:
+            yield store
+    finally:
+        shutil.rmtree(root.parents[1], ignore_errors=True)
+
+
+def test_nothing_in_the_mount_point_is_taken_for_a_number(store_at_a_random_place: Store, tmp_path: Path) -> None:
+    """A mount point below a random name or a date made the names of all files unpredictable."""
+    store = store_at_a_random_place
+    store.up(servers=1, targets=2)
+    traces, database = tmp_path / "traces", tmp_path / "placement.db"
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os\n"
+        "folder, rank = os.environ['WEIR_MOUNT'], os.environ['PMI_RANK']\n"
+        "open(f'{folder}/out.{rank}', 'wb').write(bytes(4096))\n"
+    )
+    store.weir("run", "--trace", traces, "--", "mpiexec.mpich", "-n", "4", "python3", program)
+    store.weir("run", "--", "sh", "-c", "rm $WEIR_MOUNT/out.*")
+    answer = store.weir("place", "--from", traces, "--ranks", "8", "--database", database)
+    assert "not placed" not in answer.stderr
+    store.weir("run", "--placement", database, "--", "mpiexec.mpich", "-n", "8", "python3", program)
+    lookups = read_report(Path(f"{database}.report"))
+    assert (lookups.placed, lookups.not_found) == (8, 0)

@@ -98,9 +98,9 @@ def test_a_run_of_other_ranks_has_the_same_directories(
     for model in (None, *MODELS):
         prediction = predict(past, NextRun("app", (), ranks, places=(place,)), model=model)
         said = _folders(one.path for one in prediction.creations)
-        assert said <= used, model
-        assert said == used or prediction.model == "markov" or prediction.unpredictable, model
-        assert all(one.pattern.startswith(place) for one in prediction.unpredictable)
+        # A chain walks from directory to directory by the usual steps, and so beyond them or not to all of them.
+        assert said == used or (prediction.model == "markov" and (len(folders) > 1 or said <= used)), model
+        assert prediction.unpredictable == ()
 
 
 def _folders(paths: Iterable[str]) -> set[str]:

@@ -248,7 +248,10 @@ def _tied(samples: Sequence[Sample], field: int, width: int, before: Sequence[Ro
 
 
 def _counting(samples: Sequence[Sample], field: int, width: int) -> Role:
-    """A counter where each run counts evenly, a list where each run has the same values, else unpredictable."""
+    """A counter where each run counts evenly, a list where each run has the same values, else unpredictable.
+
+    Directories of one run alone are a list, too: what has not varied stays.
+    """
     sets = [_values(sample, field) for sample in samples]
     if all(is_even(values) for values in sets):
         return Role("counter", width=width)
@@ -259,6 +262,8 @@ def _counting(samples: Sequence[Sample], field: int, width: int) -> Role:
         return Role("unpredictable", text=A_TIME)
     if _are_process_numbers(samples, field):
         return Role("unpredictable", text=A_PROCESS)
+    if len(samples) == 1 and not in_file_name(samples[0].instances[0].name.skeleton, field):
+        return Role("listed", width=width, values=tuple(sets[0]))
     return Role("unpredictable", text="a number without a rule")
 
 
