@@ -55,6 +55,7 @@ STATUS: dict[str, Any] = {
     "targets": [],
     "servers": 1,
     "target_numbers": 0,
+    "taken_ports": [],
     "leaving": [],
     "metadata": DEVICE,
     "placements": {"stripes": {}, "targets": {}, "refused": {}},

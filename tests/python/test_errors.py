@@ -114,14 +114,28 @@ def test_a_cluster_toml_that_is_not_there(store: Store) -> None:
 
 @pytest.mark.parametrize("key", ["listen", "control"])
 def test_a_port_in_use(store: Store, key: str) -> None:
+    """The user who has it keeps no store down; `test_taken_ports.py` tells more."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         file = store.root / "cluster.toml"
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         file.write_text(
             f"version = 1\n{TARGET}" + TARGET.replace("[[server]]\n", f'[[server]]\n{key} = "{address}"\n', 1)
         )
-        line = refused(store, "up", file, "--no-mount", code=1)
-    assert address in line
+        said = store.weir("up", file, "--no-mount").stderr
+    assert f"port {address} of server 1, which listens at" in said
+
+
+def test_an_address_that_is_named_twice(store: Store) -> None:
+    file = store.root / "cluster.toml"
+    table = TARGET.replace("[[server]]\n", '[[server]]\nlisten = "127.0.0.1:7"\n', 1)
+    file.write_text(f"version = 1\n{table}{table}")
+    assert "two listeners have the address 127.0.0.1:7" in refused(store, "up", file, "--no-mount", code=1)
+
+
+def test_an_address_of_another_machine(store: Store) -> None:
+    file = store.root / "cluster.toml"
+    file.write_text("version = 1\n" + TARGET.replace("[[server]]\n", '[[server]]\nlisten = "192.0.2.1:7"\n', 1))
+    assert "cannot listen on 192.0.2.1:7" in refused(store, "up", file, "--no-mount", code=1)
 
 
 def test_a_capacity_that_is_no_size(store: Store) -> None:

@@ -207,6 +207,7 @@ RUST = {
     "server/src/links/executed.rs": HOME,
     "server/src/peers/agreement.rs": HOME,
     "server/src/peers/line.rs": HOME,
+    "server/src/published.rs": HOME,
     "server/src/server/handover.rs": HOME,
     "server/src/inventory.rs": TARGET,
     "server/src/privacy.rs": TARGET,

@@ -90,7 +90,8 @@ def analysed(unit: str) -> list[dict[str, Any]]:
 
 
 def test_each_unit_is_in_the_table() -> None:
-    assert {path.name for path in UNITS.iterdir()} == set(STAYS) == set(EXPOSURE_MAX)
+    """Sockets run no program."""
+    assert {path.name for path in UNITS.iterdir() if path.suffix != ".socket"} == set(STAYS) == set(EXPOSURE_MAX)
 
 
 @pytest.mark.parametrize("unit", STAYS)

@@ -1,7 +1,7 @@
 //! New connections: dialling, the mutual proof, and the claim of handles and locks that this client held.
 
 use crate::held::{lock_request, look};
-use crate::pool::{Lease, Link, Live};
+use crate::pool::{Lane, Lease, Link, Live};
 use crate::session::Environment;
 use crate::transfer::{converse, Fault};
 use crate::transport::Connection;
@@ -14,6 +14,10 @@ use weir_wire::{Capability, DelegatedJob, Errno, IdentityId, Nonce, Reply, Reque
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// Longest pause: a client finds a restarted server within this time.
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
+/// Servers that are asked for the address of another one.
+const ASKED_MAX: usize = 3;
+/// Longest wait for the answer of each.
+const ASKED_LIMIT: Duration = Duration::from_millis(500);
 /// Handles in one `Reclaim`: at 52 bytes each, the longest form, they fit a body.
 const HANDLES_PER_RECLAIM: usize = 256;
 
@@ -65,6 +69,10 @@ pub(crate) fn prepare_until(
         let Err(fault) = attempt(environment, link, lease, caller, until) else { return Ok(()) };
         link.break_off(lease);
         environment.look_for_servers();
+        if matches!(fault, Attempt::Again) {
+            link.turn_to_other_address();
+            ask_where(environment, link, until);
+        }
         match fault {
             Attempt::Final(error) => return Err(Unreached::Final(error)),
             Attempt::Again if !is_once && Instant::now() + pause < until => {
@@ -72,6 +80,37 @@ pub(crate) fn prepare_until(
                 pause = (pause * 2).min(BACKOFF_MAX);
             }
             Attempt::Again => return Err(Unreached::Yet(began.elapsed())),
+        }
+    }
+}
+
+/// Asks other servers where the server of a link is, unless that was done a moment ago: another program may have its port, and
+/// cluster.json may be old. The first one that answers is believed, since it has proved the key.
+fn ask_where(environment: Environment<'_>, link: &Link, until: Instant) {
+    let links = &environment.session().links;
+    let others =
+        links.iter().filter(|other| other.server() != link.server() && !environment.counts_as_lost(other));
+    if !environment.may_ask_where(link) {
+        return;
+    }
+    for other in others.take(ASKED_MAX) {
+        let Some(mut lease) = other.try_lease(Lane::Probe) else { continue };
+        let deadline = until.min(Instant::now() + ASKED_LIMIT);
+        if lease.state().live.is_none() && connect(environment, other, &mut lease, deadline).is_err() {
+            continue;
+        }
+        let state = lease.state();
+        let Some(live) = &mut state.live else { continue };
+        let connection = live.connection.as_mut();
+        match converse(connection, &mut state.send, &mut state.receive, &Request::Cluster, deadline) {
+            Ok(Reply::Cluster(cluster)) => {
+                environment.heard(other);
+                // A server says of itself where it listens, which may be an address of all interfaces.
+                let told = cluster.servers.iter().filter(|address| address.server != other.server());
+                let known = told.filter_map(|address| Some((links.find(address.server)?, address)));
+                return known.for_each(|(link, address)| link.note_told(address));
+            }
+            _ => other.break_off(&mut lease),
         }
     }
 }
@@ -138,7 +177,7 @@ fn connect(
         // The server's number may have gone to another host. The old one may take no connection, and refuse none either.
         environment.look_for_servers();
     }
-    let left = deadline.saturating_duration_since(Instant::now());
+    let left = deadline.saturating_duration_since(Instant::now()).min(environment.dial_max());
     let address = link.address();
     let session = environment.session();
     let (credential, reading) = session.credential();

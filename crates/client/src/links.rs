@@ -38,7 +38,7 @@ impl Links {
         let mut servers = servers;
         for address in &servers {
             if let Some(link) = self.find(address.server) {
-                link.note_address(address);
+                link.note_filed(address);
             }
         }
         loop {
@@ -87,6 +87,36 @@ mod tests {
         }
         assert!(std::ptr::eq(links.find(ServerId(1)).unwrap(), link));
         assert_eq!(*links.find(ServerId(0)).unwrap().address(), address(0));
+    }
+
+    #[test]
+    fn a_told_address_is_tried_in_turn_with_the_filed_one_until_the_file_changes() {
+        let links = Links::new((0..2).map(address).collect(), false);
+        let link = links.find(ServerId(1)).unwrap();
+        let at = |port: u16| ServerAddress { tcp: format!("127.0.0.2:{port}"), ..address(1) };
+        let of_other_host = |port| ServerAddress { unix: Some("/elsewhere".into()), owner: 7, ..at(port) };
+        link.note_told(&address(1));
+        link.turn_to_other_address();
+        assert_eq!(*link.address(), address(1), "nothing new was told");
+        link.note_told(&of_other_host(7));
+        assert_eq!(*link.address(), at(7), "a path of another host leads nowhere here");
+        // The file is read again, and has not changed.
+        links.extend(vec![address(0), address(1)], false);
+        link.note_told(&of_other_host(7));
+        assert_eq!(*link.address(), at(7));
+        for expected in [address(1), at(7), address(1)] {
+            link.turn_to_other_address();
+            assert_eq!(*link.address(), expected);
+        }
+        link.note_told(&at(8));
+        assert_eq!(*link.address(), at(8));
+        links.extend(vec![at(9)], false);
+        assert_eq!(*link.address(), at(9), "the file is news");
+        for port in 1_000..2_000 {
+            link.note_told(&at(port));
+        }
+        let last: u16 = link.address().tcp.rsplit_once(':').unwrap().1.parse().unwrap();
+        assert!(last < 1_100, "servers that contradict each other fill no memory: {last}");
     }
 
     #[test]

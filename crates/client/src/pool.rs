@@ -53,8 +53,12 @@ impl Lane {
     }
 }
 
-/// The addresses that a server has had, the last one at the end: its number may go to another host. Addresses are only added,
-/// so no call takes a lock to find one.
+/// Addresses of one server that others told since cluster.json changed last. More of them are told only where servers
+/// contradict each other.
+const TOLD_MAX: usize = 64;
+
+/// The addresses that a server has had, the last one at the end: its number may go to another host, or its port to another
+/// program. Addresses are only added, so no call takes a lock to find one.
 #[derive(Debug)]
 struct Whereabouts {
     address: ServerAddress,
@@ -64,8 +68,12 @@ struct Whereabouts {
 /// A server and the connections to it.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// The server's number, and its address at the beginning.
-    first: Whereabouts,
+    /// The server's number, its address at the beginning, and those of later readings of cluster.json.
+    filed: Whereabouts,
+    /// The addresses that other servers told.
+    told: OnceLock<Box<Whereabouts>>,
+    /// Whether the last one that was told is the one to dial.
+    goes_by_word: AtomicBool,
     /// Whether this client is a mount.
     is_mount: bool,
     lanes: [OnceLock<LaneSlots>; 4],
@@ -137,10 +145,26 @@ pub(crate) struct Lease<'s> {
     lane: &'s LaneSlots,
 }
 
+impl Whereabouts {
+    fn at(address: ServerAddress) -> Whereabouts {
+        Whereabouts { address, next: OnceLock::new() }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Whereabouts> {
+        std::iter::successors(Some(self), |known| known.next.get().map(|next| &**next))
+    }
+
+    fn last(&self) -> &Whereabouts {
+        self.iter().last().unwrap_or(self)
+    }
+}
+
 impl Link {
     pub(crate) fn new(address: ServerAddress, is_mount: bool) -> Link {
         Link {
-            first: Whereabouts { address, next: OnceLock::new() },
+            filed: Whereabouts::at(address),
+            told: OnceLock::new(),
+            goes_by_word: AtomicBool::new(false),
             is_mount,
             lanes: [const { OnceLock::new() }; 4],
             heard: AtomicU64::new(0),
@@ -157,29 +181,46 @@ impl Link {
 
     /// The number of the server.
     pub(crate) fn server(&self) -> ServerId {
-        self.first.address.server
+        self.filed.address.server
     }
 
     /// The address of the server, as far as is known.
     pub(crate) fn address(&self) -> &ServerAddress {
-        &self.whereabouts().address
+        match self.told.get().filter(|_| self.goes_by_word.load(Ordering::SeqCst)) {
+            Some(told) => &told.last().address,
+            None => &self.filed.last().address,
+        }
     }
 
-    /// Takes over the address that cluster.json names now.
-    pub(crate) fn note_address(&self, address: &ServerAddress) {
-        let last = self.whereabouts();
+    /// Takes over the address that cluster.json names now, where it names another one than before.
+    pub(crate) fn note_filed(&self, address: &ServerAddress) {
+        let last = self.filed.last();
         if last.address != *address {
             // Where another thread was faster, its reading counts, and the next look finds a later one.
-            let _ = last.next.set(Box::new(Whereabouts { address: address.clone(), next: OnceLock::new() }));
+            let _ = last.next.set(Box::new(Whereabouts::at(address.clone())));
+            self.goes_by_word.store(false, Ordering::SeqCst);
         }
     }
 
-    fn whereabouts(&self) -> &Whereabouts {
-        let mut last = &self.first;
-        while let Some(next) = last.next.get() {
-            last = next;
+    /// Takes over the ports that another server of the store names. A socket on this host is known by cluster.json alone.
+    pub(crate) fn note_told(&self, told: &ServerAddress) {
+        let filed = &self.filed.last().address;
+        let address = ServerAddress { tcp: told.tcp.clone(), control: told.control.clone(), ..filed.clone() };
+        match self.told.get() {
+            Some(known) if known.last().address == address => return,
+            None if *filed == address => return,
+            Some(known) if known.iter().count() >= TOLD_MAX => return,
+            Some(known) => _ = known.last().next.set(Box::new(Whereabouts::at(address))),
+            None => _ = self.told.set(Box::new(Whereabouts::at(address))),
         }
-        last
+        self.goes_by_word.store(true, Ordering::SeqCst);
+    }
+
+    /// Has the other address be dialled next after one led to no server: cluster.json may be old, and so may the word of a server.
+    pub(crate) fn turn_to_other_address(&self) {
+        if self.told.get().is_some() {
+            self.goes_by_word.fetch_xor(true, Ordering::SeqCst);
+        }
     }
 
     /// A number that changes when the server may have forgotten requests of earlier connections: after a connection broke, or

@@ -5,7 +5,7 @@ use crate::observer::{Observed, Observer, Observing};
 use crate::place::Anchors;
 use crate::pool::Link;
 use crate::transport::Transport;
-use crate::{ClientError, Counters, Result, Settings};
+use crate::{ClientError, Counters, Result, Settings, TransportChoice};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::Path;
@@ -26,6 +26,13 @@ const LOST_ATTEMPT: Duration = Duration::from_secs(1);
 const AT_ONCE_MAX: Duration = Duration::from_secs(1);
 /// Milliseconds between two readings of cluster.json: a name of a server that does not exist costs little.
 const LOOK_PAUSE: u64 = 100;
+/// Milliseconds between two questions to servers where another one is: a server that is down for long costs the others little.
+const ASK_PAUSE: u64 = 1_000;
+/// The part of the patience for one dial over TCP, and its bounds: a program that took the port of a server, and says nothing,
+/// may keep nobody from the server's new address for longer.
+const DIAL_PART: u32 = 4;
+const DIAL_MIN: Duration = Duration::from_secs(1);
+const DIAL_MAX: Duration = Duration::from_secs(5);
 /// Longest wait in one system call, after which a thread looks whether the server lives.
 const TICK_MAX: Duration = Duration::from_millis(500);
 
@@ -42,6 +49,8 @@ pub(crate) struct Session {
     pub(crate) links: Links,
     /// The time of the last reading of cluster.json, in milliseconds of the session's clock.
     looked: AtomicU64,
+    /// The time of the last question to servers where another one is, in the same clock.
+    asked: AtomicU64,
     pub(crate) next_request: AtomicU64,
     pub(crate) anchors: Anchors,
     origin: Instant,
@@ -165,6 +174,7 @@ impl Session {
             readings: Reading { credential, next: OnceLock::new() },
             links: Links::new(cluster.servers, is_mount),
             looked: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
             next_request: AtomicU64::new(1),
             anchors: Anchors::default(),
             origin: Instant::now(),
@@ -282,6 +292,25 @@ impl<'s> Environment<'s> {
             let is_mount = session.credential().0.claims.role == Role::Mount;
             session.links.extend(cluster.servers, is_mount);
         }
+    }
+
+    /// Whether other servers may be asked where the server of a link is, which counts as done then. One with a socket on this
+    /// host is reached there.
+    pub(crate) fn may_ask_where(&self, link: &Link) -> bool {
+        if link.address().unix.is_some() && self.settings.transport != TransportChoice::Tcp {
+            return false;
+        }
+        let (session, now) = (self.session, self.session.milliseconds());
+        let asked = session.asked.load(Ordering::Relaxed);
+        if asked > 0 && now < asked + ASK_PAUSE {
+            return false;
+        }
+        session.asked.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// The longest time for one dial.
+    pub(crate) fn dial_max(&self) -> Duration {
+        (self.settings.silence / DIAL_PART).clamp(DIAL_MIN, DIAL_MAX)
     }
 
     pub(crate) fn session(&self) -> &'s Session {

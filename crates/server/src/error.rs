@@ -25,13 +25,19 @@ pub enum ServerError {
         what: String,
     },
     /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; is another server running there? set another port, 0 for a free one, or more `ports`")]
+    #[error("cannot listen on {address}: {source}; hint: does this host have the address? set another one, or more `ports`")]
     Listen {
         /// The address.
         address: String,
         /// The system's error.
         source: std::io::Error,
     },
+    /// A socket that the system passed is of no use.
+    #[error(
+        "the sockets of LISTEN_FDS cannot be used: {0}; hint: their units have `ListenStream` and a `FileDescriptorName` of data or \
+         control"
+    )]
+    Passed(String),
     /// The limit of open files leaves too few for connections.
     #[error(
         "the limit of open files is {limit}, which leaves too few for connections; raise it: ulimit -n 1024"

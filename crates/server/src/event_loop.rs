@@ -1,5 +1,6 @@
 //! The event loop: waits, reads, serves, sends.
 
+use crate::activation::{Passed, CONTROL, DATA};
 use crate::config::{BackendKind, ClusterConfig};
 use crate::control;
 use crate::descriptors::Budget;
@@ -11,14 +12,17 @@ use crate::links::stream::Socket;
 use crate::links::FIRST_LINK;
 use crate::notices::notice;
 use crate::notices::Notice;
-use crate::ports::Ports;
+use crate::ports::{listen, resolve, Listening};
 use crate::server::Server;
 use mio::net::{TcpListener, UnixListener};
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token, Waker};
+use rustix::fs::{flock, FlockOperation};
+use rustix::io::Errno;
 use rustix::time::{
     timerfd_create, timerfd_settime, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
 };
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -70,6 +74,7 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent) -
         let path = path.to_path_buf();
         move |source| ServerError::Io { what, path, source }
     };
+    let passed = Passed::take()?;
     // Other processes find the socket by this path, wherever they stand.
     let home = &std::path::absolute(home).map_err(io("find", home))?;
     let key = read_key(home)?;
@@ -82,17 +87,23 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent) -
     stop_on_signals(events.clone())?;
     let own = config.servers[usize::from(id.0)].clone();
     let ports = config.ports.clone();
+    let has_ports = |name, address: &str, passed| {
+        let address = address.to_string();
+        let listening = listen(name, (&address, ports.as_ref()), passed);
+        listening.map_err(|source| ServerError::Listen { address, source })
+    };
     let rules = control::Rules::new(&config, id, key.clone())?;
     let directories = own.targets.iter().filter(|target| target.backend == BackendKind::Dir).count();
     let budget = Budget::of_process(config.servers.len(), directories)?;
     let registry = poll.registry().try_clone().map_err(lost("share the poll"))?;
     let means = (registry, events.clone());
     let mut server = Server::open(config, id, (home, &folder), key, means, budget, consent)?;
-    let (mut doors, mut address) = open_doors(&poll, &own.listen, ports.as_ref(), &folder, id)?;
-    let boards = server.boards();
-    let control_address =
-        control::start(&own.control, ports.as_ref(), rules, events, boards, budget.callers)?;
-    address.control = control_address.to_string();
+    let _alone = alone_in(&folder)?;
+    let data = has_ports(DATA, &own.listen, passed.data)?;
+    let control = has_ports(CONTROL, &own.control, passed.control)?;
+    server.settle_at([&data, &control])?;
+    let (mut doors, mut address) = open_doors(&poll, data, &folder, id)?;
+    address.control = control::start(control, &own.control, rules, events, server.boards(), budget.callers)?;
     announce(&folder, &address)?;
     notice!("server {id} listens on {}, control on {}", address.tcp, address.control);
     server.announce(address);
@@ -214,7 +225,6 @@ fn accept_some(
 
 /// Whether the system has no descriptor or memory for a connection.
 fn is_want_of_room(error: &io::Error) -> bool {
-    use rustix::io::Errno;
     let wants = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     error.raw_os_error().is_some_and(|raw| wants.contains(&Errno::from_raw_os_error(raw)))
 }
@@ -241,17 +251,15 @@ fn next_unix(listener: &UnixListener) -> io::Result<(Socket, Origin)> {
 
 fn open_doors(
     poll: &Poll,
-    listen: &str,
-    ports: Option<&Ports>,
+    data: Listening,
     folder: &Path,
     id: ServerId,
 ) -> Result<(Doors, ServerAddress), ServerError> {
-    let refused = |source: std::io::Error| ServerError::Listen { address: listen.to_string(), source };
+    let Listening { listener, address: listen, .. } = data;
+    let refused = |source: std::io::Error| ServerError::Listen { address: listen.clone(), source };
     let lost = |what: &'static str| move |source: std::io::Error| ServerError::Loop { what, source };
-    let listener = crate::ports::listen(listen, ports).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
     let mut tcp = TcpListener::from_std(listener);
-    let tcp_address = tcp.local_addr().map_err(refused)?;
     poll.registry().register(&mut tcp, TCP, Interest::READABLE).map_err(lost("watch the listener"))?;
 
     let path = folder.join("socket");
@@ -280,7 +288,7 @@ fn open_doors(
         .map_err(lost("watch the timer"))?;
     let address = ServerAddress {
         server: id,
-        tcp: tcp_address.to_string(),
+        tcp: resolve(&listen).map_err(refused)?.to_string(),
         unix: unix.is_some().then(|| path.display().to_string()),
         owner: rustix::process::geteuid().as_raw(),
         control: String::new(),
@@ -333,6 +341,19 @@ impl Doors {
         self.armed = Some(deadline);
         Ok(None)
     }
+}
+
+/// Takes the folder of the server for as long as the file is open: no port keeps a second server of this number away.
+fn alone_in(folder: &Path) -> Result<File, ServerError> {
+    let taken =
+        File::open(folder).and_then(|file| match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(file),
+            Err(Errno::WOULDBLOCK) => {
+                Err(io::Error::other("it is in use by another server; hint: stop that server first"))
+            }
+            Err(errno) => Err(errno.into()),
+        });
+    taken.map_err(|source| ServerError::Io { what: "run in", path: folder.to_path_buf(), source })
 }
 
 /// Tells clients and peers on this host the server's addresses; the file appears whole or not at all.

@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod accounts;
+mod activation;
 mod clock;
 mod config;
 mod control;
@@ -26,6 +27,7 @@ mod notices;
 mod peers;
 mod ports;
 mod privacy;
+mod published;
 mod requests;
 mod server;
 mod storage;

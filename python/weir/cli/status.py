@@ -28,6 +28,7 @@ def status(home: Home, output: str) -> int:
     a mount is not served.
     """
     from weir.cli.output import human_size, show
+    from weir.store import taken_ports
     from weir.store.control import Server, ask_all
     from weir.store.decoding import encode
     from weir.store.home import find_cluster
@@ -49,6 +50,8 @@ def status(home: Home, output: str) -> int:
             silent += 1
         else:
             answering.append(answer)
+            for notice in taken_ports.notices(answer):
+                warn(notice.words, hint=notice.hint)
             servers.append({"up": True, **place, **_addresses(server), **encode(answer)})
             if answer.full:
                 warn(

@@ -107,6 +107,20 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenPort:
+    """A port of the server that another program had when the server started, which therefore listens elsewhere."""
+
+    name: str
+    """`data` or `control`."""
+    wanted: str
+    """Address that is taken."""
+    address: str
+    """Address at which the server listens instead."""
+    holder: int | None
+    """User whose program listens there; null where the system does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
 class MachineLoad:
     """The load of a server's machine: parts of the last seconds, 0 to 1, null where not known."""
 
@@ -228,6 +242,8 @@ class Status:
     """Load of the server's machine."""
     targets: tuple[Target, ...]
     """Targets of the server, without those that have retired."""
+    taken_ports: tuple[TakenPort, ...]
+    """Ports of the server that other programs had when it started."""
     servers: int
     """Servers of the store, as far as this one knows: the next one gets this number."""
     target_numbers: int

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from weir import native
-from weir.store import mount_points, processes, values
+from weir.store import mount_points, processes, taken_ports, values
 from weir.store.access import server_at, servers_at
+from weir.store.answers import Status
 from weir.store.client_windows import WINDOW_SECONDS
 from weir.store.configuration import Configuration, read_toml
 from weir.store.control import Server
@@ -57,7 +58,7 @@ def start(
     Args:
         home: Home of the store.
         configuration: Configuration to start.
-        listener: Called with the losses of the journals.
+        listener: Called with the losses of the journals, and with ports that other programs have.
         accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
 
     Returns:
@@ -141,7 +142,7 @@ def stopped_journals(home: Home) -> list[tuple[int, str]]:
 def restart(
     home: Home, numbers: list[int], listener: Listener, *, accept_journal_loss: bool = False
 ) -> list[dict[str, Any]]:
-    """Start servers of a running store again, each at the address that its clients know.
+    """Start servers of a running store again, each at the address that its clients know, unless another program has it.
 
     Args:
         home: Home of the store.
@@ -212,7 +213,7 @@ def start_servers(
         home: Home of the store.
         configuration: File of their configuration.
         numbers: Numbers of the servers.
-        listener: Called with the losses of the journals.
+        listener: As for `start`.
         accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
 
     Returns:
@@ -245,7 +246,9 @@ def start_servers(
         deadline = time.monotonic() + _START_SECONDS
         addresses = [_address(home, server, deadline) for server in started]
         for address in addresses:
-            _await_status(server_at(home, int(address["server"]), str(address["control"])), deadline)
+            state = _await_status(server_at(home, int(address["server"]), str(address["control"])), deadline)
+            for notice in taken_ports.notices(state):
+                listener(notice)
         if accept_journal_loss:
             _tell_losses(home, started, listener)
     except BaseException:
@@ -481,11 +484,10 @@ def _address(home: Home, server: _Started, deadline: float) -> dict[str, Any]:
     return address
 
 
-def _await_status(server: Server, deadline: float) -> None:
+def _await_status(server: Server, deadline: float) -> Status:
     while True:
         try:
-            server.status()
-            return
+            return server.status()
         except AnswerError:
             raise
         except StoreError:

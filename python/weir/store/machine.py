@@ -37,8 +37,8 @@ def check(home: Home, wanted: Configuration) -> None:
         wanted: A configuration that the server accepts.
 
     Raises:
-        StoreError: A folder cannot be made, or is another target's; an address or port is not free; or the targets are
-            larger than the memory that a process can have.
+        StoreError: A folder cannot be made, or is another target's; an address is not this machine's, or named twice;
+            too few ports are free; or the targets are larger than the memory that a process can have.
     """
     _check_folder(home.root, "the home")
     _check_places(home, wanted)
@@ -110,16 +110,30 @@ class _Descriptor:
 
 
 def _check_addresses(wanted: Configuration) -> None:
-    """Bind every named address, and as many ports of a small range as the servers need."""
+    """Bind every named address, and as many ports of a small range as the servers need.
+
+    A server listens on another port where a program has its own, which keeps no store down.
+    """
     with contextlib.ExitStack() as bound:
         left_open = 0
+        named: set[str] = set()
         for server in wanted.servers:
             for key in ("listen", "control"):
                 address = str(server.get(key, _DEFAULT_ADDRESS))
                 if address.endswith(":0"):
                     left_open += 1
-                else:
+                    continue
+                if address in named:
+                    raise StoreError(f"two listeners have the address {address}", hint="give each a port of its own")
+                named.add(address)
+                try:
                     bound.enter_context(_bound(address))
+                except OSError as error:
+                    if error.errno != errno.EADDRINUSE:
+                        raise StoreError(
+                            f"cannot listen on {address}: {error.strerror}",
+                            hint="name an address of this machine, and port 0 for a free one",
+                        ) from error
         if "ports" in wanted.document:
             _check_ports(str(wanted.document["ports"]), left_open, bound)
 
@@ -127,18 +141,12 @@ def _check_addresses(wanted: Configuration) -> None:
 @contextlib.contextmanager
 def _bound(address: str) -> Iterator[None]:
     host, _, port = address.rpartition(":")
-    try:
-        family, kind, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(place)
-            listener.listen()
-            yield
-    except OSError as error:
-        raise StoreError(
-            f"cannot listen on {address}: {error.strerror}",
-            hint="is another server running there? set another port, or 0 for a free one",
-        ) from error
+    family, kind, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+        listener.listen()
+        yield
 
 
 def _check_ports(text: str, needed: int, bound: contextlib.ExitStack) -> None:
@@ -148,7 +156,7 @@ def _check_ports(text: str, needed: int, bound: contextlib.ExitStack) -> None:
         return
     free = 0
     for port in range(first, last + 1):
-        with contextlib.suppress(StoreError):
+        with contextlib.suppress(OSError):
             bound.enter_context(_bound(f"127.0.0.1:{port}"))
             free += 1
     if free < needed:

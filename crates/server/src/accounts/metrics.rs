@@ -159,7 +159,12 @@ impl Collector for Exposition {
         self.encode_machine(&mut encoder)?;
         self.encode_journal(&mut encoder)?;
         let status = &snapshot.status;
-        let gauges: [Gauge; 9] = [
+        let gauges: [Gauge; 10] = [
+            (
+                "weir_taken_ports",
+                "Ports of this server that other programs had when it started, so that it listens on others",
+                status.taken_ports.len() as f64,
+            ),
             ("weir_connections", "Connections", status.connections as f64),
             ("weir_requests_outstanding", "Requests received and not answered", status.outstanding as f64),
             ("weir_held_bytes", "Memory held for requests and replies of clients", status.held_bytes as f64),

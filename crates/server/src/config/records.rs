@@ -1,6 +1,7 @@
 //! Servers' decisions about their targets since the configuration file was written.
 
 use super::{ClusterConfig, ServerConfig, TargetConfig};
+use crate::published::Place;
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{Decided, ServerRecord, Stamp, StoreSettings, TargetRecord, TargetState};
 
@@ -105,9 +106,14 @@ pub(crate) enum Taken {
 }
 
 impl ServerConfig {
-    /// Takes over the addresses of another configuration of the server.
-    pub(crate) fn put_at(&mut self, other: ServerConfig) {
-        (self.listen, self.control) = (other.listen, other.control);
+    /// The addresses of the server.
+    pub(crate) fn place(&self) -> Place {
+        Place { tcp: self.listen.clone(), control: self.control.clone() }
+    }
+
+    /// Takes over other addresses of the server.
+    pub(crate) fn put_at(&mut self, place: Place) {
+        (self.listen, self.control) = (place.tcp, place.control);
     }
 
     /// Whether the server chooses a port at its start: then others on its host find it by the file that it writes.

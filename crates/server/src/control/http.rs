@@ -6,7 +6,7 @@ use crate::clock::wall_seconds;
 use crate::control::callers::{Caller, Callers};
 use crate::control::door::{Bearer, Door, Line};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::net::{Shutdown, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ struct Service<B, H> {
     handler: H,
 }
 
-/// Serves `handler` to the callers of a listener from threads of its own; answers the address that it listens on.
+/// Serves `handler` to the callers of a listener from threads of its own.
 /// `body_max` tells the longest body of a request from its head.
 ///
 /// # Errors
@@ -87,15 +87,14 @@ pub(crate) fn serve(
     door: Door,
     body_max: impl Fn(&Request) -> usize + Send + Sync + 'static,
     handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
-) -> io::Result<SocketAddr> {
-    let bound = listener.local_addr()?;
+) -> io::Result<()> {
     let service = Arc::new(Service { door, body_max, handler });
     let callers = Arc::new(Callers::new(connections_max.min(CONNECTIONS_MAX)));
     std::thread::Builder::new().name("control".into()).spawn(move || {
         yield_to_the_loop();
         take_callers(&listener, &callers, &service);
     })?;
-    Ok(bound)
+    Ok(())
 }
 
 fn take_callers<B, H>(listener: &TcpListener, callers: &Arc<Callers>, service: &Arc<Service<B, H>>) -> !

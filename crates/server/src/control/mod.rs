@@ -22,7 +22,7 @@ use crate::accounts::metrics;
 use crate::config::{ClusterConfig, ServerConfig, SpeedConfig, TargetConfig};
 use crate::error::ServerError;
 use crate::events::Events;
-use crate::ports::Ports;
+use crate::ports::{resolve, Listening};
 use door::{Bearer, Door};
 use hosts::Hosts;
 use http::{Request, Response};
@@ -125,26 +125,25 @@ fn read_token(path: &Path) -> Result<String, ServerError> {
     Ok(token.to_string())
 }
 
-/// Serves the API on `address` from a thread of its own; answers the address that it listens on.
+/// Serves the API on a listener from a thread of its own; answers the address that it listens on. `configured` is the address of
+/// the configuration, by whose host callers may call it.
 ///
 /// # Errors
-/// [`ServerError::Listen`] when the address cannot be had.
+/// [`ServerError::Listen`] when the listener is of no use.
 pub(crate) fn start(
-    address: &str,
-    ports: Option<&Ports>,
+    Listening { listener, address, .. }: Listening,
+    configured: &str,
     rules: Rules,
     events: Events,
     boards: Arc<Boards>,
     callers_max: usize,
-) -> Result<std::net::SocketAddr, ServerError> {
+) -> Result<String, ServerError> {
     let Rules { here, key, hosts, metrics_token } = rules;
-    let door = Door::new(here, key, Hosts::new(address, &hosts));
+    let door = Door::new(here, key, Hosts::new(configured, &hosts));
     let desk = Arc::new(Desk { metrics_token, events, boards, told: Told::default() });
-    crate::ports::listen(address, ports)
-        .and_then(|listener| {
-            http::serve(listener, callers_max, door, body_bytes_max, move |request| respond(request, &desk))
-        })
-        .map_err(|source| ServerError::Listen { address: address.to_string(), source })
+    http::serve(listener, callers_max, door, body_bytes_max, move |request| respond(request, &desk))
+        .and_then(|()| Ok(resolve(&address)?.to_string()))
+        .map_err(|source| ServerError::Listen { address, source })
 }
 
 /// Longest body of a request: the holder of the site key alone may name many jobs.

@@ -1,6 +1,7 @@
 //! The answer of `/v1/status`.
 
 use crate::identity::IdentityStatus;
+use crate::ports::TakenPort;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_wire::{MachineLoad, TargetState};
@@ -35,6 +36,8 @@ pub(crate) struct Status {
     pub(crate) full: bool,
     pub(crate) load: MachineLoad,
     pub(crate) targets: Vec<TargetStatus>,
+    /// The ports that other programs had when the server started.
+    pub(crate) taken_ports: Vec<TakenPort>,
     /// Servers of the store, as far as this one knows: the next one gets this number.
     pub(crate) servers: usize,
     /// Numbers given to targets so far, also to those that have retired: the next target gets this number.

@@ -4,6 +4,7 @@
 
 use crate::error::ServerError;
 use crate::namespace::PeerFailure;
+use crate::published;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -148,14 +149,29 @@ pub(crate) fn announced(home: &Path, server: ServerId) -> io::Result<ServerAddre
 
 fn connect(server: ServerId, access: &PeerAccess) -> io::Result<Line> {
     let announced = announced(&access.home, server).ok();
-    let mut line = match announced.as_ref().and_then(|address| address.unix.as_ref()) {
+    if let Some(path) = announced.as_ref().and_then(|address| address.unix.as_ref()) {
         // A server that announced a Unix socket is reached there: whoever holds its port instead is not asked.
-        Some(path) => connect_unix(path)?,
-        None => {
-            let tcp = announced.map(|address| address.tcp).or_else(|| access.configured.get());
-            connect_tcp(&tcp.ok_or(io::ErrorKind::NotFound)?, server, access)?
+        return greeted(connect_unix(path)?, server, access);
+    }
+    // The file of the store says where `weir` found a server that has not told this one yet that it is elsewhere.
+    let known = [announced.map(|address| address.tcp), access.configured.get()];
+    let listed = || published::listed(&access.home, server);
+    let mut tried: Vec<String> = Vec::new();
+    let mut failure = io::ErrorKind::NotFound.into();
+    for address in known.into_iter().flatten().chain(std::iter::from_fn(listed).take(1)) {
+        if tried.contains(&address) {
+            continue;
         }
-    };
+        match connect_tcp(&address, server, access).and_then(|line| greeted(line, server, access)) {
+            Ok(line) => return Ok(line),
+            Err(error) => failure = error,
+        }
+        tried.push(address);
+    }
+    Err(failure)
+}
+
+fn greeted(mut line: Line, server: ServerId, access: &PeerAccess) -> io::Result<Line> {
     greet(&mut line, server, access)?;
     Ok(line)
 }

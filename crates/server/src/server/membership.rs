@@ -10,7 +10,9 @@ use crate::control::question::NotChanged;
 use crate::durability::Deferred;
 use crate::error::ServerError;
 use crate::identity::{Monitor, Places};
-use crate::notices::notice;
+use crate::notices::{notice, warning};
+use crate::ports::Listening;
+use crate::published::{Place, Publisher};
 use crate::storage::{Folder, Known, Stamp, Target};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -308,19 +310,43 @@ impl Server {
         Ok(())
     }
 
-    /// Decides where this server is, if the others may know it elsewhere: its number came here from another host.
+    /// Takes the addresses at which this server listens, and decides them for the others where they may know it elsewhere: its
+    /// number came here from another host, or a port was taken.
     ///
     /// # Errors
-    /// The decision cannot be kept.
-    pub(super) fn decide_own_place(&mut self) -> Result<(), ServerError> {
-        let own = self.own_config();
-        let (state, place) = (own.state, (own.listen.clone(), own.control.clone()));
-        let (is_anywhere, description) = (own.is_anywhere(), own.description());
-        let known = self.peers.agreement().settings().server(self.site.id);
-        let known = known.and_then(|record| ServerConfig::described(&record.description).ok());
-        if is_anywhere || known.is_none_or(|known| (known.listen, known.control) == place) {
+    /// The decision cannot be kept; the system refuses a thread.
+    pub(crate) fn settle_at(&mut self, [data, control]: [&Listening; 2]) -> Result<(), ServerError> {
+        let place = Place { tcp: data.address.clone(), control: control.address.clone() };
+        self.taken_ports = [data, control].into_iter().filter_map(|door| door.taken.clone()).collect();
+        for taken in &self.taken_ports {
+            warning!("{taken}");
+        }
+        let lost = |source| ServerError::Loop { what: "start a thread for cluster.json", source };
+        let publisher = Publisher::start(&self.site.home).map_err(lost)?;
+        publisher.note(self.site.id, place.clone());
+        self.publisher = Some(publisher);
+        let (known, own) = (self.known_place(), self.own_config());
+        // A server whose configuration leaves a port open is found by the file that it writes, unless it has been displaced.
+        let filed = Some(own.place()).filter(|_| !own.is_anywhere());
+        if known.or(filed).is_none_or(|known| known == place) {
             return Ok(());
         }
+        let number = usize::from(self.site.id.0);
+        self.site.config.servers[number].put_at(place);
+        self.decide_own_place()
+    }
+
+    /// The place of this server in its last decision; none where it was left open.
+    fn known_place(&mut self) -> Option<Place> {
+        let known = self.peers.agreement().settings().server(self.site.id)?;
+        let known = ServerConfig::described(&known.description).ok()?;
+        (!known.is_anywhere()).then(|| known.place())
+    }
+
+    /// Decides that this server is where its configuration says.
+    fn decide_own_place(&mut self) -> Result<(), ServerError> {
+        let own = self.own_config();
+        let (state, description) = (own.state, own.description());
         let milliseconds = self.clock.wall_milliseconds();
         let decided = self.peers.agreement().decide_server(description, state, &[], milliseconds);
         decided.map_err(|source| ServerError::Io {
@@ -341,10 +367,13 @@ impl Server {
         match self.site.config.take_server(record) {
             Ok(Taken::Known) => {}
             Ok(Taken::Moved) if server == self.site.id => {
-                // Others tell a decision of this server that was lost here. It is where it is.
-                self.site.config.servers[usize::from(server.0)].put_at(own);
-                if let Err(error) = self.decide_own_place() {
-                    notice!("{error}");
+                // It is where it is. Others tell a decision of this server that was lost here, or it has not listened yet.
+                let is_anywhere = own.is_anywhere();
+                self.site.config.servers[usize::from(server.0)].put_at(own.place());
+                if self.publisher.is_some() && !is_anywhere {
+                    if let Err(error) = self.decide_own_place() {
+                        notice!("{error}");
+                    }
                 }
             }
             Ok(Taken::New) => {
@@ -359,6 +388,9 @@ impl Server {
                 let config = &self.site.config.servers[usize::from(server.0)];
                 let (tcp, control) = (config.listen.clone(), config.control.clone());
                 notice!("server {server} is at {tcp} now");
+                if let Some(publisher) = &self.publisher {
+                    publisher.note(server, Place { tcp: tcp.clone(), control: control.clone() });
+                }
                 self.peers.redirect(server, ServerAddress { server, tcp, unix: None, owner: 0, control });
             }
             Err(error) => return notice!("{error}"),

@@ -94,6 +94,8 @@ use crate::namespace_memory;
 use crate::notices::Notices;
 use crate::peers::agreement::Agreement;
 use crate::peers::Peers;
+use crate::ports::TakenPort;
+use crate::published::Publisher;
 use crate::requests::devices::Devices;
 use crate::requests::pages::Pages;
 use crate::requests::Requests;
@@ -135,6 +137,10 @@ pub(crate) struct Server {
     leaving: Leaving,
     listings: Listings,
     leased: Leased,
+    /// The ports that other programs had when this server started.
+    taken_ports: Vec<TakenPort>,
+    /// None until the server listens.
+    publisher: Option<Publisher>,
 }
 
 /// The facts of a server.
@@ -230,9 +236,10 @@ impl Server {
             clock,
             leaving: Leaving::default(),
             listings: Listings::default(),
+            taken_ports: Vec::new(),
+            publisher: None,
             site: Site { id, boot, door, config, home: home.into(), folder: folder.into(), objects_open },
         };
-        server.decide_own_place()?;
         server.put_settings_in_force();
         server.recover(folder, journal, (consent.losses, witnessed))?;
         server.watch_places()?;
@@ -277,7 +284,7 @@ impl Server {
 fn agree(config: &mut ClusterConfig, id: ServerId, folder: &Path) -> Result<(Sharing, Agreement), String> {
     let sharing = config.sharing()?;
     let agreement = Agreement::open(folder, id.0, config.settings(&sharing));
-    let filed = config.servers[usize::from(id.0)].clone();
+    let filed = config.servers[usize::from(id.0)].place();
     config.take_records(agreement.settings())?;
     // A server is where its file says, wherever it was before.
     config.servers[usize::from(id.0)].put_at(filed);

@@ -100,6 +100,7 @@ impl Server {
             full: self.durability.is_full(),
             load: self.accounts.machine_load(),
             targets: targets.collect(),
+            taken_ports: self.taken_ports.clone(),
             servers: self.site.config.servers.len(),
             target_numbers: self.targets.len(),
             leaving: leaving.collect(),
