@@ -55,6 +55,9 @@ class Door:
         return tuple(role for role in ROLES if role not in self.left and role not in self.elsewhere)
 
 
+_OVER_TCP = ("crates/server/src/ports.rs listen", "crates/server/src/ports.rs listen_anywhere")
+_DATA = (*_OVER_TCP, "crates/server/src/event_loop.rs open_doors", "packaging/systemd/weir-server-data@.socket")
+_CONTROL = (*_OVER_TCP, "packaging/systemd/weir-server-control@.socket")
 _NO_MIDDLE = "the kernel joins the two ends of a Unix socket, and nobody stands between them"
 _CLOSED = "nobody else can open a connection, which the thief tries: nothing to {}"
 _ON_HOSTS = "tests/end_to_end/test_adversary_on_hosts.py "
@@ -64,7 +67,7 @@ DOORS: Mapping[str, Door] = {
         "TCP, of each server",
         "clients, mounts and movers, each with a credential",
         "a Noise handshake keyed by the credential, then proofs of both sides that are bound to it",
-        ("crates/server/src/ports.rs listen", "crates/server/src/event_loop.rs open_doors"),
+        _DATA,
     ),
     "data over Unix": Door(
         "Unix socket in the folder of each server, open to every user of the host",
@@ -77,7 +80,7 @@ DOORS: Mapping[str, Door] = {
         "the data port or socket of another server",
         "servers of the store",
         "as for data, with a credential of the role server",
-        ("crates/server/src/ports.rs listen", "crates/server/src/event_loop.rs open_doors"),
+        _DATA,
         left={FLOODER: "the doors are those of data; who listens in a peer's place and drips is the squatter"},
         elsewhere={
             TRUNCATER: _ON_HOSTS + "test_a_middle_host_that_cuts_connections",
@@ -88,13 +91,13 @@ DOORS: Mapping[str, Door] = {
         "TCP, of each server; HTTP",
         "everybody in the clear for what everybody may see; users and administrators sealed",
         "the handshake of data, before anything of a request is sent",
-        ("crates/server/src/ports.rs listen",),
+        _CONTROL,
     ),
     "metrics": Door(
         "the control port, GET /metrics in the clear",
         "scrapers",
         "none, or a token that the site chose and that opens nothing else",
-        ("crates/server/src/ports.rs listen",),
+        _CONTROL,
         left={
             RELAY: "an answer is figures, which nothing of Weir believes",
             SQUATTER: "a scraper shows its token to whoever listens, so the token opens /metrics alone",
