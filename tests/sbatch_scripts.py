@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -284,6 +284,18 @@ def _directives_difference(script: bytes, own: Reading, sbatch: Reading) -> str:
     if is_refused and b"\\\n" not in script:
         return f"sbatch refuses what Weir reads: {sbatch.refusal}\n{script!r}"
     return "" if is_refused or own.words == (words,) else f"Weir reads {own.words}, sbatch {words}\n{script!r}"
+
+
+def recorded() -> Iterator[tuple[bytes, Reading, bool]]:
+    """Read the table of Debian 12's sbatch.
+
+    Yields:
+        Scripts, the readings of sbatch, and whether the words of directives are compared.
+    """
+    for row in json.loads(TABLE.read_text()):
+        named = {name: row[name] for name in ("refusal", "nodes", "tasks", "minutes")}
+        reading = Reading(words=tuple(map(tuple, row["words"])), **named)
+        yield row["script"].encode("latin-1"), reading, row["directives"]
 
 
 def table(seed: int, count: int) -> list[dict[str, Any]]:

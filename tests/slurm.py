@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -94,6 +95,23 @@ def slurm(
         _until(lambda: _said(environment, *asked).split() == ["idle"] * len(nodes), "the nodes are not idle", folder)
         ends.callback(_end_jobs, environment, controller)
         yield environment
+
+
+@contextmanager
+def restarted(folder: Path, environment: dict[str, str], controller: Machine | None = None) -> Iterator[None]:
+    """Kill slurmctld, as a machine that runs out of memory does, and run a new one within the block.
+
+    Args:
+        folder: Folder of the Slurm.
+        environment: Environment of the daemons.
+        controller: Machine of slurmctld; None is this one.
+    """
+    controller = controller or here()
+    os.kill(int((folder / "run" / "slurmctld.pid").read_text()), signal.SIGKILL)
+    with _daemon("slurmctld-again", controller.run("slurmctld", "-D"), environment, folder):
+        asked = controller.run("sinfo", "-h", "-N", "-o", "%T")
+        _until(lambda: bool(_said(environment, *asked).split()), "slurmctld does not answer", folder)
+        yield
 
 
 def _end_jobs(environment: dict[str, str], controller: Machine) -> None:

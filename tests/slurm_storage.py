@@ -109,6 +109,10 @@ class Site:
         )
         return answer if code is None else _checked(answer, code)
 
+    def weir(self, *words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+        """Run `weir` as the user."""
+        return self.run(str(self.root / "bin" / "weir"), *words, as_user=True, code=code)
+
     def submit(self, *lines: str, options: Sequence[str] = (), code: int = 0) -> str:
         """Submit a job of these lines as the user; its number, or the words of a refusal."""
         script = self.project / "job.sh"
@@ -192,6 +196,16 @@ class Site:
         assert self._planner is not None
         os.killpg(self._planner.pid, signal.SIGKILL)
         self._planner.wait()
+
+    @contextmanager
+    def held_planner(self) -> Iterator[None]:
+        """Stop the planner's process for the length of a block."""
+        assert self._planner is not None
+        os.killpg(self._planner.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self._planner.pid, signal.SIGCONT)
 
     def end_deployments(self) -> None:
         """End what a failed test left."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import slurm
 import slurm_storage
 from slurm_storage import Site
 from waits import wait_until
@@ -102,6 +103,12 @@ def test_a_job_has_a_store_with_its_input_and_leaves_its_output(site: Site, proj
 @pytest.mark.parametrize(
     ("line", "words"),
     [
+        ("#WEIR size=5GB", "5.0 GiB are more than this site has of any class of devices: ssd has the most, 4.0 GiB"),
+        ("#WEIR size=1GB replicas=2", "no storage of this site has 2 copies of each byte"),
+        ("#WEIR durable=true", "nothing is known of this job"),
+        ("#WEIR size=1GB stage_out=results:/out#7", "sbatch cuts `stage_out=results:/out#7` at `#`"),
+        ("  #WEIR size=1GB", "no line of directives"),
+        ("\N{BOM}#WEIR size=1GB", "below which it reads no options"),
         ("#WEIR polcy=performance", "did you mean `policy`?"),
         ("#WEIR size=lots", "size=lots"),
         ("#WEIR capacity=1GB", "Burst Buffer request invalid"),
@@ -113,6 +120,51 @@ def test_a_job_has_a_store_with_its_input_and_leaves_its_output(site: Site, proj
 def test_a_bad_line_is_refused_at_submission(site: Site, project: Path, line: str, words: str) -> None:
     refusal = site.submit(line, "true", code=1)
     assert words in refusal, refusal
+
+
+@pytest.mark.parametrize("before", ["  # indented", "\f", "# a\fb", " \t", "# \x85 \N{LINE SEPARATOR}", "# \N{BOM}"])
+def test_directives_are_found_where_sbatch_finds_options(site: Site, project: Path, before: str) -> None:
+    """Slurm's own reader of directives stops at some of these lines. A size is all that a job needs."""
+    lines = [before, f"#WEIR size=200MB stage_out=results:{project}/results", 'mkdir "$WEIR_MOUNT/results"']
+    number = site.submit(*lines, 'df --output=size -BM "$WEIR_MOUNT" | tail -1')
+    job = site.await_state(number, *ENDED)
+    assert job["JobState"] == "COMPLETED", job["text"]
+    assert site.output(number).strip() == "200M"
+    assert (project / "results").is_dir()
+    await_end(site, number)
+
+
+def test_a_setup_that_slurm_begins_again_finds_its_own_storage(site: Site, project: Path) -> None:
+    """A slurmctld that was killed sets up again. The storage is most of the site, so a second plan could not be made."""
+    go = site.root / "go-again"
+    hold(site, go)
+    number = site.submit(f"#WEIR size=3GB stage_in={project}/input:input", "true", options=("--time=5",))
+    site.await_planner(number, "running")
+    script = f"{site.root}/slurm/state/hash.{int(number) % 10}/job.{number}/script"
+    for _ in range(2):
+        code, words = site.plugin("slurm_bb_setup", number, str(site.uid), str(site.uid), "", "0", script)
+        assert (code, words.split()[0]) == ("0", "running")
+        assert site.plugin("slurm_bb_data_in", number, script)[0] == "0"
+    go.touch()
+    assert site.await_state(number, *ENDED)["JobState"] == "COMPLETED"
+    await_end(site, number)
+
+
+def test_a_job_whose_slurmctld_was_killed_has_its_storage_set_up(site: Site, project: Path) -> None:
+    """The planner is held until Slurm has written down that the storage is being filled."""
+    saved = site.root / "slurm" / "state" / "burst_buffer_lua_state"
+    number = site.submit(f"#WEIR size=3GB stage_in={project}/input:input", 'cat "$WEIR_MOUNT/input/words"')
+    site.await_planner(number, "planned", "starting", "started", "staging-in", "ready", "running")
+    with site.held_planner():
+        wait_until(
+            "Slurm has saved its state", lambda: saved.exists() and number.encode() + b"\0" in saved.read_bytes()
+        )
+    if site.job(number)["JobState"] == "PENDING":
+        with slurm.restarted(site.root / "slurm", {**site.environment, "WEIR_PLANNER": str(site.socket)}):
+            job = site.await_state(number, *ENDED)
+            assert job["JobState"] == "COMPLETED", job["text"]
+            await_end(site, number)
+    assert site.output(number) == "the quick brown fox\n"
 
 
 def test_a_job_without_directives_is_no_concern_of_the_planner(site: Site, project: Path) -> None:
@@ -129,9 +181,19 @@ def test_what_cannot_be_staged_in_holds_the_job_and_leaves_nothing(site: Site, p
     # The job goes on once its user has mended it.
     (project / "absent").mkdir()
     wait_until("its storage is gone for Slurm, too", lambda: "BurstBufferState=complete" in site.job(number)["text"])
+    assert "denied" in site.run("scontrol", "release", number, as_user=True, code=None).stderr
+    release = ("job", "release", number, "--socket", str(site.socket))
+    # What an administrator holds stays held.
+    site.run("scontrol", "hold", number)
+    assert "JobHeldAdmin" in site.weir(*release, code=1).stderr
+    (project / "absent").rmdir()
     site.run("scontrol", "release", number)
+    wait_until("the job is held again", lambda: site.job(number)["Priority"] == "0")
+    (project / "absent").mkdir()
+    assert "is released" in site.weir(*release).stderr
     assert site.await_state(number, *ENDED)["JobState"] == "COMPLETED"
     await_end(site, number)
+    assert "there is no job" in site.weir("job", "release", "999999", "--socket", str(site.socket), code=1).stderr
 
 
 def test_a_planner_that_is_killed_loses_no_deployment(site: Site, project: Path) -> None:
@@ -272,3 +334,6 @@ def test_pools_are_shown(site: Site) -> None:
     assert code == "0"
     assert [pool["id"] for pool in json.loads(words)["pools"]] == ["ssd"]
     assert "ssd" in site.run("scontrol", "show", "bbstat").stdout
+    # Slurm asks for the pools each half minute.
+    shown = "PoolName[0]=ssd Granularity=1MiB TotalSpace=4GiB"
+    wait_until("Slurm shows the pools", lambda: shown in site.run("scontrol", "show", "burst").stdout)

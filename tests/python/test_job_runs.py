@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -81,6 +82,34 @@ def test_a_job_that_is_planned_from_a_log(store: Store) -> None:
     log = ("--trace", ROOT / "examples/run.darshan", "--local", job.folder, "--size", "64MiB")
     store.weir(*arguments, *moves, *log)
     assert (job.out / "copy").read_bytes() == b"12345"
+    job.assert_nothing_is_left()
+
+
+def test_a_size_is_enough_for_a_job_that_tells_of_its_steps(store: Store) -> None:
+    job = Job(store)
+    script = job.folder / "job.sh"
+    moves = f"stage_in={job.folder}/input:input stage_out=results:{job.out}"
+    script.write_text(f"#!/bin/sh\n  # indented\n#WEIR size=64MiB {moves}\n{RESULTS}\necho words\n")
+    answer = store.weir("job", "run", script, "--name", "job", "--local", job.folder)
+    assert (job.out / "copy").read_bytes() == b"12345"
+    assert answer.stdout == "words\n"
+    plan = r"job: 64\.0 MiB, \d+ servers? of \w+ on \S+, policy performance"
+    steps = ("the storage is up", f"{job.folder}/input is staged in", "the program has ended", "results is staged out",
+             "the storage has ended")  # fmt: skip
+    told = [plan, *(rf"{re.escape(step)}: \d+\.\d s" for step in steps)]
+    assert re.search(".*".join(told), answer.stderr, re.DOTALL), answer.stderr
+    job.assert_nothing_is_left()
+
+
+def test_a_job_of_which_nothing_is_known_is_refused(store: Store) -> None:
+    job = Job(store)
+    script = job.folder / "job.sh"
+    script.write_text("#!/bin/sh\n#WEIR durable=true\ntrue\n")
+    answer = store.weir("job", "run", script, "--name", "job", "--local", job.folder, code=2)
+    assert "nothing is known of this job" in answer.stderr and "--size" in answer.stderr
+    script.write_text("#!/bin/sh\n#\n#WEIR size=1GB stage_out=results:/out#7\ntrue\n")
+    answer = store.weir("job", "run", script, "--name", "job", "--local", job.folder, code=1)
+    assert f"{script}:3: sbatch cuts `stage_out=results:/out#7` at `#`" in answer.stderr
     job.assert_nothing_is_left()
 
 

@@ -1,13 +1,12 @@
 """Scripts are read as sbatch reads them: against a table of its readings, and against sbatch itself."""
 
-import json
 import random
 from pathlib import Path
 
 import pytest
 import sbatch_scripts
 import seeds
-from sbatch_scripts import Reading, Sbatch, as_directives, difference, generated, read_by_weir
+from sbatch_scripts import Sbatch, as_directives, difference, generated, read_by_weir
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.jobs.batch_script import HEADER_BYTES_MAX, LINE_CHARACTERS_MAX, decoded, read_header
 from weir.provisioning.jobs.directives import of_script
@@ -33,12 +32,10 @@ def refusal(script: bytes) -> str:
 
 
 def test_scripts_are_read_as_the_table_says() -> None:
-    rows = json.loads(sbatch_scripts.TABLE.read_text())
-    assert {bool(row["refusal"]) for row in rows} == {True, False}
-    for row in rows:
-        named = {name: row[name] for name in ("refusal", "nodes", "tasks", "minutes")}
-        sbatch = Reading(words=tuple(map(tuple, row["words"])), **named)
-        assert not difference(row["script"].encode("latin-1"), sbatch, directives=row["directives"])
+    rows = list(sbatch_scripts.recorded())
+    assert {bool(sbatch.refusal) for _, sbatch, _ in rows} == {True, False}
+    for script, sbatch, directives in rows:
+        assert not difference(script, sbatch, directives=directives)
 
 
 @pytest.mark.skipif(bool(sbatch_scripts.missing()), reason=sbatch_scripts.missing())

@@ -17,8 +17,10 @@ from weir.cli.parameters import Checked
 from weir.store.home import Home
 
 if TYPE_CHECKING:
+    from weir.provisioning.behaviour.identity import Identity
     from weir.provisioning.deployments import Deployment, Server, Transfer
     from weir.provisioning.jobs.job import Job
+    from weir.provisioning.jobs.wishes import Wishes
     from weir.provisioning.lifecycle.execution import Tellers
     from weir.provisioning.lifecycle.interruption import Interruption
     from weir.provisioning.lifecycle.record import JobFolder
@@ -104,17 +106,18 @@ def run(
     name: str | None,
     replans: int,
 ) -> int:
-    """Run the command of JOBSPEC on storage that is planned from a past run; the exit code is the command's.
+    """Run the command of JOBSPEC on storage of its own; the exit code is the command's.
 
     JOBSPEC is a jobspec of Flux, or a batch script. Its command finds the store at $WEIR_MOUNT, or below $WEIR_PREFIX
-    where nothing can be mounted; it reads nothing from the terminal. Without --schema, --trace names a Darshan log.
+    where nothing can be mounted; it reads nothing from the terminal. The storage is planned from the Darshan log of a
+    past run (--trace, or `trace=` of the job), from its size alone (--size, `size=`), or is that of --schema.
     """
     require_provisioning()
     from weir.provisioning.jobs.job import read_job
     from weir.provisioning.lifecycle.execution import begin, go_on, jobs_folder
     from weir.provisioning.lifecycle.interruption import Interruption
 
-    if (log is None) == (schema_file is None):
+    if log is not None and schema_file is not None:
         raise click.UsageError("give either --trace, with a Darshan log of a past run, or --schema")
     asked = read_job(jobspec)
     command = _command(jobspec, asked)
@@ -127,7 +130,9 @@ def run(
         else:
             resources = _without(_resources(resources_file, local_folder), bad)
             made = _planned(log, jobspec, asked, resources, policy, devices, size_bytes)
-        return _named(made, name or _free_name(root, jobspec.stem), transfers)
+        made = _named(made, name or _free_name(root, jobspec.stem), transfers)
+        say(_described(made))
+        return made
 
     with Interruption(say) as interruption, _tellers() as tellers:
         # A file is the same however often it is read.
@@ -293,12 +298,40 @@ def _planned(
     from weir.provisioning.objectives import sslo_tables
     from weir.provisioning.planning.planner import Planner
 
-    if log is None:
-        raise ValueError("a plan needs a log")
     wishes = of_options(str(jobspec), asked.hints, policy=policy, size_bytes=size_bytes, devices=devices)
     planner = Planner(classes.built_in(), sslo_tables.built_in(), sslo_tables.measured().sslos)
-    ((_, identity),) = identities([log], asked)
+    identity = _identity(log or (Path(trace) if (trace := wishes.directives.trace) else None), asked, wishes)
     return planner.plan(identity, asked, resources, wishes=wishes).deployment
+
+
+def _identity(log: Path | None, asked: "Job", wishes: "Wishes") -> "Identity":
+    """The behaviour of a job in the log of a past run; without one, what its size alone lets assume."""
+    from weir.provisioning.behaviour.identity import assumed
+
+    if log is not None:
+        ((_, identity),) = identities([log], asked)
+        return identity
+    if wishes.directives.size_bytes is None:
+        raise CommandError(
+            "nothing is known of this job",
+            hint="give --size, `#WEIR size=200GB`, --trace with the Darshan log of a past run, or --schema",
+            exit_code=2,
+        )
+    return assumed(wishes.directives.size_bytes, asked)
+
+
+def _described(plan: "Deployment") -> str:
+    """A plan, in a line."""
+    from weir.cli.output import human_size
+
+    count = plan.system.servers
+    nodes = ", ".join(dict.fromkeys(server.node for server in plan.servers))
+    place = (
+        f"joins {plan.joins}"
+        if plan.joins
+        else f"{count} server{'s' * (count != 1)} of {plan.system.device} on {nodes}"
+    )
+    return f"{plan.name}: {human_size(plan.size_bytes)}, {place}, policy {plan.policy}"
 
 
 def _resources(file: Path | None, folder: Path | None) -> "Resources":

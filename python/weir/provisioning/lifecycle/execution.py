@@ -1,6 +1,8 @@
 """A job without a scheduler: its storage is started, its input staged in, its program run, its results staged out."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,7 +86,8 @@ def begin(
             folder = _made(root, deployment)
             folder.write(changed(folder.state(), command=tuple(command), working_directory=place))
             try:
-                setup(folder, tellers.listener, spares=spares)
+                with _timed(tellers, "the storage is up"):
+                    setup(folder, tellers.listener, spares=spares)
                 return folder
             except SettingsError:
                 # The next plan would have the same settings.
@@ -160,21 +163,43 @@ def _steps(folder: JobFolder, tellers: Tellers, interruption: Interruption, *, r
             state = folder.write(changed(folder.state(), phase=Phase.RAN))
     if state.phase.is_before(Phase.RAN):
         setup(folder, tellers.listener)
-        stage_in(folder, shown=tellers.shown)
-        state = run_program(folder, environment(folder), interruption)
+        into, _ = _trees(folder)
+        with _timed(tellers, f"{into} is staged in", is_told=bool(into)):
+            stage_in(folder, shown=tellers.shown)
+        with _timed(tellers, "the program has ended"):
+            state = run_program(folder, environment(folder), interruption)
         if interruption.number:
             raise InterruptedJob
     if state.phase.is_before(Phase.STAGED_OUT):
         if needs_store(folder):
             # Servers that died under the job are started again for its results.
             setup(folder, tellers.listener)
-        stage_out(folder, shown=tellers.shown)
-    state = teardown(folder)
+        _, out = _trees(folder)
+        with _timed(tellers, f"{out} is staged out", is_told=bool(out)):
+            stage_out(folder, shown=tellers.shown)
+    with _timed(tellers, "the storage has ended"):
+        state = teardown(folder)
     for absent in state.absent:
         tellers.listener(Notice(f"the program failed, and has not made {absent}", hint="nothing of it was staged out"))
     if state.phase is Phase.ENDED:
         forget(folder)
     return state.exit_code or 0
+
+
+def _trees(folder: JobFolder) -> tuple[str, str]:
+    """The trees that are staged in and out, in words."""
+    deployment = folder.deployment()
+    into = (each.source for each in deployment.stage_in)
+    return ", ".join(into), ", ".join(each.source for each in deployment.stage_out)
+
+
+@contextmanager
+def _timed(tellers: Tellers, words: str, *, is_told: bool = True) -> Iterator[None]:
+    """Tell of a step, and of its time, once it is done."""
+    begin = time.monotonic()
+    yield
+    if is_told:
+        tellers.listener(Notice(f"{words}: {time.monotonic() - begin:.1f} s"))
 
 
 def _kept(folder: JobFolder, tellers: Tellers, interruption: Interruption, reason: str) -> ProvisioningError:
