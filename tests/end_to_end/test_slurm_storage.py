@@ -4,6 +4,7 @@ import json
 import shutil
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -150,21 +151,23 @@ def test_a_setup_that_slurm_begins_again_finds_its_own_storage(site: Site, proje
     await_end(site, number)
 
 
-def test_a_job_whose_slurmctld_was_killed_has_its_storage_set_up(site: Site, project: Path) -> None:
+def test_a_job_whose_slurmctld_was_killed_has_its_storage_set_up() -> None:
     """The planner is held until Slurm has written down that the storage is being filled."""
-    saved = site.root / "slurm" / "state" / "burst_buffer_lua_state"
-    number = site.submit(f"#WEIR size=3GB stage_in={project}/input:input", 'cat "$WEIR_MOUNT/input/words"')
-    site.await_planner(number, "planned", "starting", "started", "staging-in", "ready", "running")
-    with site.held_planner():
-        wait_until(
-            "Slurm has saved its state", lambda: saved.exists() and number.encode() + b"\0" in saved.read_bytes()
-        )
-    if site.job(number)["JobState"] == "PENDING":
-        with slurm.restarted(site.root / "slurm", {**site.environment, "WEIR_PLANNER": str(site.socket)}):
+    with slurm_storage.site() as site:
+        saved = site.root / "slurm" / "state" / "burst_buffer_lua_state"
+        (site.project / "words").write_text("the quick brown fox\n")
+        number = site.submit(f"#WEIR size=3GB stage_in={site.project}/words:words", 'cat "$WEIR_MOUNT/words"')
+        with ExitStack() as held, ExitStack() as ends:
+            held.enter_context(site.held_planner())
+            name = number.encode() + b"\0"
+            wait_until("Slurm has saved its state", lambda: saved.exists() and name in saved.read_bytes())
+            variables = {**site.environment, "WEIR_PLANNER": str(site.socket)}
+            ends.enter_context(slurm.restarted(site.root / "slurm", variables))
+            held.close()
             job = site.await_state(number, *ENDED)
             assert job["JobState"] == "COMPLETED", job["text"]
+            assert site.output(number) == "the quick brown fox\n"
             await_end(site, number)
-    assert site.output(number) == "the quick brown fox\n"
 
 
 def test_a_job_without_directives_is_no_concern_of_the_planner(site: Site, project: Path) -> None:
