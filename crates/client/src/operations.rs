@@ -361,7 +361,7 @@ impl Store {
         let request = Request::Invalidations { done };
         let wait = Call { lane: Lane::Waiting, ..plain(server, &request) };
         match call_while_remembered(environment, wait, memory)?.0 {
-            Reply::Invalidate { sequence, ranges } => Ok(Invalidation { sequence, ranges }),
+            Reply::Invalidate { sequence, ranges, moved } => Ok(Invalidation { sequence, ranges, moved }),
             _ => Err(ClientError::UnexpectedReply { server, request: "Invalidations" }),
         }
     }

@@ -39,13 +39,15 @@ pub struct Listing {
     pub end: bool,
 }
 
-/// Kernel pages that a mount has to drop.
+/// Kernel pages that a mount has to drop, and directories that it has to look up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalidation {
     /// The number that the next [`Store::next_invalidation`] confirms.
     pub sequence: Sequence,
     /// File, offset, length (0: to the end).
     pub ranges: Vec<(Ino, u64, u64)>,
+    /// Paths below the root of directories that others moved there.
+    pub moved: Vec<Vec<u8>>,
 }
 
 /// A store. The first call connects to it, and clones share their connections.

@@ -8,8 +8,10 @@ use crate::identity::Callers;
 use crate::operations::locks::PosixLocks;
 use crate::overwrites::Overwrites;
 use crate::pages::Pages;
+use crate::unsteady::Unsteady;
 use crate::waits::Flights;
 use crate::workers::WaitBudget;
+use std::path::Path;
 use std::sync::Arc;
 use weir_client::{Caller, Store};
 
@@ -24,6 +26,7 @@ pub(crate) struct Filesystem {
     pub(crate) overwrites: Overwrites,
     pub(crate) flights: Flights,
     pub(crate) posix_locks: PosixLocks,
+    pub(crate) unsteady: Arc<Unsteady>,
     pub(crate) features: Features,
     callers: Callers,
 }
@@ -51,15 +54,21 @@ impl Features {
 }
 
 impl Filesystem {
-    /// A file system over `store`; with `as_itself` everything is done as the bearer of the store's credential.
-    pub(crate) fn new(store: Store, device: Arc<Device>, features: Features, as_itself: bool) -> Filesystem {
+    /// A file system over `store` at `mount_point`; with `as_itself` everything is done as the bearer of the store's credential.
+    pub(crate) fn new(
+        store: Store,
+        (device, mount_point): (Arc<Device>, &Path),
+        features: Features,
+        as_itself: bool,
+    ) -> Filesystem {
         Filesystem {
-            pages: Arc::new(Pages::new(store.clone(), device)),
+            pages: Arc::new(Pages::new(store.clone(), device, mount_point.to_owned())),
             store,
             overwrites: Overwrites::default(),
             handles: Handles::default(),
             flights: Flights::default(),
             posix_locks: PosixLocks::default(),
+            unsteady: Arc::default(),
             features,
             callers: Callers::new(as_itself),
         }
@@ -80,6 +89,14 @@ impl Filesystem {
     /// # Errors
     /// The error number for the program; `ENOSYS` for what the kernel shall not ask again.
     pub(crate) fn serve(&self, call: &mut Call<'_>, budget: &dyn WaitBudget) -> Answer {
+        let answer = self.dispatch(call, budget);
+        if answer == Err(Failure(libc::ESTALE)) {
+            self.unsteady.failed(call.node());
+        }
+        answer
+    }
+
+    fn dispatch(&self, call: &mut Call<'_>, budget: &dyn WaitBudget) -> Answer {
         match call.header.opcode {
             opcode::LOOKUP => self.lookup(call),
             // The nodes of the kernel are inode numbers of the store: there is nothing to count.
@@ -152,7 +169,7 @@ mod tests {
         let descriptor = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty());
         let device = Arc::new(Device::new(descriptor.expect("it is there")));
         let store = Store::new(Settings::explicit("/nonexistent/cluster", "/nonexistent/credential", None));
-        Filesystem::new(store, device, Features::new(u64::MAX), true)
+        Filesystem::new(store, (device, Path::new("/nonexistent")), Features::new(u64::MAX), true)
     }
 
     fn served(filesystem: &Filesystem, opcode: u32, body: &[u8]) -> Answer {

@@ -22,6 +22,7 @@ mod process;
 mod session;
 mod signals;
 mod special;
+mod unsteady;
 mod waits;
 mod workers;
 
@@ -82,9 +83,13 @@ fn run() -> Result<(), MountError> {
             return Err(error);
         }
     };
-    let filesystem = Filesystem::new(store.clone(), Arc::clone(&device), features, !for_others);
-    let pages = Arc::clone(&filesystem.pages);
+    let place = (Arc::clone(&device), mounted.path());
+    let filesystem = Filesystem::new(store.clone(), place, features, !for_others);
+    let (pages, listening) = (Arc::clone(&filesystem.pages), Arc::clone(&filesystem.pages));
+    let unsteady = Arc::clone(&filesystem.unsteady);
     let workers = Workers::start(filesystem, device);
+    // A server that is not there yet, or joins later, is listened to from a heartbeat on.
+    let _ = listening.listen();
     println!("ready");
     // Nobody may be listening any more; the mount is there all the same.
     let _ = std::io::stdout().flush();
@@ -92,6 +97,8 @@ fn run() -> Result<(), MountError> {
     let ending = workers.clone();
     start("heartbeat", move || loop {
         store.heartbeat();
+        let _ = listening.listen();
+        unsteady.let_go(&store);
         std::thread::sleep(HEARTBEAT_INTERVAL);
     })?;
     start("signals", move || {

@@ -14,6 +14,9 @@ use crate::device::Device;
 use crate::handles::OpenFile;
 use crate::notices::notice;
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,6 +31,10 @@ const WATCH_WAIT: Duration = Duration::from_secs(60);
 const REGISTRATIONS_MAX: u32 = 3;
 /// Pause before a lost server is asked again.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// Look-ups of a moved directory. The kernel refuses one (ESTALE) while a program renames or makes a name in one of the two parents.
+const LOOKUPS_MAX: u32 = 100;
+/// Pause between two of them. All of them fit the time for which a rename waits.
+const LOOKUP_PAUSE: Duration = Duration::from_millis(10);
 /// Time for which dirty pages wait for a lost server: several times that of a restart. The programs that map the file cannot end
 /// meanwhile.
 const WRITE_BACK_PATIENCE: Duration = Duration::from_secs(120);
@@ -38,6 +45,7 @@ pub(crate) struct Pages {
     settled: Condvar,
     store: Store,
     device: Arc<Device>,
+    mount_point: PathBuf,
     /// The mount is about to end: nothing waits for lost servers any more.
     ending: AtomicBool,
 }
@@ -70,9 +78,9 @@ enum State {
 }
 
 impl Pages {
-    pub(crate) fn new(store: Store, device: Arc<Device>) -> Pages {
-        let ending = AtomicBool::new(false);
-        Pages { watches: Mutex::default(), settled: Condvar::new(), store, device, ending }
+    pub(crate) fn new(store: Store, device: Arc<Device>, mount_point: PathBuf) -> Pages {
+        let (watches, settled, ending) = (Mutex::default(), Condvar::new(), AtomicBool::new(false));
+        Pages { watches, settled, store, device, mount_point, ending }
     }
 
     /// The attempts to write pages back that begin now.
@@ -192,7 +200,10 @@ impl Pages {
     }
 
     /// Starts one thread per server that carries out its invalidations, unless they run.
-    fn listen(self: &Arc<Self>) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// An unreadable cluster.json; a system without threads.
+    pub(crate) fn listen(self: &Arc<Self>) -> Result<(), Failure> {
         if self.watches().followed.len() >= self.store.known_servers()? {
             return Ok(());
         }
@@ -225,6 +236,7 @@ impl Pages {
                     for (ino, offset, length) in invalidation.ranges {
                         self.device.invalidate(ino.0, offset, length);
                     }
+                    invalidation.moved.iter().for_each(|path| self.look_up(path));
                     done = invalidation.sequence;
                 }
                 Err(_) => {
@@ -234,6 +246,19 @@ impl Pages {
                     done = Sequence(0);
                     std::thread::sleep(RETRY_PAUSE);
                 }
+            }
+        }
+    }
+
+    /// Has the kernel look up a directory that another client moved: it then hangs the directory below its new parent, so that `..`,
+    /// relative paths and `getcwd` of programs in it are right.
+    fn look_up(&self, path: &[u8]) {
+        let path = self.mount_point.join(OsStr::from_bytes(path));
+        for _ in 0..LOOKUPS_MAX {
+            // The directory may be gone again, or lie where the mount's user may not search.
+            match std::fs::symlink_metadata(&path) {
+                Err(error) if error.raw_os_error() == Some(libc::ESTALE) => std::thread::sleep(LOOKUP_PAUSE),
+                _ => return,
             }
         }
     }

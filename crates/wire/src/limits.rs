@@ -54,3 +54,5 @@ pub const CONFIRMATIONS: usize = 128;
 pub const OBJECTS_HELD: usize = 256;
 /// Servers of one store: a lambda exchange of all pairs does not hold more, and the numbers of objects use the bits above.
 pub const SERVERS: usize = 1024;
+/// Moved directories in one reply to a mount: two of the longest paths fit a frame's body beside the files.
+pub const MOVES: usize = 2;

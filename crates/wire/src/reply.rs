@@ -158,12 +158,14 @@ pub enum Reply {
     },
     /// Ranges of an object that changed, as offsets and ends, in order; at most [`crate::limits::CHANGES`].
     Changes(Vec<(u64, u64)>),
-    /// Kernel pages to drop; absent range is the whole file.
+    /// What a mount's kernel does not know yet: pages to drop, and directories that others moved.
     Invalidate {
         /// Confirm with this.
         sequence: Sequence,
         /// File, offset, length (0: to the end).
         ranges: Vec<(Ino, u64, u64)>,
+        /// Paths of directories below the root, where each is now; at most [`crate::limits::MOVES`].
+        moved: Vec<Vec<u8>>,
     },
     /// Answer to a peer.
     Peer(PeerReply),

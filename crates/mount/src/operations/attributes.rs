@@ -105,11 +105,30 @@ impl Filesystem {
                 return Reply::of(&dangling);
             }
         }
-        let attributes = found?;
+        let mut attributes = found?;
+        if self.unsteady.looked_up(call.node(), attributes.ino) {
+            attributes = self.steadied(Place::below(call.node(), name), attributes);
+        }
         if matches!(attributes.kind, FileKind::Fifo | FileKind::Socket) {
             self.check_special(call.header.pid, &caller, attributes.ino)?;
         }
         Reply::of(&entry(&attributes))
+    }
+
+    /// What a name that is replaced over and over has now, kept until the kernel has come for it. `found` is what the caller, who may
+    /// search the directory, has just found.
+    fn steadied(&self, place: Place<'_>, found: Attributes) -> Attributes {
+        match found.kind {
+            FileKind::Symlink => {
+                self.unsteady.keep_link(&self.store, place, found);
+                found
+            }
+            FileKind::Regular | FileKind::Directory => {
+                let kept = self.unsteady.keep(&self.store, place);
+                kept.inspect(|now| _ = self.unsteady.looked_up(place.ino, now.ino)).unwrap_or(found)
+            }
+            _ => found,
+        }
     }
 
     /// An entry whose inode is lost with the memory of its server. The kernel removes only what it has looked up.
@@ -162,7 +181,12 @@ impl Filesystem {
             return Ok(open.file.attributes(&open.opener)?);
         }
         let caller = self.caller(&call.header);
-        Ok(self.store.attributes(&caller, Place::inode(call.node()), false)?)
+        match self.store.attributes(&caller, Place::inode(call.node()), false) {
+            Err(error) if error.errno() == libc::ESTALE => {
+                Ok(self.unsteady.link(call.node()).ok_or(Failure(libc::ESTALE))?.attributes)
+            }
+            attributes => Ok(attributes?),
+        }
     }
 
     fn publish_pending(&self, ino: Ino) -> Result<(), Failure> {

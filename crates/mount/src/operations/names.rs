@@ -61,7 +61,12 @@ impl Filesystem {
 
     pub(crate) fn read_link(&self, call: &mut Call<'_>) -> Answer {
         let caller = self.caller(&call.header);
-        Ok(Reply::Bytes(self.store.read_link(&caller, Place::inode(call.node()))?))
+        match self.store.read_link(&caller, Place::inode(call.node())) {
+            Err(error) if error.errno() == libc::ESTALE => {
+                Ok(Reply::Bytes(self.unsteady.link(call.node()).ok_or(Failure(libc::ESTALE))?.target))
+            }
+            target => Ok(Reply::Bytes(target?)),
+        }
     }
 
     pub(crate) fn link(&self, call: &mut Call<'_>) -> Answer {

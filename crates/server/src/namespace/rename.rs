@@ -9,7 +9,8 @@ use super::errno::{EBUSY, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, ENOTEMPTY, EX
 use super::inode::Entry;
 use super::permission::{self, WRITE};
 use super::walk::{Last, Place, Walked};
-use weir_wire::{At, Errno, FileKind, Identity, Ino, RenameMode};
+use std::sync::Arc;
+use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, RenameMode};
 
 /// The directories above one, as far as this server knows them.
 enum Ancestry {
@@ -68,6 +69,40 @@ impl Namespace {
             self.dispose_unless_open(&mut draft, victim.ino)?;
         }
         Ok(Verdict::Done(draft.done(OutcomeKind::Done)))
+    }
+
+    /// The paths below the root of the directories that `changes` moved, where they are now. A path that leads through another
+    /// server's directories, or is too long to be walked, is not among them.
+    pub fn moved_directories(&self, changes: &[Change]) -> Vec<Arc<[u8]>> {
+        let mut paths = Vec::new();
+        for change in changes {
+            let Change::Moved { from, from_name, to, to_name, exchange, .. } = change else { continue };
+            let places = [Some((*to, to_name)), exchange.then_some((*from, from_name))];
+            for (parent, name) in places.into_iter().flatten() {
+                let entry = self.state.directory(parent).and_then(|directory| directory.find(name));
+                if entry.is_some_and(|entry| entry.kind == FileKind::Directory) {
+                    paths.extend(self.path_of(parent, name).map(Arc::from));
+                }
+            }
+        }
+        paths
+    }
+
+    fn path_of(&self, parent: Ino, name: &[u8]) -> Option<Vec<u8>> {
+        let mut names = vec![name];
+        let mut length = name.len();
+        let mut here = parent;
+        while here != Ino::ROOT {
+            let directory = self.state.directory(here)?;
+            length += 1 + directory.name.len();
+            if length >= limits::PATH_BYTES {
+                return None;
+            }
+            names.push(&directory.name);
+            here = directory.parent;
+        }
+        names.reverse();
+        Some(names.join(&b'/'))
     }
 
     /// The two names; the first one exists.

@@ -2,7 +2,7 @@
 
 use super::continuation::Woken;
 use super::request::{Drops, Outcome, Token};
-use super::watches::{Watches, DROP_WAIT};
+use super::watches::{Told, Watches, DROP_WAIT};
 use std::collections::HashMap;
 use weir_fairshare::Nanos;
 use weir_wire::{ClientId, Reply, Sequence};
@@ -92,10 +92,10 @@ impl Pages {
         if !self.polls.contains_key(&client) {
             return None;
         }
-        let (sequence, files) = self.watches.next(client)?;
+        let Told { sequence, files, moved } = self.watches.next(client)?;
         let token = self.polls.remove(&client)?;
         let ranges = files.into_iter().map(|ino| (ino, 0, 0)).collect();
-        Some((token, Outcome::of(Reply::Invalidate { sequence, ranges })))
+        Some((token, Outcome::of(Reply::Invalidate { sequence, ranges, moved })))
     }
 
     /// A mount has dropped everything up to `done`.

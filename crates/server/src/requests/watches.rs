@@ -1,9 +1,11 @@
-//! Kernel pages that mounts hold, and the mounts that must drop them before a write is answered.
+//! What mounts' kernels hold: pages that a mount must drop before a write is answered, and places of directories that it must
+//! look up anew before the answer to a rename.
 
 use super::request::Drops;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use weir_fairshare::Nanos;
-use weir_wire::{ClientId, Ino, Sequence};
+use weir_wire::{limits, ClientId, Ino, Sequence};
 
 /// How long a write waits for a mount to drop its pages. A mount that takes longer is dead or stopped. No write waits for it until
 /// it has dropped what it was late with; it is told of all changes when it comes back, and its own readers get the new bytes then.
@@ -19,6 +21,22 @@ const WATCHED_PER_CLIENT: usize = 1 << 17;
 /// whatever the number of clients: one alone has half. Mounts of the administrator are few, and have their own bound only.
 const WATCHED_BY_USERS: usize = 1 << 20;
 
+/// Moved directories that one mount has still to look up. A mount that is told of more than these forgets the earliest: its kernel
+/// finds them when a program looks them up.
+const MOVES_MAX: usize = 64;
+/// Stands for the inode in the drop of a move, which its sequence alone names.
+const NO_FILE: Ino = Ino(0);
+
+/// What a mount is told next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Confirms all of it.
+    pub(crate) sequence: Sequence,
+    pub(crate) files: Vec<Ino>,
+    /// Paths of directories below the root.
+    pub(crate) moved: Vec<Vec<u8>>,
+}
+
 #[derive(Default)]
 struct Watcher {
     /// Files that it watches.
@@ -26,6 +44,8 @@ struct Watcher {
     /// Files to drop, by the sequence of their latest change. A file stands once, so the list is bounded by the files that are watched.
     waiting: BTreeMap<u64, Ino>,
     latest: HashMap<Ino, u64>,
+    /// Directories to look up, by the sequence of their move. Mounts share the path.
+    moves: BTreeMap<u64, Arc<[u8]>>,
     next: u64,
     /// The user of the mount; none for the administrator's mount.
     user: Option<u32>,
@@ -60,6 +80,31 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
+    /// A client polls: it is told of moves, whether it watches a file or not. `user` is as in [`Watches::watch`].
+    pub(crate) fn listens(&mut self, client: ClientId, user: Option<u32>) {
+        self.watchers.entry(client).or_insert_with(|| Watcher { user, ..Watcher::default() });
+    }
+
+    /// A directory has the place `path` now, to which `mover` brought it for the user `uid`. Answers the drops that the reply has to
+    /// wait for. Mounts of other users are not told: a path is nobody's affair but its user's and the administrator's.
+    pub(crate) fn moved(&mut self, (mover, uid): (ClientId, u32), path: &Arc<[u8]>) -> Drops {
+        let mut drops = Drops::new();
+        for (&client, watcher) in &mut self.watchers {
+            if client == mover || watcher.user.is_some_and(|user| user != uid) {
+                continue;
+            }
+            watcher.next += 1;
+            watcher.moves.insert(watcher.next, Arc::clone(path));
+            if watcher.moves.len() > MOVES_MAX {
+                watcher.moves.pop_first();
+            }
+            if watcher.is_waited_for() {
+                drops.push((client, NO_FILE, watcher.next));
+            }
+        }
+        drops
+    }
+
     /// Watches a file for the client of a user, or of the administrator's mount; false where it watches as many as it may.
     pub(crate) fn watch(&mut self, client: ClientId, user: Option<u32>, ino: Ino) -> bool {
         let watcher = self.watchers.entry(client).or_insert_with(|| Watcher { user, ..Watcher::default() });
@@ -169,17 +214,30 @@ impl Watches {
         for ino in std::mem::replace(&mut watcher.waiting, rest).into_values() {
             watcher.latest.remove(&ino);
         }
+        watcher.moves = watcher.moves.split_off(&(done.0.saturating_add(1)));
         if watcher.user.is_none() {
             watcher.late = watcher.late.filter(|late| done.0 < late.last);
         }
     }
 
-    /// The files that the watcher should drop next, with the sequence that confirms it.
-    pub(crate) fn next(&self, client: ClientId) -> Option<(Sequence, Vec<Ino>)> {
+    /// What the watcher should drop and look up next, in the order of sequences.
+    pub(crate) fn next(&self, client: ClientId) -> Option<Told> {
         let watcher = self.watchers.get(&client)?;
-        let told = || watcher.waiting.iter().take(FILES_PER_REPLY);
-        let (&last, _) = told().next_back()?;
-        Some((Sequence(last), told().map(|(_, &ino)| ino).collect()))
+        let mut told = Told { sequence: Sequence(0), files: Vec::new(), moved: Vec::new() };
+        let (mut files, mut moves) = (watcher.waiting.iter().peekable(), watcher.moves.iter().peekable());
+        while told.files.len() < FILES_PER_REPLY && told.moved.len() < limits::MOVES {
+            let file = files.next_if(|(at, _)| moves.peek().is_none_or(|(moved_at, _)| at < moved_at));
+            if let Some((&at, &ino)) = file {
+                told.files.push(ino);
+                told.sequence = Sequence(at);
+            } else if let Some((&at, path)) = moves.next() {
+                told.moved.push(path.to_vec());
+                told.sequence = Sequence(at);
+            } else {
+                break;
+            }
+        }
+        (told.sequence.0 > 0).then_some(told)
     }
 
     /// Whether nothing of `drops` is outstanding.
@@ -187,8 +245,10 @@ impl Watches {
     /// A later change of the file takes an earlier one's place, so a file that still waits counts for all of them.
     pub(crate) fn are_done(&self, drops: &[(ClientId, Ino, u64)]) -> bool {
         drops.iter().all(|(client, ino, sequence)| {
-            let waiting = self.watchers.get(client).and_then(|watcher| watcher.latest.get(ino));
-            waiting.is_none_or(|latest| latest < sequence)
+            self.watchers.get(client).is_none_or(|watcher| {
+                let is_newer = watcher.latest.get(ino).is_none_or(|latest| latest < sequence);
+                is_newer && (*ino != NO_FILE || !watcher.moves.contains_key(sequence))
+            })
         })
     }
 }
@@ -207,7 +267,7 @@ mod tests {
         assert!(watches.changed(mount, FILE).is_empty());
         let drops = watches.changed(other, FILE);
         assert!(!watches.are_done(&drops));
-        let (sequence, files) = watches.next(mount).unwrap();
+        let Told { sequence, files, .. } = watches.next(mount).unwrap();
         assert_eq!(files, [FILE]);
         watches.confirm(mount, sequence);
         assert!(watches.are_done(&drops));
@@ -282,17 +342,62 @@ mod tests {
         watches.watch(mount, None, FILE);
         let first = watches.changed(writer, FILE);
         assert_eq!(first.len(), 2);
-        let (told, _) = watches.next(mount).unwrap();
+        let told = watches.next(mount).unwrap().sequence;
         watches.confirm(mount, told);
         watches.are_late(&first, at(2));
         assert_eq!(watches.changed(writer, FILE).iter().map(|one| one.0).collect::<Vec<_>>(), [mount]);
-        let (told, files) = watches.next(user).unwrap();
+        let Told { sequence: told, files, .. } = watches.next(user).unwrap();
         assert_eq!(files, [FILE], "it drops its pages when it comes back");
         watches.confirm(user, told);
         watches.expire(at(30));
         assert_eq!(watches.changed(writer, FILE).len(), 1, "it may do the same again");
         watches.expire(at(63));
         assert_eq!(watches.changed(writer, FILE).len(), 2);
+    }
+
+    /// The kernel of a mount led `..` of a moved directory into its old parent.
+    #[test]
+    fn a_rename_waits_until_the_mounts_of_its_user_and_of_the_administrator_know() {
+        let (mount, own, other, mover) = (ClientId(1), ClientId(2), ClientId(3), ClientId(4));
+        let mut watches = Watches::default();
+        watches.listens(mount, None);
+        watches.listens(own, Some(1000));
+        watches.listens(other, Some(1001));
+        watches.listens(mover, Some(1000));
+        watches.watch(mount, None, FILE);
+        let path: Arc<[u8]> = b"new/d".as_slice().into();
+        let write = watches.changed(mover, FILE);
+        let drops = watches.moved((mover, 1000), &path);
+        let mut waited: Vec<ClientId> = drops.iter().map(|one| one.0).collect();
+        waited.sort_unstable();
+        assert_eq!(waited, [mount, own]);
+        assert_eq!((watches.next(other), watches.next(mover)), (None, None));
+        let told = watches.next(mount).unwrap();
+        assert_eq!((told.files, told.moved), (vec![FILE], vec![path.to_vec()]));
+        watches.confirm(mount, told.sequence);
+        assert!(watches.are_done(&write) && !watches.are_done(&drops));
+        let told = watches.next(own).unwrap();
+        watches.confirm(own, told.sequence);
+        assert!(watches.are_done(&drops));
+    }
+
+    #[test]
+    fn a_mount_that_looks_up_nothing_keeps_the_last_moves_alone() {
+        let mut watches = Watches::default();
+        watches.listens(ClientId(1), None);
+        let path: Arc<[u8]> = b"d".as_slice().into();
+        let first = watches.moved((ClientId(2), 0), &path);
+        for _ in 0..MOVES_MAX {
+            watches.moved((ClientId(2), 0), &path);
+        }
+        assert!(watches.are_done(&first), "nobody waits for a move that was forgotten");
+        let mut told = 0;
+        while let Some(next) = watches.next(ClientId(1)) {
+            assert!(next.moved.len() <= limits::MOVES);
+            told += next.moved.len();
+            watches.confirm(ClientId(1), next.sequence);
+        }
+        assert_eq!(told, MOVES_MAX);
     }
 
     /// A stopped mount of the administrator once made each write of others wait until its time was over, twice.
@@ -307,7 +412,7 @@ mod tests {
         assert!(!watches.others_hold(writer, FILE), "nobody waits beforehand, either");
         watches.expire(Nanos::from_millis(1_000_000));
         assert!(watches.changed(writer, FILE).is_empty(), "time alone proves nothing");
-        let (told, files) = watches.next(mount).unwrap();
+        let Told { sequence: told, files, .. } = watches.next(mount).unwrap();
         assert_eq!(files, [FILE]);
         watches.confirm(mount, told);
         assert_eq!(watches.changed(writer, FILE).len(), 1);
@@ -318,14 +423,14 @@ mod tests {
         let mut watches = Watches::default();
         watches.watch(ClientId(1), None, FILE);
         let first = watches.changed(ClientId(2), FILE);
-        let (told, _) = watches.next(ClientId(1)).unwrap();
+        let told = watches.next(ClientId(1)).unwrap().sequence;
         let second = watches.changed(ClientId(2), FILE);
         watches.confirm(ClientId(1), told);
         assert!(
             !watches.are_done(&first) && !watches.are_done(&second),
             "the drop may have been before the second write"
         );
-        let (told, files) = watches.next(ClientId(1)).unwrap();
+        let Told { sequence: told, files, .. } = watches.next(ClientId(1)).unwrap();
         assert_eq!(files, [FILE]);
         watches.confirm(ClientId(1), told);
         assert!(watches.are_done(&first) && watches.are_done(&second));

@@ -1,6 +1,7 @@
-//! Kernel pages of mounts: requests wait until they are dropped or written back.
+//! Kernels of mounts: requests wait until pages are dropped or written back, and moved directories looked up.
 
 use super::Server;
+use crate::namespace::Change;
 use crate::requests::pages::Then;
 use crate::requests::request::{Drops, Outcome, Step, Token};
 use weir_wire::{ClientId, Ino, Reply, Sequence};
@@ -27,9 +28,20 @@ impl Server {
         }
     }
 
+    /// The drops that the reply to a rename waits for: mounts look up the places of directories that it moved.
+    pub(super) fn tell_of_moves(&mut self, token: &Token, changes: &[Change]) -> Drops {
+        let sender = &self.requests[token].sender;
+        let mover = (sender.client, sender.acting.who.uid);
+        let paths = self.namespace.moved_directories(changes);
+        paths.iter().flat_map(|path| self.pages.watches().moved(mover, path)).collect()
+    }
+
     /// The long poll of a mount: confirms the pages that were dropped, and is answered when there are more to drop.
     pub(super) fn poll_invalidations(&mut self, token: Token, done: Sequence) -> Step {
-        let client = self.requests[&token].sender.client;
+        let sender = &self.requests[&token].sender;
+        let client = sender.client;
+        let user = (!sender.acting.trusted).then_some(sender.acting.who.uid);
+        self.pages.watches().listens(client, user);
         self.pages.confirm(client, done);
         self.release_pages();
         if let Some(earlier) = self.pages.poll(client, token) {

@@ -23,7 +23,7 @@ fn holder(cluster: &Cluster) -> (Line, File) {
 fn told(mount: &mut Line, done: Sequence, file: &File) -> Sequence {
     mount.send(&Request::Invalidations { done }, &[]);
     match mount.receive().1 {
-        Reply::Invalidate { sequence, ranges } => {
+        Reply::Invalidate { sequence, ranges, .. } => {
             assert_eq!(ranges, [(file.ino, 0, 0)]);
             sequence
         }

@@ -139,6 +139,7 @@ fn kept_by(request: &Request) -> Kept {
         Request::Identify { .. } => Kept::Bounded("identities of root's mount: IDENTITIES_PER_CONNECTION"),
         Request::Lock { .. } => Kept::Bounded("locks: locks/file.rs"),
         Request::Watch { .. } => Kept::Bounded("watches: requests/watches.rs"),
+        Request::Invalidations { .. } => Kept::Bounded("moves that a mount is told of: requests/watches.rs"),
         Request::MoveBegin { .. } => Kept::Bounded("moves, in the account: MOVES_MAX"),
         Request::AppendBegin { .. } => Kept::Bounded("turns of open descriptions: namespace/turns.rs"),
         Request::Write { .. } | Request::Append { .. } => {
@@ -174,8 +175,7 @@ fn kept_by(request: &Request) -> Kept {
         | Request::ReleaseLocks { .. }
         | Request::MoveFreeze { .. }
         | Request::MoveEnd { .. }
-        | Request::Unwatch { .. }
-        | Request::Invalidations { .. } => Kept::Nothing,
+        | Request::Unwatch { .. } => Kept::Nothing,
         Request::Peer(_) => {
             Kept::Bounded("a directory for a user of another server, in the account: namespace/peers.rs")
         }
