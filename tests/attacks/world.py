@@ -260,13 +260,13 @@ class World:
         )  # fmt: skip
         return answer.stdout.strip() or answer.stderr
 
-    def server(self, number: int, control: str | None = None, seconds: float = 5.0) -> Server:
+    def server(self, number: int, control: str | None = None, seconds: float = PATIENCE_SECONDS) -> Server:
         """A server of the control API for the administrator; it may be led elsewhere."""
         return Server(number, control or self.addresses[number]["control"], seconds, by_key(self.key))
 
     def standing(self) -> object:
         """What nobody but the owner may change."""
-        servers = [self.server(number, seconds=PATIENCE_SECONDS) for number in (0, 1)]
+        servers = [self.server(number) for number in (0, 1)]
         shown = [
             (
                 server.sharing(),

@@ -25,6 +25,17 @@ def test_every_role_that_is_not_left_has_an_attack() -> None:
     assert set(PAIRS) == set(ATTACKS), MODULES
 
 
+def test_every_trick_of_the_adversary_works_where_it_may(attacked: World) -> None:
+    """Else no failure of a trick would say anything."""
+    place = attacked.folder / "socket"
+    with attacked.adversary("listen", "ends", str(place)) as squatter:
+        assert squatter.at
+        (told,) = attacked.told("take", squatter.at)
+    assert {"removed", "bound", "bound beside", "linked over"} <= set(told["worked"])
+    for left in (place, place.with_name("beside")):
+        left.unlink()
+
+
 @pytest.mark.parametrize(("door", "role"), PAIRS, ids=lambda word: word.replace(" ", "-"))
 def test_an_adversary_gets_nothing_and_breaks_nothing(attacked: World, door: str, role: str) -> None:
     ATTACKS[door, role](attacked)
