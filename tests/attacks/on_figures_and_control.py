@@ -189,8 +189,8 @@ def flood_metrics(attacked: World) -> None:
 
 @contextlib.contextmanager
 def figures() -> Iterator[str]:
-    """The door of `weir stats windows --listen`, with the token `open`."""
-    with served(Board(), ("127.0.0.1", 0), "open") as (host, port, *_):
+    """The door of `weir stats windows --listen`, with the token `open`; no caller's time is over while a test waits."""
+    with served(Board(), ("127.0.0.1", 0), "open", seconds_max=2 * PATIENCE_SECONDS) as (host, port, *_):
         yield f"{host}:{port}"
 
 
