@@ -173,6 +173,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "store/configuration.py": "read_toml",
         "tracing/darshan.py": "refusal",
         "tracing/files.py": "decoded",
+        "tracing/places.py": "place_of",
     },
     RIGHT: {
         "adaptive/server_forecast.py": "_own_job",

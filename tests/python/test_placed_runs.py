@@ -66,8 +66,21 @@ def test_nothing_in_the_mount_point_is_taken_for_a_number(store_at_a_random_plac
     )
     store.weir("run", "--trace", traces, "--", "mpiexec.mpich", "-n", "4", "python3", program)
     store.weir("run", "--", "sh", "-c", "rm $WEIR_MOUNT/out.*")
+    assert_placed(store, traces, database, program)
+    store.weir("run", "--", "sh", "-c", "rm $WEIR_MOUNT/out.*")
+    store.weir("umount", store.mount)
+    store.weir("mount", store.root / "20260101")
+    told = assert_placed(store, traces, database, program)
+    assert (
+        f"the store is at {store.root}/20260101: files that were traced below {store.mount} are expected there" in told
+    )
+
+
+def assert_placed(store: Store, traces: Path, database: Path, program: Path) -> str:
+    """Place the program for 8 ranks, and run it; returns what `weir place` said."""
     answer = store.weir("place", "--from", traces, "--ranks", "8", "--database", database)
     assert "not placed" not in answer.stderr
     store.weir("run", "--placement", database, "--", "mpiexec.mpich", "-n", "8", "python3", program)
     lookups = read_report(Path(f"{database}.report"))
     assert (lookups.placed, lookups.not_found) == (8, 0)
+    return answer.stderr

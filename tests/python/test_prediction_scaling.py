@@ -1,8 +1,9 @@
 """What changes with the ranks is learned from runs: numbers in the names of places and directories stay."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import product
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from past_runs import File, run_of
 from weir.prediction.context import NextRun
 from weir.prediction.creations import MODELS, predict
-from weir.tracing.records import SHARED
+from weir.tracing.places import place_of, relocated, write_place
+from weir.tracing.records import SHARED, Place
 
 Made = Callable[[str, int], list[File]]
 """The files of one kind in a directory, for a number of ranks."""
@@ -132,3 +134,27 @@ def test_a_slope_that_is_divided_among_the_ranks() -> None:
     past = [run_of(made(ranks), ranks=ranks, started=float(ranks)) for ranks in (4, 8, 16)]
     said = {one.path: one.size_bytes for one in predict(past, NextRun("app", (), 64), model="regression").creations}
     assert said == {path: pytest.approx(size, rel=0.01) for path, _, size in made(64)}
+
+
+def test_runs_of_another_mount_point_are_moved_to_that_of_now(tmp_path: Path) -> None:
+    """A store of a job has a mount point of its own, so runs of 4 and 8 ranks seemed to name it by their ranks."""
+    past = []
+    for ranks in (4, 8):
+        place = Place(f"/jobs/{ranks}/mnt", is_mount=True)
+        write_place(tmp_path, f"run-{ranks}", place)
+        assert place_of(tmp_path, f"run-{ranks}") == place
+        files = [(f"{place.path}/out/part.{rank}", rank, 9) for rank in range(ranks)]
+        run = run_of(files, ranks=ranks, arguments=f"-o {place.path}/out --also={place.path}2/x", started=float(ranks))
+        past.append(relocated(replace(run, place=place), "/now/3"))
+    assert past[0].arguments == ("-o", "/now/3/out", "--also=/jobs/4/mnt2/x")
+    coming = NextRun("app", ("-o", "/now/3/out", "--also=/jobs/4/mnt2/x"), 16, places=("/now/3",))
+    assert {one.path for one in predict(past, coming).creations} == {f"/now/3/out/part.{rank}" for rank in range(16)}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"mount", b"mount \n", b"mount x\n", b"disk /x\n", b"mount /" + b"x" * 9000 + b"\n"]
+)
+def test_a_place_that_is_none_is_no_place(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "run.place").write_bytes(content)
+    assert place_of(tmp_path, "run") is None
+    assert place_of(tmp_path, "none") is None

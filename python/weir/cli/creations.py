@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import CommandError, warn
+from weir.cli.errors import CommandError, say, warn
 
 if TYPE_CHECKING:
     from weir.prediction.context import NextRun
@@ -30,7 +30,7 @@ def expected_creations(options: dict[str, Any], *, places: tuple[str, ...]) -> l
 
     Args:
         options: Options of `weir place`.
-        places: Mount points and prefixes of the store, in which no number means anything.
+        places: Mount points and prefixes of the store, that of `weir run` first. No number in them means anything.
 
     Returns:
         The files of each program.
@@ -43,10 +43,11 @@ def expected_creations(options: dict[str, Any], *, places: tuple[str, ...]) -> l
     """
     if options["creations"] is not None:
         return [ExpectedCreations(_listed(options["creations"]), None)]
-    groups = _groups(options["past"])
+    groups = [_here(runs, places) for runs in _groups(options["past"])]
     if not groups:
         raise CommandError("there is no run in the paths of --from", hint="record one: `weir run --trace DIR -- CMD`")
-    options = {**options, "places": places}
+    known = {run.place.path for runs in groups for run in runs if run.place is not None}
+    options = {**options, "places": tuple(sorted({*places, *known}))}
     if not options["commands"]:
         for runs in groups:
             _tell_others(runs)
@@ -82,6 +83,25 @@ def _groups(past: Sequence[Path]) -> "list[list[Run]]":
         else:
             groups.setdefault(path, []).extend(read_runs([path], note=warn))
     return [sorted(runs, key=lambda run: run.started) for runs in groups.values() if runs]
+
+
+def _here(runs: "Sequence[Run]", places: tuple[str, ...]) -> "list[Run]":
+    """The runs as they would have been at the store's mount point of now, where they had another one."""
+    from weir.store.mounts import is_mount_point
+    from weir.tracing.places import relocated
+
+    mount = next((place for place in places if is_mount_point(Path(place))), None)
+    moved = {
+        run.place.path
+        for run in runs
+        if mount is not None and run.place is not None and run.place.is_mount and run.place.path not in places
+    }
+    for before in sorted(moved):
+        say(f"the store is at {mount}: files that were traced below {before} are expected there")
+    return [
+        relocated(run, mount) if mount is not None and run.place is not None and run.place.path in moved else run
+        for run in runs
+    ]
 
 
 def _of_command(command: str, runs: "Sequence[Run]", options: dict[str, Any]) -> "NextRun":

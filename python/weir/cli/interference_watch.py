@@ -133,7 +133,7 @@ def _told(servers: "Callable[[], list[Server]]", ended: Callable[[], bool]) -> "
     """The predictions that the servers are told, each window once, by the first server that has them."""
     from weir.store.errors import StoreError
 
-    last = 0
+    last, is_noted = 0, False
     while not ended():
         error: StoreError | None = None
         answers = []
@@ -148,8 +148,11 @@ def _told(servers: "Callable[[], list[Server]]", ended: Callable[[], bool]) -> "
             raise error
         newest = max(answers, key=lambda each: each.window, default=None)
         if newest is not None and newest.window > last:
-            last = newest.window
+            last, is_noted = newest.window, False
             yield newest
+        elif newest is not None and not newest.window and not is_noted:
+            is_noted = True
+            say("nobody serves predictions any more: end this, and `weir interference watch` predicts by itself")
         time.sleep(_POLL_SECONDS)
 
 

@@ -109,6 +109,25 @@ def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.@-]", "_", name)[:_NAME_BYTES]
 
 
+def note_place(variables: Mapping[str, str]) -> None:
+    """Write beside the traces of a run where it sees the store.
+
+    Args:
+        variables: Variables of the program.
+    """
+    from weir.tracing.places import write_place
+    from weir.tracing.records import Place
+
+    path = variables.get("WEIR_MOUNT") or variables.get("WEIR_PREFIX")
+    if "WEIR_TRACE_RUN" not in variables or path is None:
+        return
+    try:
+        place = Place(path, "WEIR_MOUNT" in variables)
+        write_place(Path(variables["WEIR_TRACE"]), variables["WEIR_TRACE_RUN"], place)
+    except OSError as error:
+        warn(f"cannot note the place of the store in {variables['WEIR_TRACE']}: {error.strerror}")
+
+
 def check_recorded(variables: Mapping[str, str], command: str) -> None:
     """Warn where a run that was to be recorded left no trace.
 

@@ -12,7 +12,7 @@ from weir.cli.observing import DEFAULT_FOLDER, Observation, folder_of, observing
 from weir.cli.options import complete_files, option
 from weir.cli.parameters import Checked, Number
 from weir.cli.placed import Placing
-from weir.cli.recorder import check_recorded, recorder_variables
+from weir.cli.recorder import check_recorded, note_place, recorder_variables
 from weir.store import values
 from weir.store.errors import StoreError
 from weir.store.home import Home
@@ -121,6 +121,7 @@ def run(
             code = _run(command, _without_store(os.environ) | added, observation)
         else:
             environment = _environment(home, prefix, no_preload) | added
+            note_place(environment)
             code = _run_as_job(home, credential, asked, command, environment, observation)
     if placing is not None:
         placing.end(command[0])

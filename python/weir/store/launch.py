@@ -84,15 +84,16 @@ def places(home: Home) -> tuple[str, ...]:
         home: The chosen home.
 
     Returns:
-        The paths, without the order of their use; none where no store is up and none is named.
+        The paths, the mount point of `weir run` first if there is one; none where no store is up and none is named.
     """
-    found = {os.path.normpath(named) for name in ("WEIR_MOUNT", "WEIR_PREFIX") if (named := os.environ.get(name))}
-    if os.access(home.mounts, os.R_OK):
-        found |= {str(mount.point) for mount in mounts.mounts_of(home)}
+    found: list[str] = []
     with contextlib.suppress(StoreError):
         point = mount_point(home)
-        found |= set() if point is None else {str(point)}
-    return tuple(sorted(found - {"/"}))
+        found += [] if point is None else [str(point)]
+    if os.access(home.mounts, os.R_OK):
+        found += [str(mount.point) for mount in mounts.mounts_of(home)]
+    found += [os.path.normpath(named) for name in ("WEIR_MOUNT", "WEIR_PREFIX") if (named := os.environ.get(name))]
+    return tuple(place for place in dict.fromkeys(found) if place != "/")
 
 
 def library_path(environment: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from weir.errors import WeirError
 from weir.tracing.gathering import gather
+from weir.tracing.places import place_of
 from weir.tracing.records import Run
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def combined(processes: Sequence[TracedProcess]) -> Run:
         overwritten=gathered.overwritten,
         makings=gathered.makings,
         process_numbers=frozenset(traced.process["process"] for traced in processes),
+        place=place_of(processes[0].path.parent, processes[0].process["run"]),
     )
 
 

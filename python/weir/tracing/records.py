@@ -52,6 +52,15 @@ class Making:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """The path below which a run saw its store."""
+
+    path: str
+    is_mount: bool
+    """Whether it was a mount point; else it was the prefix of a run without a mount."""
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One run of a program, all its ranks together."""
 
@@ -75,6 +84,8 @@ class Run:
     """All makings in their order; empty where no file has another name in the end, and where the tracer tells none."""
     process_numbers: frozenset[int] = frozenset()
     """Numbers that the system gave the run's processes; empty where the tracer tells none."""
+    place: Place | None = None
+    """The place of the store; None where the run used none, or the tracer tells none."""
 
 
 @dataclass(frozen=True, slots=True)
