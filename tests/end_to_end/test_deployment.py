@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 
 import hosts
@@ -172,6 +173,52 @@ def test_a_rolling_restart_stops_no_program(machines: Hosts) -> None:
     assert list(map(int, lines)) == list(range(written))
     after = json.loads(machines["desk"].weir("status", "--output", "json").stdout)["servers"]
     assert [server["control"] for server in after] == [server["control"] for server in before]
+
+
+TAKE = """
+import socket, sys
+listeners = [socket.create_server((sys.argv[1], int(port))) for port in sys.argv[2:]]
+print("listens", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_user_who_takes_the_ports_of_a_host_keeps_no_server_down(machines: Hosts) -> None:
+    names = ("desk", "node1", "node2", "node3")
+    file = machines.folder / "cluster.toml"
+    file.write_text(DURABLE)
+    machines.deploy(file, "--nodes", "node[1-3]")
+    mount = machines.home / "mnt"
+    machines["node3"].run("sh", "-c", f"echo words >{mount}/file")
+
+    def places(name: str) -> list[tuple[str, str]]:
+        text = machines[name].run("cat", machines.home / "cluster.json").stdout
+        return [(entry["tcp"], entry["control"]) for entry in json.loads(text)["servers"]]
+
+    before = places("desk")
+    node2 = machines["node2"]
+    node2.run("sh", "-c", f"kill -9 $(cut -d ' ' -f 1 {machines.home}/servers/1/pid)")
+    host = before[1][0].rpartition(":")[0]
+    ports = [place.rpartition(":")[2] for place in before[1]]
+    as_user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", TAKE]
+    with node2.start(*as_user, host, *ports, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as squatter:
+        try:
+            assert squatter.stdout is not None and squatter.stdout.readline() == "listens\n"
+            said = machines["desk"].weir("deploy", "--ssh-options", machines.ssh_options).stderr
+            assert "user 65534 (nobody) has the data port" in said, said
+            after = places("desk")
+            assert (after[0], after[2]) == (before[0], before[2])
+            assert not set(after[1]) & set(before[1])
+            assert [places(name) for name in names] == [after] * len(names)
+            for name in names[1:]:
+                assert machines[name].run("cat", mount / "file").stdout == "words\n"
+        finally:
+            squatter.kill()
+    # Nobody has the ports now: the server goes back there, and all hosts learn it again.
+    machines["desk"].weir("upgrade")
+    assert [places(name) for name in names] == [before] * len(names)
+    for name in names[1:]:
+        assert machines[name].run("cat", mount / "file").stdout == "words\n"
 
 
 def test_memory_is_not_restarted_by_mistake(machines: Hosts) -> None:

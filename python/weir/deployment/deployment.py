@@ -19,7 +19,7 @@ from weir.deployment.operations import Member, Probed
 from weir.deployment.record import Record
 from weir.store import cluster, lifecycle
 from weir.store.configuration import Configuration, check
-from weir.store.decoding import encode
+from weir.store.decoding import decode, encode
 from weir.store.errors import StoreError
 from weir.store.home import Home
 from weir.store.notices import Listener, Notice
@@ -178,7 +178,8 @@ def bring_up(home: Home, described: Record, listener: Listener, *, accept_journa
             asking.pass_on(host, answer.notices, listener)
             if was_up and any(target.get("backend") == "ram" for target in configuration.targets()):
                 _tell_lost_names(answer.started, listener)
-        addresses = addresses_of(described, configuration)
+        told = [address for answer in started.values() for address in answer.addresses]
+        addresses = addresses_of(described, configuration, told)
         published = asking.able(
             asking.ask(described.reach(), operations.PUBLISH, publishing(described, able, addresses)), listener
         )
@@ -268,6 +269,11 @@ def restart(home: Home, described: Record, server: int, listener: Listener) -> N
         request = operations.RestartRequest(described.home, described.deployment, server)
         answer = asking.ask_all(described.reach(), operations.RESTART, {host: request})[host]
         asking.pass_on(host, answer.notices, listener)
+        before = told_before(home)
+        moved = {address.server: address for address in answer.addresses if address not in before}
+        if moved:
+            addresses = tuple(moved.get(address.server, address) for address in before)
+            asking.able(publish(home, described, addresses), listener)
 
 
 def states(described: Record) -> dict[str, "operations.State | StoreError"]:
@@ -500,22 +506,62 @@ def begin_steps(home: Home, described: Record, hosts: Iterable[str]) -> None:
         steps.begin(home, reach, hosts)
 
 
-def addresses_of(described: Record, configuration: Configuration) -> tuple[operations.Address, ...]:
+def addresses_of(
+    described: Record, configuration: Configuration, told: Iterable[operations.Address]
+) -> tuple[operations.Address, ...]:
     """Find the addresses of all servers, also of those whose hosts do not answer.
 
     Args:
         described: The store.
         configuration: Configuration of the servers.
+        told: Addresses that count before the configuration: a server listens elsewhere where its port is taken.
 
     Returns:
         The addresses, by the servers' numbers.
     """
-    return tuple(
-        operations.Address(
-            number, str(configuration.servers[number]["listen"]), str(configuration.servers[number]["control"]), None
-        )
-        for number in sorted(number for part in described.members for number in part.servers)
-    )
+    known = {address.server: address for address in told}
+
+    def address(number: int) -> operations.Address:
+        table = configuration.servers[number]
+        named = operations.Address(number, str(table["listen"]), str(table["control"]), None)
+        return known.get(number, named)
+
+    return tuple(map(address, sorted(number for part in described.members for number in part.servers)))
+
+
+def told_before(home: Home, *, without: int | None = None) -> list[operations.Address]:
+    """Read the addresses of a store that is up.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        without: Number of a server that is left out, because it comes or goes elsewhere.
+
+    Returns:
+        The addresses of the servers, as they were published last.
+    """
+    # Only clients of this host can use the sockets of its servers.
+    known = [
+        decode(operations.Address, {**each, "unix": None}, place="cluster.json") for each in cluster.published(home)
+    ]
+    return [address for address in known if address.server != without]
+
+
+def publish(
+    home: Home, described: Record, addresses: tuple[operations.Address, ...]
+) -> dict[str, operations.Published | StoreError]:
+    """Tell every host, and this one, the addresses of the store.
+
+    Args:
+        home: Home of the host that the store is deployed from.
+        described: The store.
+        addresses: Addresses of the servers.
+
+    Returns:
+        The answer of each host; an error in the place of a host that does not answer.
+    """
+    answers = asking.ask(described.reach(), operations.PUBLISH, publishing(described, described.hosts(), addresses))
+    publish_here(home, addresses)
+    return answers
 
 
 def publishing(

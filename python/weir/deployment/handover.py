@@ -230,10 +230,9 @@ def _finish(moving: _Moving, document: dict[str, Any], listener: Listener) -> Re
     answer = asking.ask_all(described.reach(), operations.START, {goal: start})[goal]
     asking.pass_on(goal, answer.notices, listener)
     server_at(home, number, str(document["server"][number]["control"])).set_state(RETIRED)
-    addresses = deployment.addresses_of(described, Configuration(document))
-    requests = deployment.publishing(described, described.hosts(), addresses)
-    asking.able(asking.ask(described.reach(), operations.PUBLISH, requests), listener)
-    deployment.publish_here(home, addresses)
+    told = deployment.told_before(home, without=number)
+    addresses = deployment.addresses_of(described, Configuration(document), told)
+    asking.able(deployment.publish(home, described, addresses), listener)
     after = replace(described, moving=None)
     record.write(home, after)
     with contextlib.suppress(StoreError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weir.deployment import asking, deployment, handover, operations, places, record, steps
-from weir.deployment.operations import Address, Member, Probed
+from weir.deployment.operations import Member, Probed
 from weir.deployment.places import Network
 from weir.deployment.record import Record
 from weir.store import cluster, membership
@@ -247,18 +247,8 @@ def _start(joining: _Joining, listener: Listener) -> None:
     new = server_at(home, joining.number, str(_address(joining)["control"]))
     others = ask_all(_others(home, joining.number), Server.status)
     membership.check_version(others, new.status().version)
-    addresses = deployment.addresses_of(after, configuration)
-    asking.checked(_published(home, after, addresses))
-
-
-def _published(
-    home: Home, described: Record, addresses: tuple[Address, ...]
-) -> dict[str, operations.Published | StoreError]:
-    """Tell every host, and this one, the addresses of the store."""
-    requests = deployment.publishing(described, described.hosts(), addresses)
-    answers = asking.ask(described.reach(), operations.PUBLISH, requests)
-    deployment.publish_here(home, addresses)
-    return answers
+    addresses = deployment.addresses_of(after, configuration, deployment.told_before(home, without=joining.number))
+    asking.checked(deployment.publish(home, after, addresses))
 
 
 def _complete(joining: _Joining, listener: Listener) -> None:
@@ -298,4 +288,5 @@ def _take_back(joining: _Joining, listener: Listener) -> None:
     # A host that does not answer gets its copies when the store comes up again.
     with contextlib.suppress(StoreError):
         asking.able(deployment.install(home, before, configuration), listener)
-        asking.able(_published(home, before, deployment.addresses_of(before, configuration)), listener)
+        told = deployment.told_before(home, without=joining.number)
+        asking.able(deployment.publish(home, before, deployment.addresses_of(before, configuration, told)), listener)

@@ -376,8 +376,10 @@ def _install(home: Home, request: operations.InstallRequest) -> operations.Insta
             raise StoreError(reason, hint="end that store with `weir down --discard`, or choose another --home")
         running = _running(home)
         ports = zip(member.servers, request.ports[::2], request.ports[1::2], strict=True)
+        known = () if present is None else present.servers
         for number, *pair in ports:
-            if number not in running:
+            # A server that was here before listens elsewhere where another program has its port.
+            if number not in running and number not in known:
                 _check_ports(member.address, pair)
         write_whole(member_file(home), json.dumps(encode(member)) + "\n")
         write_whole(home.site_key, request.site_key)
