@@ -259,7 +259,11 @@ Programs linked to the C library dynamically run on the fast path alone (`weir r
 | static programs, Go programs | make their system calls themselves |
 | SQLite with a write-ahead log from two processes, numpy.memmap that writes, fsx with mappings | shared mappings that may be written |
 | fio with libaio or io_uring | the kernel would have to see the files |
-| uniq FILE, and other programs that call freopen | answers EOPNOTSUPP: a stream of the C library does not change its kind |
+| `freopen` for writing of a stream of a host's file that is not a standard stream | answers EOPNOTSUPP: a stream of the C library does not change its kind; for reading it gets a copy of the bytes |
+| wide characters on streams (`fgetwc`, `fwprintf`), and modes of `fopen` with `ccs=` | the C library converts past this library, so they fail, reads and `fopen` with EOPNOTSUPP |
+| programs that need libraries of the store at their start (an executable with a RUNPATH there) | the dynamic linker looks before the library is there; `dlopen` works, also where the library needs others of the store that have a SONAME |
+| locks on directories (`flock`, `fcntl`) | answer EBADF |
+| `getcwd` after another process moved the working directory | shows the path under which the directory was entered |
 | programs that rely on EDEADLK for process locks | only the mount finds deadlocks; without a mount both processes wait |
 | named pipes, sockets and device files | are the kernel's |
 """

@@ -1,5 +1,6 @@
 /* Cases of calls on descriptors, streams, directories and paths that take more than numbers and plain addresses. */
 #include "host_calls.h"
+#include <wchar.h>
 #include <dirent.h>
 #include <ftw.h>
 #include <glob.h>
@@ -148,6 +149,23 @@ static void own_fopen(const char *name, void *function) {
         if (!begin("(bad %zu)", i)) continue;
         errno = 0;
         result_pointer(CALL(FILE *, bad[i], "r"));
+        end();
+    }
+}
+
+static void own_wide(const char *name, void *function) {
+    static const int kinds[] = {READ_WRITE, READ_ONLY, WRITE_ONLY, EMPTY_FILE};
+    EACH(i, kinds) for (int count = 1; count < 8; count += 3) {
+        if (!begin("(%s,%d)", kind_names[kinds[i]], count)) continue;
+        wchar_t text[ROOM] = L"";
+        FILE *stream = fdopen(worlds[kinds[i]], kinds[i] == WRITE_ONLY ? "w" : "r");
+        errno = 0;
+        if (strstr(name, "getwc")) result(CALL(int, stream));
+        else if (strstr(name, "_chk")) result_pointer(CALL(void *, text, (size_t)ROOM, count, stream));
+        else result_pointer(CALL(void *, text, count, stream));
+        for (int at = 0; at < count; at++) also("%d", (int)text[at]);
+        also("error %d end %d", ferror(stream) != 0, feof(stream) != 0);
+        fclose(stream);
         end();
     }
 }
@@ -538,6 +556,7 @@ const struct row file_rows[] = {
     {"close_range closefrom", 'o', "", own_close_range},
     {"fopen fopen64", 'o', "", own_fopen},
     {"fdopen", 'o', "", own_fdopen},
+    {"fgetwc getwc fgetwc_unlocked getwc_unlocked fgetws fgetws_unlocked __fgetws_chk __fgetws_unlocked_chk", 'o', "", own_wide},
     {"fclose", 'o', "", own_fclose},
     {"freopen freopen64", 'o', "", own_freopen},
     {"dprintf __dprintf_chk vdprintf __vdprintf_chk", 'o', "", own_print},

@@ -1,5 +1,6 @@
 /* Cases of calls on processes, messages, readiness and limits; and of system calls by number. */
 #include "host_calls.h"
+#include <dlfcn.h>
 #include <linux/fs.h>
 #include <poll.h>
 #include <pthread.h>
@@ -46,6 +47,22 @@ static void own_handlers(const char *name, void *function) {
             pid_t child = fork();
             if (child == 0) BARE(SYS_exit_group, 7);
             BARE(SYS_wait4, child, NULL, 0, 0);
+        }
+        end();
+    }
+}
+
+static void own_library(const char *name, void *function) {
+    (void)name;
+    static const char *const files[] = {"libm.so.6", "/no/such/library.so", "no-such-library.so", "data", "./data", "", NULL};
+    static const int ways[] = {RTLD_NOW, RTLD_LAZY | RTLD_NOLOAD, 0};
+    EACH(i, files) EACH(j, ways) {
+        if (!begin("(%s,%x)", files[i] ? files[i] : "null", ways[j])) continue;
+        IN_CHILD {
+            dlerror();
+            errno = 0;
+            void *handle = CALL(void *, files[i], ways[j]);
+            also("%s %s", handle ? "handle" : "none", handle ? "-" : dlerror());
         }
         end();
     }
@@ -582,6 +599,7 @@ const struct row process_rows[] = {
     {"setrlimit setrlimit64 prlimit prlimit64", 'o', "", own_limit},
     {"fork __fork _Fork", 'o', "", own_fork},
     {"__register_atfork", 'o', "", own_handlers},
+    {"dlopen", 'o', "", own_library},
     {"vfork __vfork", 'o', "", own_vfork},
     {"clone __clone", 'o', "", own_clone},
     {"posix_spawn posix_spawnp", 'o', "", own_spawn},

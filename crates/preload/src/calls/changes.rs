@@ -1,5 +1,6 @@
 //! Calls that change permissions, owners, times and size.
 
+use crate::calls::stat;
 use crate::files::paths::{self, Touch};
 use crate::files::{prefix, promotion, sharing, table};
 use crate::host::guard::{attempt, fail, finish, returned, Outcome};
@@ -234,7 +235,18 @@ pub(crate) unsafe fn utimensat(
         returned(unsafe { kernel::raw(libc::SYS_utimensat, arguments) })
     };
     // SAFETY: see `fchmodat`.
-    let Some(wanted) = (unsafe { wanted_times(times) }) else { return pass(directory, path) };
+    let Some(wanted) = (unsafe { wanted_times(times) }) else {
+        // Linux looks for the file before it refuses the times.
+        let is_there = match path.is_null() {
+            true => prefix::holds(directory),
+            // SAFETY: see `fchmodat`.
+            false => unsafe { stat::exists(directory, path) },
+        };
+        if session::mode() == Mode::Prefix && is_there && addresses::can_read(times, 2) {
+            return fail(libc::EINVAL);
+        }
+        return pass(directory, path);
+    };
     // SAFETY: see `fchmodat`.
     let is_descriptor =
         path.is_null() || (flags & libc::AT_EMPTY_PATH != 0 && unsafe { names_descriptor(directory, path) });

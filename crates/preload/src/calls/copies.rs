@@ -7,13 +7,17 @@ use crate::host::guard::Outcome;
 use crate::host::kernel::{self, system_call};
 use crate::store::counters::{self, Call};
 use crate::store::identity;
-use crate::store::session::{self, CALLER};
+use crate::store::session::CALLER;
 use libc::{c_int, c_uint, c_void, off_t};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io::IoSliceMut;
 use weir_client::wire::OpenFlags;
 use weir_client::{File, Place};
 
+/// Bytes of a script in which the kernel looks for the interpreter (`BINPRM_BUF_SIZE`).
+const SCRIPT_BYTES: usize = 256;
+/// Longest library: its bytes are looked at in memory. The largest real ones have some gigabytes.
+const LIBRARY_BYTES_MAX: usize = 8 << 30;
 /// Bytes of one read into a copy.
 const STEP_BYTES: usize = 4 << 20;
 
@@ -77,27 +81,44 @@ fn read_fully(file: &File, bytes: &mut [u8], offset: u64) -> Result<usize, c_int
     Ok(done)
 }
 
-/// A memfd with the bytes of an executable file of the store, which the kernel can execute.
-pub(crate) fn image(path: &[u8]) -> Outcome<c_int> {
-    let Located::Store(ino, rest) = paths::locate(libc::AT_FDCWD, path, Touch::Node) else { return None };
+/// A program to which a path of the store leads.
+pub(crate) enum Program {
+    /// A memfd with the program's bytes, which the kernel can execute.
+    Image(c_int),
+    /// A program of the host, to which a symbolic link leads.
+    Host(CString),
+    /// A script, whose first line names an interpreter, perhaps with an argument.
+    Script(CString, Option<CString>),
+}
+
+/// The program at a path of the store. The interpreter of a script reads the script through this library, where `has_library`
+/// says that the interpreter has it.
+pub(crate) fn program(path: &[u8], has_library: bool) -> Outcome<Program> {
+    let (ino, rest) = match paths::locate(libc::AT_FDCWD, path, Touch::Node) {
+        Located::Store(ino, rest) => (ino, rest),
+        Located::Elsewhere(host) => return Some(Ok(Program::Host(host))),
+        Located::Host => return None,
+    };
     let store = match identity::store()? {
         Ok(store) => store,
         Err(number) => return Some(Err(number)),
     };
     let place = Place { ino, path: &rest };
-    let opened = session::outcome(store.access(&CALLER, place, libc::X_OK as u8, true).and_then(|()| {
+    let mut elsewhere = None;
+    let opened = store.access(&CALLER, place, libc::X_OK as u8, true).and_then(|()| {
         let wanted = OpenFlags { read: true, ..OpenFlags::default() };
         File::new(store, store.open(&CALLER, place, wanted, 0)?, false)
-    }))?;
-    let file = match opened {
-        Ok(file) => file,
-        Err(libc::EINVAL) => return Some(Err(libc::EACCES)),
-        Err(number) => return Some(Err(number)),
+    });
+    let file = match paths::resolved(opened, &mut elsewhere) {
+        Some(Ok(file)) => file,
+        Some(Err(libc::EINVAL)) => return Some(Err(libc::EACCES)),
+        Some(Err(number)) => return Some(Err(number)),
+        None => return Some(Ok(Program::Host(elsewhere?))),
     };
-    let image = program_of(&file);
+    let program = program_of(&file, has_library);
     // The bytes are copied. A lost server forgets the description.
     let _ = file.close(&CALLER);
-    Some(image)
+    Some(program)
 }
 
 /// A memfd with the bytes of an open file, for a stream of libc to read.
@@ -108,12 +129,47 @@ pub(crate) fn copy_of(descriptor: c_int) -> Outcome<c_int> {
     Some(memory_with(file, c"weir-copy", libc::MFD_CLOEXEC))
 }
 
-fn program_of(file: &File) -> Result<c_int, c_int> {
-    let mut start = [0_u8; 2];
-    read_fully(file, &mut start, 0)?;
+fn program_of(file: &File, has_library: bool) -> Result<Program, c_int> {
+    let mut start = [0_u8; SCRIPT_BYTES];
+    let count = read_fully(file, &mut start, 0)?;
+    let is_script = start.starts_with(b"#!");
+    if let Some((interpreter, argument)) = interpreter_of(&start[..count]).filter(|_| has_library) {
+        return Ok(Program::Script(interpreter, argument));
+    }
     // The interpreter of a script opens the script by its number after the exec.
-    let flags = if &start == b"#!" { 0 } else { libc::MFD_CLOEXEC };
-    memory_with(file, c"weir-program", flags)
+    let flags = if is_script { 0 } else { libc::MFD_CLOEXEC };
+    memory_with(file, c"weir-program", flags).map(Program::Image)
+}
+
+/// The interpreter and its argument of a script, as the kernel reads them (`binfmt_script.c`).
+fn interpreter_of(start: &[u8]) -> Option<(CString, Option<CString>)> {
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii();
+    let end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
+    let (interpreter, argument) = (&line[..end], line[end..].trim_ascii());
+    let argument = if argument.is_empty() { None } else { Some(CString::new(argument).ok()?) };
+    (interpreter.first() == Some(&b'/')).then_some((CString::new(interpreter).ok()?, argument))
+}
+
+/// `MFD_EXEC` of Linux 6.3, where a system may forbid memfds without it to be executed. Older kernels refuse it.
+const MFD_EXEC: c_uint = 0x10;
+
+/// A memfd that nobody can change any more, with the bytes of an open file, and these bytes.
+pub(crate) fn sealed(file: &File) -> Result<(c_int, Vec<u8>), c_int> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    let memory = match memory_with(file, c"weir-library", flags | MFD_EXEC) {
+        Err(libc::EINVAL) => memory_with(file, c"weir-library", flags)?,
+        other => other?,
+    };
+    let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
+    // SAFETY: no memory is passed.
+    let bytes = unsafe { system_call!(libc::SYS_fcntl, memory, libc::F_ADD_SEALS, seals) }.and_then(|_| {
+        kernel::seek(memory, 0, libc::SEEK_SET)?;
+        kernel::read_to_end(memory, STEP_BYTES, LIBRARY_BYTES_MAX).ok_or(libc::EFBIG)
+    });
+    if bytes.is_err() {
+        kernel::close(memory);
+    }
+    Ok((memory, bytes?))
 }
 
 fn memory_with(file: &File, name: &CStr, flags: c_uint) -> Result<c_int, c_int> {

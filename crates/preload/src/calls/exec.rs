@@ -1,9 +1,9 @@
 //! New process images. The kernel gets every offset first, and without a mount the new image finds the store again.
 
-use crate::calls::{copies, process};
+use crate::calls::{process, programs};
+use crate::files::sharing;
 use crate::files::working_directory::{self, VARIABLE};
-use crate::files::{paths, sharing, tree};
-use crate::host::guard::{self, attempt, finish, quietly, returned};
+use crate::host::guard::{self, quietly, returned};
 use crate::host::{addresses, kernel, real};
 use crate::store::counters;
 use crate::store::session::{self, Mode};
@@ -56,12 +56,17 @@ pub(crate) unsafe fn execve(path: *const c_char, arguments: Strings, environment
     // SAFETY: the program's own promises, here and in all functions below.
     unsafe {
         replacing(environment, |environment| {
-            execute(path, arguments, environment, |path| {
+            let kernels = |path: *const c_char, arguments: Strings| {
                 returned(kernel::raw(
                     libc::SYS_execve,
                     [path as usize, arguments as usize, environment as usize, 0, 0, 0],
                 ))
-            })
+            };
+            match programs::prepared(path, false, (arguments, environment)) {
+                None => kernels(path, arguments),
+                Some(Err(number)) => guard::fail(number),
+                Some(Ok(program)) => program.run(kernels),
+            }
         })
     }
 }
@@ -70,8 +75,10 @@ pub(crate) unsafe fn execve(path: *const c_char, arguments: Strings, environment
 pub(crate) unsafe fn execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int {
     // SAFETY: see `execve`.
     unsafe {
-        replacing(environment, |environment| {
-            execute(file, arguments, environment, |file| real::execvpe(file, arguments, environment))
+        replacing(environment, |environment| match programs::prepared(file, true, (arguments, environment)) {
+            None => real::execvpe(file, arguments, environment),
+            Some(Err(number)) => guard::fail(number),
+            Some(Ok(program)) => program.run(|path, arguments| real::execvpe(path, arguments, environment)),
         })
     }
 }
@@ -122,10 +129,15 @@ pub(crate) unsafe fn spawn(
         // SAFETY: see `execve`.
         unsafe {
             with_environment(environment, |environment| {
-                if search {
-                    real::posix_spawnp(process, path, actions, attributes, arguments, environment)
-                } else {
-                    real::posix_spawn(process, path, actions, attributes, arguments, environment)
+                match programs::prepared(path, search, (arguments, environment)) {
+                    Some(Err(number)) => number,
+                    Some(Ok(program)) => program.run(|path, arguments| {
+                        real::posix_spawn(process, path, actions, attributes, arguments, environment)
+                    }),
+                    None if search => {
+                        real::posix_spawnp(process, path, actions, attributes, arguments, environment)
+                    }
+                    None => real::posix_spawn(process, path, actions, attributes, arguments, environment),
                 }
             })
         }
@@ -223,25 +235,6 @@ pub(crate) unsafe extern "C" fn execute_listed(
     }
 }
 
-/// Executes a program that was copied into memory.
-///
-/// # Safety
-/// The lists are null-terminated.
-pub(crate) unsafe fn execute_image(image: c_int, arguments: Strings, environment: Strings) -> c_int {
-    let call = [
-        image as usize,
-        c"".as_ptr() as usize,
-        arguments as usize,
-        environment as usize,
-        libc::AT_EMPTY_PATH as usize,
-        0,
-    ];
-    // SAFETY: as the caller promises.
-    let result = returned(unsafe { kernel::raw(libc::SYS_execveat, call) });
-    kernel::close(image);
-    result
-}
-
 /// Longest string of an environment (`MAX_ARG_STRLEN`); the kernel refuses longer ones.
 const ENTRY_BYTES: usize = 131_072;
 
@@ -287,36 +280,4 @@ pub(crate) unsafe fn with_environment<R>(environment: Strings, call: impl FnOnce
     let result = call(if is_readable { list.as_ptr() } else { environment });
     drop(entry);
     result
-}
-
-/// Runs a program that may lie in the store. Its bytes are copied into memory, which the kernel can execute.
-///
-/// # Safety
-/// The lists are null-terminated, `path` ends with a zero byte.
-pub(crate) unsafe fn execute(
-    path: *const c_char,
-    arguments: Strings,
-    environment: Strings,
-    pass: impl FnOnce(*const c_char) -> c_int,
-) -> c_int {
-    if session::mode() != Mode::Prefix || guard::is_inside() {
-        return pass(path);
-    }
-    // SAFETY: as the caller promises.
-    let Some(text) = (unsafe { paths::text(path) }).filter(|text| text.contains(&b'/')) else {
-        return pass(path);
-    };
-    if !tree::is_candidate(libc::AT_FDCWD, text) {
-        return pass(path);
-    }
-    let image = attempt(|| copies::image(text));
-    finish(
-        image,
-        |image| {
-            // SAFETY: as the caller promises. The image stays open over the exec, because a script's interpreter opens the
-            // image by its number.
-            unsafe { execute_image(image, arguments, environment) }
-        },
-        || pass(path),
-    )
 }

@@ -2,7 +2,7 @@
 
 use crate::files::description::Description;
 use crate::files::{prefix, promotion, sharing, table};
-use crate::host::guard::{attempt, fail, Outcome};
+use crate::host::guard::{self, attempt, fail, Outcome};
 use crate::host::kernel::{self, system_call};
 use crate::host::{addresses, real};
 use crate::store::counters::{self, Call};
@@ -76,22 +76,74 @@ fn answered(outcome: Outcome<c_int>) -> Option<c_int> {
     }
 }
 
-/// Repeats `ask` while it answers EAGAIN, if the call waits. A signal's handler ends the wait with EINTR.
+/// A pause that a signal ends as it ends the wait for a lock in a kernel: EINTR, or not at all where the handler was set up with
+/// SA_RESTART. Of the calls that wait for a time, the kernel restarts the read of a timer.
+struct Pause(Option<c_int>);
+
+impl Pause {
+    fn new() -> Pause {
+        let flags = libc::TFD_CLOEXEC;
+        // SAFETY: no memory is passed.
+        Pause(
+            unsafe { system_call!(libc::SYS_timerfd_create, libc::CLOCK_MONOTONIC, flags) }
+                .ok()
+                .map(|timer| timer as c_int),
+        )
+    }
+
+    /// Waits. Answers whether a signal's handler ended the wait.
+    fn wait(&self, nanoseconds: i64) -> bool {
+        let time = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds };
+        let nothing = std::ptr::null::<libc::timespec>();
+        // SAFETY: times and count live through the calls.
+        let waited = unsafe {
+            match self.0 {
+                Some(timer) => {
+                    let once = [libc::timespec { tv_sec: 0, tv_nsec: 0 }, time];
+                    let mut count = 0_u64;
+                    let _ = system_call!(libc::SYS_timerfd_settime, timer, 0, &raw const once, nothing);
+                    system_call!(libc::SYS_read, timer, &raw mut count, size_of::<u64>())
+                }
+                // No descriptor is free.
+                None => system_call!(libc::SYS_nanosleep, &raw const time, nothing),
+            }
+        };
+        waited == Err(libc::EINTR)
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        if let Some(timer) = self.0 {
+            kernel::close(timer);
+        }
+    }
+}
+
+/// Repeats `ask` while it answers EAGAIN, if the call waits.
 fn waiting(waits: bool, mut ask: impl FnMut() -> Outcome<c_int>) -> Option<c_int> {
-    let mut pause = PAUSE_FIRST_NANOSECONDS;
+    let mut nanoseconds = PAUSE_FIRST_NANOSECONDS;
+    let mut pause = None;
+    let blocked = guard::blocked_signals().unwrap_or(!0);
     loop {
-        match attempt(&mut ask) {
+        let mut is_interrupted = false;
+        let asked = attempt(|| {
+            let asked = ask();
+            // A signal that comes meanwhile is delivered before the pause, which would not end.
+            is_interrupted = waits && guard::holds_interruption(blocked);
+            asked
+        });
+        match asked {
             Some(Err(libc::EAGAIN)) if waits => {}
             other => return answered(other),
         }
-        let time = libc::timespec { tv_sec: 0, tv_nsec: pause };
-        // SAFETY: the time lives through the call.
-        let slept =
-            unsafe { system_call!(libc::SYS_nanosleep, &raw const time, std::ptr::null::<libc::timespec>()) };
-        if slept == Err(libc::EINTR) {
+        if is_interrupted {
             return Some(fail(libc::EINTR));
         }
-        pause = (pause * 2).min(PAUSE_LAST_NANOSECONDS);
+        if pause.get_or_insert_with(Pause::new).wait(nanoseconds) {
+            return Some(fail(libc::EINTR));
+        }
+        nanoseconds = (nanoseconds * 2).min(PAUSE_LAST_NANOSECONDS);
     }
 }
 

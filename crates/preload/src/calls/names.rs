@@ -2,6 +2,7 @@
 
 use crate::calls::stat;
 use crate::files::paths::{self, Touch};
+use crate::files::{prefix, tree};
 use crate::host::guard::{self, fail, returned};
 use crate::host::{addresses, kernel, umask};
 use crate::recorder;
@@ -171,7 +172,10 @@ pub(crate) unsafe fn linkat(
         unsafe { pass_two(libc::SYS_linkat, (from_directory, from), (to_directory, to), flags as usize) }
     };
     if flags & !libc::AT_SYMLINK_FOLLOW != 0 {
-        return pass();
+        // SAFETY: see `mkdirat`.
+        let is_open_file =
+            flags & libc::AT_EMPTY_PATH != 0 && unsafe { is_of_descriptor(from_directory, from) };
+        return if is_open_file { fail(libc::ENOENT) } else { pass() };
     }
     let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
     // SAFETY: see `mkdirat`.
@@ -185,12 +189,27 @@ pub(crate) unsafe fn linkat(
             pass,
         );
         // Neither the kernel nor the servers saw both names.
+        if linked < 0 && is_of_descriptor(from_directory, from) {
+            // No kernel knows the file, and the servers give a file without a name none.
+            return fail(libc::ENOENT);
+        }
         let is_half_seen = matches!(guard::errno(), libc::EXDEV | libc::EFAULT);
         if linked < 0 && is_half_seen && session::mode() == Mode::Prefix {
             return fail(refusal_of_half_seen_link((from_directory, from, follow), (to_directory, to)));
         }
         linked
     }
+}
+
+/// Whether a path names a placeholder by its number.
+///
+/// # Safety
+/// `path` is null or ends with a zero byte.
+unsafe fn is_of_descriptor(directory: c_int, path: *const c_char) -> bool {
+    // SAFETY: as the caller promises.
+    let Some(text) = (unsafe { paths::text(path) }) else { return false };
+    let number = if text.is_empty() { Some(directory) } else { tree::descriptor_named(text) };
+    number.is_some_and(prefix::holds)
 }
 
 /// The error of a link between the store and the host, or to a bad address. Linux looks at the first name before the second,

@@ -31,6 +31,10 @@ fn seek(descriptor: c_int, offset: off_t, whence: c_int) -> guard::Outcome<u64> 
         Mode::Prefix => promotion::discovered(descriptor)?,
         _ => promotion::described(descriptor)?,
     };
+    if matches!(whence, libc::SEEK_DATA | libc::SEEK_HOLE) && description.is_the_kernels() {
+        // The mount looks for holes at the servers, which learn of stores through the mapping when the pages are written.
+        kernel::write_pages(descriptor);
+    }
     let Some(file) = description.promoted(descriptor) else {
         return description.placeholder()?.seek_other(offset, whence);
     };

@@ -44,16 +44,16 @@ pub(crate) fn sync(descriptor: c_int, data_only: bool) -> Outcome<()> {
 /// `fallocate` on a placeholder.
 pub(crate) fn allocate(descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> Outcome<()> {
     let description = promotion::discovered(descriptor)?;
-    let placeholder = description.placeholder()?;
-    let Some(file) = description.file(descriptor).filter(|_| description.is_writable()) else {
-        return Some(Err(if placeholder.is_path_only() { libc::EBADF } else { libc::ENODEV }));
-    };
+    description.placeholder()?;
     let (Ok(offset), Ok(length)) = (u64::try_from(offset), u64::try_from(length)) else {
         return Some(Err(libc::EINVAL));
     };
     if length == 0 {
         return Some(Err(libc::EINVAL));
     }
+    let Some(file) = description.file(descriptor).filter(|_| description.is_writable()) else {
+        return Some(Err(libc::EBADF));
+    };
     let keep = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
     if let Some(Err(number)) = (!keep).then(|| file_size::check(offset.saturating_add(length))) {
         return Some(Err(number));

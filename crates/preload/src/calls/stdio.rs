@@ -121,6 +121,16 @@ pub(crate) unsafe fn fdopen(descriptor: c_int, mode: *const c_char) -> *mut FILE
     }
 }
 
+/// Reads of wide characters. libc converts inside libc, so a stream of this library refuses them: the end of the file would be
+/// the wrong answer.
+pub(crate) unsafe fn wide<R: guard::Failure>(stream: *mut FILE, pass: impl FnOnce() -> R) -> R {
+    // SAFETY: see `fopen`.
+    if session::mode() == Mode::Prefix && unsafe { store_streams::refuse(stream) } {
+        return fail(libc::EOPNOTSUPP);
+    }
+    pass()
+}
+
 /// Writes the bytes that libc holds for a stream which it is about to close, so that the recorder sees the file's last size.
 /// Bytes for reads stay with libc.
 ///

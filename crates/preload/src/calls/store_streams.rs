@@ -19,8 +19,9 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 const NO_READS: c_int = 0x4;
 const NO_WRITES: c_int = 0x8;
 const APPENDS: c_int = 0x1000;
+const ERROR: c_int = 0x20;
 /// The flags that tell the end, an error, a kind of buffer, or the last direction.
-const STATE: c_int = 0x10 | 0x20 | 0x2 | 0x200 | 0x800;
+const STATE: c_int = 0x10 | ERROR | 0x2 | 0x200 | 0x800;
 /// `/proc/self/fd/`, the digits of a number and the zero byte fit.
 const DESCRIPTOR_NAME_BYTES: usize = 32;
 
@@ -44,7 +45,18 @@ struct Header {
     lock: *mut c_void,
     /// The kernel's offset as libc remembers it, negative where libc does not know it.
     offset: off_t,
+    codecvt: *mut c_void,
+    /// The state of wide characters, which libc gives no cookie stream. libc still reads it for wide input.
+    wide: *const c_void,
 }
+
+/// Bytes that libc may read of the state of wide characters: more than any C library has.
+const WIDE_BYTES: usize = 1024;
+
+/// A state of wide characters that holds none: wide input ends at once, where it would lead to a bad address.
+#[repr(align(16))]
+struct NoWide([u8; WIDE_BYTES]);
+static NO_WIDE: NoWide = NoWide([0; WIDE_BYTES]);
 
 const _: () =
     assert!(std::mem::offset_of!(Header, descriptor) == 112 && std::mem::offset_of!(Header, offset) == 144);
@@ -78,6 +90,19 @@ fn find(file: *mut FILE) -> Option<&'static Stream> {
 /// Whether a stream is one of this library.
 pub(crate) fn is_ours(file: *mut FILE) -> bool {
     !file.is_null() && find(file).is_some()
+}
+
+/// Notes an error in a stream, if it is one of this library. Answers whether it is.
+///
+/// # Safety
+/// `file` is null or an open stream.
+pub(crate) unsafe fn refuse(file: *mut FILE) -> bool {
+    let is_refused = is_ours(file);
+    if is_refused {
+        // SAFETY: the stream is open.
+        unsafe { (*file.cast::<Header>()).flags |= ERROR };
+    }
+    is_refused
 }
 
 /// A node for a new stream.
@@ -244,6 +269,7 @@ fn made(descriptor: c_int, flags: c_int) -> *mut FILE {
         let header = file.cast::<Header>();
         (*header).flags |= mode_flags(flags);
         (*header).descriptor = descriptor;
+        (*header).wide = NO_WIDE.0.as_ptr().cast();
         stream.file.store(file, Ordering::Release);
         note_writes(descriptor, flags);
         file

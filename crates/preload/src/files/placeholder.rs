@@ -82,7 +82,7 @@ impl Placeholder {
         }
         // SAFETY: the name ends with a zero byte.
         let low = unsafe { system_call!(libc::SYS_memfd_create, NAME.as_ptr(), libc::MFD_CLOEXEC) }? as c_int;
-        let memory = out_of_the_way(low);
+        let memory = kernel::out_of_the_way(low, OUT_OF_THE_WAY);
         let made = fill(memory, &encoded, flags).and_then(|page| Ok((page, placeholder_of(memory, flags)?)));
         kernel::close(memory);
         let (page, descriptor) = made?;
@@ -106,7 +106,8 @@ impl Placeholder {
             return None;
         }
         // SAFETY: the path ends with a zero byte.
-        let memory = out_of_the_way(unsafe { kernel::open(path.as_ptr().cast(), libc::O_RDWR) }.ok()?);
+        let low = unsafe { kernel::open(path.as_ptr().cast(), libc::O_RDWR) }.ok()?;
+        let memory = kernel::out_of_the_way(low, OUT_OF_THE_WAY);
         let found = kernel::identify(memory, c"", libc::STATX_INO | libc::STATX_SIZE);
         let page = map(memory);
         kernel::close(memory);
@@ -229,18 +230,6 @@ impl Placeholder {
             }
             _ => {}
         }
-    }
-}
-
-/// Moves a descriptor of the library up, where there is room. Answers its number.
-fn out_of_the_way(low: c_int) -> c_int {
-    // SAFETY: no memory is passed.
-    match unsafe { system_call!(libc::SYS_fcntl, low, libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) } {
-        Ok(high) => {
-            kernel::close(low);
-            high as c_int
-        }
-        Err(_) => low,
     }
 }
 

@@ -92,13 +92,42 @@ pub(crate) fn mark_vfork_child(child: bool) {
 /// Whether no signal is blocked in this thread. A signal handler blocks the handled signal (unless the handler was set up
 /// with `SA_NODEFER`). So where no signal is blocked, no handler has interrupted libc.
 pub(crate) fn no_signal_is_blocked() -> bool {
+    blocked_signals() == Some(0)
+}
+
+/// The signals that this thread blocks.
+pub(crate) fn blocked_signals() -> Option<u64> {
     let mut blocked = 0_u64;
     // SAFETY: the set has the kernel's size and lives through the call.
     let asked = unsafe {
         let nothing = std::ptr::null::<u64>();
         system_call!(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, nothing, &raw mut blocked, SIGNAL_SET_BYTES)
     };
-    asked.is_ok() && blocked == 0
+    asked.ok().map(|_| blocked)
+}
+
+/// Whether the guard holds back a signal whose handler ends waiting calls: one that was set up without `SA_RESTART`. `blocked`
+/// are the signals that the program blocks itself.
+pub(crate) fn holds_interruption(blocked: u64) -> bool {
+    let mut pending = 0_u64;
+    // SAFETY: the set has the kernel's size and lives through the call.
+    if unsafe { system_call!(libc::SYS_rt_sigpending, &raw mut pending, SIGNAL_SET_BYTES) }.is_err() {
+        return false;
+    }
+    pending &= !blocked;
+    (1..=64).any(|signal| {
+        // The kernel's structure: handler, flags, restorer and set.
+        let mut action = [0_usize; 4];
+        // SAFETY: the structure has the kernel's size and lives through the call.
+        let asked = pending >> (signal - 1) & 1 == 1
+            && unsafe {
+                let nothing = std::ptr::null::<usize>();
+                system_call!(libc::SYS_rt_sigaction, signal, nothing, action.as_mut_ptr(), SIGNAL_SET_BYTES)
+            }
+            .is_ok();
+        let has_handler = action[0] != libc::SIG_DFL && action[0] != libc::SIG_IGN;
+        asked && has_handler && action[1] & libc::SA_RESTART as usize == 0
+    })
 }
 
 /// Runs `body` under the guard. A panic becomes `EIO`: no hook ends the program.

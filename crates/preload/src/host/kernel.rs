@@ -88,10 +88,29 @@ pub(crate) fn status_flags(descriptor: c_int) -> Result<c_int, c_int> {
     unsafe { system_call!(libc::SYS_fcntl, descriptor, libc::F_GETFL) }.map(|flags| flags as c_int)
 }
 
+/// The flags of a descriptor (`F_GETFD`), none for one that is not open.
+pub(crate) fn descriptor_flags(descriptor: c_int) -> c_int {
+    // SAFETY: no memory is passed.
+    unsafe { system_call!(libc::SYS_fcntl, descriptor, libc::F_GETFD) }.map_or(0, |flags| flags as c_int)
+}
+
 /// Closes a descriptor of the library.
 pub(crate) fn close(descriptor: c_int) {
     // SAFETY: no memory is passed. After an error nothing is left to do: Linux has closed the descriptor all the same.
     let _ = unsafe { system_call!(libc::SYS_close, descriptor) };
+}
+
+/// Moves a descriptor of the library to `lowest` or above, where there is room. Answers its number. Only a descriptor that goes
+/// with an exec may move, because the moved one does.
+pub(crate) fn out_of_the_way(low: c_int, lowest: c_int) -> c_int {
+    // SAFETY: no memory is passed.
+    match unsafe { system_call!(libc::SYS_fcntl, low, libc::F_DUPFD_CLOEXEC, lowest) } {
+        Ok(high) => {
+            close(low);
+            high as c_int
+        }
+        Err(_) => low,
+    }
 }
 
 /// The id of this process.
@@ -141,6 +160,14 @@ pub(crate) fn is_on_file_system(descriptor: c_int, kind: i64) -> bool {
 pub(crate) fn refresh_size(descriptor: c_int) {
     // A failure leaves the size that the kernel knows.
     let _ = statx(descriptor, c"", libc::AT_EMPTY_PATH | libc::AT_STATX_FORCE_SYNC, libc::STATX_SIZE);
+}
+
+/// Has the kernel write the dirty pages of a file, and waits for that. The file's server is not asked to keep them.
+pub(crate) fn write_pages(descriptor: c_int) {
+    let all =
+        libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: no memory is passed. A failed write is told by the next `fsync`.
+    let _ = unsafe { system_call!(libc::SYS_sync_file_range, descriptor, 0, 0, all) };
 }
 
 /// Prints words for the user on standard error.

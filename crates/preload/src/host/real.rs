@@ -58,6 +58,12 @@ macro_rules! real {
     )* };
 }
 
+/// The address of `dlopen`.
+pub(crate) fn dlopen_address() -> *mut c_void {
+    static CELL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    next(&CELL, c"dlopen")
+}
+
 type Any = *mut c_void;
 type Text = *const c_char;
 type Lists = *const *const c_char;
@@ -101,6 +107,12 @@ real! {
     freopen(path: Text, mode: Text, stream: Stream) -> Stream;
     fclose(stream: Stream) -> c_int;
     fflush(stream: Stream) -> c_int;
+    fgetwc(stream: Stream) -> c_int;
+    fgetwc_unlocked(stream: Stream) -> c_int;
+    fgetws(buffer: Any, count: c_int, stream: Stream) -> Any;
+    fgetws_unlocked(buffer: Any, count: c_int, stream: Stream) -> Any;
+    __fgetws_chk(buffer: Any, room: size_t, count: c_int, stream: Stream) -> Any;
+    __fgetws_unlocked_chk(buffer: Any, room: size_t, count: c_int, stream: Stream) -> Any;
     __fpending(stream: Stream) -> ssize_t;
     __fpurge(stream: Stream) -> ();
     fileno(stream: Stream) -> c_int;

@@ -122,6 +122,17 @@ hooks! {
     [freopen freopen64] (path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE =
         stdio::freopen(path, mode, stream);
     [fclose] (stream: *mut FILE) -> c_int = stdio::fclose(stream);
+    [fgetwc getwc] (stream: *mut FILE) -> c_int = stdio::wide(stream, || real::fgetwc(stream));
+    [fgetwc_unlocked getwc_unlocked] (stream: *mut FILE) -> c_int =
+        stdio::wide(stream, || real::fgetwc_unlocked(stream));
+    [fgetws] (buffer: *mut c_void, count: c_int, stream: *mut FILE) -> *mut c_void =
+        stdio::wide(stream, || real::fgetws(buffer, count, stream));
+    [fgetws_unlocked] (buffer: *mut c_void, count: c_int, stream: *mut FILE) -> *mut c_void =
+        stdio::wide(stream, || real::fgetws_unlocked(buffer, count, stream));
+    [__fgetws_chk] (buffer: *mut c_void, room: size_t, count: c_int, stream: *mut FILE) -> *mut c_void =
+        stdio::wide(stream, || real::__fgetws_chk(buffer, room, count, stream));
+    [__fgetws_unlocked_chk] (buffer: *mut c_void, room: size_t, count: c_int, stream: *mut FILE) -> *mut c_void =
+        stdio::wide(stream, || real::__fgetws_unlocked_chk(buffer, room, count, stream));
     [vdprintf] (d: c_int, format: *const c_char, list: *mut c_void) -> c_int = stdio::print_to(d, format, list);
     [__vdprintf_chk] (d: c_int, _level: c_int, format: *const c_char, list: *mut c_void) -> c_int =
         stdio::print_to(d, format, list);

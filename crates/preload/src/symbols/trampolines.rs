@@ -1,6 +1,7 @@
 //! Functions that Rust cannot define: one that returns twice, and those with any number of arguments.
 
 use crate::calls::exec::{execute_listed, Form};
+use crate::calls::libraries::target;
 use crate::calls::process::{after_vfork, before_vfork, fork};
 use crate::calls::stdio::print_to;
 use std::arch::naked_asm;
@@ -88,6 +89,36 @@ unsafe extern "C" fn __vfork() -> libc::pid_t {
     naked_asm!("jmp {vfork}", vfork = sym vfork);
     #[cfg(target_arch = "aarch64")]
     naked_asm!("b {vfork}", vfork = sym vfork);
+}
+
+/// `dlopen`. libc looks at its caller's address, so its function follows by a jump.
+///
+/// # Safety
+/// As for `dlopen(3)`.
+#[unsafe(naked)]
+#[cfg_attr(not(test), no_mangle)]
+#[cfg_attr(test, allow(dead_code))]
+unsafe extern "C" fn dlopen() -> *mut libc::c_void {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!(
+        "push rsi",
+        "call {target}",
+        "pop rsi",
+        "mov rdi, rax",
+        "jmp rdx",
+        target = sym target,
+    );
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        "stp x29, x30, [sp, #-32]!",
+        "str x1, [sp, #16]",
+        "bl {target}",
+        "mov x16, x1",
+        "ldr x1, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        "br x16",
+        target = sym target,
+    );
 }
 
 /// Defines a variadic `exec`, which hands on the places of its arguments.

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -12,7 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <wchar.h>
 
 enum { FILES = 3, STREAMS = 3, BYTES = 40000 };
 
@@ -24,7 +22,7 @@ static unsigned below(unsigned bound) {
 
 struct open_stream {
     FILE *file;
-    int which, reads, writes, is_wide;
+    int which, reads, writes;
     /* The last operation: C asks for a positioning call between reads and writes. */
     int did_read, did_write;
     /* Whether `ungetc` put a byte back: libc then goes to a wrong place by SEEK_CUR from inside its buffer (2.36). */
@@ -88,7 +86,6 @@ static void note_mode(struct open_stream *s, const char *mode) {
     int both = strchr(mode, '+') != NULL;
     s->reads = both || *mode == 'r';
     s->writes = both || *mode != 'r';
-    s->is_wide = 0;
     s->did_read = s->did_write = s->did_put_back = 0;
 }
 
@@ -102,7 +99,7 @@ static void refused(struct open_stream *s) {
     clearerr(s->file);
 }
 
-static void open_stream(struct open_stream *s, int wide) {
+static void open_stream(struct open_stream *s) {
     const char *mode = modes[below(sizeof modes / sizeof *modes)];
     int which = below(FILES), way = below(4);
     /* One stream for a file at a time: what another stream has in its buffer is nobody's to know. */
@@ -126,9 +123,7 @@ static void open_stream(struct open_stream *s, int wide) {
     if (!s->file) return;
     s->which = which;
     note_mode(s, mode);
-    s->is_wide = wide && !below(2);
-    if (!s->is_wide && !below(4)) refused(s);
-    if (s->is_wide && below(2)) say("fwide %d", fwide(s->file, 1) > 0);
+    if (!below(4)) refused(s);
     if (!below(3)) {
         static const int kinds[] = {_IONBF, _IOLBF, _IOFBF};
         static const size_t sizes[] = {1, 7, 64, 1000, 4096, 10000};
@@ -148,13 +143,13 @@ static void position(struct open_stream *s) {
     switch (s->did_put_back ? 4 * below(2) : below(7)) {
     case 0: { long to = below(60); result = fseek(s->file, to, SEEK_SET); say("fseek %ld set: %ld", to, result); break; }
     case 1: {
-        long by = s->is_wide ? 0 : (long)below(200) - 100;
+        long by = (long)below(200) - 100;
         result = fseek(s->file, by, SEEK_CUR); say("fseek %ld cur: %ld %d", by, result, result ? errno : 0); break; }
-    case 2: { long by = s->is_wide ? 0 : (long)below(30) - 20; result = fseek(s->file, by, SEEK_END); say("fseek %ld end: %ld %d", by, result, result ? errno : 0); break; }
+    case 2: { long by = (long)below(30) - 20; result = fseek(s->file, by, SEEK_END); say("fseek %ld end: %ld %d", by, result, result ? errno : 0); break; }
     case 3: rewind(s->file); say("rewind"); break;
-    case 4: say("fseeko: %d", fseeko(s->file, s->is_wide ? 0 : length(), SEEK_SET)); break;
+    case 4: say("fseeko: %d", fseeko(s->file, length(), SEEK_SET)); break;
     case 5:
-        if (is_kept[i] && kept_which[i] == s->which && !s->is_wide) { say("fsetpos: %d", fsetpos(s->file, &kept[i])); break; }
+        if (is_kept[i] && kept_which[i] == s->which) { say("fsetpos: %d", fsetpos(s->file, &kept[i])); break; }
         /* fall through */
     default:
         result = fgetpos(s->file, &kept[i]);
@@ -170,21 +165,7 @@ static void position(struct open_stream *s) {
 static void read_some(struct open_stream *s) {
     size_t count = length();
     errno = 0;
-    if (s->is_wide) {
-        wchar_t line[300];
-        if (below(2)) {
-            wint_t c = fgetwc(s->file);
-            say("fgetwc: %ld", (long)(int)c);
-            if (c != WEOF && !below(3)) {
-                s->did_put_back = 1;
-                say("ungetwc: %ld", (long)(int)ungetwc(c, s->file)); }
-        } else {
-            int n = 1 + below(290);
-            wchar_t *got = fgetws(line, n, s->file);
-            say("fgetws %d: %s %zu", n, got ? "yes" : "no", got ? wcslen(got) : 0);
-            if (got) for (size_t i = 0; i < wcslen(got) && i < 8; i++) say("   %d", (int)got[i]);
-        }
-    } else switch (below(6)) {
+    switch (below(6)) {
     case 0: { size_t n = fread(room, 1, count, s->file); say("fread %zu: %zu %lx", count, n, hash(room, n)); break; }
     case 1: { size_t n = fread(room, 7, count / 7 + 1, s->file); say("fread 7: %zu %lx", n, hash(room, n * 7)); break; }
     case 2: { int n = 1 + below(300); char *got = fgets(room, n, s->file); say("fgets %d: %s %lx", n, got ? "yes" : "no", got ? hash(room, strlen(room)) : 0); break; }
@@ -206,20 +187,7 @@ static void write_some(struct open_stream *s) {
     size_t count = length();
     fill(count);
     errno = 0;
-    if (s->is_wide) {
-        static const wchar_t letters[] = L"abcäöü€\n𝄞xyz";
-        switch (below(3)) {
-        case 0: { wchar_t c = letters[below(12)]; say("fputwc %d: %ld", (int)c, (long)(int)fputwc(c, s->file)); break; }
-        case 1: {
-            wchar_t words[200];
-            size_t n = below(199);
-            for (size_t i = 0; i < n; i++) words[i] = letters[below(12)];
-            words[n] = 0;
-            say("fputws %zu: %d", n, fputws(words, s->file) >= 0);
-            break; }
-        case 2: say("fwprintf: %d", fwprintf(s->file, L"%d %ls %s %.3f|", below(1000), L"wört", "narrow", below(100) / 7.0)); break;
-        }
-    } else switch (below(5)) {
+    switch (below(5)) {
     case 0: say("fwrite %zu: %zu", count, fwrite(room, 1, count, s->file)); break;
     case 1: say("fwrite 3: %zu", fwrite(room, 3, count / 3, s->file)); break;
     case 2: say("fputs: %d", fputs(room, s->file) >= 0); break;
@@ -284,16 +252,15 @@ static void show(void) {
 }
 
 int main(int count, char **words) {
+    if (count < 4) return 2;
     snprintf(base, sizeof base, "%s", words[1]);
     state = strtoull(words[2], NULL, 10) * 2654435761ULL + 1;
     long steps = atol(words[3]);
-    int with_reopen = count > 4 && strchr(words[4], 'f') != NULL, wide = count > 4 && strchr(words[4], 'w') != NULL;
-    if (wide && !setlocale(LC_ALL, "C.UTF-8")) return 3;
     setvbuf(stdout, NULL, _IOFBF, 1 << 20);
     for (step = 0; step < steps; step++) {
         who = below(STREAMS);
         struct open_stream *s = &streams[who];
-        if (!s->file) { open_stream(s, wide); continue; }
+        if (!s->file) { open_stream(s); continue; }
         unsigned what = below(100);
         if (what < 35) {
             if (s->did_write) position(s);
@@ -303,7 +270,7 @@ int main(int count, char **words) {
             if (s->writes) { write_some(s); state_of(s); }
         } else if (what < 82) position(s);
         else if (what < 94) other(s);
-        else if (what < 96 && with_reopen) reopen(s);
+        else if (what < 96) reopen(s);
         else if (what < 97) { close_stream(s); show(); }
     }
     for (int i = 0; i < STREAMS; i++) if (streams[i].file) close_stream(&streams[i]);
