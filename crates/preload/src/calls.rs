@@ -24,6 +24,7 @@ pub(crate) mod openat2;
 pub(crate) mod process;
 pub(crate) mod programs;
 pub(crate) mod readiness;
+pub(crate) mod reopening;
 pub(crate) mod seek;
 pub(crate) mod space;
 pub(crate) mod standard_streams;

@@ -1,5 +1,6 @@
 //! New process images. The kernel gets every offset first, and without a mount the new image finds the store again.
 
+use crate::calls::programs::Strings;
 use crate::calls::{process, programs};
 use crate::files::sharing;
 use crate::files::working_directory::{self, VARIABLE};
@@ -18,9 +19,6 @@ extern "C" {
 
 /// Most arguments of an `execl` call: each is a pointer on the stack, as the call itself has them.
 const ARGUMENTS: usize = 4096;
-
-/// A null-terminated list of C strings, in the form of `exec`.
-pub(crate) type Strings = *const *const c_char;
 
 /// Runs an `exec` call, which returns only when it fails.
 ///

@@ -1,7 +1,6 @@
 //! Programs that lie in the store, in a form that the kernel can execute where it does not know the store.
 
 use crate::calls::copies::{self, Program};
-use crate::calls::exec::Strings;
 use crate::calls::stat;
 use crate::files::{paths, tree};
 use crate::host::guard::{self, attempt, quietly};
@@ -10,6 +9,9 @@ use crate::store::session::{self, Mode};
 use libc::{c_char, c_int};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
+
+/// A null-terminated list of C strings, in the form of `exec`.
+pub(crate) type Strings = *const *const c_char;
 
 /// Scripts that interpret each other, as the kernel allows (`exec_binprm`).
 const INTERPRETERS: usize = 5;

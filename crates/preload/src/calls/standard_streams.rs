@@ -1,12 +1,11 @@
 //! Standard streams at whose descriptors placeholders stand.
 
-use crate::calls::{close, duplicate, open, store_streams};
+use crate::calls::store_streams;
 use crate::files::description::STANDARD_STREAMS;
 use crate::files::prefix;
-use crate::files::streams::CREATED_MODE;
 use crate::host::{guard, real};
 use crate::store::session::{self, Mode};
-use libc::{c_char, c_int, FILE};
+use libc::{c_int, FILE};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 extern "C" {
@@ -56,40 +55,14 @@ fn place(descriptor: c_int) -> *mut *mut FILE {
 }
 
 /// The number of a standard stream.
-pub(crate) fn number_of(stream: *mut FILE) -> Option<c_int> {
-    // SAFETY: libc sets the places before the program starts.
-    STANDARD_STREAMS.into_iter().find(|number| !stream.is_null() && unsafe { *place(*number) } == stream)
+pub(crate) fn number_of(wanted: *mut FILE) -> Option<c_int> {
+    STANDARD_STREAMS.into_iter().find(|number| !wanted.is_null() && stream(*number) == wanted)
 }
 
-/// `freopen` of the standard stream `number`, which is libc's own, to a file of the store with these open flags. The program's
-/// variable then leads to a stream of this library, which is answered. `closed` ends a call that failed.
-///
-/// # Safety
-/// `path` ends with a zero byte.
-pub(crate) unsafe fn reopen(
-    number: c_int,
-    path: *const c_char,
-    flags: c_int,
-    closed: impl FnOnce(c_int) -> *mut FILE,
-) -> *mut FILE {
-    // SAFETY: as the caller promises.
-    unsafe {
-        real::fflush(*place(number));
-        let opened = open::open(path, flags, CREATED_MODE);
-        if opened < 0 {
-            return closed(guard::errno());
-        }
-        if opened != number {
-            duplicate::dup3(opened, number, flags & libc::O_CLOEXEC);
-            close::close(opened);
-        }
-        let stream = *place(number);
-        if store_streams::is_ours(stream) {
-            store_streams::begin_anew(stream, flags);
-            store_streams::start_at_end(number, flags);
-        }
-        stream
-    }
+/// The stream that the program finds by the variable of the standard stream `number`.
+pub(crate) fn stream(number: c_int) -> *mut FILE {
+    // SAFETY: libc sets the places before the program starts.
+    unsafe { *place(number) }
 }
 
 /// Writes the bytes that libc holds for a standard descriptor, before another file comes to stand there.

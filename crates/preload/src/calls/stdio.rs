@@ -1,7 +1,7 @@
 //! Streams. With a mount they are libc's own, and the library follows their descriptors. Without a mount they are streams of
 //! this library.
 
-use crate::calls::{close, copies, data, open, standard_streams, store_streams};
+use crate::calls::{close, copies, data, open, reopening, standard_streams, store_streams};
 use crate::files::paths::{self, Touch};
 use crate::files::streams::CREATED_MODE;
 use crate::files::table::{self, Entry};
@@ -174,7 +174,7 @@ pub(crate) unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *
         if session::mode() == Mode::Prefix && !guard::is_inside() {
             let text = paths::text(path);
             if store_streams::is_ours(stream) && !mode.is_null() {
-                return store_streams::reopen(path, mode, stream);
+                return reopening::reopen(path, mode, stream);
             }
             if text.is_some_and(|text| tree::is_candidate(libc::AT_FDCWD, text)) && !mode.is_null() {
                 return reopen_in_store(path, mode, stream);
@@ -212,7 +212,7 @@ unsafe fn reopen_in_store(path: *const c_char, mode: *const c_char, stream: *mut
         }
         let flags = streams::flags_of(CStr::from_ptr(mode).to_bytes());
         if let (Some(number), Some(flags)) = (standard_streams::number_of(stream), flags) {
-            return standard_streams::reopen(number, path, flags, |number| closed(stream, number));
+            return reopening::reopen_standard(number, path, flags, |number| closed(stream, number));
         }
         if flags.map(|flags| flags & !libc::O_CLOEXEC) != Some(libc::O_RDONLY) {
             return closed(stream, libc::EOPNOTSUPP);

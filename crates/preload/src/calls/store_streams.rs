@@ -5,14 +5,12 @@
 //! a write moves the offset that the stream remembers (else a later seek leads to an old place, and bytes are lost), and a
 //! stream that only appends starts at the end.
 
-use crate::calls::{close, data, duplicate, locks, open, seek};
-use crate::files::streams::CREATED_MODE;
-use crate::files::{prefix, streams};
+use crate::calls::{close, data, locks, seek};
+use crate::files::streams;
 use crate::host::guard::{self, fail, quietly};
 use crate::host::real::{self, CookieFunctions};
 use libc::{c_char, c_int, c_void, off_t, size_t, ssize_t, FILE};
 use std::ffi::CStr;
-use std::io::Write;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 /// The flags of [`Header`] that a mode decides.
@@ -22,8 +20,6 @@ const APPENDS: c_int = 0x1000;
 const ERROR: c_int = 0x20;
 /// The flags that tell the end, an error, a kind of buffer, or the last direction.
 const STATE: c_int = 0x10 | ERROR | 0x2 | 0x200 | 0x800;
-/// `/proc/self/fd/`, the digits of a number and the zero byte fit.
-const DESCRIPTOR_NAME_BYTES: usize = 32;
 
 /// `struct _IO_FILE` on 64-bit machines, as far as it is used here. The structure is part of libc's ABI, because programs read
 /// it through macros (`bits/types/struct_FILE.h`).
@@ -200,7 +196,9 @@ fn mode_flags(flags: c_int) -> c_int {
 /// Prepares a placeholder for a stream with the open flags of a mode, as `fdopen` does.
 fn prepare(descriptor: c_int, flags: c_int) -> Result<(), c_int> {
     // SAFETY: no memory is passed.
-    let present = unsafe { duplicate::fcntl(descriptor, libc::F_GETFL, 0) };
+    let Some(present) = (unsafe { locks::fcntl(descriptor, libc::F_GETFL, 0) }) else {
+        return Err(libc::EBADF);
+    };
     if present < 0 {
         return Err(guard::errno());
     }
@@ -210,7 +208,7 @@ fn prepare(descriptor: c_int, flags: c_int) -> Result<(), c_int> {
     }
     if flags & libc::O_APPEND != 0 && present & libc::O_APPEND == 0 {
         // SAFETY: see above.
-        unsafe { duplicate::fcntl(descriptor, libc::F_SETFL, (present | libc::O_APPEND).into()) };
+        unsafe { locks::fcntl(descriptor, libc::F_SETFL, (present | libc::O_APPEND).into()) };
         start_at_end(descriptor, flags);
     }
     Ok(())
@@ -276,54 +274,22 @@ fn made(descriptor: c_int, flags: c_int) -> *mut FILE {
     }
 }
 
-fn note_writes(descriptor: c_int, flags: c_int) {
+/// Notes that a stream of `descriptor` may hold bytes that are not written, where it is open for writes.
+pub(crate) fn note_writes(descriptor: c_int, flags: c_int) {
     if flags & libc::O_ACCMODE != libc::O_RDONLY {
         quietly(|| locks::note_streamed(descriptor));
     }
 }
 
-/// `freopen` of a stream of this library, whose number stays. The new file may be one of the host.
-///
-/// # Safety
-/// As for `freopen(3)`; the stream is one of this library.
-pub(crate) unsafe fn reopen(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE {
-    let Some(stream) = find(file) else { return fail(libc::EBADF) };
-    let old = stream.descriptor.load(Ordering::Acquire);
-    let mut name = [0_u8; DESCRIPTOR_NAME_BYTES];
-    // SAFETY: as the caller promises. libc's buffers are written first, as by libc.
-    unsafe {
-        real::fflush(file);
-        let path = if path.is_null() {
-            // The buffer has room for every number.
-            let _ = write!(&mut name[..], "/proc/self/fd/{old}");
-            name.as_ptr().cast()
-        } else {
-            path
-        };
-        let opened = match known_flags(CStr::from_ptr(mode).to_bytes()) {
-            Ok(flags) => (open::open(path, flags, CREATED_MODE), flags),
-            Err(number) => {
-                guard::set_errno(number);
-                (-1, 0)
-            }
-        };
-        let (new, flags) = opened;
-        if new < 0 {
-            let before = guard::errno();
-            stream.descriptor.store(-1, Ordering::Release);
-            close::close(old);
-            return fail(before);
-        }
-        if new != old {
-            duplicate::dup3(new, old, flags & libc::O_CLOEXEC);
-            close::close(new);
-        }
-        begin_anew(file, flags);
-        if prefix::holds(old) {
-            note_writes(old, flags);
-        }
-        start_at_end(old, flags);
-        file
+/// The number of a stream's descriptor.
+pub(crate) fn number_of(file: *mut FILE) -> Option<c_int> {
+    find(file).map(|stream| stream.descriptor.load(Ordering::Acquire))
+}
+
+/// Notes that a stream has no descriptor any more.
+pub(crate) fn abandon(file: *mut FILE) {
+    if let Some(stream) = find(file) {
+        stream.descriptor.store(-1, Ordering::Release);
     }
 }
 

@@ -1,11 +1,9 @@
 //! Forks: the library has handlers run around each fork, before and behind all handlers of the program.
 
+use crate::host::real::Handler;
 use crate::host::{heap, real};
 use libc::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// A function that `pthread_atfork` registers.
-pub(crate) type Handler = Option<extern "C" fn()>;
 
 /// The functions that run around a fork.
 pub(crate) struct Handlers {

@@ -1,6 +1,5 @@
 //! The C library's own functions: the next definitions in link order behind those of this library.
 
-use crate::host::forks::Handler;
 use crate::host::guard;
 use libc::{c_char, c_int, c_uint, c_void, dirent, mode_t, off_t, size_t, ssize_t};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -15,6 +14,8 @@ pub(crate) struct CookieFunctions {
     pub(crate) close: extern "C" fn(*mut c_void) -> c_int,
 }
 
+/// A function that `pthread_atfork` registers.
+pub(crate) type Handler = Option<extern "C" fn()>;
 /// The function that `scandir` calls for each entry.
 pub(crate) type Filter = Option<unsafe extern "C" fn(*const dirent) -> c_int>;
 /// The order in which `scandir` sorts.

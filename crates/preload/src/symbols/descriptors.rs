@@ -7,7 +7,8 @@ use crate::calls::attributes::{self, Subject};
 use crate::calls::temporary::{self, Temporary};
 use crate::calls::{
     changes, close, control, current_directory, data, directories, duplicate, exec, identity_changes, locks,
-    messages, mmap, open, process, readiness, seek, space, stat, statistics, stdio, transfers, walks,
+    messages, mmap, open, process, programs, readiness, seek, space, stat, statistics, stdio, transfers,
+    walks,
 };
 use crate::files::{prefix, sharing};
 use crate::host::{file_size, forks, guard, real};
@@ -17,7 +18,7 @@ use libc::{
     FILE,
 };
 
-type Lists = exec::Strings;
+type Lists = programs::Strings;
 type Vector = *const libc::iovec;
 
 hooks! {
@@ -167,7 +168,7 @@ hooks! {
     [fchdir] (d: c_int) -> c_int = current_directory::fchdir(d);
     [fork __fork] () -> pid_t = process::fork();
     [_Fork] () -> pid_t = process::fork_without_handlers();
-    [__register_atfork] (before: forks::Handler, in_parent: forks::Handler, in_child: forks::Handler, library: *mut c_void) -> c_int =
+    [__register_atfork] (before: real::Handler, in_parent: real::Handler, in_child: real::Handler, library: *mut c_void) -> c_int =
         forks::register_after(&process::FORKS, [before, in_parent, in_child], library);
     [clone __clone] (function: extern "C" fn(*mut c_void) -> c_int, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent: *mut c_void, storage: *mut c_void, child: *mut c_void) -> c_int =
         process::clone(function, stack, flags, argument, [parent, storage, child]);
