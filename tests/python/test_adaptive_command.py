@@ -12,6 +12,8 @@ import pytest
 import zarr
 from scipy.io import netcdf_file
 from waits import PATIENCE_SECONDS
+from weir.adaptive import AdaptiveError
+from weir.adaptive.step_files import writer_of
 
 FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"
 
@@ -149,9 +151,10 @@ def test_values_on_a_mesh(tmp_path: Path) -> None:
         (["refactor", "{}/text.npy", "--tier", "foo=x2"], 2, "there is no zone `foo`"),
         (["replay", "{}", "--policy", "plot"], 2, "--low and --high"),
         (["replay", "{}", "--policy", "budget", "--seconds", "1", "--variance", "1"], 2, "either --seconds"),
-        (["reconstruct", "{}", "--step", "0", "--to", "{}/x", "--rmse", "1", "--psnr", "1"], 2, "give one of"),
-        (["reconstruct", "{}", "--step", "0", "--to", "{}/x", "--region", "3"], 2, "is no region"),
-        (["reconstruct", "{}", "--step", "0", "--to", "{}/no/x"], 1, "there is no folder"),
+        (["reconstruct", "{}", "--step", "0", "--to", "{}/x.npy", "--rmse", "1", "--psnr", "1"], 2, "give one of"),
+        (["reconstruct", "{}", "--step", "0", "--to", "{}/x.npy", "--region", "3"], 2, "is no region"),
+        (["reconstruct", "{}", "--step", "0", "--to", "{}/no/x.npy"], 1, "there is no folder"),
+        (["reconstruct", "{}", "--step", "0", "--to", "{}/x.dat"], 1, "let it end with .npy, .nc or .nc4"),
         (["replay", "{}", "--policy", "isolation", "--low", "3M"], 2, "--low is of --policy plot"),
     ],
 )
@@ -202,3 +205,30 @@ def test_a_step_that_is_gone_is_named(tmp_path: Path) -> None:
     answer = adapt("reconstruct", *tiers, "--step", 0, "--to", tmp_path / "x.npy")
     assert "warning: step 0" in answer.stderr
     assert str(part) in answer.stderr
+
+
+def test_a_packed_variable_goes_to_netcdf_and_back(tmp_path: Path) -> None:
+    """`--to x.nc` wrote a file of numpy under that name."""
+    netcdf = pytest.importorskip("h5netcdf")
+    packed = numpy.array([[3, 12, 15], [-32768, 0, 7]], dtype="i2")
+    plain = numpy.array([[280.03, -9999, 280.5]], dtype="f4")
+    with h5py.File(tmp_path / "c.nc", "w") as file:
+        file["T"] = packed
+        file["T"].attrs.update({"scale_factor": 0.01, "add_offset": 280.0, "_FillValue": numpy.int16(-32768)})
+        file["U"] = plain
+        file["U"].attrs["_FillValue"] = numpy.float32(-9999)
+    for name, wanted in (("T", packed * 0.01 + 280.0), ("U", plain)):
+        adapt("refactor", f"{tmp_path / 'c.nc'}:{name}", "--tier", tmp_path / name, "--tolerance", 0.01)
+        told = document("reconstruct", tmp_path / name, "--step", 0, "--to", tmp_path / f"{name}.nc")
+        with netcdf.File(tmp_path / f"{name}.nc", "r") as back:
+            found, fill = back["data"][...], back["data"].attrs["_FillValue"]
+        is_missing = numpy.isnan(found) if name == "T" else found == fill
+        assert is_missing.tolist() == ((packed if name == "T" else plain) < -999).tolist()
+        assert numpy.abs(found - wanted)[~is_missing].max() <= told["max_error"] <= 0.01
+
+
+def test_without_the_package_no_other_format_takes_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "h5netcdf", None)
+    with pytest.raises(AdaptiveError, match="cannot be written: import of h5netcdf") as refused:
+        writer_of(tmp_path / "x.nc")
+    assert "pip install" in refused.value.hint

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,6 +155,54 @@ def test_a_temporary_store_goes_with_the_program_that_forgot_it(tmp_path: Path) 
     assert answer.stderr == ""
     assert Path(answer.stdout.strip()).is_relative_to(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_temporary_store_goes_with_the_program_that_is_killed(tmp_path: Path) -> None:
+    """A notebook's kernel that was killed by -9 left its store, whose memory nobody could free by a name."""
+    script = (
+        "import os, signal, weir\n"
+        "store = weir.store.up(mount=False, capacity='16MiB', servers=2)\n"
+        "records = [record.read_text() for record in store.home.glob('servers/*/pid')]\n"
+        "print(*records, sep='', flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert answer.returncode == -signal.SIGKILL, answer.stderr
+    found = [line.split() for line in answer.stdout.splitlines() if line]
+    servers = [Process(int(pid), int(ticks), boot) for pid, ticks, boot in found]
+    assert len(servers) == 2
+    assert all(server.ends_within(PATIENCE_SECONDS) for server in servers)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while list(tmp_path.iterdir()):
+        assert time.monotonic() < deadline, list(tmp_path.iterdir())
+        time.sleep(0.05)
+
+
+def test_a_store_in_a_home_that_is_named_stays_after_a_kill(home: Path) -> None:
+    """`weir --home` reaches it, and its memory may be needed: it is like one of `weir up`."""
+    script = (
+        "import os, signal, weir\n"
+        f"store = weir.store.up(home={str(home)!r}, mount=False, capacity='16MiB')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], timeout=PATIENCE_SECONDS, check=False)
+    assert processes(home)
+    assert all(process.is_alive() for process in processes(home))
+
+
+def test_a_store_that_is_down_runs_nothing() -> None:
+    """It said that it could not read the key of a folder that was gone."""
+    store = weir.store.up(mount=False, capacity="16MiB")
+    store.down()
+    with pytest.raises(StoreError, match="is down"):
+        store.run(["true"])
 
 
 def test_a_fork_does_not_take_the_store_with_it() -> None:

@@ -144,7 +144,7 @@ class Writer:
         place = self._places[0].name(manifest_name(number))
         if self._ended:
             raise StepError(
-                number, place, "the stream was ended", hint="continue it with --append, or begin another one"
+                number, place, "the stream was ended", hint="open a writer that appends, or begin another stream"
             )
         try:
             values, fills = _values(array, fill)
@@ -199,7 +199,7 @@ class Writer:
         elif numbers:
             raise AdaptiveError(
                 f"tier {first.tier.url} holds a stream already",
-                hint="choose another folder, or continue the stream with --append",
+                hint="choose another folder, or append to the stream",
             )
 
     def _continue(self, catalogue: Catalogue, steps: int) -> None:

@@ -157,7 +157,9 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
 @adapt.command(name="reconstruct")
 @click.argument("tiers", metavar="TIER...", nargs=-1, required=True, type=TIER)
 @click.option("--step", "number", type=click.IntRange(0), required=True)
-@click.option("--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="A .npy file.")
+@click.option(
+    "--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="A .npy or .nc file."
+)
 @click.option(
     "--bytes", "bytes_max", metavar="SIZE", callback=parse_amount, help="Read no more than this, but always the base."
 )
@@ -171,14 +173,14 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 @output_option
 def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, **options: Any) -> None:
-    """Write one step as a .npy file, as accurate as requested; by default as accurate as it is stored."""
-    import numpy
-
+    """Write one step as a .npy or .nc file, as accurate as requested; by default as accurate as it is stored."""
     from weir.adaptive.reader import Reader
+    from weir.adaptive.step_files import writer_of
     from weir.cli.output import show, size
 
     if not target.absolute().parent.is_dir():
         raise CommandError(f"{target} cannot be written: there is no folder {target.parent}", hint="make it before")
+    write = writer_of(target)
     with _warnings():
         reader = Reader(
             tiers,
@@ -192,7 +194,7 @@ def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, 
         with reader:
             step = reader.step(number)
     with replacing(target, mode=None) as file:
-        numpy.save(file, step.data, allow_pickle=False)
+        write(file, step)
     document = {
         "step": step.number,
         "file": str(target),
@@ -203,6 +205,7 @@ def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, 
         "max_error": step.max_error,
         "late": step.late,
         "problems": list(step.problems),
+        "fill": list(step.fill),
     }
     row = (step.number, size(step.bytes_read), f"{step.rmse:.6g}", f"{step.max_error:.6g}", str(target))
     show(output, document, ("STEP", "READ", "RMSE", "MAX ERROR", "FILE"), [row])

@@ -4,6 +4,8 @@ import math
 import re
 from typing import NoReturn
 
+from weir.errors import Picklable
+
 _SHOWN_MAX = 60
 """Characters of a wrong line that an error repeats."""
 _COUNT = re.compile(r"\d{1,20}")
@@ -12,7 +14,7 @@ _SIGNED = re.compile(r"-?\d{1,20}")
 _DECIMAL = re.compile(r"\d{1,20}(\.\d{1,20})?")
 
 
-class MalformedError(ValueError):
+class MalformedError(Picklable, ValueError):
     """Text of another form than expected.
 
     Attributes:

@@ -145,7 +145,7 @@ class Scenario:
         return {**settings, "topology": self.topology.document, "workload": self.workload.document(layout)}
 
 
-def read_scenario(path: Path, *, changes: Mapping[str, Any] | None = None) -> Scenario:
+def read_scenario(path: str | Path, *, changes: Mapping[str, Any] | None = None) -> Scenario:
     """Read a scenario's file.
 
     Args:
@@ -158,7 +158,7 @@ def read_scenario(path: Path, *, changes: Mapping[str, Any] | None = None) -> Sc
     Raises:
         ScenarioError: The scenario cannot be used; the error names the file, the line and the key.
     """
-    return scenario_of(read_document(path).changed(changes or {}))
+    return scenario_of(read_document(Path(path)).changed(changes or {}))
 
 
 def parse_scenario(text: str, *, origin: str, folder: Path) -> Scenario:

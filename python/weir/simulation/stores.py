@@ -176,7 +176,7 @@ def _target_in(table: Table) -> dict[str, Any]:
         raise table.error(
             None,
             "the target has no speed, and nobody can tell it from the file",
-            'give speed = { read = "1GB/s", write = "1GB/s" }, or ask the running store with --from-store',
+            'give speed = { read = "1GB/s", write = "1GB/s" }, or simulate a running store',
         )
     if not table.has("capacity"):
         raise table.error(None, "the target has no capacity", 'give capacity = "100GiB", or ask the running store')

@@ -2,7 +2,7 @@
 
 import errno
 
-from weir.errors import WeirError
+from weir.errors import Picklable, WeirError
 
 FATAL = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EMFILE, errno.ENFILE)
@@ -42,7 +42,7 @@ class StoppedError(Exception):
     """A copy that was asked to stop, or that another worker's failure has ended."""
 
 
-class FatalError(Exception):
+class FatalError(Picklable):
     """An error of the system that ends the copy.
 
     Attributes:

@@ -197,11 +197,11 @@ def _refusal(path: Path) -> tuple[str, str] | None:
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_CHECK_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise StoreError(f"{program} --check did not answer in {_CHECK_SECONDS:.0f} s") from None
+        raise StoreError(f"`{program} --check` did not answer in {_CHECK_SECONDS:.0f} s") from None
     if answer.returncode == 0:
         return None
     lines = [line.strip() for line in answer.stderr.splitlines()]
-    return error_in(lines) or (answer.stderr.strip() or f"{program} --check gave {answer.returncode}", "")
+    return error_in(lines) or (answer.stderr.strip() or f"`{program} --check` gave {answer.returncode}", "")
 
 
 def _without_line(message: str) -> str:

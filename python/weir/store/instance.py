@@ -42,6 +42,7 @@ class Store:
         *,
         notices: Sequence[Notice] = (),
         temporary: Path | None = None,
+        keeper: "subprocess.Popen[bytes] | None" = None,
     ) -> None:
         """Take a store that is up into hand.
 
@@ -50,10 +51,16 @@ class Store:
             running: The state of the store.
             notices: Notices from the start of the store.
             temporary: A folder that is removed with the store, at the latest when this program ends.
+            keeper: The process that removes a temporary store if this program is killed.
         """
         self._home = home
         self._temporary = temporary
-        self._finalizer = None if temporary is None else weakref.finalize(self, _remove, home, temporary, os.getpid())
+        self._keeper = keeper
+        self._finalizer = (
+            None
+            if temporary is None or keeper is None
+            else weakref.finalize(self, _remove, temporary, os.getpid(), keeper)
+        )
         self.home = home.root
         self.cluster = home.cluster
         self.mount = running.mount
@@ -85,11 +92,13 @@ class Store:
         from weir.store import lifecycle
 
         if not self._home.exists():
+            self.mount = None
             return lifecycle.Ended(0, (), 0, ())
         ended = lifecycle.take_down(self._home, force=force, discard=discard or self._temporary is not None)
         if self._finalizer is not None and self._temporary is not None:
             self._finalizer.detach()
             shutil.rmtree(self._temporary, ignore_errors=True)
+            _end(self._keeper)
         self.mount = None
         return ended
 
@@ -135,11 +144,14 @@ class Store:
 
         Raises:
             SettingsError: The prefix is not an absolute path below `/`.
-            StoreError: A claim of the job is outside of its limits, or the programs have no way to the store.
+            StoreError: The store is down, a claim of the job is outside of its limits, or the programs have no way to
+                the store.
         """
         from weir.store import launch
         from weir.store.environment import without_store
 
+        if not self.cluster.is_file():
+            raise StoreError(f"the store in {self.home} is down", hint="bring one up with weir.store.up")
         if prefix is not None and not launch.is_prefix(str(prefix)):
             raise SettingsError(f"the prefix {prefix} is not an absolute path below /")
         is_mounted = prefix is None and self.mount is not None
@@ -254,8 +266,9 @@ def up(
 
     Args:
         file: A cluster.toml.
-        home: Directory for the store's state. None is a temporary directory, which is removed with the store. The
-            contents of `dir` targets in a given home are kept for the next time.
+        home: Directory for the store's state. None is a temporary directory: the store belongs to this program, and is
+            removed at the program's end, also if the program is killed. A store in a given home stays up after the
+            program until somebody takes it down, and the contents of its `dir` targets are kept for the next time.
         mount: Whether to mount the store, or its mount point. True is the folder `mnt` in its home; where nothing can
             be mounted, `Store.notices` has the reason, and programs reach the store without a mount.
         policy: Division of the storage's time among jobs, such as `size-fair`.
@@ -309,22 +322,24 @@ def _start(
     """Bring a store up as `up` does, with settings by their names."""
     import tempfile
 
-    from weir.store import lifecycle
+    from weir.store import keeper, lifecycle, temporary
     from weir.store.home import Home
 
     _check(given)
     mounting = lifecycle.Mounting(bool(mount), None if isinstance(mount, bool) else Path(mount))
     notices: list[Notice] = []
-    temporary = Path(tempfile.mkdtemp(prefix="weir-")) if home is None else None
-    chosen = Home.at(str(home) if temporary is None else str(temporary / "home"))
+    folder = Path(tempfile.mkdtemp(prefix="weir-")) if home is None else None
+    kept = None
+    chosen = Home.at(str(home)) if folder is None else temporary.home_in(folder)
     try:
+        kept = None if folder is None else keeper.start(folder)
         wanted = lifecycle.plan(chosen, None if file is None else Path(file), given, lambda _: "argument")
         running = lifecycle.bring_up(chosen, wanted, mounting, notices.append, accept_journal_loss=accept_journal_loss)
     except BaseException:
-        if temporary is not None:
-            _remove(chosen, temporary, os.getpid())
+        if folder is not None:
+            _remove(folder, os.getpid(), kept)
         raise
-    return Store(chosen, running, notices=notices, temporary=temporary)
+    return Store(chosen, running, notices=notices, temporary=folder, keeper=kept)
 
 
 def _check(given: Mapping[str, object]) -> None:
@@ -341,11 +356,17 @@ def _check(given: Mapping[str, object]) -> None:
             raise SettingsError(f"{setting.name} cannot be {value!r}", hint=f"give {setting.allowed()}")
 
 
-def _remove(home: "Home", folder: Path, process: int) -> None:
+def _remove(folder: Path, process: int, keeper: "subprocess.Popen[bytes] | None") -> None:
     """Remove a temporary store as far as possible; a fork of the process that made the store does nothing."""
-    from weir.store import lifecycle
+    from weir.store import temporary
 
     if os.getpid() == process:
-        with contextlib.suppress(StoreError, OSError):
-            lifecycle.remove(home)
-        shutil.rmtree(folder, ignore_errors=True)
+        temporary.remove(folder)
+        _end(keeper)
+
+
+def _end(keeper: "subprocess.Popen[bytes] | None") -> None:
+    """End the process that waited for the end of this one."""
+    if keeper is not None:
+        keeper.kill()
+        keeper.wait()

@@ -114,7 +114,7 @@ def library_path(environment: Mapping[str, str]) -> str:
         # ld.so(8): the list's items are separated by spaces or colons, and there is no escape.
         raise StoreError(
             f"LD_PRELOAD cannot name {library}: its path has a blank or a colon",
-            hint="install the package elsewhere, or use the mount with --no-preload",
+            hint="install the package elsewhere, or use the mount without the library",
         )
     present = environment.get("LD_PRELOAD", "").replace(" ", ":").split(":")
     others = [item for item in present if item and item != library]

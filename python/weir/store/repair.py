@@ -58,7 +58,7 @@ def check_stopped(
     if configuration is None:
         raise StoreError(
             f"{home.root} has no store that keeps files",
-            hint="is --home right? a store in memory is gone when it is down",
+            hint="is it the right home? a store in memory is gone when it is down",
         )
     with home.locked():
         if not cluster.is_down(home):

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from weir.errors import Picklable
+
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
@@ -74,7 +76,7 @@ class Forecaster(Protocol):
         """
 
 
-class NothingObservedError(ValueError):
+class NothingObservedError(Picklable, ValueError):
     """A forecast that was asked for before any step had a bandwidth."""
 
     def __init__(self) -> None:

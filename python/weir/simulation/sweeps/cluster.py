@@ -66,7 +66,7 @@ def connected(address: str, options: SlurmOptions) -> Iterator[Dask]:
     try:
         from distributed import Client
     except ImportError as error:
-        raise SweepError(f"--dask needs a package: {error}", hint=install_command("simulation")) from error
+        raise SweepError(f"Dask needs a package: {error}", hint=install_command("simulation")) from error
     # Lost workers and points that travel whole are no news to the user; a sweep that fails says why itself.
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -95,7 +95,7 @@ def _slurm_client(options: SlurmOptions) -> "Iterator[Client]":
     try:
         from dask_jobqueue import SLURMCluster
     except ImportError as error:
-        raise SweepError(f"--dask slurm needs a package: {error}", hint=install_command("simulation")) from error
+        raise SweepError(f"Dask on Slurm needs a package: {error}", hint=install_command("simulation")) from error
     with SLURMCluster(
         cores=options.cores,
         processes=1,
@@ -141,7 +141,7 @@ def _check_builds(client: "Client") -> None:
         ) from error
     except OSError as error:
         raise SweepError(
-            f"the scheduler does not reach one of its workers: {error}", hint="start the worker with its own --host"
+            f"the scheduler does not reach one of its workers: {error}", hint="give the worker its own host"
         ) from error
     for worker, build in builds.items():
         if build != engine_digest():

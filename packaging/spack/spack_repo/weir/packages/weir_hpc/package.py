@@ -19,6 +19,7 @@ class WeirHpc(PythonPackage):
     variant("adaptive", default=False, description="Arrays that analyses read with less accuracy in less time")
     variant("deployment", default=True, description="Stores on several hosts: ClusterShell reads lists of hosts")
     variant("h5py", default=False, description="Adaptive arrays in HDF5 files")
+    variant("netcdf", default=False, description="Adaptive arrays restored to netCDF files")
     variant("placement", default=False, description="Placement from Darshan logs, and Lustre's statistics")
     variant("plots", default=False, description="Plots of the demonstration and of benchmarks")
     variant("s3", default=False, description="Adaptive arrays in object stores")
@@ -42,6 +43,9 @@ class WeirHpc(PythonPackage):
         depends_on("py-clustershell@1.9:", type="run")
     with when("+h5py"):
         depends_on("py-h5py", type="run")
+        depends_on("py-numpy", type="run")
+    with when("+netcdf"):
+        depends_on("py-h5netcdf", type="run")
         depends_on("py-numpy", type="run")
     with when("+placement"):
         depends_on("py-darshan@3.4.4:", type="run")

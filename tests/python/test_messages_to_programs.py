@@ -1,0 +1,45 @@
+"""Errors of the packages that programs call speak of arguments and of whole commands, not of flags of commands."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "python" / "weir"
+FLAG = re.compile(r"(?<![\w`-])--[a-z][a-z-]*")
+QUOTED = re.compile(r"`[^`]*`")
+
+
+def told(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The words of errors and notices: texts in the arguments of what is raised, and hints. A value in them is `{}`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            yield from texts(node.exc)
+        elif (isinstance(node, ast.keyword) and node.arg == "hint") or (
+            isinstance(node, ast.Assign) and any("hint" in ast.unparse(target).lower() for target in node.targets)
+        ):
+            yield from texts(node.value)
+
+
+def texts(node: ast.AST) -> Iterator[tuple[int, str]]:
+    if isinstance(node, ast.JoinedStr):
+        yield node.lineno, "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        return
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.lineno, node.value
+    for child in ast.iter_child_nodes(node):
+        yield from texts(child)
+
+
+@pytest.mark.parametrize("package", ["adaptive", "simulation", "store"])
+def test_no_message_names_a_flag(package: str) -> None:
+    """A caller of `weir.adaptive.write` was told to continue the stream with --append."""
+    found = {
+        f"{path.relative_to(PACKAGE)}:{line}": text
+        for path in sorted((PACKAGE / package).rglob("*.py"))
+        for line, text in told(ast.parse(path.read_text()))
+        if FLAG.search(QUOTED.sub("", text))
+    }
+    assert found == {}
