@@ -15,12 +15,13 @@ QUOTED = re.compile(r"`[^`]*`")
 def told(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """The words of errors and notices: texts in the arguments of what is raised, and hints. A value in them is `{}`."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Raise) and node.exc is not None:
-            yield from texts(node.exc)
-        elif (isinstance(node, ast.keyword) and node.arg == "hint") or (
-            isinstance(node, ast.Assign) and any("hint" in ast.unparse(target).lower() for target in node.targets)
-        ):
-            yield from texts(node.value)
+        match node:
+            case ast.Raise(exc=ast.expr() as raised):
+                yield from texts(raised)
+            case ast.keyword(arg="hint", value=value):
+                yield from texts(value)
+            case ast.Assign(targets=targets, value=value) if "hint" in " ".join(map(ast.unparse, targets)).lower():
+                yield from texts(value)
 
 
 def texts(node: ast.AST) -> Iterator[tuple[int, str]]:

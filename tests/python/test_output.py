@@ -1,8 +1,11 @@
 """Data alone on standard output; tables for people, JSON for programs."""
 
+import ast
 import json
 import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from waits import PATIENCE_SECONDS
@@ -60,3 +63,34 @@ def test_a_word_for_a_shell_is_the_name_again(name: str) -> None:
         ["bash", "-c", f"printf %s {word}"], capture_output=True, check=True, timeout=PATIENCE_SECONDS
     )
     assert answer.stdout == os.fsencode(name)
+
+
+def test_json_has_no_numbers_that_json_lacks() -> None:
+    """`weir plan identity --output json` printed NaN, which no reader of JSON takes."""
+    document = {"a": [float("nan"), 1.5, (float("-inf"), 2)], "b": {"c": float("inf")}, "d": "NaN"}
+    assert json.loads(output.json_text(document), parse_constant=lambda name: pytest.fail(name)) == {
+        "a": [None, 1.5, [None, 2]],
+        "b": {"c": None},
+        "d": "NaN",
+    }
+    printers = [
+        path.name
+        for path in (Path(__file__).resolve().parents[2] / "python" / "weir" / "cli").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print" and "json.dumps" in ast.unparse(node)
+    ]
+    assert printers == []
+
+
+def test_a_name_that_the_terminal_cannot_show_is_escaped() -> None:
+    """`weir find` ended in a traceback where the encoding of standard output lacked a letter."""
+    program = "import sys, click, weir.cli; weir.cli._run = lambda: print('caf\\xe9 \\u4e16') or 0; weir.cli.main()"
+    answer = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert (answer.returncode, answer.stdout) == (0, "caf\\xe9 \\u4e16\n"), answer.stderr

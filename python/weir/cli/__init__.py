@@ -4,6 +4,7 @@ Each command is a module that is imported when it is called, so that `weir --hel
 """
 
 import errno
+import io
 import os
 import sys
 from importlib import import_module
@@ -141,6 +142,9 @@ def weir(context: click.Context, home: str | None) -> None:
 
 def main() -> None:
     """Run the program and end it with its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A file's name may have characters that the encoding lacks; standard error escapes them by itself.
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(_run())
 
 

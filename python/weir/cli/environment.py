@@ -4,7 +4,7 @@ import os
 
 import click
 
-from weir.cli.output import output_option
+from weir.cli.output import json_text, output_option
 from weir.store.home import Home
 
 
@@ -16,7 +16,6 @@ from weir.store.home import Home
 @click.pass_obj
 def env(home: Home, preload: bool, output: str) -> None:
     """Print the variables of the store for a shell: eval "$(weir env)"."""
-    import json
     import shlex
 
     from weir.store.home import find_cluster
@@ -35,4 +34,4 @@ def env(home: Home, preload: bool, output: str) -> None:
         for name, value in variables.items():
             print(f"export {name}={shlex.quote(value)}")
     else:
-        print(json.dumps(variables, indent=2 if output == "json" else None))
+        print(json_text(variables, indent=2 if output == "json" else None))

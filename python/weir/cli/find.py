@@ -16,7 +16,7 @@ import click
 
 from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.layout_attribute import layout_of
-from weir.cli.output import output_option
+from weir.cli.output import json_text, output_option
 from weir.cli.parameters import Checked, Type
 from weir.plain_text import plain
 from weir.store import values
@@ -129,7 +129,6 @@ def find(
     PATH is on a mounted store, or is seen through `weir run --prefix /weir -- weir find /weir`. The exit code is 1
     where something could not be looked at.
     """
-    import json
 
     wanted = _Wanted(
         frozenset(targets), stripes, size, days, None if user is None else values.user(user), pattern, kind
@@ -150,7 +149,7 @@ def find(
         else:
             print(plain(str(path)))
     if output == "json":
-        print(json.dumps(found))
+        print(json_text(found))
     for failure in failures:
         warn(f"{failure.filename}: {failure.strerror}")
     return FAILED if failures else 0

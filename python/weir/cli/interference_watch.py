@@ -1,6 +1,5 @@
 """`weir interference watch` and `weir interference serve`: predictions of a running store."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from weir.cli.asking import administered, observed
 from weir.cli.ending import end_of_signals
 from weir.cli.errors import say, warn
 from weir.cli.interference_remedy import Remedies
-from weir.cli.output import output_option
+from weir.cli.output import json_text, output_option
 from weir.cli.parameters import Number
 from weir.store.home import Home
 
@@ -175,4 +174,4 @@ def _line(predictions: "Predictions", job: "JobPrediction", remedy: str | None) 
         "window_seconds": predictions.window_seconds,
         "missing": list(predictions.missing),
     }
-    return json.dumps({**shared, **encode(job), "remedy": remedy})
+    return json_text({**shared, **encode(job), "remedy": remedy})

@@ -1,12 +1,12 @@
 """`weir job ornament`: the storage that was planned for a job, written into its jobspec."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from weir.cli.errors import CommandError
+from weir.cli.output import json_text
 from weir.distribution import install_command
 
 
@@ -51,7 +51,7 @@ def _is_json(path: Path) -> bool:
 
 def _printed(document: dict[str, Any], form: str) -> str:
     if form == "json":
-        return json.dumps(document, indent=2) + "\n"
+        return json_text(document, indent=2) + "\n"
     import yaml
 
     return yaml.safe_dump(document, sort_keys=False)

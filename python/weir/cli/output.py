@@ -1,6 +1,7 @@
 """Results on standard output: a table for people, JSON for programs."""
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -37,6 +38,32 @@ def output_option(command: Command) -> Command:
     )(command)
 
 
+def json_text(document: Any, *, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
+    """Spell a result as JSON, which has neither NaN nor infinities: such numbers are `null`.
+
+    Args:
+        document: The result as values for JSON.
+        indent: Blanks of each level; None is one line.
+        separators: As for `json.dumps`.
+
+    Returns:
+        The text, which every reader of JSON takes.
+    """
+    try:
+        return json.dumps(document, indent=indent, separators=separators, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(document), indent=indent, separators=separators, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """The same value with None for each number that is not finite."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def show(output: str, document: Any, header: Sequence[str], rows: Sequence[Row]) -> None:
     """Print a result, as JSON or as a table.
 
@@ -47,10 +74,10 @@ def show(output: str, document: Any, header: Sequence[str], rows: Sequence[Row])
         rows: Lines of the table.
     """
     if output == "json":
-        print(json.dumps(document, indent=2))
+        print(json_text(document, indent=2))
     elif output == "ndjson":
         for item in document if isinstance(document, list) else [document]:
-            print(json.dumps(item))
+            print(json_text(item))
     else:
         print_table(header, rows)
 

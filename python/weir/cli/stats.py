@@ -10,7 +10,7 @@ import click
 
 from weir.cli.device_windows import windows
 from weir.cli.errors import FAILED, CommandError, say, warn
-from weir.cli.output import output_option
+from weir.cli.output import json_text, output_option
 from weir.cli.parameters import Checked, Number
 from weir.distribution import install_command
 from weir.ways import write_whole
@@ -299,9 +299,8 @@ def _row(target: "Target") -> tuple[object, ...]:
 
 def _hand_on(document: dict[str, Any], path: Path | None) -> None:
     """Print a document, or put it in the place of the file at once, so that a reader never sees half of it."""
-    import json
 
-    text = json.dumps(document, separators=(",", ":"))
+    text = json_text(document, separators=(",", ":"))
     if path is None:
         print(text, flush=True)
         return

@@ -13,7 +13,7 @@ import click
 from weir.cli.asking import observed
 from weir.cli.ending import end_of_signals
 from weir.cli.errors import say, warn
-from weir.cli.output import output_option
+from weir.cli.output import json_text, output_option
 from weir.cli.parameters import Checked
 from weir.cli.window_export import TOKEN, exported, listen_option
 from weir.cli.window_options import max_size_option, seconds_option
@@ -228,7 +228,7 @@ def gather(home: Home, seconds: float | None) -> None:
         is_end = ended()
         found = client_windows.look(document, after)
         for each in gathered(found, length, after):
-            print(json.dumps(each), flush=True)
+            print(json_text(each), flush=True)
         after = found.last
         if is_end:
             break

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-_PACKAGES = Path(__file__).resolve().parents[2]
+_PACKAGES = Path(__file__).absolute().parents[2]
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from weir.store.keeper import keep; keep(*sys.argv[1:])"
 """The package may be imported from anywhere, and this program's own path of imports is not its environment's."""
 
