@@ -1,6 +1,9 @@
 """Darshan logs as runs; whatever is no log, or a damaged one, ends in one error that names it."""
 
+import contextlib
 import os
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -125,3 +128,31 @@ def test_damaged_logs_never_pass_for_whole_ones(tmp_path: Path) -> None:
             assert str(path) in str(answer)
         elif int(path.stem) % 2:
             assert answer.files == whole.files
+
+
+def renamed(log: bytes, old: bytes, new: bytes) -> bytes:
+    """A log in whose compressed regions of the job and of names one text is another of the same length."""
+    names, length = struct.unpack_from("<QQ", log, 24)
+    changed, found = bytearray(log), 0
+    for start in (*(place for place in range(40, names) if log[place] == 0x78), names):
+        end = names if start < names else names + length
+        unpacker, plain = zlib.decompressobj(), b""
+        with contextlib.suppress(zlib.error):
+            plain = unpacker.decompress(log[start:end])
+        if not unpacker.eof or old not in plain:
+            continue
+        packed = min((zlib.compress(plain.replace(old, new), level) for level in range(1, 10)), key=len)
+        assert len(packed) <= end - start, "the changed region has no room"
+        changed[start:end] = packed + bytes(end - start - len(packed))
+        found += 1
+    assert found, f"the log has no {old!r}"
+    return bytes(changed)
+
+
+def test_names_that_are_no_utf8_are_read_and_shown_escaped(tmp_path: Path) -> None:
+    """One byte of Latin-1 in a file's name, the command or a mount point made the whole log damaged."""
+    log = log_of("pq_app_write_id71296")
+    (tmp_path / "latin.darshan").write_bytes(renamed(log.read_bytes(), b"home", b"h\xf6me"))
+    paths = [file.path for file in read_log(tmp_path / "latin.darshan").files]
+    assert paths == [file.path.replace("/home/", "/h\\xf6me/") for file in read_log(log).files]
+    assert any("/h\\xf6me/" in path for path in paths)

@@ -44,6 +44,29 @@ _NO_SUM = re.compile(r"MODE|RENAMED|ALIGNMENT$|^MAX_|_STRIDE$|_ACCESS$|^FASTEST|
 Record = dict[str, Any]
 
 
+class _Name(bytes):
+    """Bytes of a log that name a file, a program or a mount point. Linux takes any bytes for names, and the library
+    decodes them as UTF-8 alone: other bytes are shown escaped."""
+
+    def decode(self, encoding: str = "utf-8", errors: str = "backslashreplace") -> str:
+        return super().decode(encoding, errors)
+
+
+class _Foreign:
+    """The library's foreign functions, whose texts are names."""
+
+    def __init__(self, functions: Any) -> None:
+        self._functions = functions
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._functions, name)
+
+    def string(self, *arguments: Any) -> Any:
+        """The text of a C string."""
+        found = self._functions.string(*arguments)
+        return _Name(found) if isinstance(found, bytes) else found
+
+
 class _DamagedError(Exception):
     """The library cannot read the log."""
 
@@ -107,6 +130,8 @@ def _first_line(text: str) -> str:
 def _read(path: str, want: str) -> Record:
     from darshan.backend import cffi_backend as library
 
+    if not isinstance(library.ffi, _Foreign):
+        library.ffi = _Foreign(library.ffi)
     log = library.log_open(path)
     if log["handle"] == library.ffi.NULL:
         raise _DamagedError("the library cannot open it")
