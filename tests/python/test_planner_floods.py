@@ -52,11 +52,11 @@ def test_a_flood_of_one_user_keeps_no_other_one_from_answers(folder: Path) -> No
 def test_a_script_is_read_in_bounded_work(running: Planner) -> None:
     """Each text was read for up to two seconds, in which nobody else's was."""
     refused = {
-        "a long word": "65536 characters above its first command",
+        "a long word": "65536 bytes above its first command",
         "misspelt names": "there is no directive",
         "lines that go on": "the line has more than 16384 characters",
-        "empty lines": "65536 characters above its first command",
-        "options": "65536 characters above its first command",
+        "empty lines": "65536 bytes above its first command",
+        "options": "65536 bytes above its first command",
         "many nodes": "nodes are more than 4096",
     }
     for kind, words in refused.items():

@@ -18,13 +18,15 @@ OPTIONS = ("#SBATCH", "#SLURM")
 LINE_CHARACTERS_MAX = 16 << 10
 """Longest line of options or directives: four paths of Linux."""
 HEADER_BYTES_MAX = 64 << 10
-"""A script with more above its first command is refused: words take some 0.2 ms a kilobyte. Slurm's plugin sends no
+"""A script with more above its first command is refused: words take up to 1 ms a kilobyte. Slurm's plugin sends no
 more than this and a command, so a script that was cut is refused here, too."""
 COMMAND_CHARACTERS_MAX = 16 << 10
 """More of the first command is not kept: it only tells jobs apart."""
 _BLANKS = " \t\v\f\r"
 """Characters that separate words: C's, and not Unicode's. A line ends at `\\n` alone."""
 _SEPARATOR = re.compile(rf"(?:hetjob|packjob)(?![^{_BLANKS}])", re.IGNORECASE)
+_PLAIN = re.compile(rf"[^{_BLANKS}\\\\\"'#]+")
+"""Letters of a word that stand for themselves."""
 _COMMAND = re.compile(rf"^[{_BLANKS}]*[^#\n{_BLANKS}]", re.MULTILINE)
 """The begin of the first line that is neither blank nor a comment."""
 _NEAR_DIRECTIVE = re.compile(r"\s+#WEIR\b|#\s*weir\s+\w+=", re.IGNORECASE)
@@ -114,6 +116,8 @@ def read_header(source: str, text: str) -> Header:
     directives: list[tuple[int, str, int]] = []
     component = foreign = 0
     for at, line in enumerate(head.split("\n"), 1):
+        if not line:
+            continue
         magic = next((each for each in (*OPTIONS, DIRECTIVE) if line.startswith(each)), None)
         if magic is not None and len(line) > LINE_CHARACTERS_MAX:
             raise ProvisioningError(
@@ -246,22 +250,22 @@ def split(place: str, text: str) -> Words:
         ProvisioningError: sbatch refuses the line.
     """
     words: list[str] = []
-    found = Words(())
-    at = 0
+    at, loss, differs = 0, "", False
     while True:
         while at < len(text) and text[at] in _BLANKS:
             at += 1
-        found = replace(found, words=tuple(words), end=at)
+        found = Words((), loss, differs, at)
         if at == len(text):
-            return found
+            return replace(found, words=tuple(words))
         if separator := _SEPARATOR.match(text, at):
-            return _dropping(found, text[separator.end() :], f"`{separator[0]}`")
+            return replace(_dropping(found, text[separator.end() :], f"`{separator[0]}`"), words=tuple(words))
         if text[at] == ":":
-            fault = found.loss or "a word begins with `:`"
+            fault = loss or "a word begins with `:`"
             raise ProvisioningError(f"{place}: {fault}", hint="write name and value without a blank")
-        word = _word(place, text, at, found.loss)
-        found = replace(found, loss=found.loss or word.loss, differs=found.differs or word.differs)
+        word = _word(place, text, at, loss)
+        loss, differs = loss or word.loss, differs or word.differs
         if not word.text:
+            found = Words(tuple(words), loss, differs, at)
             return found if text[at] == "#" else _dropping(found, text[word.end :], "an empty word")
         words.append(word.text)
         at = word.end
@@ -286,6 +290,10 @@ def _word(place: str, text: str, at: int, lost: str) -> _Word:
     """The word that begins at a place, behind what was lost."""
     begin, letters, quote, loss, differs = at, [], "", "", False
     while at < len(text) and (quote or text[at] not in _BLANKS):
+        if not quote and (plain := _PLAIN.match(text, at)):
+            letters.append(plain[0])
+            at = plain.end()
+            continue
         letter = text[at]
         if letter == "\\":
             at += 1

@@ -33,6 +33,18 @@ _REQUIRED = frozenset((
 ))  # fmt: skip
 """Options with a value, which may be the next word."""
 _NAMES = _FLAGS | _OPTIONAL | _REQUIRED
+
+
+def _by_prefix() -> dict[str, list[str]]:
+    """Names by each of their beginnings: a script of nothing but options is read in linear time."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(_NAMES):
+        for length in range(len(name) + 1):
+            found.setdefault(name[:length], []).append(name)
+    return found
+
+
+_ABBREVIATED = _by_prefix()
 _LETTERS = {
     "A": "account", "a": "array", "b": "begin", "D": "chdir", "M": "clusters", "C": "constraint", "S": "core-spec",
     "c": "cpus-per-task", "d": "dependency", "m": "distribution", "e": "error", "x": "exclude",
@@ -166,7 +178,7 @@ def _value(word: _Given, name: str, rest: Iterator[_Given]) -> _Given:
 
 def _full(word: _Given, name: str, *, is_accepted: bool) -> tuple[str, bool]:
     """The name that an abbreviation is of, and whether it is known."""
-    candidates = [name] if name in _NAMES else sorted(each for each in _NAMES if each.startswith(name))
+    candidates = [name] if name in _NAMES else _ABBREVIATED.get(name, [])
     if len(candidates) == 1:
         return _ALIASES.get(candidates[0], candidates[0]), True
     if is_accepted:
