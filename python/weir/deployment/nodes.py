@@ -1,5 +1,6 @@
 """Lists of hosts, in the spelling of Slurm and ClusterShell, and the hosts of an allocation."""
 
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 NODES_MAX = 4096
 """Most hosts of one store: a list with a typo such as `node[1-100000]` is refused before a host is asked."""
+_GROUP = re.compile(r"\[([^\[\]]*)\]")
+_RANGE = re.compile(r"\s*(\d+)(?:-(\d+))?(?:/(\d+))?\s*")
+_DIGITS_MAX = 18
+"""Most digits of a number in a name: a longer one is no typo of a host."""
 _FLUX_SECONDS = 30.0
 """Longest time until Flux tells its hosts."""
 
@@ -115,16 +120,41 @@ def _expanded(text: str, place: str) -> list[str]:
         raise SettingsError(f"{place}: {text[:80]!a} has letters or digits beyond ASCII", hint="write them in ASCII")
     try:
         # A set sorts its members; their order in the text decides which host has which server.
-        hosts = [values.host(host) for part in _parts(text) for host in node_sets.NodeSet(part)]
+        parts = _parts(text)
+        if sum(map(_named_max, parts)) > NODES_MAX:
+            raise _too_many(place)
+        hosts = [values.host(host) for part in parts for host in node_sets.NodeSet(part)]
     except ValueError as error:
         raise SettingsError(f"{place}: {error}", hint="hosts are spelled as node[01-16],login1") from error
     except node_sets.NodeSetException as error:
         raise SettingsError(f"{place}: {error}", hint="hosts are spelled as node[01-16],login1") from error
+    # A group may name any number.
     if len(hosts) > NODES_MAX:
-        raise SettingsError(
-            f"{place} names {len(hosts)} hosts, more than the {NODES_MAX} of one store", hint="is a digit too many?"
-        )
+        raise _too_many(place)
     return hosts
+
+
+def _too_many(place: str) -> SettingsError:
+    return SettingsError(f"{place} names more hosts than the {NODES_MAX} of one store", hint="is a digit too many?")
+
+
+def _named_max(part: str) -> int:
+    """The most hosts that a name with ranges stands for, found without naming them: a list may stand for billions."""
+    count = 1
+    for group in _GROUP.findall(part):
+        members = 0
+        for each in group.split(","):
+            numbers = _RANGE.fullmatch(each)
+            if numbers is None:
+                # ClusterShell says what is wrong with it.
+                members += 1
+            elif max(map(len, numbers.groups(""))) > _DIGITS_MAX:
+                return NODES_MAX + 1
+            else:
+                begin, end, step = numbers.groups()
+                members += max(int(end or begin) - int(begin), 0) // max(int(step or 1), 1) + 1
+        count *= members
+    return count
 
 
 def _parts(text: str) -> list[str]:
