@@ -16,9 +16,9 @@ use crate::notices::notice;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{mpsc, Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_client::wire::{Ino, Sequence};
 use weir_client::{ClientError, Store};
@@ -35,6 +35,10 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 const LOOKUPS_MAX: u32 = 100;
 /// Pause between two of them. All of them fit the time for which a rename waits.
 const LOOKUP_PAUSE: Duration = Duration::from_millis(10);
+/// Look-ups at once. Further directories are found when a program looks them up.
+const LOOKUPS_UNDER_WAY_MAX: usize = 64;
+/// Pause between two looks whether a program began to rename during a look-up.
+const RENAME_CHECK: Duration = Duration::from_millis(1);
 /// Time for which dirty pages wait for a lost server: several times that of a restart. The programs that map the file cannot end
 /// meanwhile.
 const WRITE_BACK_PATIENCE: Duration = Duration::from_secs(120);
@@ -46,6 +50,10 @@ pub(crate) struct Pages {
     store: Store,
     device: Arc<Device>,
     mount_point: PathBuf,
+    /// Cloned by each look-up under way.
+    looking_up: Arc<()>,
+    /// Cloned by each rename under way.
+    renaming: Arc<()>,
     /// The mount is about to end: nothing waits for lost servers any more.
     ending: AtomicBool,
 }
@@ -80,7 +88,8 @@ enum State {
 impl Pages {
     pub(crate) fn new(store: Store, device: Arc<Device>, mount_point: PathBuf) -> Pages {
         let (watches, settled, ending) = (Mutex::default(), Condvar::new(), AtomicBool::new(false));
-        Pages { watches, settled, store, device, mount_point, ending }
+        let (looking_up, renaming) = (Arc::default(), Arc::default());
+        Pages { watches, settled, store, device, mount_point, looking_up, renaming, ending }
     }
 
     /// The attempts to write pages back that begin now.
@@ -252,15 +261,33 @@ impl Pages {
 
     /// Has the kernel look up a directory that another client moved: it then hangs the directory below its new parent, so that `..`,
     /// relative paths and `getcwd` of programs in it are right.
+    ///
+    /// A program that renames here holds the kernel's locks on names until its rename is answered, perhaps by a server that waits for
+    /// this mount. So nobody waits for the look-up beside such a rename, and the look-up comes right after it.
     fn look_up(&self, path: &[u8]) {
+        if Arc::strong_count(&self.looking_up) > LOOKUPS_UNDER_WAY_MAX {
+            return;
+        }
         let path = self.mount_point.join(OsStr::from_bytes(path));
-        for _ in 0..LOOKUPS_MAX {
-            // The directory may be gone again, or lie where the mount's user may not search.
-            match std::fs::symlink_metadata(&path) {
-                Err(error) if error.raw_os_error() == Some(libc::ESTALE) => std::thread::sleep(LOOKUP_PAUSE),
-                _ => return,
+        let (under_way, (done, is_done)) = (Arc::clone(&self.looking_up), mpsc::channel::<()>());
+        let looking_up = std::thread::Builder::new().name("look-up".into()).spawn(move || {
+            look_up_fully(&path);
+            drop((done, under_way));
+        });
+        if let Err(error) = looking_up {
+            notice!("no thread to look up a moved directory: {error}");
+            return;
+        }
+        while is_done.recv_timeout(RENAME_CHECK) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if Arc::strong_count(&self.renaming) > 1 {
+                return;
             }
         }
+    }
+
+    /// A rename by a program of this mount is under way while the answer lives.
+    pub(crate) fn rename_begins(&self) -> Arc<()> {
+        Arc::clone(&self.renaming)
     }
 
     /// A server to which a connection broke may have started anew and forgotten the watches: every page goes, and the next fault watches anew.
@@ -285,6 +312,16 @@ impl Pages {
     /// A poisoned table is whole: each change is one insertion or removal.
     fn watches(&self) -> MutexGuard<'_, Watches> {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn look_up_fully(path: &Path) {
+    for _ in 0..LOOKUPS_MAX {
+        // The directory may be gone again, or lie where the mount's user may not search.
+        match std::fs::symlink_metadata(path) {
+            Err(error) if error.raw_os_error() == Some(libc::ESTALE) => std::thread::sleep(LOOKUP_PAUSE),
+            _ => return,
+        }
     }
 }
 

@@ -99,6 +99,7 @@ impl Filesystem {
         let caller = self.caller(&call.header);
         let from = Place::below(call.node(), call.name()?);
         let to = Place::below(Ino(new_parent), call.name()?);
+        let _under_way = self.pages.rename_begins();
         self.store.rename(&caller, from, to, mode)?;
         Ok(Reply::Done)
     }
