@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from weir.store.errors import StoreError
+from weir.store.identity import Identity
 
 PACKAGE = Path(__file__).resolve().parents[2] / "python" / "weir"
 FLAG = re.compile(r"(?<![\w`-])--[a-z][a-z-]*")
@@ -44,3 +46,10 @@ def test_no_message_names_a_flag(package: str) -> None:
         if FLAG.search(QUOTED.sub("", text))
     }
     assert found == {}
+
+
+def test_the_name_of_a_job_that_is_no_utf8_is_what_is_wrong() -> None:
+    """`weir run --job` with a byte of Latin-1 told of a codec and a position."""
+    with pytest.raises(StoreError, match="has bytes that are no UTF-8") as refused:
+        Identity.of_process("caf\udce9").mint("00" * 32, 60)
+    assert "jobs" in refused.value.hint

@@ -75,11 +75,13 @@ impl FromStr for LayoutSpecification {
         let mut components: Vec<Options> = Vec::new();
         let mut words = text.split_ascii_whitespace();
         while let Some(word) = words.next() {
+            let (word, glued) = divided(word);
             let option = short_form(word);
             if !matches!(option, "-E" | "-S" | "-c" | "-o") {
                 return Err(SpellingError::Option(word.to_owned()));
             }
-            let value = words.next().ok_or_else(|| SpellingError::NoValue(word.to_owned()))?;
+            let value =
+                glued.or_else(|| words.next()).ok_or_else(|| SpellingError::NoValue(word.to_owned()))?;
             if components.is_empty() || option == "-E" {
                 components.push(Options::default());
             }
@@ -123,6 +125,15 @@ impl Options {
             (count, None) => count.unwrap_or_default(),
         };
         Ok(ComponentSpecification { end: self.end.flatten(), stripe_bytes: self.stripe_bytes, stripes })
+    }
+}
+
+/// An option and the value that stands in the same word, as `lfs` takes it: `-c2`, `--stripe-count=2`.
+fn divided(word: &str) -> (&str, Option<&str>) {
+    match word.get(..2) {
+        Some("--") => word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value))),
+        Some(option @ ("-E" | "-S" | "-c" | "-o")) if word.len() > 2 => (option, Some(&word[2..])),
+        _ => (word, None),
     }
 }
 
@@ -267,6 +278,16 @@ mod tests {
         assert_eq!(layout.to_string(), "-o 0.1,3.2");
         let layout: LayoutSpecification = "--stripe-size 64k".parse().unwrap();
         assert_eq!(layout, LayoutSpecification::striped(Some(65536), Stripes::Default));
+    }
+
+    #[test]
+    fn values_stand_in_the_same_word_as_their_options_too() {
+        for text in ["-S1M -c2", "--stripe-size=1M --stripe-count=2", "-S 1M -c2"] {
+            let layout: LayoutSpecification = text.parse().unwrap();
+            assert_eq!(layout, LayoutSpecification::striped(Some(1 << 20), Stripes::Count(2)), "{text}");
+        }
+        let layout: LayoutSpecification = "-E64M -c1 -E-1 -c-1".parse().unwrap();
+        assert_eq!(layout, "-E 64M -c 1 -E -1 -c -1".parse().unwrap());
     }
 
     #[test]

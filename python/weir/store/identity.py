@@ -68,6 +68,10 @@ class Identity:
                 issued_seconds=now - CLOCK_SKEW_SECONDS,
                 expires_seconds=now + int(lasting_seconds),
             )
+        except UnicodeEncodeError as error:
+            raise StoreError(
+                f"the name {error.object} has bytes that are no UTF-8", hint="names of jobs, users and groups are UTF-8"
+            ) from error
         except ValueError as error:
             raise StoreError(str(error)) from error
 
