@@ -323,4 +323,6 @@ def test_hints_are_in_words_of_the_command_line() -> None:
         if isinstance(part, ast.Constant) and isinstance(part.value, str)
     ]
     assert len(hints) > 100
-    assert [hint for hint in hints if python.search(hint[1])] == []
+    # A directive of a batch script is no word of Python.
+    directive = re.compile("`#WEIR [^`]*`")
+    assert [hint for hint in hints if python.search(directive.sub("", hint[1]))] == []

@@ -108,7 +108,8 @@ PYTHON: dict[str, dict[str, str]] = {
         "provisioning/stress/places.py": "_opened _planned _remove_folder _remove_mdtest _remove_store _store",
         "store/cluster.py": "check_places",
         "store/configuration.py": "check",
-        "store/instance.py": "Store.down _remove _start",
+        "store/instance.py": "Store.down _start",
+        "store/temporary.py": "remove",
         "store/window_folders.py": "_own_folder",
     },
     PASSED: {

@@ -570,6 +570,7 @@ COMMANDS = {
     "deploy file": "configuration",
     "find paths": OWN,
     "planner socket": OWN,
+    "job release socket": OWN,
     "planner state": OWN,
     "planner resources": "resources",
     "planner prices": "tables",
