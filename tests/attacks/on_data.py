@@ -42,13 +42,15 @@ def relay_data(attacked: World) -> None:
 
 @attack("data over TCP", SQUATTER)
 def squat_data(attacked: World) -> None:
+    """The other server tells the honest user where the server is, or the user gives up."""
     with attacked.squatters() as squatters:
 
-        def gives_up(manner: str) -> bool:
-            return attacked.gives_up(1, "tcp", attacked.led(1, tcp=squatters[manner].at))
+        def work(manner: str) -> str:
+            return attacked.work(1, "tcp", attacked.led(1, tcp=squatters[manner].at), SILENCE_SECONDS)
 
         with ThreadPoolExecutor() as pool:
-            assert all(pool.map(gives_up, squatters))
+            assert set(pool.map(work, squatters)) <= {"whole", "EIO"}
+        attacked.empty(1)
         for squatter in squatters.values():
             assert squatter.heard()
             check_flights(squatter.heard())

@@ -313,7 +313,14 @@ impl State {
                 self.made.insert((*from, *intent), *ino);
             }
             Change::ForgottenForPeer { from, intent } => {
-                if let Some(ino) = self.made.remove(&(*from, *intent)) {
+                // A maker that lost its records forgets also a directory that was used meanwhile: that one stays, for the check to
+                // find and for a repair to name.
+                let made = self.made.remove(&(*from, *intent));
+                let is_empty = |ino: &Ino| {
+                    let directory = self.inodes.get(ino).and_then(Inode::directory);
+                    directory.is_none_or(Directory::is_empty)
+                };
+                if let Some(ino) = made.filter(is_empty) {
                     self.dispose(ino, None);
                 }
             }

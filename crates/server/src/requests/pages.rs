@@ -77,6 +77,11 @@ impl Pages {
         released
     }
 
+    /// Number of long polls: they ask for no work.
+    pub(crate) fn polls(&self) -> usize {
+        self.polls.len()
+    }
+
     /// Takes the long poll of a mount; answers the poll that it replaces.
     pub(crate) fn poll(&mut self, client: ClientId, token: Token) -> Option<Token> {
         self.polls.insert(client, token)

@@ -87,7 +87,7 @@ impl Server {
             scheduler: sharing.algorithm().to_string(),
             allocator: self.namespace.placer().allocator().to_string(),
             connections: self.links.len(),
-            outstanding: self.requests.len(),
+            outstanding: self.requests.len().saturating_sub(self.pages.polls()),
             held_bytes: self.links.held_bytes(),
             kept_bytes: kept.bytes,
             kept_bytes_max: kept.bytes_max,
