@@ -87,13 +87,13 @@ def test_files_are_made_while_a_server_is_gone(store: Store, fuse: None) -> None
     kill(store.server_pids()[gone])
     end = time.monotonic() + 60
     while True:
+        path = folder / f"file-{time.time()}"
         answer = subprocess.run(
-            ["python3", "-c", "import sys; open(sys.argv[1], 'x').write('x' * 9)", str(folder / f"file-{time.time()}")],
+            ["python3", "-c", "import sys; open(sys.argv[1], 'x').write('x' * 9)", str(path)],
             capture_output=True,
             timeout=PATIENCE_SECONDS,
             check=False,
         )
-        made = [targets_of(path) for path in folder.iterdir() if path.is_file()]
-        if answer.returncode == 0 and all(target.startswith(f"{1 - gone}.") for target in made[-1]):
+        if answer.returncode == 0 and all(target.startswith(f"{1 - gone}.") for target in targets_of(path)):
             break
         assert time.monotonic() < end, "the dead server is still given stripes"
