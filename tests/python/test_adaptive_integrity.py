@@ -210,7 +210,7 @@ def test_arrays_as_files_hold_them(tiers: list[str]) -> None:
 
 
 def test_masked_integers_have_no_value(tiers: list[str]) -> None:
-    with pytest.raises(adaptive.StepError, match="masked values of int32, which has no NaN"):
+    with pytest.raises(adaptive.StepError, match="masked cells of int32, which has no NaN; state the fill value"):
         adaptive.write(tiers, [numpy.ma.masked_equal(numpy.arange(12, dtype=numpy.int32), 3)])
 
 

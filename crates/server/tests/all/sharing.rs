@@ -531,6 +531,7 @@ fn metrics_are_what_is_declared() {
         ("weir_kept_bytes", "gauge", &[]),
         ("weir_kept_bytes_max", "gauge", &[]),
         ("weir_inodes", "gauge", &[]),
+        ("weir_taken_ports", "gauge", &[]),
         ("weir_unpublished_bytes", "gauge", &[]),
         ("weir_metadata_load_ratio", "gauge", &[]),
         ("weir_machine_memory_ratio", "gauge", &[]),
@@ -557,7 +558,7 @@ fn metrics_are_what_is_declared() {
     for name in ["weir_machine_processors_ratio", "weir_machine_network_ratio"] {
         assert_eq!(types.get(name).map(String::as_str), Some("gauge"));
     }
-    assert_eq!(types.len(), 46, "every metric is in the list above");
+    assert_eq!(types.len(), 47, "every metric is in the list above");
 
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(page).expect("the reference page");
