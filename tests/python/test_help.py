@@ -76,6 +76,7 @@ def test_every_result_can_be_had_as_json() -> None:
     silent = {
         "weir run",
         "weir job run",
+        "weir job release",
         "weir job resume",
         "weir job ornament",
         "weir interference gather",
