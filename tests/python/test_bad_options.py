@@ -41,6 +41,7 @@ ANY_TEXT = {
         *("weir place --into", "weir rebalance PATHS", "weir adapt reconstruct --to", "weir config diff FILE"),
         *("weir config show FILE", "weir simulate run SCENARIO", "weir simulate run --out", "weir simulate sweep FILE"),
         *("weir planner --socket", "weir planner --state", "weir planner --resources", "weir deployments --socket"),
+        "weir job release --socket",
         *("weir planner --prices", "weir planner --factors"),
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
         *(f"weir bench {name} --out" for name in EXPERIMENTS),
@@ -101,6 +102,7 @@ ANY_TEXT = {
         *("weir stats show --file-system", "weir adapt refactor --dataset", "weir sslo build --default"),
     },
     "a pattern of names": {"weir find --name"},
+    "a job that the planner is asked for": {"weir job release JOB"},
     "a device of this host, which is looked for": {"weir stats windows --device"},
     "a directive, whose own errors name the one that was meant": {"weir job ornament --weir"},
     "the words of another program": {
@@ -161,6 +163,7 @@ OTHERS = {
     "weir stage out": ["x", "/x"],
     "weir job run": ["/x"],
     "weir job resume": ["x"],
+    "weir job release": ["7"],
     "weir job end": ["x"],
     "weir plan emit": ["/x"],
     "weir plan factors": ["--into", "/x"],

@@ -109,8 +109,8 @@ def test_what_servers_answer_is_of_these_types_and_nothing_else(store: weir.stor
     seen: set[type] = {weir.store.answers.Refusal}
     wanted = set(control_api.kinds()) - {request.body for request in REQUESTS}
     changed = {"Sharing", "Allocator", "Changed", "AddedServer", "QuotaLimits", "ToldPredictions"}
-    # A store without a fault shows none, and what is mended is a matter of orders.
-    changed |= {"Fault", "SumFault", "SeenPlace", "Mended"}
+    # A store without a fault shows none, and what is mended is a matter of orders; nobody takes its ports.
+    changed |= {"Fault", "SumFault", "SeenPlace", "Mended", "TakenPort"}
     store.servers[0].set_target_state("0.0", "retiring")
     store.servers[0].set_lease(
         "job-fair", (LeasedJob("one", 0, weight=2.0, avoid=("0.0",)), LeasedJob("other", 0, limit=0.9)), 60

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 from store import Store
-from waits import PATIENCE_SECONDS
+from waits import PATIENCE_SECONDS, wait_until
 
 
 @pytest.fixture
@@ -64,13 +64,17 @@ def test_short_jobs_add_no_series_and_their_work_is_counted(store: Store) -> Non
     def write() -> None:
         store.weir("run", "--prefix", "/weir", "--", "sh", "-c", "echo words > /weir/file")
 
+    def of_jobs() -> list[str]:
+        return [name for name in samples() if name.startswith("weir_job_")]
+
     write()
+    wait_until("the first job has ended for its server, too", lambda: not of_jobs())
     before = samples()
     runs = 8
     for _ in range(runs):
         write()
+    wait_until("the last job has ended for its server, too", lambda: not of_jobs())
     after = samples()
-    assert [name for name in after if name.startswith("weir_job_") and name not in before] == []
     assert len(after) - len(before) < runs, "the store itself has a few more, of its costs and placements"
     [name] = [name for name in after if name.startswith("weir_user_written") and f'uid="{os.getuid()}"' in name]
     assert after[name] - before[name] == runs * len("words\n")

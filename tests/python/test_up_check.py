@@ -8,8 +8,8 @@ from store import Store
 
 RAM = '[[server]]\n[[server.target]]\nbackend = "ram"\ncapacity = "64MiB"\n'
 DIR = '[[server]]\n[[server.target]]\nbackend = "dir"\n'
-TAKEN = "ADDRESS"
-"""Stands for an address at which this test listens."""
+FREE = "ADDRESS"
+"""Stands for an address at which nobody listens."""
 
 GOOD = {
     "nothing": "",
@@ -29,7 +29,7 @@ BAD = {
     "a name that is too long": DIR + f'path = "{300 * "x"}"\n',
     "a name that is none": DIR + 'path = "a\\u0000b"\n',
     "memory that no process has": RAM.replace("64MiB", "900TiB"),
-    "an address twice": RAM.replace("]]\n[", f']]\nlisten = "{TAKEN}"\n[', 1),
+    "an address twice": 2 * RAM.replace("]]\n[", f']]\nlisten = "{FREE}"\n[', 1),
     "a foreign address": RAM.replace("]]\n[", ']]\nlisten = "192.0.2.1:7000"\n[', 1),
     "no address": RAM.replace("]]\n[", ']]\nlisten = "nonsense"\n[', 1),
     "too few ports": 'ports = "20000-20000"\n' + RAM,
@@ -76,13 +76,14 @@ def test_a_good_configuration_is_taken_by_both(store: Store, folder: Path, text:
 
 @pytest.mark.parametrize("text", BAD.values(), ids=BAD)
 def test_a_bad_configuration_is_refused_by_both_and_changes_nothing(store: Store, folder: Path, text: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        file = written(folder, text.replace(TAKEN, f"127.0.0.1:{taken.getsockname()[1]}"))
-        before = sorted(folder.rglob("*"))
-        # The ports of the environment would beat those of the file.
-        own = {"WEIR_PORTS": ""} if "ports" in text else {}
-        ways = (("up", "--check"), ("up", "--no-mount"))
-        answers = [store.weir(*words, file, code=None, environment=own) for words in ways]
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        free = f"127.0.0.1:{held.getsockname()[1]}"
+    file = written(folder, text.replace(FREE, free))
+    before = sorted(folder.rglob("*"))
+    # The ports of the environment would beat those of the file.
+    own = {"WEIR_PORTS": ""} if "ports" in text else {}
+    ways = (("up", "--check"), ("up", "--no-mount"))
+    answers = [store.weir(*words, file, code=None, environment=own) for words in ways]
     assert answers[0].returncode == answers[1].returncode != 0
     assert answers[0].stderr == answers[1].stderr
     error, hint = answers[0].stderr.splitlines()
