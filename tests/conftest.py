@@ -103,6 +103,19 @@ def shared_store() -> Iterator[Store]:
         yield store
 
 
+@pytest.fixture(scope="module")
+def second_mount(shared_store: Store) -> Iterator[Path]:
+    """Another mount of the shared store, which is another client of its servers."""
+    if not has_fuse():
+        pytest.skip("there is no /dev/fuse")
+    point = shared_store.root / "second"
+    point.mkdir()
+    shared_store.weir("mount", point)
+    yield point
+    shared_store.weir("umount", point)
+    shutil.rmtree(point, ignore_errors=True)
+
+
 @pytest.fixture(params=ALL)
 def way(request: pytest.FixtureRequest, shared_store: Store) -> Iterator[Way]:
     """A fresh directory of the shared store, by each way into it; tests that some cannot pass say so."""

@@ -61,18 +61,12 @@ LogLevel ERROR
 """
 
 
-DURABLE = """
-version = 1
-[[server]]
-[[server.target]]
-backend = "dir"
-[[server]]
-[[server.target]]
-backend = "dir"
-[[server]]
-[[server.target]]
-backend = "dir"
-"""
+def durable(servers: int) -> str:
+    """A cluster.toml of servers whose bytes outlive them."""
+    return "version = 1\n" + servers * '[[server]]\n[[server.target]]\nbackend = "dir"\n'
+
+
+DURABLE = durable(3)
 """A cluster.toml of three servers whose bytes outlive them."""
 IN_MEMORY = DURABLE.replace('backend = "dir"', 'backend = "ram"\ncapacity = "64MiB"')
 """A cluster.toml of three servers in memory."""

@@ -26,3 +26,13 @@ def free_ports(count: int) -> list[int]:
                 taken = held.enter_context(socket.create_server(("127.0.0.1", candidates.pop())))
                 ports.append(taken.getsockname()[1])
         return ports
+
+
+def on_named_ports(ports: list[int]) -> str:
+    """A cluster.toml of servers whose bytes outlive them, each with two of these ports: for data and for control."""
+    tables = [
+        f'[[server]]\nlisten = "127.0.0.1:{data}"\ncontrol = "127.0.0.1:{control}"\n'
+        '[[server.target]]\nbackend = "dir"\n'
+        for data, control in zip(ports[::2], ports[1::2], strict=True)
+    ]
+    return "version = 1\n" + "".join(tables)

@@ -20,15 +20,7 @@ from waits import wait_until
 
 pytestmark = pytest.mark.skipif(bool(hosts.missing()), reason=hosts.missing())
 
-CONFIGURATION = """
-version = 1
-[[server]]
-[[server.target]]
-backend = "dir"
-[[server]]
-[[server.target]]
-backend = "dir"
-"""
+CONFIGURATION = hosts.durable(2)
 NODES = ["node1", "node2"]
 PORT = 9999
 ROUNDS = 12

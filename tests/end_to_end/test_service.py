@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ports import free_ports
+from ports import free_ports, on_named_ports
 from store import Store, program
 from waits import PATIENCE_SECONDS, wait_until
 from weir.store import units
@@ -21,13 +21,8 @@ UNITS = Path(__file__).resolve().parents[2] / "packaging" / "systemd"
 def known(store: Store) -> None:
     """A store of two servers with fixed ports, which was brought up once and is down."""
     ports = free_ports(4)
-    tables = [
-        f'[[server]]\nlisten = "127.0.0.1:{ports[2 * number]}"\ncontrol = "127.0.0.1:{ports[2 * number + 1]}"\n'
-        '[[server.target]]\nbackend = "dir"\n'
-        for number in range(2)
-    ]
     file = store.root / "cluster.toml"
-    file.write_text("version = 1\n" + "".join(tables))
+    file.write_text(on_named_ports(ports))
     store.up(file, mount=False)
     store.weir("down")
 

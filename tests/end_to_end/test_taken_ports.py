@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ports import free_ports, on_named_ports
 from squatter import MODES, OTHER, addresses_of, squatting
 from store import Store, kept_for, kill, program
 from waits import PATIENCE_SECONDS, wait_until
@@ -151,16 +152,9 @@ def test_a_user_who_takes_both_ports_keeps_no_server_down(far: Store, fuse: None
 def test_a_store_of_named_ports_comes_up_beside_their_holder(far: Store, fuse: None) -> None:
     """The recorded ports are those of the configuration; a restart by `weir upgrade`, and one after a boot, take others."""
     store = far
-    from ports import free_ports
-
     ports = free_ports(4)
-    tables = [
-        f'[[server]]\nlisten = "127.0.0.1:{ports[2 * number]}"\ncontrol = "127.0.0.1:{ports[2 * number + 1]}"\n'
-        '[[server.target]]\nbackend = "dir"\n'
-        for number in range(2)
-    ]
     file = store.root / "cluster.toml"
-    file.write_text("version = 1\n" + "".join(tables))
+    file.write_text(on_named_ports(ports))
     cluster = store.home / "cluster.json"
     store.weir("up", file)
     folder = write(store, 4)
@@ -189,8 +183,6 @@ def test_a_store_of_named_ports_comes_up_beside_their_holder(far: Store, fuse: N
 
 def test_a_server_that_nobody_watches_mends_the_addresses_of_its_host(far: Store) -> None:
     """A unit of systemd starts a server anew without `weir up`."""
-    from ports import free_ports
-
     store = far
     ports = free_ports(2)
     file = store.root / "cluster.toml"

@@ -3,12 +3,10 @@
 import errno
 import fcntl
 import os
-import shutil
 import signal
 import struct
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -62,19 +60,6 @@ def take(folder: Path, kind: str) -> None:
     print("asking", flush=True)
     lock(file, kind, exclusive=True, wait=True)
     print("taken", flush=True)
-
-
-@pytest.fixture
-def second_mount(shared_store: Store) -> Iterator[Path]:
-    """Another mount of the shared store, which is another client of its servers."""
-    if not has_fuse():
-        pytest.skip("there is no /dev/fuse")
-    point = shared_store.root / "second"
-    point.mkdir()
-    shared_store.weir("mount", point)
-    yield point
-    shared_store.weir("umount", point)
-    shutil.rmtree(point, ignore_errors=True)
 
 
 def pair(shared_store: Store, one: str, other: str) -> tuple[Way, Way]:

@@ -26,18 +26,6 @@ SECOND_MOUNT = "second mount"
 """The kernel's calls by a mount of their own, beside the store's first one."""
 
 
-@pytest.fixture(scope="module")
-def second_mount(shared_store: Store) -> Iterator[Path]:
-    """Another mount of the shared store."""
-    if not has_fuse():
-        pytest.skip("there is no /dev/fuse")
-    point = shared_store.root / "second"
-    point.mkdir()
-    shared_store.weir("mount", point)
-    yield point
-    shared_store.weir("umount", point, code=None)
-
-
 @pytest.fixture
 def way_by(request: pytest.FixtureRequest, shared_store: Store) -> Callable[..., Way]:
     """Make a way into the directory of the test, which the first one makes."""
