@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -155,6 +156,18 @@ def program(uid: int | None = None) -> list[str]:
         if can_execute(interpreter, uid):
             return [interpreter, "-m", "weir.cli"]
     pytest.skip(f"no Python 3.11 that uid {uid} may execute")
+
+
+def write_program(folder: Path, uid: int) -> Path:
+    """Write a program `weir` into a folder, which is made: the installed one, as a user may execute it anywhere."""
+    programs = os.environ.get("WEIR_PROGRAMS")
+    variables = {"PYTHONPATH": search_path()["PYTHONPATH"], **({"WEIR_PROGRAMS": programs} if programs else {})}
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+    folder.mkdir(exist_ok=True)
+    path = folder / "weir"
+    path.write_text(f'#!/bin/sh\n{exports}exec {shlex.join(program(uid))} "$@"\n')
+    path.chmod(0o755)
+    return path
 
 
 def search_path() -> dict[str, str]:

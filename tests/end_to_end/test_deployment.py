@@ -1,6 +1,7 @@
 """A store on several hosts: deployed over ssh, used, mended, restarted server by server, ended and removed."""
 
 import json
+import pwd
 import shutil
 import signal
 import subprocess
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import hosts
 import pytest
 from hosts import DURABLE, Hosts
-from store import program
+from store import program, write_program
 from waits import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(bool(hosts.missing()), reason=hosts.missing())
@@ -55,6 +56,27 @@ def test_a_store_comes_up_on_several_hosts_and_is_one_store_for_them(machines: H
             refused = machines[name].weir(*words, code=1).stderr
             assert "has no servers on this host" in refused and places in refused, refused
     assert "call `weir logs 1` on 10.77.0.3" in machines["node1"].weir("logs", "1", code=1).stderr
+
+
+def test_an_ordinary_user_deploys_a_store_on_hosts_that_mount_it() -> None:
+    """A mount reaches the server of its own host by a socket, whose owner it knows from the server."""
+    user = "nobody"
+    uid, mount = pwd.getpwnam(user).pw_uid, "mnt/words"
+    with hosts.hosts(["desk", "node1"], users=[user]) as machines:
+        weir = write_program(machines.folder / "bin", uid)
+        # Each host has a folder of its own there.
+        home = machines.home.parent / user
+        for host in machines.all:
+            host.run("install", "-d", f"--owner={user}", home)
+        rights = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups"]
+        as_user = [*rights, "env", f"HOME={machines.folder / user}", f"WEIR_HOME={home / 'store'}"]
+        nodes = ("deploy", "--nodes", "desk,node1", "--program", str(weir))
+        machines["desk"].run(*as_user, weir, *nodes, cwd="/")
+        try:
+            machines["desk"].run(*as_user, "sh", "-c", f"echo words >{home}/store/{mount}", cwd="/")
+            assert machines["node1"].run(*as_user, "cat", home / "store" / mount, cwd="/").stdout == "words\n"
+        finally:
+            machines["desk"].run(*as_user, weir, "uninstall", "--yes", cwd="/", code=None)
 
 
 def test_the_desk_may_be_one_of_the_hosts(machines: Hosts) -> None:

@@ -291,6 +291,16 @@ def test_a_bad_node_is_left_out_and_the_job_planned_again(running: Planner) -> N
     assert first not in [server.node for server in other.deployment.servers]
 
 
+def test_a_job_without_another_node_is_told_what_failed_on_the_bad_one(folder: Path) -> None:
+    """The second plan fails for want of nodes, which is no news to whoever must mend the first one."""
+    with planner(folder, "--steps", "planner_steps", nodes=("n1",)) as made:
+        made.start()
+        made.plan("job")
+        made.hold("bad-n1")
+        failed = refusal(made, protocol.Setup(name="job", wait_seconds=600), Summary)
+        assert "n1 does not answer" in failed.message and "no usable node" in failed.message, failed.message
+
+
 def test_storage_that_nobody_sets_up_is_for_others_after_a_while(folder: Path) -> None:
     with planner(folder, "--steps", "planner_steps", "--hold", "0.1s", "--replans", "0", nodes=("n1",)) as made:
         made.start()

@@ -523,7 +523,7 @@ def addresses_of(
 
     def address(number: int) -> operations.Address:
         table = configuration.servers[number]
-        named = operations.Address(number, str(table["listen"]), str(table["control"]), None)
+        named = operations.Address(number, str(table["listen"]), str(table["control"]))
         return known.get(number, named)
 
     return tuple(map(address, sorted(number for part in described.members for number in part.servers)))
@@ -539,11 +539,8 @@ def told_before(home: Home, *, without: int | None = None) -> list[operations.Ad
     Returns:
         The addresses of the servers, as they were published last.
     """
-    # Only clients of this host can use the sockets of its servers.
-    known = [
-        decode(operations.Address, {**each, "unix": None}, place="cluster.json") for each in cluster.published(home)
-    ]
-    return [address for address in known if address.server != without]
+    known = [decode(operations.Address, each, place="cluster.json") for each in cluster.published(home)]
+    return [address.from_elsewhere() for address in known if address.server != without]
 
 
 def publish(

@@ -424,9 +424,7 @@ def _started(home: Home, member: Member, started: Sequence[int], notices: Sequen
         addresses = tuple(_announced(home, member))
     except (OSError, DecodingError, ValueError) as error:
         raise StoreError(f"cannot read the addresses of {member.host}'s servers: {error}") from error
-    # The sockets are for this host's clients alone.
-    reachable = tuple(Address(each.server, each.tcp, each.control, None) for each in addresses)
-    return operations.Started(reachable, tuple(started), _told(notices))
+    return operations.Started(tuple(each.from_elsewhere() for each in addresses), tuple(started), _told(notices))
 
 
 def _told(notices: Sequence[Notice]) -> tuple[operations.Told, ...]:

@@ -1,6 +1,6 @@
 """The operations that a host does for a store on several hosts: the document that each takes, and its answer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 Request = TypeVar("Request")
@@ -45,7 +45,14 @@ class Address:
     server: int
     tcp: str
     control: str
-    unix: str | None
+    unix: str | None = None
+    """Path of its socket, for clients of its own host alone."""
+    owner: int = 0
+    """The user whose process listens there; clients turn away from any other."""
+
+    def from_elsewhere(self) -> "Address":
+        """The address as clients of other hosts use it."""
+        return replace(self, unix=None, owner=0)
 
 
 @dataclass(frozen=True)

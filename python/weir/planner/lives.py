@@ -181,11 +181,18 @@ class Lives:
         for node in bad:
             until = now() + self._settings.quarantine_seconds
             await self._ledger.blame(Fault(node=node, uid=record.uid, until=until, reason=outcome.message[:400]))
+            _LOG.warning("%s is left out of plans of user %d: %s", node, record.uid, outcome.message)
         if not bad or step not in ("setup", "stage_in") or record.replans >= self._settings.replans_max:
             return False
         # The rest of the old plan goes; a node that does not answer is left to its quarantine.
         await self._steps.run(record, "teardown", discard=True)
-        await self._replan(record, left_out=bad)
+        try:
+            await self._replan(record, left_out=bad)
+        except DatabaseError:
+            raise
+        except WeirError as error:
+            message = f"{outcome.message}; without {', '.join(bad)}: {error.message}"
+            raise PlannerError(message, hint=outcome.hint or error.hint, code="infeasible") from error
         return True
 
     async def _replan(self, record: Record, *, left_out: tuple[str, ...] = ()) -> None:

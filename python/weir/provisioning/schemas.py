@@ -3,6 +3,7 @@
 python -m weir.provisioning.schemas FOLDER    writes them
 """
 
+import inspect
 import json
 import sys
 from collections.abc import Mapping
@@ -63,7 +64,17 @@ def schema_of(kind: Any, title: str) -> dict[str, Any]:
     Returns:
         The schema (JSON Schema 2020-12).
     """
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **msgspec.json.schema(kind)}
+    described = _tidied(msgspec.json.schema(kind))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **described}
+
+
+def _tidied(part: Any) -> Any:
+    """Take from descriptions the indentation of the source, which some versions of msgspec leave in them."""
+    if isinstance(part, dict):
+        tidied = {key: _tidied(each) for key, each in part.items()}
+        description = part.get("description")
+        return {**tidied, "description": inspect.cleandoc(description)} if isinstance(description, str) else tidied
+    return [_tidied(each) for each in part] if isinstance(part, list) else part
 
 
 def write(folder: Path) -> None:
