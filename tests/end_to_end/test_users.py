@@ -284,3 +284,14 @@ def test_a_descriptor_that_another_user_sent_keeps_its_rights(open_store: Store,
         sender.kill()
     assert sender.returncode == 0, err
     assert out == "01234567AB\0\0\n"
+
+
+def test_a_program_in_a_namespace_of_processes_reaches_the_store(shared_store: Store) -> None:
+    """There the kernel numbers no process of the host, as in containers: a server's socket has an owner and no process."""
+    way = make_way(PREFIX, shared_store, "namespace")
+    command = [*way.command, "sh", "-c", 'echo words > "$1"/file && cat "$1"/file', "sh", str(way.folder)]
+    answer = subprocess.run(
+        ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command],
+        env=way.variables(), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    assert (answer.returncode, answer.stdout) == (0, "words\n"), answer.stderr

@@ -100,13 +100,19 @@ fn connect_unix(path: &str, owner: u32, limit: Duration) -> Result<OwnedFd, Errn
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags(), None)?;
     finish_connect(&socket, rustix::net::connect(&socket, &SocketAddrUnix::new(path)?), limit)?;
     // The kernel tells who listens: the store's owner, or the system that listens for it (systemd.socket(5)).
-    let listener = sockopt::socket_peercred(&socket)?.uid.as_raw();
+    let listener = peer_user(&socket)?;
     if listener != owner && listener != 0 {
         return Err(Errno::PERM);
     }
     // The kernel clips the size to net.core.wmem_max. Less room only means more waits.
     let _ = sockopt::set_socket_send_buffer_size(&socket, UNIX_SEND_BUFFER_BYTES);
     Ok(socket)
+}
+
+/// The user at the other end. The kernel gives no number of a process in another namespace, which rustix's type cannot say.
+fn peer_user(socket: &OwnedFd) -> Result<u32, Errno> {
+    let credentials = nix::sys::socket::getsockopt(socket, nix::sys::socket::sockopt::PeerCredentials);
+    credentials.map(|peer| peer.uid()).map_err(|errno| Errno::from_raw_os_error(errno as i32))
 }
 
 fn connect_tcp(address: &str, limit: Duration) -> Result<OwnedFd, Errno> {

@@ -12,7 +12,7 @@ use crate::links::stream::Socket;
 use crate::links::FIRST_LINK;
 use crate::notices::notice;
 use crate::notices::Notice;
-use crate::ports::{listen, resolve, Listening};
+use crate::ports::{listen, peer_user, resolve, Listening};
 use crate::server::Server;
 use mio::net::{TcpListener, UnixListener};
 use mio::unix::SourceFd;
@@ -245,8 +245,8 @@ fn next_unix(listener: &UnixListener) -> io::Result<(Socket, Origin)> {
     let (stream, _) = listener.accept()?;
     // The default of 208 KiB makes a stripe take several turns of both sides; a refusal costs only speed.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, 2 << 20);
-    let user = rustix::net::sockopt::socket_peercred(&stream)?.uid;
-    Ok((Socket::Unix(stream), Origin::User(user.as_raw())))
+    let user = peer_user(&stream)?;
+    Ok((Socket::Unix(stream), Origin::User(user)))
 }
 
 fn open_doors(

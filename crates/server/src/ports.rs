@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Result};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::ops::RangeInclusive;
+use std::os::fd::AsFd;
 use std::str::FromStr;
 
 /// The first and last port that the system gives to programs that name none.
@@ -186,6 +187,15 @@ fn table_ip(text: &str) -> Option<IpAddr> {
 /// The errors of the resolver.
 pub(crate) fn resolve(address: &str) -> Result<SocketAddr> {
     address.to_socket_addrs()?.next().ok_or_else(|| ErrorKind::AddrNotAvailable.into())
+}
+
+/// The user at the other end of a Unix socket. A process of another namespace has no number here, which rustix's type cannot say.
+///
+/// # Errors
+/// The system's error.
+pub(crate) fn peer_user(socket: &impl AsFd) -> Result<u32> {
+    let credentials = nix::sys::socket::getsockopt(socket, nix::sys::socket::sockopt::PeerCredentials)?;
+    Ok(credentials.uid())
 }
 
 fn anywhere() -> Result<u32> {

@@ -181,8 +181,8 @@ fn connect_unix(path: &str) -> io::Result<Line> {
     stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(SILENCE))?;
     // The kernel tells who listens: the owner of this store, or the system that listens for it (systemd.socket(5)).
-    let listener = rustix::net::sockopt::socket_peercred(&stream)?.uid;
-    if listener != rustix::process::geteuid() && !listener.is_root() {
+    let listener = crate::ports::peer_user(&stream)?;
+    if listener != rustix::process::geteuid().as_raw() && listener != 0 {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     Ok(Line::Unix(stream))
