@@ -185,7 +185,7 @@ test-slurm: setup
 soak: setup
 	PYTHONPATH=tests $(BIN)/python tests/soak.py $(ARGUMENTS)
 
-# make suites SUITE='lmdb ltp' ARGUMENTS='--way mount'
+# make suites SUITE='lmdb ltp' ARGUMENTS='--way mount'; make suite-xfstests XFSTESTS=DIR
 suites: setup suites-packages
 	PYTHONPATH=tests $(BIN)/python -m suites $(SUITE) $(ARGUMENTS)
 

@@ -1,7 +1,7 @@
 """Calls and inputs: what unmodified programs, real scripts and real data get from a store, to the letter.
 
 make bench-calls        every figure, as root; the last line is one JSON object
-.venv/bin/python benchmarks/calls.py fills scripts series
+.venv/bin/python benchmarks/calls.py fills scripts series xfstests
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "fills": ("_fills", ("fills_tried", "fills_exact")),
     "scripts": ("_sbatch_scripts", ("sbatch_scripts", "sbatch_differences")),
     "series": ("_metric_series", ("series_per_run",)),
+    "xfstests": ("_xfstests", ("xfstests_run", "xfstests_unexplained")),
 }
 """The module of each part, and the figures that it owes."""
 

@@ -86,7 +86,7 @@ def _explain(verdicts: Sequence[Verdict]) -> None:
         for difference in verdict.comparison.unexpected:
             print(f"unexpected: {where}: {difference}")
         for test in verdict.comparison.gone:
-            print(f"gone: {where}: {test} ends as on tmpfs; its entry is untrue")
+            print(f"gone: {where}: {test} ends as it should; its entry is untrue")
         if not verdict.comparison.is_good:
             print(f"  the commands and their output: {OUT / verdict.suite / verdict.way / 'log'}")
 

@@ -9,6 +9,7 @@ from suites.postgres import Postgres
 from suites.rocksdb import RocksDb
 from suites.stress_ng import StressNg
 from suites.suite import Suite
+from suites.xfstests import Xfstests
 
 SUITES: tuple[Suite, ...] = (
     Pjdfstest(),
@@ -19,6 +20,7 @@ SUITES: tuple[Suite, ...] = (
     RocksDb(),
     Postgres(),
     Ior(),
+    Xfstests(),
     Ltp(),
 )
 """From the quickest to the longest."""

@@ -50,7 +50,7 @@ class Difference:
     reference: Outcome
 
     def __str__(self) -> str:
-        return f"{self.test}: {self.outcome} on the store, {self.reference} on tmpfs"
+        return f"{self.test}: {self.outcome} on the store, where {self.reference} is right"
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,11 @@ def compare(reference: Results, results: Results, table: Sequence[Expected], way
         else:
             unexpected.append(difference)
     return Comparison(len(tests), tuple(expected), tuple(unexpected), tuple(gone))
+
+
+def as_told(results: Results) -> Results:
+    """The reference of a suite whose tests say themselves what is right: what applies is ok."""
+    return {test: Outcome.SKIPPED if outcome is Outcome.SKIPPED else Outcome.OK for test, outcome in results.items()}
 
 
 class TableError(ValueError):

@@ -38,6 +38,7 @@ class Fsx:
     store_options = ("--servers", "2", "--targets", "2")
     seconds_max = 3600.0
     uid = None
+    has_reference = True
 
     def missing(self) -> str | None:
         return missing_build("xfstests", "ltp/fsx")

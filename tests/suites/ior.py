@@ -68,6 +68,7 @@ class Ior:
     store_options = ("--servers", "2", "--targets", "2")
     seconds_max = 3600.0
     uid = None
+    has_reference = True
 
     def missing(self) -> str | None:
         if program("mpiexec.mpich") is None and program("mpiexec") is None:

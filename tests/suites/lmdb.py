@@ -37,6 +37,7 @@ class Lmdb:
     store_options = ("--servers", "2", "--targets", "2")
     seconds_max = 1200.0
     uid = None
+    has_reference = True
 
     def missing(self) -> str | None:
         return missing_packages("mdb_load", "mdb_dump", "mdb_copy", "mdb_stat")

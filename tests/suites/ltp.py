@@ -52,6 +52,7 @@ class Ltp:
     store_options = ("--servers", "2", "--targets", "2", "--capacity", "1GiB")
     seconds_max = 7200.0
     uid = None
+    has_reference = True
 
     def missing(self) -> str | None:
         if os.geteuid() != 0:

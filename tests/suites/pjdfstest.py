@@ -48,6 +48,7 @@ class Pjdfstest:
     store_options = ("--servers", "2", "--targets", "2")
     seconds_max = 1200.0
     uid = None
+    has_reference = True
 
     def missing(self) -> str | None:
         if os.geteuid() != 0:
@@ -103,6 +104,7 @@ class PjdfstestScripts:
     store_options = ("--servers", "2", "--targets", "2")
     seconds_max = 3600.0
     uid = None
+    has_reference = True
 
     def missing(self) -> str | None:
         if os.geteuid() != 0:

@@ -71,6 +71,7 @@ class Postgres:
     ways = MOUNTED
     store_options = ("--servers", "2", "--targets", "1", "--backend", "dir")
     seconds_max = 2400.0
+    has_reference = True
 
     def __init__(self) -> None:
         # PostgreSQL refuses to be root.

@@ -38,6 +38,7 @@ class RocksDb:
     store_options = ("--servers", "2", "--targets", "2")
     seconds_max = 2400.0
     uid = None
+    has_reference = True
 
     def missing(self) -> str | None:
         return missing_packages("ldb", "db_bench")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ways import MOUNTED, has_fuse
 
-from suites.comparison import Comparison, Outcome, Results, compare, read_table
+from suites.comparison import Comparison, Outcome, Results, as_told, compare, read_table
 from suites.place import REFERENCE, in_store, reference
 from suites.suite import ROOT, Suite
 
@@ -26,11 +26,13 @@ class Verdict:
 
 
 def run_suite(suite: Suite, ways: Sequence[str], *, is_short: bool, out: Path = OUT) -> Iterator[Verdict]:
-    """Run a suite on tmpfs and by each of these ways that it can go, and compare."""
+    """Run a suite on tmpfs, where that is its reference, and by each of these ways that it can go, and compare."""
     folder = out / suite.name
-    with reference(folder / REFERENCE, suite.seconds_max, suite.uid) as place:
-        standard = suite.run(place, is_short=is_short)
-    _keep(folder / REFERENCE, standard)
+    standard: Results | None = None
+    if suite.has_reference:
+        with reference(folder / REFERENCE, suite.seconds_max, suite.uid) as place:
+            standard = suite.run(place, is_short=is_short)
+        _keep(folder / REFERENCE, standard)
     for way in ways_of(suite, ways):
         with in_store(way, folder / way, suite.seconds_max, suite.store_options, suite.uid) as place:
             results = suite.run(place, is_short=is_short)
@@ -41,11 +43,11 @@ def run_suite(suite: Suite, ways: Sequence[str], *, is_short: bool, out: Path = 
 def judge_again(suite: Suite, ways: Sequence[str], out: Path = OUT) -> Iterator[Verdict]:
     """Compare the results of the last run by the table as it is now."""
     folder = out / suite.name
-    if (folder / REFERENCE / "results.json").is_file():
-        standard = _kept(folder / REFERENCE)
-        for way in ways_of(suite, ways):
-            if (folder / way / "results.json").is_file():
-                yield _judge(suite, way, standard, _kept(folder / way))
+    standard = _kept(folder / REFERENCE) if suite.has_reference else None
+    for way in ways_of(suite, ways):
+        results = _kept(folder / way)
+        if results and standard != {}:
+            yield _judge(suite, way, standard, results)
 
 
 def ways_of(suite: Suite, ways: Sequence[str]) -> list[str]:
@@ -53,8 +55,9 @@ def ways_of(suite: Suite, ways: Sequence[str]) -> list[str]:
     return [way for way in suite.ways if way in ways and (way not in MOUNTED or has_fuse())]
 
 
-def _judge(suite: Suite, way: str, standard: Results, results: Results) -> Verdict:
+def _judge(suite: Suite, way: str, standard: Results | None, results: Results) -> Verdict:
     table = read_table(TABLES / f"{suite.name}.toml", suite.ways)
+    standard = as_told(results) if standard is None else standard
     return Verdict(suite.name, way, compare(standard, results, table, way))
 
 
@@ -63,4 +66,6 @@ def _keep(folder: Path, results: Results) -> None:
 
 
 def _kept(folder: Path) -> Results:
-    return {test: Outcome(word) for test, word in json.loads((folder / "results.json").read_text()).items()}
+    """The results of the last run; none where there was no run."""
+    file = folder / "results.json"
+    return {test: Outcome(word) for test, word in json.loads(file.read_text()).items()} if file.is_file() else {}

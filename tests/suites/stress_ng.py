@@ -28,6 +28,7 @@ class StressNg:
     store_options = ("--servers", "2", "--targets", "2", "--capacity", "1GiB")
     seconds_max = 3600.0
     uid = None
+    has_reference = True
 
     def missing(self) -> str | None:
         return missing_packages("stress-ng")

@@ -38,6 +38,10 @@ class Suite(Protocol):
     def uid(self) -> int | None:
         """The user to run as, for programs that refuse to run as root."""
 
+    @property
+    def has_reference(self) -> bool:
+        """Whether outcomes on tmpfs say what is right; else every test that applies is to be ok."""
+
     def missing(self) -> str | None:
         """What is not on this machine, and what to do about it; None where the suite can run."""
 

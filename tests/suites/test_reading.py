@@ -1,8 +1,10 @@
 """What suites print is read as they print it; a suite that stops in its middle has no test that ended well by it."""
 
+from pathlib import Path
+
 import pytest
 
-from suites import ltp, pjdfstest, stress_ng
+from suites import ltp, pjdfstest, stress_ng, xfstests
 from suites.comparison import Outcome
 from suites.place import Answer
 
@@ -103,3 +105,36 @@ def test_the_stressors_of_a_class() -> None:
 )
 def test_the_end_of_a_stressor(code: int, words: str, outcome: Outcome) -> None:
     assert stress_ng.outcome_of(Answer(code, words, False)) is outcome
+
+
+def test_the_lines_of_xfstests() -> None:
+    output = (
+        "FSTYP         -- fuse\n\n"
+        "generic/001         8s\n"
+        "generic/003        [not run] relatime not supported by the current kernel\n"
+        "generic/088        - output mismatch (see /results/generic/088.out.bad)\n    +generic/001 is lost\n"
+        "generic/184        [failed, exit status 1]- output mismatch (see /results/generic/184.out.bad)\n"
+        "generic/1001       "
+    )
+    assert xfstests.read_lines(output) == {
+        "generic/001": OK,
+        "generic/003": SKIPPED,
+        "generic/088": FAILED,
+        "generic/184": FAILED,
+    }
+    assert xfstests.running(output) == "generic/1001"
+    assert xfstests.running(output + "2s\nRan: generic/001\n") is None
+
+
+def test_the_tests_of_xfstests_are_those_of_a_group_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = tmp_path / "group.list"
+    groups.write_text("# comment\n\n001 rw dir quick\n002 metadata\n1003 quickly rw # quick\n1004 quick\n")
+    monkeypatch.delenv(xfstests.CHOSEN, raising=False)
+    assert xfstests.chosen(groups, tmp_path) == ("generic/001", "generic/1004")
+    monkeypatch.setenv(xfstests.CHOSEN, "rw")
+    assert xfstests.chosen(groups, tmp_path) == ("generic/001", "generic/1003")
+    monkeypatch.setenv(xfstests.CHOSEN, "generic/007 generic/009")
+    assert xfstests.chosen(groups, tmp_path) == ("generic/007", "generic/009")
+    (tmp_path / xfstests.APPLICABLE).write_text("generic/002\n")
+    monkeypatch.setenv(xfstests.CHOSEN, xfstests.APPLICABLE)
+    assert xfstests.chosen(groups, tmp_path) == ("generic/002",)

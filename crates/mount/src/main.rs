@@ -73,7 +73,7 @@ fn run() -> Result<(), MountError> {
     let for_others = credential.claims.role == Role::Mount;
     let store = connect(&arguments)?;
 
-    let (device, mounted) = mounting::mount(&arguments.mount_point, for_others)?;
+    let (device, mounted) = mounting::mount(&arguments.mount_point, &arguments.source, for_others)?;
     let device = Arc::new(device);
     let features = match session::negotiate(&device) {
         Ok(features) => features,

@@ -17,8 +17,6 @@ use std::process::{Command, Stdio};
 
 /// Program that mounts for users.
 const HELPER: &str = "fusermount3";
-/// The source that `mount` lists for the store.
-const SOURCE: &str = "weir";
 
 /// A mounted store.
 #[derive(Debug)]
@@ -38,14 +36,19 @@ pub(crate) enum Unmounted {
     Already,
 }
 
-/// Mounts on `path`; `for_everyone` lets other users in, which only root may ask for.
+/// Mounts on `path`, listed as `source`; `for_everyone` lets other users in, which only root may ask for.
 ///
 /// # Errors
 /// [`MountError`] with a hint: no device, no helper, an unusable mount point.
-pub(crate) fn mount(path: &Path, for_everyone: bool) -> Result<(Device, MountedAt), MountError> {
+pub(crate) fn mount(
+    path: &Path,
+    source: &str,
+    for_everyone: bool,
+) -> Result<(Device, MountedAt), MountError> {
     let path = usable(path)?;
     let by_helper = !rustix::process::geteuid().is_root();
-    let descriptor = if by_helper { mount_by_helper(&path)? } else { mount_as_root(&path, for_everyone)? };
+    let descriptor =
+        if by_helper { mount_by_helper(&path, source)? } else { mount_as_root(&path, source, for_everyone)? };
     Ok((Device::new(descriptor), MountedAt { path, by_helper }))
 }
 
@@ -67,7 +70,7 @@ fn usable(path: &Path) -> Result<PathBuf, MountError> {
     Ok(absolute)
 }
 
-fn mount_as_root(path: &Path, for_everyone: bool) -> Result<OwnedFd, MountError> {
+fn mount_as_root(path: &Path, source: &str, for_everyone: bool) -> Result<OwnedFd, MountError> {
     use rustix::fs::{open, Mode, OFlags};
     let device = open(PATH, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|error| MountError::NoDevice(error.into()))?;
@@ -77,7 +80,7 @@ fn mount_as_root(path: &Path, for_everyone: bool) -> Result<OwnedFd, MountError>
     }
     let options = CString::new(options).unwrap_or_default();
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount(SOURCE, path, "fuse.weir", flags, options.as_c_str()).map_err(|error| {
+    rustix::mount::mount(source, path, "fuse.weir", flags, options.as_c_str()).map_err(|error| {
         let hint = "mounting needs the capability CAP_SYS_ADMIN, which containers often lack: weir run --prefix /weir works without";
         MountError::MountPoint { path: path.to_owned(), source: error.into(), hint }
     })?;
@@ -85,7 +88,7 @@ fn mount_as_root(path: &Path, for_everyone: bool) -> Result<OwnedFd, MountError>
 }
 
 /// The helper opens the device, mounts, and passes the descriptor over the socket that `_FUSE_COMMFD` names.
-fn mount_by_helper(path: &Path) -> Result<OwnedFd, MountError> {
+fn mount_by_helper(path: &Path, source: &str) -> Result<OwnedFd, MountError> {
     if !Path::new(PATH).exists() {
         return Err(MountError::NoDevice(io::ErrorKind::NotFound.into()));
     }
@@ -95,7 +98,7 @@ fn mount_by_helper(path: &Path) -> Result<OwnedFd, MountError> {
             .map_err(socket)?;
     rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty()).map_err(socket)?;
     let mut child = Command::new(HELPER)
-        .args(["-o", "fsname=weir,subtype=weir,nosuid,nodev", "--"])
+        .args(["-o", &format!("fsname={source},subtype=weir,nosuid,nodev"), "--"])
         .arg(path)
         .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
         .stdin(Stdio::null())
