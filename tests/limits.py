@@ -261,9 +261,9 @@ Programs linked to the C library dynamically run on the fast path alone (`weir r
 | fio with libaio or io_uring | the kernel would have to see the files |
 | `freopen` for writing of a stream of a host's file that is not a standard stream | answers EOPNOTSUPP: a stream of the C library does not change its kind; for reading it gets a copy of the bytes |
 | wide characters on streams (`fgetwc`, `fwprintf`), and modes of `fopen` with `ccs=` | the C library converts past this library, so they fail, reads and `fopen` with EOPNOTSUPP |
-| programs that need libraries of the store at their start (an executable with a RUNPATH there) | the dynamic linker looks before the library is there; `dlopen` works, also where the library needs others of the store that have a SONAME |
+| libraries of the store below `glibc-hwcaps`, or found by `$LIB` and `$PLATFORM` | this library follows the other rules of ld.so(8) in the dynamic linker's place, for programs and for `dlopen`; a RUNPATH of the library that calls `dlopen` is not looked at |
 | locks on directories (`flock`, `fcntl`) | answer EBADF |
-| `getcwd` after another process moved the working directory | shows the path under which the directory was entered |
+| a path with more `..` than there are directories above a working directory that another client moved up | stays in the store's root |
 | programs that rely on EDEADLK for process locks | only the mount finds deadlocks; without a mount both processes wait |
 | named pipes, sockets and device files | are the kernel's |
 """

@@ -9,7 +9,7 @@ import libc
 import pytest
 from libc import refused
 from store import Store
-from ways import ALL, Way, has_fuse, make_way
+from ways import ALL, MOUNT, PREFIX, Way, has_fuse, make_way
 
 ENTRIES = 100_000
 
@@ -43,6 +43,35 @@ def renames(folder: Path) -> None:
 
 def test_renames(way: Way) -> None:
     way.call(renames, served=["rename", "link", "make"])
+
+
+def moved_under_a_program(folder: Path) -> None:
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "c" / "d").mkdir(parents=True)
+    os.chdir(folder / "a" / "b")
+    subprocess.run(["mv", folder / "a", folder / "moved"], check=True)
+    assert os.getcwd() == os.path.realpath(".") == str(folder / "moved" / "b")
+    os.chdir(folder / "moved")
+    subprocess.run(["mv", folder / "moved", folder / "c" / "d"], check=True)
+    # From the place at which the directory was entered, this would leave the store.
+    assert "c" in os.listdir("../../..")
+    assert os.getcwd() == str(folder / "c" / "d" / "moved")
+
+
+def test_a_working_directory_is_where_others_moved_it(way: Way) -> None:
+    way.call(moved_under_a_program)
+
+
+def removed_under_a_program(folder: Path) -> None:
+    (folder / "a").mkdir()
+    os.chdir(folder / "a")
+    subprocess.run(["rmdir", folder / "a"], check=True)
+    refused(errno.ENOENT, os.getcwd)
+
+
+@pytest.mark.parametrize("way", [MOUNT, PREFIX], indirect=True)
+def test_a_working_directory_that_was_removed_has_no_path(way: Way) -> None:
+    way.call(removed_under_a_program)
 
 
 def long_names(folder: Path) -> None:

@@ -6,6 +6,7 @@ pub(crate) mod mappings;
 pub(crate) mod mounts;
 pub(crate) mod paths;
 pub(crate) mod placeholder;
+pub(crate) mod places;
 pub(crate) mod prefix;
 pub(crate) mod promotion;
 pub(crate) mod resolution;

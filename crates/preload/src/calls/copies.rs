@@ -16,8 +16,8 @@ use weir_client::{File, Place};
 
 /// Bytes of a script in which the kernel looks for the interpreter (`BINPRM_BUF_SIZE`).
 const SCRIPT_BYTES: usize = 256;
-/// Longest library: its bytes are looked at in memory. The largest real ones have some gigabytes.
-const LIBRARY_BYTES_MAX: usize = 8 << 30;
+/// Name of the memfd of a library.
+const LIBRARY: &CStr = c"weir-library";
 /// Bytes of one read into a copy.
 const STEP_BYTES: usize = 4 << 20;
 
@@ -150,31 +150,52 @@ fn interpreter_of(start: &[u8]) -> Option<(CString, Option<CString>)> {
     (interpreter.first() == Some(&b'/')).then_some((CString::new(interpreter).ok()?, argument))
 }
 
+/// The interpreter and its argument of a script of the host.
+pub(crate) fn interpreter_of_host(script: c_int) -> Option<(CString, Option<CString>)> {
+    let mut start = [0_u8; SCRIPT_BYTES];
+    // SAFETY: the buffer has this length.
+    let count =
+        unsafe { system_call!(libc::SYS_pread64, script, start.as_mut_ptr(), start.len(), 0) }.ok()?;
+    interpreter_of(start.get(..count)?)
+}
+
 /// `MFD_EXEC` of Linux 6.3, where a system may forbid memfds without it to be executed. Older kernels refuse it.
 const MFD_EXEC: c_uint = 0x10;
 
-/// A memfd that nobody can change any more, with the bytes of an open file, and these bytes.
-pub(crate) fn sealed(file: &File) -> Result<(c_int, Vec<u8>), c_int> {
+/// A memfd of a library with the bytes of an open file, which nobody can change any more.
+pub(crate) fn sealed(file: &File) -> Result<c_int, c_int> {
+    sealed_after(|memory| copy_into(file, memory))
+}
+
+/// A memfd of a library with these bytes, which nobody can change any more.
+pub(crate) fn sealed_bytes(bytes: &[u8]) -> Result<c_int, c_int> {
+    sealed_after(|memory| write_fully(memory, bytes))
+}
+
+fn sealed_after(fill: impl Fn(c_int) -> Result<(), c_int>) -> Result<c_int, c_int> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    let memory = match memory_with(file, c"weir-library", flags | MFD_EXEC) {
-        Err(libc::EINVAL) => memory_with(file, c"weir-library", flags)?,
+    let memory = match made(LIBRARY, flags | MFD_EXEC) {
+        Err(libc::EINVAL) => made(LIBRARY, flags)?,
         other => other?,
     };
     let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
-    // SAFETY: no memory is passed.
-    let bytes = unsafe { system_call!(libc::SYS_fcntl, memory, libc::F_ADD_SEALS, seals) }.and_then(|_| {
-        kernel::seek(memory, 0, libc::SEEK_SET)?;
-        kernel::read_to_end(memory, STEP_BYTES, LIBRARY_BYTES_MAX).ok_or(libc::EFBIG)
-    });
-    if bytes.is_err() {
+    let sealed = fill(memory)
+        // SAFETY: no memory is passed.
+        .and_then(|()| unsafe { system_call!(libc::SYS_fcntl, memory, libc::F_ADD_SEALS, seals) });
+    if let Err(number) = sealed {
         kernel::close(memory);
+        return Err(number);
     }
-    Ok((memory, bytes?))
+    Ok(memory)
+}
+
+fn made(name: &CStr, flags: c_uint) -> Result<c_int, c_int> {
+    // SAFETY: the name ends with a zero byte.
+    unsafe { system_call!(libc::SYS_memfd_create, name.as_ptr(), flags) }.map(|memory| memory as c_int)
 }
 
 fn memory_with(file: &File, name: &CStr, flags: c_uint) -> Result<c_int, c_int> {
-    // SAFETY: the name ends with a zero byte.
-    let memory = unsafe { system_call!(libc::SYS_memfd_create, name.as_ptr(), flags) }? as c_int;
+    let memory = made(name, flags)?;
     let copied = copy_into(file, memory);
     if let Err(number) = copied {
         kernel::close(memory);
@@ -191,13 +212,17 @@ fn copy_into(file: &File, memory: c_int) -> Result<(), c_int> {
         if count == 0 {
             return Ok(());
         }
-        let mut written = 0;
-        while written < count {
-            // SAFETY: the part lies inside the buffer.
-            written += unsafe {
-                system_call!(libc::SYS_write, memory, buffer[written..].as_ptr(), count - written)
-            }?;
-        }
+        write_fully(memory, &buffer[..count])?;
         offset += count as u64;
     }
+}
+
+fn write_fully(memory: c_int, bytes: &[u8]) -> Result<(), c_int> {
+    let mut written = 0;
+    while written < bytes.len() {
+        let rest = &bytes[written..];
+        // SAFETY: the part has this length.
+        written += unsafe { system_call!(libc::SYS_write, memory, rest.as_ptr(), rest.len()) }?;
+    }
+    Ok(())
 }

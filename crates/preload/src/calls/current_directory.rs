@@ -1,6 +1,7 @@
 //! `chdir`, `fchdir` and `getcwd`.
 
 use crate::files::paths::{self, Touch};
+use crate::files::places::present;
 use crate::files::resolution::{resolve, Rules};
 use crate::files::state::Kind;
 use crate::files::tree::{self, Located};
@@ -155,15 +156,27 @@ pub(crate) fn change_to_open(descriptor: c_int, pass: impl FnOnce() -> c_int) ->
     )
 }
 
+/// The absolute path of the working directory in the store, which was entered at this place. Others may have moved it since.
+fn present_path((ino, known): (Ino, Vec<u8>)) -> Result<Vec<u8>, c_int> {
+    if let Some(Ok(store)) = identity::store() {
+        let path = present(store, ino, &known)?;
+        if path != known {
+            working_directory::enter(ino, path);
+        }
+    }
+    working_directory::current_path().ok_or(libc::ENOENT)
+}
+
 /// `getcwd` below the prefix: null with errno where the buffer is too short. `None` where the kernel knows the working
 /// directory.
 pub(crate) fn answer_to(buffer: *mut c_char, size: usize) -> Option<*mut c_char> {
     if session::mode() != Mode::Prefix || guard::is_inside() {
         return None;
     }
-    let path = match attempt(|| working_directory::current_path().map(Ok)) {
+    let path = match attempt(|| Some(present_path(working_directory::position()?))) {
         Some(Ok(path)) => path,
-        _ => return None,
+        Some(Err(number)) => return Some(fail(number)),
+        None => return None,
     };
     if !buffer.is_null() && size == 0 {
         return Some(fail(libc::EINVAL));

@@ -1,16 +1,15 @@
 //! New process images. The kernel gets every offset first, and without a mount the new image finds the store again.
 
-use crate::calls::programs::Strings;
+use crate::calls::environments::{Environment, Start, Strings};
 use crate::calls::{process, programs};
 use crate::files::sharing;
 use crate::files::working_directory::{self, VARIABLE};
 use crate::host::guard::{self, quietly, returned};
-use crate::host::{addresses, kernel, real};
+use crate::host::{kernel, real};
 use crate::store::counters;
 use crate::store::session::{self, Mode};
 use crate::{placement, recorder};
 use libc::{c_char, c_int, c_void, pid_t};
-use std::ffi::CString;
 
 extern "C" {
     /// The program's environment.
@@ -54,14 +53,14 @@ pub(crate) unsafe fn execve(path: *const c_char, arguments: Strings, environment
     // SAFETY: the program's own promises, here and in all functions below.
     unsafe {
         replacing(environment, |environment| {
-            let kernels = |path: *const c_char, arguments: Strings| {
+            let kernels = |path: *const c_char, arguments: Strings, environment: Strings| {
                 returned(kernel::raw(
                     libc::SYS_execve,
                     [path as usize, arguments as usize, environment as usize, 0, 0, 0],
                 ))
             };
-            match programs::prepared(path, false, (arguments, environment)) {
-                None => kernels(path, arguments),
+            match programs::prepared(path, false, (arguments, environment), Start::Exec) {
+                None => kernels(path, arguments, environment),
                 Some(Err(number)) => guard::fail(number),
                 Some(Ok(program)) => program.run(kernels),
             }
@@ -73,10 +72,14 @@ pub(crate) unsafe fn execve(path: *const c_char, arguments: Strings, environment
 pub(crate) unsafe fn execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int {
     // SAFETY: see `execve`.
     unsafe {
-        replacing(environment, |environment| match programs::prepared(file, true, (arguments, environment)) {
-            None => real::execvpe(file, arguments, environment),
-            Some(Err(number)) => guard::fail(number),
-            Some(Ok(program)) => program.run(|path, arguments| real::execvpe(path, arguments, environment)),
+        replacing(environment, |environment| {
+            match programs::prepared(file, true, (arguments, environment), Start::Exec) {
+                None => real::execvpe(file, arguments, environment),
+                Some(Err(number)) => guard::fail(number),
+                Some(Ok(program)) => {
+                    program.run(|path, arguments, environment| real::execvpe(path, arguments, environment))
+                }
+            }
         })
     }
 }
@@ -127,9 +130,9 @@ pub(crate) unsafe fn spawn(
         // SAFETY: see `execve`.
         unsafe {
             with_environment(environment, |environment| {
-                match programs::prepared(path, search, (arguments, environment)) {
+                match programs::prepared(path, search, (arguments, environment), Start::Spawn) {
                     Some(Err(number)) => number,
-                    Some(Ok(program)) => program.run(|path, arguments| {
+                    Some(Ok(program)) => program.run(|path, arguments, environment| {
                         real::posix_spawn(process, path, actions, attributes, arguments, environment)
                     }),
                     None if search => {
@@ -233,9 +236,6 @@ pub(crate) unsafe extern "C" fn execute_listed(
     }
 }
 
-/// Longest string of an environment (`MAX_ARG_STRLEN`); the kernel refuses longer ones.
-const ENTRY_BYTES: usize = 131_072;
-
 /// Runs `call` with an environment in which the new image finds the working directory inside the store.
 ///
 /// # Safety
@@ -244,38 +244,20 @@ pub(crate) unsafe fn with_environment<R>(environment: Strings, call: impl FnOnce
     if session::mode() != Mode::Prefix || guard::is_inside() || environment.is_null() {
         return call(environment);
     }
-    let mut list: Vec<*const c_char> = Vec::new();
-    let mut entry = None;
-    let mut is_readable = true;
+    let mut changed = None;
     quietly(|| {
-        entry = working_directory::position().and_then(|(ino, path)| {
-            let value = working_directory::variable(ino, &path)?;
-            CString::new([VARIABLE.to_bytes(), b"=", value.to_bytes()].concat()).ok()
-        });
-        let name = [VARIABLE.to_bytes(), b"="].concat();
-        let mut cursor = environment;
-        // SAFETY: as the caller promises. The addresses are checked first, because some may be bad.
-        unsafe {
-            loop {
-                is_readable = addresses::can_read(cursor, 1);
-                if !is_readable || (*cursor).is_null() {
-                    break;
-                }
-                match addresses::string(*cursor, ENTRY_BYTES) {
-                    Ok(text) if text.starts_with(&name) => {}
-                    Err(libc::EFAULT) => {
-                        is_readable = false;
-                        break;
-                    }
-                    _ => list.push(*cursor),
-                }
-                cursor = cursor.add(1);
-            }
+        // SAFETY: as the caller promises.
+        let Some(mut read) = (unsafe { Environment::read(environment) }) else { return };
+        read.remove(VARIABLE);
+        let place =
+            working_directory::position().and_then(|(ino, path)| working_directory::variable(ino, &path));
+        if let Some(place) = place {
+            read.set(VARIABLE, place.to_bytes());
         }
-        list.extend(entry.as_ref().map(|entry| entry.as_ptr()));
-        list.push(std::ptr::null());
+        read.forget_libraries();
+        changed = Some((read.list(), read));
     });
-    let result = call(if is_readable { list.as_ptr() } else { environment });
-    drop(entry);
+    let result = call(changed.as_ref().map_or(environment, |(list, _)| list.as_ptr()));
+    quietly(|| drop(changed));
     result
 }

@@ -1,45 +1,27 @@
-//! Shared libraries that lie in the store. The dynamic linker opens files by its own calls, so it gets a sealed memfd of the
-//! library's bytes, and those libraries beforehand that the library needs and that lie in the store, too.
+//! `dlopen` of libraries that lie in the store. The dynamic linker opens files by its own calls, so it gets an image of the
+//! library, and beforehand those of the libraries that the library needs and that lie in the store, too.
 
-use crate::calls::copies;
-use crate::files::paths::{self, Touch};
-use crate::files::tree::{self, Located};
-use crate::files::working_directory;
-use crate::host::guard::{self, attempt, quietly, Outcome};
-use crate::host::real;
-use crate::store::identity;
-use crate::store::session::{self, Mode, CALLER};
+use crate::calls::dependencies::{self, Object};
+use crate::calls::library_images::{at, named, note_loaded, of_bytes, Library, Use, Version};
+use crate::files::{paths, tree, working_directory};
+use crate::host::elf::{self, Needs};
+use crate::host::guard::{self, quietly};
+use crate::host::{kernel, linker_cache, real};
+use crate::store::session::{self, Mode};
 use libc::{c_char, c_int, c_void};
 use std::ffi::CString;
-use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use weir_client::wire::{Ino, Moment, OpenFlags};
-use weir_client::{File, Place};
+use std::sync::OnceLock;
 
-/// Libraries that need each other in a chain. Real chains are far shorter; the bound ends a circle.
-const DEPTH: u32 = 32;
+/// The folders of the `LD_LIBRARY_PATH` that the dynamic linker has read.
+static LIBRARY_PATH: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
 
-/// A library that this process has opened. The memfd stays open, so its name stays its own, and the dynamic linker finds a
-/// library that is opened twice by that name. An entry is never freed, so the list needs no lock, also in a child of `fork`.
-struct Library {
-    /// The file and its version.
-    version: (Ino, Moment, u64),
-    /// `/proc/self/fd/N`.
-    name: CString,
-    needs: elf::Needs,
-    /// Whether the needed libraries were opened.
-    is_prepared: AtomicBool,
-    next: *mut Library,
-}
-
-static LIBRARIES: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
-
-fn each() -> impl Iterator<Item = &'static Library> {
-    // SAFETY: entries are never freed, and their links never change.
-    std::iter::successors(unsafe { LIBRARIES.load(Ordering::Acquire).as_ref() }, |one| unsafe {
-        one.next.as_ref()
-    })
+/// Notes the environment of the process's start: `LD_LIBRARY_PATH`, and the libraries of the store that the process started
+/// with, by their versions and the paths at which the dynamic linker has loaded them.
+pub(crate) fn learn(library_path: Option<&[u8]>, loaded: impl Iterator<Item = (Version, CString)>) {
+    quietly(|| {
+        let _ = LIBRARY_PATH.set(dependencies::folders_of(library_path.unwrap_or_default()));
+        loaded.for_each(|(version, name)| note_loaded(version, name));
+    });
 }
 
 /// The name and the function with which a call of `dlopen` goes on.
@@ -50,200 +32,77 @@ pub(crate) struct Target {
 }
 
 /// Finds the library of a `dlopen`. libc's function follows by a jump, because it looks at its caller's address.
-pub(crate) unsafe extern "C" fn target(name: *const c_char, _flags: c_int) -> Target {
+pub(crate) unsafe extern "C" fn target(name: *const c_char, flags: c_int) -> Target {
     let function = real::dlopen_address();
+    let unchanged = Target { name, function };
     if session::mode() != Mode::Prefix || guard::is_inside() {
-        return Target { name, function };
+        return unchanged;
     }
     // SAFETY: the program's own promise.
-    let text = unsafe { paths::text(name) }.filter(|text| text.contains(&b'/'));
-    let found = text.and_then(|text| opened(text, 0));
-    Target { name: found.map_or(name, |library| library.name.as_ptr()), function }
-}
-
-/// The library at a path of the store, after those that it needs were opened. `None` where the dynamic linker finds the file
-/// itself, or is to tell why there is none.
-fn opened(path: &[u8], depth: u32) -> Option<&'static Library> {
-    if !tree::is_candidate(libc::AT_FDCWD, path) {
-        return None;
-    }
-    let Some(Ok(library)) = attempt(|| library_at(path)) else { return None };
-    if depth < DEPTH && !library.is_prepared.swap(true, Ordering::AcqRel) {
-        let mut needed: Vec<Vec<Vec<u8>>> = Vec::new();
-        quietly(|| needed = candidates(path, library));
-        for places in &needed {
-            if let Some(found) = places.iter().find_map(|place| opened(place, depth + 1)) {
-                // The dynamic linker finds the open library by its SONAME. A failure is told by the call that needs it.
-                // SAFETY: the name ends with a zero byte and lives as long as the library. Its constructors run as they
-                // would in the program's call.
-                unsafe { real::dlopen(found.name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
-            }
-        }
-        quietly(|| drop(needed));
-    }
-    Some(library)
-}
-
-/// For each needed library, the paths below the prefix at which it may lie.
-fn candidates(path: &[u8], library: &Library) -> Vec<Vec<Vec<u8>>> {
-    let whole = if path.first() == Some(&b'/') {
-        path.to_vec()
-    } else {
-        let Some(current) = working_directory::current_path() else { return Vec::new() };
-        [current.as_slice(), b"/", path].concat()
-    };
-    let end = whole.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-    let origin = &whole[..end];
-    let variable = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let own = library.needs.folders.iter().map(|place| with_origin(place, origin));
-    let folders: Vec<Vec<u8>> = own
-        .chain(variable.as_bytes().split(|byte| matches!(byte, b':' | b';')).map(<[u8]>::to_vec))
-        .collect();
-    let below = |name: &Vec<u8>| {
-        let path = |folder: &Vec<u8>| tree::cleaned(&[folder.as_slice(), b"/", name].concat());
-        folders.iter().map(path).filter(|path| session::below_root(path).is_some()).collect()
-    };
-    library.needs.names.iter().filter(|name| !name.contains(&b'/')).map(below).collect()
-}
-
-/// A place of a library's search path, in which `$ORIGIN` stands for the library's folder.
-fn with_origin(place: &[u8], origin: &[u8]) -> Vec<u8> {
-    for mark in [b"${ORIGIN}".as_slice(), b"$ORIGIN"] {
-        if let Some(at) = place.windows(mark.len()).position(|part| part == mark) {
-            return [&place[..at], origin, &place[at + mark.len()..]].concat();
-        }
-    }
-    place.to_vec()
-}
-
-fn library_at(path: &[u8]) -> Outcome<&'static Library> {
-    let Located::Store(ino, rest) = paths::locate(libc::AT_FDCWD, path, Touch::Node) else { return None };
-    let store = match identity::store()? {
-        Ok(store) => store,
-        Err(number) => return Some(Err(number)),
-    };
-    let wanted = OpenFlags { read: true, ..OpenFlags::default() };
-    // A link that leaves the store is the dynamic linker's, by its host path, where the program gives that path.
-    let file = match store
-        .open(&CALLER, Place { ino, path: &rest }, wanted, 0)
-        .and_then(|opened| File::new(store, opened, false))
-    {
-        Ok(file) => file,
-        Err(error) => return Some(Err(error.errno())),
-    };
-    let library = session::outcome(file.attributes(&CALLER)).map(|told| {
-        let told = told?;
-        let version = (told.ino, told.modified, told.size_bytes);
-        match each().find(|known| known.version == version) {
-            Some(known) => Ok(known),
-            None => made(&file, version),
+    let Some(text) = (unsafe { paths::text(name) }) else { return unchanged };
+    let mut library = None;
+    let mut bundle = None;
+    quietly(|| {
+        library = if text.contains(&b'/') { at(text, Use::Here) } else { None };
+        if flags & libc::RTLD_NOLOAD == 0 && library.is_none_or(Library::begins) {
+            bundle = needed(text, library);
         }
     });
-    // The bytes are copied. A lost server forgets the description.
-    let _ = file.close(&CALLER);
-    library
+    if let Some(bundle) = bundle {
+        // It stays loaded. A failure is told by the program's call, which needs the libraries.
+        // SAFETY: the name ends with a zero byte and lives as long as the library. Constructors run as in the program's call.
+        unsafe { real::dlopen(bundle.name().as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
+    }
+    Target { name: library.map_or(name, |library| library.name().as_ptr()), function }
 }
 
-fn made(file: &File, version: (Ino, Moment, u64)) -> Result<&'static Library, c_int> {
-    let (memory, bytes) = copies::sealed(file)?;
-    // SAFETY: the kernel has just made the descriptor, and no other code knows its number.
-    let kept = weir_client::keep_descriptor(unsafe { OwnedFd::from_raw_fd(memory) });
-    let number = kept.map_err(|error| error.raw_os_error())?;
-    let name = CString::new(format!("/proc/self/fd/{number}")).map_err(|_| libc::EINVAL)?;
-    let needs = elf::needs(&bytes).unwrap_or_default();
-    let mut first = LIBRARIES.load(Ordering::Acquire);
-    let library = Library { version, name, needs, is_prepared: AtomicBool::new(false), next: first };
-    let made = Box::into_raw(Box::new(library));
-    loop {
-        match LIBRARIES.compare_exchange(first, made, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: the entry is leaked.
-            Ok(_) => return Ok(unsafe { &*made }),
-            Err(other) => {
-                first = other;
-                // SAFETY: no other thread has seen the entry.
-                unsafe { (*made).next = first };
-            }
-        }
+/// A stub that needs all libraries of the store which this process needs for the `dlopen` of `text`, if there are any. They
+/// are found at once, so libraries may need each other in a circle.
+fn needed(text: &[u8], library: Option<&'static Library>) -> Option<&'static Library> {
+    let path = absolute(text)?;
+    let folders = LIBRARY_PATH.get().map_or(&[][..], Vec::as_slice);
+    let root = match library {
+        Some(library) => Object::of_store(&path, library),
+        None => Object::new(&path, needs_of_host(text)?),
+    };
+    let found = dependencies::of_store(root, folders, Use::Here, is_loaded);
+    let names: Vec<&'static Library> =
+        found.iter().filter_map(|(name, library)| named(name, library, library.name().to_bytes())).collect();
+    let paths: Vec<&[u8]> = names.iter().map(|library| library.name().to_bytes()).collect();
+    if paths.is_empty() {
+        return None;
     }
+    of_bytes(elf::stub(None, &paths))
 }
 
-/// The part of an ELF file that tells which libraries it needs (elf(5)), on 64-bit machines of little endian.
-mod elf {
-    const LOAD: u64 = 1;
-    const DYNAMIC: u64 = 2;
-    const NEEDED: u64 = 1;
-    const STRINGS: u64 = 5;
-    const OLD_PATHS: u64 = 15;
-    const PATHS: u64 = 29;
-    /// Bytes of a program header, and of an entry of the dynamic section.
-    const HEADER_BYTES: u64 = 56;
-    const ENTRY_BYTES: u64 = 16;
-
-    fn number(bytes: &[u8], at: u64, length: usize) -> Option<u64> {
-        let start = usize::try_from(at).ok()?;
-        let part = bytes.get(start..start.checked_add(length)?)?;
-        Some(part.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
+/// The needs of what `dlopen` opens by `text`: a library of the host by its path, else any library that has this name.
+fn needs_of_host(text: &[u8]) -> Option<Needs> {
+    if !text.contains(&b'/') {
+        return Some(Needs { names: vec![text.to_vec()], ..Needs::default() });
     }
-
-    fn string(bytes: &[u8], at: u64) -> Option<Vec<u8>> {
-        bytes.get(usize::try_from(at).ok()?..)?.split(|byte| *byte == 0).next().map(<[u8]>::to_vec)
+    if tree::is_candidate(libc::AT_FDCWD, text) {
+        return None;
     }
+    let file = linker_cache::open(text)?;
+    let needs = elf::needs(file);
+    kernel::close(file);
+    needs
+}
 
-    /// The libraries that a library needs.
-    #[derive(Default)]
-    pub(super) struct Needs {
-        /// Their names.
-        pub(super) names: Vec<Vec<u8>>,
-        /// The folders in which the dynamic linker looks for them.
-        pub(super) folders: Vec<Vec<u8>>,
+fn absolute(path: &[u8]) -> Option<Vec<u8>> {
+    if path.first() == Some(&b'/') || !path.contains(&b'/') {
+        return Some(path.to_vec());
     }
+    let folder = working_directory::current_path().or_else(kernel::working_directory)?;
+    Some([folder.as_slice(), b"/", path].concat())
+}
 
-    /// The libraries that the file needs. `None` for other bytes.
-    pub(super) fn needs(bytes: &[u8]) -> Option<Needs> {
-        if !bytes.starts_with(b"\x7fELF\x02\x01") {
-            return None;
-        }
-        let (table, count) = (number(bytes, 32, 8)?, number(bytes, 56, 2)?);
-        let header = |index: u64, field: u64, length: usize| {
-            number(bytes, table.checked_add(index * HEADER_BYTES + field)?, length)
-        };
-        let dynamic = (0..count).find(|index| header(*index, 0, 4) == Some(DYNAMIC))?;
-        let (start, size) = (header(dynamic, 8, 8)?, header(dynamic, 32, 8)?);
-        let entries: Vec<(u64, u64)> = (0..size / ENTRY_BYTES)
-            .map_while(|index| {
-                let at = start.checked_add(index * ENTRY_BYTES)?;
-                Some((number(bytes, at, 8)?, number(bytes, at + 8, 8)?)).filter(|(tag, _)| *tag != 0)
-            })
-            .collect();
-        let address = entries.iter().find(|(tag, _)| *tag == STRINGS)?.1;
-        let strings = (0..count).find_map(|index| {
-            let (from, length) = (header(index, 16, 8)?, header(index, 32, 8)?);
-            let is_inside =
-                header(index, 0, 4)? == LOAD && (from..from.checked_add(length)?).contains(&address);
-            is_inside.then_some(header(index, 8, 8)?.checked_add(address - from)?)
-        })?;
-        let all = |wanted: u64| {
-            let places = entries.iter().filter(move |(tag, _)| *tag == wanted);
-            places.filter_map(|(_, at)| string(bytes, strings.checked_add(*at)?))
-        };
-        let paths: Vec<Vec<u8>> = all(PATHS).chain(all(OLD_PATHS)).collect();
-        let folders = paths.iter().flat_map(|list| list.split(|byte| *byte == b':')).map(<[u8]>::to_vec);
-        Some(Needs { names: all(NEEDED).collect(), folders: folders.collect() })
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn a_real_program_tells_its_libraries_and_cut_bytes_tell_nothing_wrong() {
-            let own = std::fs::read(std::env::current_exe().expect("a path")).expect("readable");
-            let names = needs(&own).expect("an ELF file").names;
-            assert!(names.iter().any(|name| name.starts_with(b"libc.so")), "{names:?}");
-            for length in (0..4096.min(own.len())).step_by(7) {
-                let _ = needs(&own[..length]);
-            }
-            assert!(needs(b"#!/bin/sh").is_none());
-        }
+/// Whether this process has loaded a library of that name.
+fn is_loaded(name: &[u8]) -> bool {
+    let Ok(name) = CString::new(name) else { return true };
+    // SAFETY: the name ends with a zero byte. Nothing is loaded, and the count of users is put back.
+    unsafe {
+        let handle = real::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        !handle.is_null() && libc::dlclose(handle) == 0
     }
 }

@@ -1,6 +1,7 @@
 //! Paths without a mount: this library resolves the prefix, and the servers resolve the part below it.
 
 use crate::files::placeholder::Placeholder;
+use crate::files::places::present;
 use crate::files::{prefix, promotion, working_directory};
 use crate::host::kernel;
 use crate::store::session;
@@ -75,10 +76,16 @@ fn absolute(path: &[u8]) -> Located<'_> {
     }
 }
 
-/// The place of a path from the directory `ino`, which was reached under `base` below the prefix.
+/// The place of a path from the directory `ino`, which was reached under `base` below the prefix. A path leaves the store from
+/// the place that the directory has now.
 fn relative<'a>(ino: Ino, base: &[u8], path: &'a [u8]) -> Located<'a> {
-    let depth = components(base).count();
-    if climbs(path, depth).is_none() {
+    let is_inside = |base: &[u8]| climbs(path, components(base).count()).is_none();
+    if is_inside(base) {
+        return Located::Store(ino, Cow::Borrowed(path));
+    }
+    let moved = session::store().and_then(|store| present(store, ino, base).ok());
+    let base = moved.as_deref().unwrap_or(base);
+    if is_inside(base) {
         return Located::Store(ino, Cow::Borrowed(path));
     }
     let whole = [session::root(), b"/", base, b"/", path].concat();

@@ -2,7 +2,7 @@
 
 use crate::host::kernel;
 use crate::store::session;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ pub(crate) fn note_mount(is_inside: bool) {
 }
 
 /// The variable in which a child finds the working directory inside the store: `inode-in-hexadecimal:path`.
-pub(crate) const VARIABLE: &CStr = c"WEIR_CWD";
+pub(crate) const VARIABLE: &[u8] = b"WEIR_CWD=";
 
 const UNKNOWN: u8 = 0;
 /// A directory of the host below which no path leads to the prefix.

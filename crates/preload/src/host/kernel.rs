@@ -94,6 +94,19 @@ pub(crate) fn descriptor_flags(descriptor: c_int) -> c_int {
     unsafe { system_call!(libc::SYS_fcntl, descriptor, libc::F_GETFD) }.map_or(0, |flags| flags as c_int)
 }
 
+/// Sets the flags of a descriptor (`F_SETFD`).
+pub(crate) fn set_descriptor_flags(descriptor: c_int, flags: c_int) {
+    // SAFETY: no memory is passed.
+    let _ = unsafe { system_call!(libc::SYS_fcntl, descriptor, libc::F_SETFD, flags) };
+}
+
+/// Whether this process may execute the file at a path of the host.
+pub(crate) fn may_execute(path: &std::ffi::CStr) -> bool {
+    // SAFETY: the path ends with a zero byte.
+    unsafe { system_call!(libc::SYS_faccessat2, libc::AT_FDCWD, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) }
+        .is_ok()
+}
+
 /// Closes a descriptor of the library.
 pub(crate) fn close(descriptor: c_int) {
     // SAFETY: no memory is passed. After an error nothing is left to do: Linux has closed the descriptor all the same.

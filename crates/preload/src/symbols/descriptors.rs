@@ -6,9 +6,9 @@
 use crate::calls::attributes::{self, Subject};
 use crate::calls::temporary::{self, Temporary};
 use crate::calls::{
-    changes, close, control, current_directory, data, directories, duplicate, exec, identity_changes, locks,
-    messages, mmap, open, process, programs, readiness, seek, space, stat, statistics, stdio, transfers,
-    walks,
+    changes, close, control, current_directory, data, directories, duplicate, environments, exec,
+    identity_changes, locks, messages, mmap, open, process, readiness, seek, space, stat, statistics, stdio,
+    transfers, walks,
 };
 use crate::files::{prefix, sharing};
 use crate::host::{file_size, forks, guard, real};
@@ -18,7 +18,7 @@ use libc::{
     FILE,
 };
 
-type Lists = programs::Strings;
+type Lists = environments::Strings;
 type Vector = *const libc::iovec;
 
 hooks! {

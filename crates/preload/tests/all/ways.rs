@@ -124,6 +124,21 @@ fn programs_and_libraries_on_the_store_are_run_and_loaded() {
     }
 }
 
+/// The dynamic linker looked for the libraries of programs where the store is unknown, and those without a SONAME were lost.
+#[test]
+fn programs_find_their_libraries_in_the_store() {
+    let store = Store::start(can_mount());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/libraries.sh");
+    let host = tmpfs();
+    let expected = checked(Command::new("bash").arg(&script).args([tmpfs().path(), host.path()]));
+    for way in ways() {
+        let root = store.root(way).join(format!("libraries-{}", word(way)));
+        checked(store.command(way, "mkdir").arg(&root));
+        let told = checked(store.command(way, "bash").arg(&script).arg(root).arg(host.path()));
+        assert_same(&expected, &told, way);
+    }
+}
+
 /// Seeds of one run of the law of streams, and the calls of each.
 const STREAM_SEEDS: u64 = 6;
 const STREAM_CALLS: &str = "1500";
