@@ -1,7 +1,8 @@
 """The main job: two jobs of real programs share a store of two servers, under one policy after the other.
 
 The victim (4 nodes) writes and reads a checkpoint, unpacks a source tree and queries a database; the neighbour (1 node)
-floods the servers. The targets work at an emulated speed, so that storage is what is shared. The victim runs alone,
+floods the servers. The targets work at an emulated speed, so that storage is what is shared. Both jobs work in one
+directory whose files lie on every target, so they meet at each target in each run. In each round the victim runs alone,
 then beside the neighbour under `fifo`, then under `size-fair`; every byte is compared with what was written.
 
 Two more runs say what to expect. A policy of a store does not divide the processors: so the victim also runs while the
@@ -15,6 +16,7 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,9 +30,15 @@ PROCESSES = 48
 NODES = {"victim": 4, "neighbour": 1}
 SPEED_MB, FIXED_US = 20, 100
 """Speed of a target, and what it takes for each request."""
+MEETING_PLACE = "shared"
+"""The directory of both jobs: a directory has one home server, where the names of its files are."""
+LAYOUT = ["-o", "0.0,0.1,1.0,1.1", "-S", "64K"]
+"""The files of that directory lie on these targets, in this order, so the jobs meet at each target: small files of both
+lie on the first one, and large files on all."""
+POLICIES = ("fifo", "size-fair")
 WAIT_SECONDS = 600
-REST_OVER_ALONE = 8
-"""Time of the other four runs, and of their starts, over that of the victim alone."""
+ROUND_OVER_ALONE = 7
+"""Time of a round over that of the victim alone."""
 
 
 def say(text: str) -> None:
@@ -47,20 +55,11 @@ def at(home: str) -> list[str]:
     return ["--home", home] if home else []
 
 
-def job(name: str, *command: str, home: str = "") -> list[str]:
+def job(name: str, script: str, argument: str, home: str = "") -> list[str]:
+    """The command that runs a script of this directory as a job, in the directory where the jobs meet."""
     nodes = str(NODES[name.split("-")[0]])
-    return [
-        str(WEIR),
-        *at(home),
-        "run",
-        "--nodes",
-        nodes,
-        "--job",
-        name,
-        "--",
-        sys.executable,
-        *command,
-    ]
+    words = ["run", "--nodes", nodes, "--job", name, "--", sys.executable, str(HERE / script), argument, MEETING_PLACE]
+    return [str(WEIR), *at(home), *words]
 
 
 def up(share: float = 1.0, home: str = "") -> None:
@@ -69,6 +68,10 @@ def up(share: float = 1.0, home: str = "") -> None:
     store = ["--servers", "2", "--targets", "2", "--backend", "ram", "--policy", "fifo"]
     speeds = ["--read-speed", speed, "--write-speed", speed, "--fixed-time", fixed]
     weir(*at(home), "up", *store, *speeds)
+    (mount,) = json.loads(weir(*at(home), "status", "--output", "json"))["mounts"]
+    directory = Path(mount["point"], MEETING_PLACE)
+    directory.mkdir()
+    weir(*at(home), "layout", "set", *LAYOUT, str(directory))
 
 
 def owed(name: str) -> float:
@@ -78,7 +81,7 @@ def owed(name: str) -> float:
 
 def victim(name: str, tarball: Path) -> dict[str, float]:
     """Runs the victim and returns the seconds of its parts."""
-    command = job(name, str(HERE / "victim.py"), str(tarball))
+    command = job(name, "victim.py", str(tarball))
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=WAIT_SECONDS).stdout
     seconds: dict[str, float] = json.loads(output)
     return seconds
@@ -87,7 +90,7 @@ def victim(name: str, tarball: Path) -> dict[str, float]:
 @contextlib.contextmanager
 def neighbour(name: str, home: str = "") -> Iterator[None]:
     """Floods the store, or the one in another home, for the duration of the block."""
-    command = job(name, str(HERE / "neighbour.py"), str(PROCESSES), home=home)
+    command = job(name, "neighbour.py", str(PROCESSES), home=home)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as flood:
         assert flood.stdout is not None
         if flood.stdout.readline() != "flooding\n":
@@ -101,7 +104,8 @@ def neighbour(name: str, home: str = "") -> Iterator[None]:
             sys.exit(f"the neighbour failed with exit code {code}")
 
 
-def shares(name: str) -> dict[str, Any]:
+def account(name: str) -> dict[str, Any]:
+    """The account of a job with the store."""
     jobs = json.loads(weir("jobs", "--all", "--output", "json"))
     (found,) = [entry for entry in jobs if entry["job"] == name]
     return dict(found)
@@ -117,26 +121,38 @@ def source_tree(directory: Path) -> Path:
     return tarball
 
 
-def measure(directory: Path) -> dict[str, Any]:
+def measure(directory: Path, rounds: int) -> dict[str, Any]:
     tarball = source_tree(directory)
     say(f"starting two servers with two targets each, at {SPEED_MB} MB/s and {FIXED_US} us a request, emulated")
     up()
     try:
-        say("the victim alone")
-        alone = victim("victim-alone", tarball)
-        took = alone["total"]
-        say(f"that took {took:.0f} s; four more runs take about {REST_OVER_ALONE * took:.0f} s")
-        runs = {}
-        for policy in ("fifo", "size-fair"):
-            say(f"the victim beside {PROCESSES} flooding processes, under {policy}")
-            weir("policy", "set", policy)
-            with neighbour(f"neighbour-{policy}"):
-                seconds = victim(f"victim-{policy}", tarball)
-            runs[policy] = {"seconds": seconds, "job": shares(f"victim-{policy}")}
+        measured = [one_round(f"{number + 1} of {rounds}", tarball) for number in range(rounds)]
         processors = beside_another_store(directory, tarball)
     finally:
         weir("down")
-    return {"alone": alone, "runs": runs, "processors": processors, "its share": with_its_share(tarball)}
+    return {"rounds": measured, "processors": processors, "its share": with_its_share(tarball)}
+
+
+def one_round(number: str, tarball: Path) -> dict[str, Any]:
+    """Runs the victim alone, and beside the neighbour under each policy.
+
+    Returns:
+        For "alone" and each policy the "seconds" of the victim's parts, and the "victim" as `weir jobs` has it; for
+        each policy the "neighbour", too.
+    """
+    say(f"round {number}: the victim alone")
+    names = {job: f"{job}-alone-{number.split()[0]}" for job in NODES}
+    alone = victim(names["victim"], tarball)
+    measured: dict[str, Any] = {"alone": {"seconds": alone, "victim": account(names["victim"])}}
+    say(f"that took {alone['total']:.0f} s; the round takes about {ROUND_OVER_ALONE * alone['total']:.0f} s")
+    for policy in POLICIES:
+        say(f"round {number}: the victim beside {PROCESSES} flooding processes, under {policy}")
+        weir("policy", "set", policy)
+        beside = {job: name.replace("alone", policy) for job, name in names.items()}
+        with neighbour(beside["neighbour"]):
+            seconds = victim(beside["victim"], tarball)
+        measured[policy] = {"seconds": seconds} | {job: account(name) for job, name in beside.items()}
+    return measured
 
 
 def beside_another_store(directory: Path, tarball: Path) -> dict[str, float]:
@@ -161,44 +177,83 @@ def with_its_share(tarball: Path) -> dict[str, float]:
         weir("down")
 
 
+def slowdowns(rounds: list[dict[str, Any]], policy: str, part: str = "total") -> list[float]:
+    """The victim's time beside the neighbour over its time alone, of each round."""
+    return [measured[policy]["seconds"][part] / measured["alone"]["seconds"][part] for measured in rounds]
+
+
+def waits_ms(rounds: list[dict[str, Any]], run: str) -> list[float]:
+    """The mean time for which the victim's requests were queued at the servers, in milliseconds, of each round."""
+    jobs = [measured[run]["victim"] for measured in rounds]
+    return [1e3 * job["queue_wait_seconds_total"] / job["operations"] for job in jobs]
+
+
+def spread(values: list[float], unit: str) -> str:
+    """The median of some figures, and their least and greatest."""
+    return f"{statistics.median(values):.2f}{unit} ({min(values):.2f}-{max(values):.2f})"
+
+
 def table(figures: dict[str, Any]) -> list[str]:
-    alone, runs = figures["alone"], figures["runs"]
-    columns = {policy: runs[policy]["seconds"] for policy in ("fifo", "size-fair")}
-    columns |= {limit: figures[limit] for limit in ("its share", "processors")}
+    rounds = figures["rounds"]
+    titles = [*POLICIES, "its share", "processors"]
     lines = [
-        f"{'':12}{'alone':>10}" + "".join(f"{name:>14}" for name in columns),
-        f"{'':12}{'seconds':>10}" + f"{'slowdown':>14}" * len(columns),
+        f"{'':12}{'alone':>20}" + "".join(f"{title:>22}" for title in titles),
+        f"{'':12}{'seconds':>20}" + f"{'slowdown':>22}" * len(titles),
     ]
-    for part, seconds in alone.items():
-        slowdowns = [column[part] / seconds for column in columns.values()]
-        lines.append(f"{part:12}{seconds:10.2f}" + "".join(f"{slowdown:13.2f}x" for slowdown in slowdowns))
+    for part in rounds[0]["alone"]["seconds"]:
+        alone = [measured["alone"]["seconds"][part] for measured in rounds]
+        cells = [spread(slowdowns(rounds, policy, part), "x") for policy in POLICIES]
+        cells += [f"{figures[limit][part] / statistics.median(alone):.2f}x" for limit in ("its share", "processors")]
+        lines.append(f"{part:12}{spread(alone, ''):>20}" + "".join(f"{cell:>22}" for cell in cells))
+    waits = [spread(waits_ms(rounds, run), "") for run in ("alone", *POLICIES)]
+    lines.append(f"{'wait, ms':12}{waits[0]:>20}" + "".join(f"{wait:>22}" for wait in waits[1:]))
     for title, name in (("share owed", "share_owed"), ("received", "share_received")):
         # The policy fifo owes nobody a share.
-        cells = [runs[policy]["job"][name] for policy in ("fifo", "size-fair")]
-        shown = ["-" if cell is None else f"{100 * cell:.1f}%" for cell in cells]
-        lines.append(f"{title:12}{'':10}" + "".join(f"{cell:>14}" for cell in shown))
+        lines.append(f"{title:12}{'':20}" + "".join(f"{percent(rounds, policy, name):>22}" for policy in POLICIES))
+    met = [min(targets_met(measured[policy]) for measured in rounds) for policy in POLICIES]
+    lines.append(f"{'targets met':12}{'':20}" + "".join(f"{count:>22}" for count in met))
     return lines
 
 
+def percent(rounds: list[dict[str, Any]], policy: str, name: str) -> str:
+    """The median of a share of the victim over the rounds."""
+    shares = [measured[policy]["victim"][name] for measured in rounds]
+    return "-" if None in shares else f"{100 * statistics.median(shares):.1f}%"
+
+
+def targets_met(run: dict[str, Any]) -> int:
+    """The number of targets that worked for both jobs; the rest of a job's devices are the metadata of servers."""
+    worked = [
+        {device["device"] for device in run[job]["devices"] if device["device_seconds"] > 0}
+        for job in ("victim", "neighbour")
+    ]
+    return sum(not device.endswith("metadata") for device in set.intersection(*worked))
+
+
 def conclusion(figures: dict[str, Any]) -> str:
-    alone = figures["alone"]["total"]
-    fifo, fair = (figures["runs"][policy]["seconds"]["total"] / alone for policy in ("fifo", "size-fair"))
+    """What the policy was worth, in measured numbers alone."""
+    rounds = figures["rounds"]
+    alone = statistics.median(measured["alone"]["seconds"]["total"] for measured in rounds)
+    fifo, fair = (spread(slowdowns(rounds, policy), " times") for policy in POLICIES)
+    fifo_wait, fair_wait = (statistics.median(waits_ms(rounds, policy)) for policy in POLICIES)
     share, processors = (figures[limit]["total"] / alone for limit in ("its share", "processors"))
     return (
-        f"the flood slowed your job {fifo:.1f} times; with size-fair sharing {fair:.1f} times "
-        f"({share:.1f} times on a store of its own with its share of the speed; "
-        f"{processors:.1f} times where only the processors are shared)"
+        f"on a store of its own with its share of the speed the job took {share:.2f} times its time alone, and "
+        f"{processors:.2f} times beside a flood that shares nothing but the processors\n"
+        f"beside the flood your job took {fifo} its time alone first come, first served, and {fair} with size-fair "
+        f"sharing; each of its requests waited {fifo_wait:.1f} ms, and {fair_wait:.1f} ms"
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", choices=["table", "json"], default="table")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of the three runs; %(default)s by default")
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="weir-demo-"))
     os.environ["WEIR_HOME"] = str(directory / "home")
     try:
-        figures = measure(directory)
+        figures = measure(directory, arguments.rounds)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     if arguments.output == "json":

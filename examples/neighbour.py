@@ -1,7 +1,8 @@
 """A job of one node that floods the storage: many processes, each writing and reading back blocks without a pause.
 
-Run it on a store: `weir run --nodes 1 -- python neighbour.py PROCESSES`. It prints `flooding` when every process is at
-work, and ends at SIGTERM, when its blocks were all read back as they were written.
+Run it on a store: `weir run --nodes 1 -- python neighbour.py PROCESSES DIRECTORY`; it works in a new directory below
+$WEIR_MOUNT/DIRECTORY. It prints `flooding` when every process is at work, and ends at SIGTERM, when its blocks were all
+read back as they were written.
 """
 
 import os
@@ -39,7 +40,7 @@ def flood(path: Path, ready: int) -> None:
 
 def main() -> None:
     processes = int(sys.argv[1])
-    directory = Path(tempfile.mkdtemp(prefix="neighbour-", dir=os.environ["WEIR_MOUNT"]))
+    directory = Path(tempfile.mkdtemp(prefix="neighbour-", dir=Path(os.environ["WEIR_MOUNT"], sys.argv[2])))
     reader, writer = os.pipe()
     children = []
     for number in range(processes):

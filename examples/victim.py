@@ -1,7 +1,8 @@
 """A job of four nodes: writes and reads back an HDF5 checkpoint, unpacks a source tree, queries a database.
 
 Everything that it reads it compares with what it wrote. Run it on a store: `weir run --nodes 4 -- python victim.py
-TARBALL`; it works in a new directory below $WEIR_MOUNT and prints one JSON object of the seconds of each part.
+TARBALL DIRECTORY`; it works in a new directory below $WEIR_MOUNT/DIRECTORY and prints one JSON object of the seconds of
+each part.
 """
 
 import hashlib
@@ -86,7 +87,7 @@ def main() -> None:
         checkpoint(Path(sys.argv[3]), int(sys.argv[2]))
         return
     tarball = Path(sys.argv[1])
-    directory = Path(tempfile.mkdtemp(prefix="victim-", dir=os.environ["WEIR_MOUNT"]))
+    directory = Path(tempfile.mkdtemp(prefix="victim-", dir=Path(os.environ["WEIR_MOUNT"], sys.argv[2])))
     seconds = {}
     parts: dict[str, Callable[[], None]] = {
         "checkpoint": lambda: checkpoints(directory),

@@ -1,5 +1,6 @@
 //! A device: one target, or the metadata of a server, with the scheduler that divides its time.
 
+use crate::anticipation::Anticipation;
 use crate::rates::Rates;
 use crate::usage::Usage;
 use std::cmp::Reverse;
@@ -45,6 +46,9 @@ pub struct Device {
     busy_until: Nanos,
     /// Requests were queued, and withheld: the device then stood idle until the next was dispatched.
     withheld: bool,
+    anticipation: Anticipation,
+    /// The moment until which it waits for the job that it anticipates.
+    waits_until: Option<Nanos>,
     finishing: BinaryHeap<Finish>,
     in_service: usize,
     /// Requests in service whose senders have paused.
@@ -75,6 +79,8 @@ impl Device {
             speed,
             busy_until: Nanos::ZERO,
             withheld: false,
+            anticipation: Anticipation::default(),
+            waits_until: None,
             finishing: BinaryHeap::new(),
             in_service: 0,
             dry: Vec::new(),
@@ -113,7 +119,11 @@ impl Device {
             scheduler.upsert_job(job, now);
             self.registered.insert(job.job, job);
         }
-        scheduler.enqueue(job.job, Token(token), cost, now).is_ok()
+        let is_queued = scheduler.enqueue(job.job, Token(token), cost, now).is_ok();
+        if is_queued {
+            self.anticipation.note_arrival(job.job, now);
+        }
+        is_queued
     }
 
     /// The request to serve next, while a slot is free.
@@ -121,7 +131,15 @@ impl Device {
         if !self.has_slot() {
             return None;
         }
+        self.waits_until = self.anticipate(now);
+        if self.waits_until.is_some() {
+            self.withheld = true;
+            return None;
+        }
         let scheduler = self.scheduler.as_mut()?;
+        if let Some((job, wait)) = self.anticipation.end_wait(now) {
+            scheduler.charge(job, wait);
+        }
         let Some(dispatch) = scheduler.dispatch(now) else {
             self.withheld = !scheduler.is_empty();
             return None;
@@ -133,12 +151,23 @@ impl Device {
         Some(dispatch)
     }
 
+    /// The moment until which it waits for the next request of the job that it served last; see [`Anticipation`]. Only a
+    /// device of one slot waits: on any other one, a request that comes next is served beside those that began before.
+    fn anticipate(&mut self, now: Nanos) -> Option<Nanos> {
+        let expected = self.speed.and(self.anticipation.expected())?;
+        let other = self.scheduler.as_mut()?.overtaken_by(expected.job, expected.cost, now)?;
+        self.anticipation.wait(expected, other, now)
+    }
+
     fn has_slot(&self) -> bool {
         self.in_service < if self.speed.is_some() { 1 } else { SLOTS }
     }
 
     /// The moment at which a withheld request may be dispatched, if a slot is free for it.
     pub fn next_release(&self) -> Option<Nanos> {
+        if self.waits_until.is_some() {
+            return self.waits_until;
+        }
         self.scheduler.as_ref().filter(|_| self.withheld)?.next_release()
     }
 
@@ -212,6 +241,7 @@ impl Device {
         let worked = self.worked.entry(dispatch.job).or_default();
         *worked = *worked + charged;
         self.busy = self.busy + charged;
+        self.anticipation.note_end(dispatch.job, charged, now);
         if let Some(scheduler) = &mut self.scheduler {
             scheduler.complete(dispatch.job, dispatch.cost, charged, now);
         }
@@ -238,12 +268,18 @@ impl Device {
 
     /// Takes a request out of the queue; false where it is not queued any more.
     pub fn cancel(&mut self, job: JobId, token: u64) -> bool {
-        self.scheduler.as_mut().is_some_and(|scheduler| scheduler.cancel(job, Token(token)))
+        let is_cancelled =
+            self.scheduler.as_mut().is_some_and(|scheduler| scheduler.cancel(job, Token(token)));
+        if is_cancelled {
+            self.anticipation.note_cancellation(job);
+        }
+        is_cancelled
     }
 
     /// Forgets a job that ended.
     pub fn remove_job(&mut self, job: JobId, now: Nanos) {
         if self.registered.remove(&job).is_some() {
+            self.anticipation.remove(job);
             if let Some(scheduler) = &mut self.scheduler {
                 scheduler.remove_job(job, now);
             }

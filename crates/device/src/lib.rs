@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod anticipation;
 mod device;
 mod health;
 mod load;

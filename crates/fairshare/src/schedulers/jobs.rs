@@ -277,12 +277,16 @@ impl JobTable {
     /// completion costs no reordering; it is bounded by the largest request either way.
     pub(crate) fn complete(&mut self, slot: usize, estimated: Nanos, actual: Nanos, now: Nanos) {
         let difference = signed(actual.min(REQUEST_COST_MAX)) - signed(estimated);
-        let bound = signed(REQUEST_COST_MAX);
         let entry = &mut self.entries[slot];
         entry.charged += difference;
-        entry.correction = (entry.correction + difference).clamp(-bound, bound);
+        entry.correct(difference);
         entry.in_service = entry.in_service.saturating_sub(1);
         self.link_if_idle(slot, now);
+    }
+
+    /// Charges the job, with its next request, for time that no request of it took.
+    pub(crate) fn charge(&mut self, slot: usize, time: Nanos) {
+        self.entries[slot].correct(signed(time.min(REQUEST_COST_MAX)));
     }
 
     /// Takes a queued request out; returns its place in the order of arrival, and whether it was
@@ -385,6 +389,13 @@ impl JobTable {
         if let Activity::Idle { older, newer, .. } = &mut self.times[slot as usize].activity {
             change(older, newer);
         }
+    }
+}
+
+impl Entry {
+    fn correct(&mut self, difference: i64) {
+        let bound = signed(REQUEST_COST_MAX);
+        self.correction = (self.correction + difference).clamp(-bound, bound);
     }
 }
 

@@ -60,6 +60,13 @@ pub trait Scheduler: Send {
         None
     }
 
+    /// The cost of the request that comes next, if a request of this job that took `cost` and came at `now` would be served
+    /// before it. None where nothing is queued, and by a scheduler that cannot tell.
+    fn overtaken_by(&mut self, job: JobId, cost: Nanos, now: Nanos) -> Option<Nanos>;
+
+    /// Charges a job, with its next request, for time in which the device served nobody for its sake.
+    fn charge(&mut self, job: JobId, time: Nanos);
+
     /// Sets which part of its weight each job, and each node above it, spends on this device; see
     /// [`divide`](crate::divide). A job without portions, such as one that was never met, spends all.
     fn set_portions(&mut self, portions: &Portions, now: Nanos);

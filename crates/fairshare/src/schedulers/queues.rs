@@ -41,6 +41,11 @@ pub(crate) trait Discipline: Send + Sized {
     /// Chooses a job, starts its first request in the table, and charges the job for it.
     fn dispatch(&mut self, jobs: &mut JobTable, now: Nanos) -> Option<Dispatch>;
 
+    /// The cost of the request that comes next, if a request of an active job that took `cost` would be served before it.
+    fn overtaken_by(&mut self, _jobs: &JobTable, _slot: usize, _cost: Nanos) -> Option<Nanos> {
+        None
+    }
+
     /// The moment at which a withheld request will be dispatched. Called while requests are queued.
     fn next_release(&self) -> Option<Nanos> {
         None
@@ -126,6 +131,19 @@ impl<D: Discipline> Scheduler for Queues<D> {
             return None;
         }
         self.discipline.next_release()
+    }
+
+    fn overtaken_by(&mut self, job: JobId, cost: Nanos, now: Nanos) -> Option<Nanos> {
+        self.advance(now);
+        let slot = self.jobs.slot(job)?;
+        let can_come = self.jobs.is_active(slot) && self.jobs.queue(slot).is_empty();
+        can_come.then(|| self.discipline.overtaken_by(&self.jobs, slot, cost)).flatten()
+    }
+
+    fn charge(&mut self, job: JobId, time: Nanos) {
+        if let Some(slot) = self.jobs.slot(job) {
+            self.jobs.charge(slot, time);
+        }
     }
 
     fn set_portions(&mut self, portions: &Portions, now: Nanos) {

@@ -180,6 +180,18 @@ impl Discipline for VirtualTime {
         Some(started.dispatch)
     }
 
+    /// Where somebody has a reservation or a limit, the order of the tree alone tells nothing.
+    fn overtaken_by(&mut self, jobs: &JobTable, slot: usize, cost: Nanos) -> Option<Nanos> {
+        if !self.bounds.is_empty() {
+            return None;
+        }
+        let other = next_cost(jobs, self.turns.first()?.slot())?;
+        self.turns.offer(slot, Some(cost));
+        let comes_first = self.turns.first().is_some_and(|turn| turn.slot() == slot);
+        self.turns.offer(slot, None);
+        comes_first.then_some(other)
+    }
+
     fn next_release(&self) -> Option<Nanos> {
         self.bounds.next_release()
     }

@@ -198,3 +198,33 @@ fn tbf_shares_spare_bandwidth_in_proportion_to_rates() {
     assert!((three / two - 1.5).abs() < 0.005, "{three} and {two}");
     assert!(asked + three + two > 0.995, "{asked}, {three} and {two}");
 }
+
+/// A job that has one request at a time would wait for the flood's request in service each time, and get at most half of a
+/// device of which it is owed four fifths. The flood pays nothing for the waits of the device.
+#[test]
+fn a_device_waits_for_the_next_request_of_a_job_that_is_owed_more() {
+    let seconds = 4.0;
+    let flood = [client(1, 920, 5); 12];
+    for (service, think) in [(920, 100), (300, 200), (300, 400), (100, 50), (3_400, 300)] {
+        let scenario = || device("size-fair", "virtual-time", &[4, 1]);
+        let alone = run(scenario(), &[client(0, service, think)], 4_000);
+        let clients = [vec![client(0, service, think)], flood.to_vec()].concat();
+        let beside = run(scenario(), &clients, 4_000);
+        let slowdown = alone.jobs[0].device_seconds / beside.jobs[0].device_seconds;
+        assert!(
+            slowdown < 1.25,
+            "{service} us of service, {think} us of thinking: {slowdown:.3} times as long"
+        );
+        let flood = beside.jobs[1].device_seconds / seconds;
+        assert!(flood > 0.2 - 0.002, "the flood has {flood:.3} of the clock and is owed 0.2 at {service} us");
+    }
+}
+
+/// A job that thinks for longer than another's request takes is not waited for, and the device stays at work.
+#[test]
+fn a_device_does_not_wait_for_a_job_that_thinks_for_long() {
+    let clients = [vec![client(0, 300, 1_500)], vec![client(1, 920, 5); 12]].concat();
+    let outcome = run(device("size-fair", "virtual-time", &[4, 1]), &clients, 4_000);
+    let used: f64 = served_seconds(&outcome).iter().sum();
+    assert!(used > 0.995 * 4.0, "the device worked for {used:.3} s of 4 s");
+}

@@ -1,6 +1,7 @@
 //! Scenarios that run in the models of the simulator, and what must come of them.
 
 mod agreement;
+mod beside_a_flood;
 mod checks;
 mod determinism;
 mod differences;
