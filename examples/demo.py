@@ -62,16 +62,20 @@ def job(name: str, script: str, argument: str, home: str = "") -> list[str]:
     return [str(WEIR), *at(home), *words]
 
 
-def up(share: float = 1.0, home: str = "") -> None:
-    """Starts a store whose targets have this share of the speed."""
+@contextlib.contextmanager
+def store(share: float = 1.0, home: str = "") -> Iterator[None]:
+    """Keeps a store up whose targets have this share of the speed, with the directory where the jobs meet."""
     speed, fixed = f"{SPEED_MB * share:.0f}MB/s", f"{FIXED_US / share:.0f}us"
-    store = ["--servers", "2", "--targets", "2", "--backend", "ram", "--policy", "fifo"]
-    speeds = ["--read-speed", speed, "--write-speed", speed, "--fixed-time", fixed]
-    weir(*at(home), "up", *store, *speeds)
-    (mount,) = json.loads(weir(*at(home), "status", "--output", "json"))["mounts"]
-    directory = Path(mount["point"], MEETING_PLACE)
-    directory.mkdir()
-    weir(*at(home), "layout", "set", *LAYOUT, str(directory))
+    words = ["--servers", "2", "--targets", "2", "--backend", "ram", "--policy", "fifo"]
+    weir(*at(home), "up", *words, "--read-speed", speed, "--write-speed", speed, "--fixed-time", fixed)
+    try:
+        (mount,) = json.loads(weir(*at(home), "status", "--output", "json"))["mounts"]
+        directory = Path(mount["point"], MEETING_PLACE)
+        directory.mkdir()
+        weir(*at(home), "layout", "set", *LAYOUT, str(directory))
+        yield
+    finally:
+        weir(*at(home), "down")
 
 
 def owed(name: str) -> float:
@@ -124,12 +128,9 @@ def source_tree(directory: Path) -> Path:
 def measure(directory: Path, rounds: int) -> dict[str, Any]:
     tarball = source_tree(directory)
     say(f"starting two servers with two targets each, at {SPEED_MB} MB/s and {FIXED_US} us a request, emulated")
-    up()
-    try:
+    with store():
         measured = [one_round(f"{number + 1} of {rounds}", tarball) for number in range(rounds)]
         processors = beside_another_store(directory, tarball)
-    finally:
-        weir("down")
     return {"rounds": measured, "processors": processors, "its share": with_its_share(tarball)}
 
 
@@ -159,22 +160,15 @@ def beside_another_store(directory: Path, tarball: Path) -> dict[str, float]:
     """Runs the victim while the neighbour floods another store: only the processors are shared."""
     home = str(directory / "other")
     say(f"the victim while {PROCESSES} processes flood another store, which shares the processors alone")
-    up(owed("neighbour"), home)
-    try:
-        with neighbour("neighbour-elsewhere", home):
-            return victim("victim-processors", tarball)
-    finally:
-        weir("--home", home, "down")
+    with store(owed("neighbour"), home), neighbour("neighbour-elsewhere", home):
+        return victim("victim-processors", tarball)
 
 
 def with_its_share(tarball: Path) -> dict[str, float]:
     """Runs the victim alone on a store that has the share of the speed that `size-fair` owes the victim."""
     say(f"the victim alone on a store of {100 * owed('victim'):.0f} % of the speed, which is its share")
-    up(owed("victim"))
-    try:
+    with store(owed("victim")):
         return victim("victim-share", tarball)
-    finally:
-        weir("down")
 
 
 def slowdowns(rounds: list[dict[str, Any]], policy: str, part: str = "total") -> list[float]:
