@@ -25,6 +25,8 @@ TARGET: dict[str, Any] = {
     "state": "open",
     "class": "ram",
     "speed_ratio": 1.0,
+    "disk": None,
+    "disk_free_bytes": None,
     "achieved_bytes_per_second": None,
     "expected_bytes_per_second": None,
     "slow_since": None,

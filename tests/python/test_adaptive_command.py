@@ -146,7 +146,7 @@ def test_values_on_a_mesh(tmp_path: Path) -> None:
         (["refactor", "{}/text.npy", "--tier", "{}/fast"], 1, "holds no array"),
         (["refactor", "{}/text", "--tier", "{}/fast"], 1, "--dtype and --shape"),
         (["refactor", "{}/text.npy"], 2, "--tier"),
-        (["refactor", "{}/text.npy", "--tier", "x", "--chunk", "many"], 2, "no amount of bytes"),
+        (["refactor", "{}/text.npy", "--tier", "x", "--chunk", "many"], 2, "is not a size"),
         (["refactor", "{}/text.npy", "--tier", "isolatoin=/fast"], 2, "did you mean isolation=/fast?"),
         (["refactor", "{}/text.npy", "--tier", "foo=x2"], 2, "there is no zone `foo`"),
         (["replay", "{}", "--policy", "plot"], 2, "--low and --high"),

@@ -45,7 +45,7 @@ def test_a_large_shared_file_on_one_target() -> None:
     (finding,) = advice("dbin_write_3d_nc4", "--targets", "248")["findings"]
     path = "/global/cscratch1/sd/dbin/e2e-test-1-1M-osts/3d_32_32_16_32_32_32.nc4"
     assert (finding["kind"], finding["present"], finding["layout"]) == ("narrow", "-c 1 -S 1M", "-c 248 -S 1M")
-    assert "64 ranks share 40 GiB on 1 target of 248" in finding["reason"]
+    assert "64 ranks share 40.0 GiB on 1 target of 248" in finding["reason"]
     assert finding["lfs"] == f"lfs setstripe -c 248 -S 1M {path}"
     assert finding["weir"] == f"weir layout set -c 248 -S 1M {path}"
 
@@ -61,7 +61,7 @@ def test_accesses_larger_than_stripes_and_unaligned_ones() -> None:
     by_kind = {finding["kind"]: finding for finding in advice("example")["findings"]}
     assert set(by_kind) == {"stripe-size", "unaligned"}
     assert by_kind["stripe-size"]["layout"] == "-c 24 -S 128M"
-    assert "each access of 128 MiB is cut into stripes of 1 MiB" in by_kind["stripe-size"]["reason"]
+    assert "each access of 128.0 MiB is cut into stripes of 1.0 MiB" in by_kind["stripe-size"]["reason"]
     assert by_kind["unaligned"]["layout"] is None and "H5Pset_alignment" in by_kind["unaligned"]["lfs"]
 
 
@@ -115,7 +115,7 @@ def test_accesses_across_the_edges_of_stripes() -> None:
     usage = Usage("/s/f", 100 * GIB, 64, stripes=24, stripe_bytes=MIB, transfer_bytes=720 << 10, accesses=10_000)
     finding = only(usage)
     # 720 KiB and 1 MiB share 16 KiB: of 1,048,576 possible offsets, 704 KiB of each MiB lead across.
-    assert finding.kind == "stripe-size" and "69% of the accesses of 720 KiB" in finding.reason
+    assert finding.kind == "stripe-size" and "69% of the accesses of 720.0 KiB" in finding.reason
     spelled = finding.layout
     assert spelled is not None
     (component,) = _core.parse_layout(spelled)

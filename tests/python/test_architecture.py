@@ -74,9 +74,10 @@ PACKAGES = {
         "ways",
         "errors",
         "plain_text",
+        "amounts",
     },
     "staging": {"distribution", "errors"},
-    "planner": {"provisioning", "deployment", "store", "tracing", "distribution", "ways", "errors"},
+    "planner": {"provisioning", "deployment", "store", "tracing", "distribution", "ways", "errors", "amounts"},
     "provisioning": {
         "simulation",
         "experiments",
@@ -87,6 +88,7 @@ PACKAGES = {
         "store",
         "ways",
         "errors",
+        "amounts",
     },
     "guard": {"interference", "store", "ways", "errors"},
     "interference": {
@@ -104,7 +106,7 @@ PACKAGES = {
     "deployment": {"store", "distribution", "ways", "errors"},
     "experiments": {"store", "ways", "errors", "csv_table"},
     "adaptive": {"prediction", "store", "distribution", "errors"},
-    "placement": {"lustre", "tracing", "store", "ways", "errors"},
+    "placement": {"lustre", "tracing", "store", "ways", "errors", "amounts"},
     "lustre": {"errors"},
     "store": {"native", "ways", "errors"},
     "prediction": {"tracing", "errors"},
@@ -115,6 +117,7 @@ PACKAGES = {
     "errors": set[str](),
     "plain_text": set[str](),
     "csv_table": set[str](),
+    "amounts": set[str](),
 }
 """Which packages below `weir` each one may depend on; `_core` all."""
 

@@ -1,7 +1,9 @@
 """`weir classes build` on real logs and summaries: the classes, the report, a kill, a cluster."""
 
+import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -23,6 +25,8 @@ from weir.provisioning import schemas
 from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS, fitnesses, read_table
 from weir.provisioning.behaviour.identity import identify
 from weir.provisioning.behaviour.traits import of_log
+from weir.provisioning.learning.evaluation import ERROR_MAX, RUNS_ENOUGH
+from weir.provisioning.learning.intervals import PROGRAMS_ENOUGH
 from weir.provisioning.learning.report import Report
 from weir.provisioning.learning.summaries import read_table as read_summaries
 from weir.tracing.darshan import DarshanError
@@ -138,6 +142,24 @@ def test_every_run_is_near_its_class(built: Path) -> None:
     for each in report.classes:
         for expected in each.expected.values():
             assert expected.low_seconds <= expected.seconds <= expected.high_seconds
+
+
+@pytest.mark.slow
+def test_a_build_of_few_runs_says_how_many_would_do(tmp_path: Path) -> None:
+    """27 logs once gave errors of 66 % to 10^10 % without a word about their number."""
+    header, *rows = gzip.decompress((SUMMARIES / "cori.csv.gz").read_bytes()).decode().splitlines()
+    (tmp_path / "few.csv").write_text("\n".join([header, *rows[:: len(rows) // 27][:27]]) + "\n")
+    answer = weir("classes", "build", "few.csv", "--to", "out", *QUICK, folder=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    report = report_of(tmp_path)
+    assert report.runs == 27
+    assert f"27 runs are too few to judge the models: {RUNS_ENOUGH} would do, because" in answer.stderr
+    assert f"programs are too few to judge predictions for unknown ones: {PROGRAMS_ENOUGH} would do" in answer.stderr
+    assert report.scores
+    for score in report.scores:
+        assert 0 <= score.mape <= ERROR_MAX and 0 <= score.median_error <= ERROR_MAX
+    shown = [float(each) for each in re.findall(r"(?<!>)\b([0-9.]+)%", answer.stdout)]
+    assert shown and max(shown) <= 1000, answer.stdout
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Darshan logs as runs; whatever is no log, or a damaged one, ends in one error that names it."""
 
 import contextlib
+import itertools
 import os
 import struct
 import zlib
@@ -130,6 +131,17 @@ def test_damaged_logs_never_pass_for_whole_ones(tmp_path: Path) -> None:
             assert answer.files == whole.files
 
 
+def packed_to(size: int, plain: bytes) -> bytes:
+    """The bytes as a stream of a size, because Darshan's library crashes on bytes behind a stream."""
+    for level, strategy, cut in itertools.product(range(9, 0, -1), range(5), range(0, len(plain), 8)):
+        packer = zlib.compressobj(level, zlib.DEFLATED, 15, 9, strategy)
+        packed = packer.compress(plain[:cut]) + (packer.flush(zlib.Z_SYNC_FLUSH) if cut else b"")
+        packed += packer.compress(plain[cut:]) + packer.flush()
+        if len(packed) == size:
+            return packed
+    raise AssertionError(f"no stream of {size} bytes has these")
+
+
 def renamed(log: bytes, old: bytes, new: bytes) -> bytes:
     """A log in whose compressed regions of the job and of names one text is another of the same length."""
     names, length = struct.unpack_from("<QQ", log, 24)
@@ -141,9 +153,7 @@ def renamed(log: bytes, old: bytes, new: bytes) -> bytes:
             plain = unpacker.decompress(log[start:end])
         if not unpacker.eof or old not in plain:
             continue
-        packed = min((zlib.compress(plain.replace(old, new), level) for level in range(1, 10)), key=len)
-        assert len(packed) <= end - start, "the changed region has no room"
-        changed[start:end] = packed + bytes(end - start - len(packed))
+        changed[start:end] = packed_to(end - start, plain.replace(old, new))
         found += 1
     assert found, f"the log has no {old!r}"
     return bytes(changed)
@@ -156,3 +166,32 @@ def test_names_that_are_no_utf8_are_read_and_shown_escaped(tmp_path: Path) -> No
     paths = [file.path for file in read_log(tmp_path / "latin.darshan").files]
     assert paths == [file.path.replace("/home/", "/h\\xf6me/") for file in read_log(log).files]
     assert any("/h\\xf6me/" in path for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        (b"./app_write A", b"./app_wr\xeete A", ("app_wr\\xeete", ("A",))),
+        (b"./app_write A", b"./app_write \xe9", ("app_write", ("\\xe9",))),
+        (b"ext4\t/home", b"ext4\t/h\xf6me", ("app_write", ("A",))),
+    ],
+)
+def test_a_command_or_a_mount_point_may_have_any_bytes(
+    tmp_path: Path, old: bytes, new: bytes, shown: tuple[str, tuple[str, ...]]
+) -> None:
+    whole = log_of("pq_app_write_id71296")
+    (tmp_path / "latin.darshan").write_bytes(renamed(whole.read_bytes(), old, new))
+    log = read_log(tmp_path / "latin.darshan")
+    assert (log.run.program, log.run.arguments) == shown
+    assert [file.path for file in log.files] == [file.path for file in read_log(whole).files]
+
+
+@pytest.mark.parametrize("start", [2**60, -(2**60), 2**63 - 1, 253_402_300_800])
+def test_a_start_that_is_no_date_is_named(tmp_path: Path, start: int) -> None:
+    """A table of runs ended in a traceback, because no calendar has the year 36 thousand millions."""
+    whole = log_of("pq_app_write_id71296")
+    log = renamed(whole.read_bytes(), struct.pack("<q", 1596152057), struct.pack("<q", start))
+    (tmp_path / "late.darshan").write_bytes(log)
+    with pytest.raises(DarshanError, match=rf"late\.darshan .*starts at second {start} of Unix time") as refused:
+        read_log(tmp_path / "late.darshan")
+    assert "damaged" in refused.value.hint

@@ -219,6 +219,7 @@ RUST = {
     "mount/src/process.rs": KERNEL,
     "server/src/accounts/machine.rs": KERNEL,
     "server/src/control/hosts.rs": KERNEL,
+    "server/src/clock.rs": KERNEL,
     "server/src/namespace_memory.rs": KERNEL,
     "server/src/ports.rs": KERNEL,
     "mount/src/credential.rs": CALLER,

@@ -1,7 +1,8 @@
 """`weir df` and `weir find` on a real store, seen through the preload library."""
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,32 @@ def test_the_room_of_each_target_and_of_all(store: Store) -> None:
     assert [target["target"] for target in document["targets"]] == ["0.0", "0.1", "1.0", "1.1"]
     for target in document["targets"]:
         assert target["used_bytes"] + target["free_bytes"] == target["size_bytes"]
-    assert document["size_bytes"] == sum(target["size_bytes"] for target in document["targets"])
+    assert document["size_bytes"] == document["used_bytes"] + document["free_bytes"]
+    assert document["size_bytes"] == sum(target["size_bytes"] for target in document["targets"]), (
+        "of memory each counts"
+    )
     assert document["used_bytes"] > 0
     lines = store.weir("df").stdout.splitlines()
     assert lines[5].startswith("all")
     assert lines[-1].startswith("inodes")
+
+
+def test_a_disk_counts_once_however_many_targets_lie_on_it(make_store: Callable[[], Store]) -> None:
+    """Three targets in folders of one disk, on two servers, were shown as three times its room."""
+    store = make_store()
+    targets = "[[server.target]]\nbackend = 'dir'\n"
+    (store.root / "c.toml").write_text(f"[[server]]\n{2 * targets}[[server]]\n{targets}")
+    store.up(store.root / "c.toml", mount=False)
+    disk = os.statvfs(store.home)
+    document = store.json("df")
+    assert len(document["targets"]) == 3
+    assert len({target["disk"] for target in document["targets"]}) == 1
+    seen = store.weir(
+        "run", "--prefix", "/weir", "--", sys.executable, "-c",
+        "import os; s = os.statvfs('/weir'); print(s.f_blocks * s.f_frsize, s.f_bavail * s.f_frsize)",
+    ).stdout.split()  # fmt: skip
+    whole = disk.f_blocks * disk.f_frsize
+    for size, free in ((document["size_bytes"], document["free_bytes"]), map(int, seen)):
+        assert free <= size <= whole, "other programs take and give back some of the disk meanwhile"
+    for target in document["targets"]:
+        assert target["used_bytes"] + target["free_bytes"] == target["size_bytes"]

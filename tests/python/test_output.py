@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from seeds import seeded
 from waits import PATIENCE_SECONDS
+from weir.amounts import rate_text, size_text
 from weir.cli import errors, output
 from weir.placement import emit
+from weir.store import values
 
 
 def test_a_table_aligns_text_left_and_numbers_right(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,7 +32,26 @@ def test_json_and_ndjson_carry_the_document(capsys: pytest.CaptureFixture[str]) 
     ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 << 30, "5.0 GiB"), (1 << 70, "1024.0 EiB")]
 )
 def test_sizes_have_binary_units(count: int, text: str) -> None:
-    assert output.human_size(count) == text
+    assert size_text(count) == text
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"), [(0, "0 B/s"), (999, "999 B/s"), (29e6, "29 MB/s"), (1.5e9, "1.5 GB/s"), (1e21, "1000 EB/s")]
+)
+def test_rates_have_decimal_units(rate: float, text: str) -> None:
+    assert rate_text(rate) == text
+
+
+def test_amounts_are_read_as_they_were_shown() -> None:
+    """`size=900GB` was shown as 966.4 GB: the reader took a GB for 2^30 bytes, and the writer for 10^9."""
+    random = seeded()
+    for _ in range(2000):
+        count = int(2 ** random.uniform(0, 62))
+        assert values.size(size_text(count)) == pytest.approx(count, rel=0.05)
+        assert values.rate(rate_text(count)) == pytest.approx(count, rel=5e-4, abs=0.5)
+    for unit, factor in (("GB", 10**9), ("GiB", 1 << 30), ("G", 1 << 30)):
+        assert values.size(f"900{unit}") == values.rate(f"900{unit}/s") == 900 * factor
+        assert size_text(values.size(f"900{unit}")) == ("838.2 GiB" if unit == "GB" else "900.0 GiB")
 
 
 @pytest.mark.parametrize(

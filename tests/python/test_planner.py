@@ -405,7 +405,7 @@ def test_a_known_job_is_planned_without_its_log(folder: Path) -> None:
 
 
 def test_storage_of_a_size_needs_nothing_else(running: Planner) -> None:
-    for size, expected in (("200MB", 200 << 20), ("3GB", 3 << 30), ("200MB", 200 << 20)):
+    for size, expected in (("200MB", 200 * 10**6), ("3GiB", 3 << 30), ("200MB", 200 * 10**6)):
         made = running.ask(protocol.Plan(script=f"#!/bin/sh\n#WEIR size={size}\nsrun other\n"), Planned)
         assert made.deployment.size_bytes == expected and not made.known
         assert capacity_bytes(made.deployment) >= expected

@@ -374,7 +374,7 @@ def test_waiting_is_offered_where_it_brings_more() -> None:
         (Resources(), Wishes(), "no usable node with a device"),
         (Resources(nodes=(Node(name="n"),)), Wishes(), "no usable node with a device"),
         (planned.cluster(2), Wishes(devices=("pmem",)), "no usable node has a device of class pmem"),
-        (planned.cluster(2), of_hints("job", {"size": "40TB"}), "no class of devices has room for 43.98 TB: nvme has"),
+        (planned.cluster(2), of_hints("job", {"size": "40TB"}), "no class of devices has room for 36.4 TiB: nvme has"),
         (planned.cluster(2), Wishes(read_bytes_per_second=1e15), "no deployment reads 1 PB/s: the fastest reaches"),
         (
             Resources(nodes=(Node(name="n", devices=(Device(path="/d", kind="tape", capacity_bytes=10**15),)),)),
@@ -401,7 +401,7 @@ def test_options_stand_above_hints() -> None:
     found = of_options("job", {"policy": "utilization", "size": "4TB", "lease": "1h"}, policy="interference")
     assert (found.policy, found.directives.size_bytes, found.directives.lease_seconds) == (
         "interference",
-        4 << 40,
+        4 * 10**12,
         3600,
     )
     with pytest.raises(ProvisioningError, match="options cannot be used"):
@@ -411,7 +411,7 @@ def test_options_stand_above_hints() -> None:
 def test_the_job_gives_size_policy_and_time() -> None:
     job = Job(nodes=4, processes=64, seconds=7200.0, hints={"policy": "utilization", "size": "2TB"})
     made = planned.planner().plan(planned.writer(), job, planned.cluster(8))
-    assert (made.deployment.size_bytes, made.deployment.policy) == (2 << 40, "utilization")
+    assert (made.deployment.size_bytes, made.deployment.policy) == (2 * 10**12, "utilization")
     short = planned.planner().plan(planned.writer(), msgspec.structs.replace(job, seconds=3600.0), planned.cluster(8))
     assert short.deployment.price == pytest.approx(made.deployment.price / 2)
 
@@ -516,7 +516,7 @@ def test_commands_show_the_products_of_a_plan(
     assert document["sslo"] == objective.name
     job = tmp_path / "job.sh"
     job.write_text("#!/bin/sh\n#WEIR policy=utilization size=900GB\nsrun app\n")
-    assert json.loads(run(capsys, "schema", LOG, "--job", job, *options)[0])["size_bytes"] == 900 << 30
+    assert json.loads(run(capsys, "schema", LOG, "--job", job, *options)[0])["size_bytes"] == 900 * 10**9
     files = {each["name"]: each["text"] for each in json.loads(run(capsys, "config", LOG, *options)[0])}
     targets = [target for server in tomllib.loads(files["cluster.toml"])["server"] for target in server["target"]]
     assert len(targets) == document["system"]["servers"] * document["system"]["targets_per_server"]

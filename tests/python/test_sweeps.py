@@ -168,7 +168,7 @@ def test_a_changed_sweep_is_refused_until_it_is_told(files: Path, alone: Path) -
     (files / "sweep.toml").write_text(SWEEP.replace("seeds = 3", "seeds = 4"))
     answer = simulate(files, "sweep", "sweep.toml", "--out", "results")
     assert answer.returncode == 1
-    assert "the values of seed" in answer.stderr and "(changed)" in answer.stderr
+    assert "the values of seed" in answer.stderr and "`--changed`" in answer.stderr
     assert simulate(files, "sweep", "sweep.toml", "--out", "results", "--changed").returncode == 0
     found = points(files / "results")
     assert len(found) == POINTS // 3 * 4

@@ -60,6 +60,25 @@ def test_a_slowed_target_is_shown_as_slow_and_since_when(store: Store, fuse: Non
     assert store.json("targets")["targets"][2]["speed"] is None
 
 
+def test_small_and_instant_requests_show_no_rate(store: Store) -> None:
+    """Targets in memory had a rate of 41 MB/s: 8 KiB over the 200 us from which on times are told apart."""
+    store.up(targets=1, capacity="64MiB", mount=False)
+    small = WRITES.replace("65536", "8192")
+    store.weir("run", "--prefix", "/weir", "--", "python3", "-c", small, "/weir", "40")
+    (target,) = store.json("targets")["targets"]
+    assert target["achieved_bytes_per_second"] is None and target["expected_bytes_per_second"] is None
+    assert store.weir("targets").stdout.splitlines()[1].split()[-4:-1] == ["-", "-", "-"]
+    emulated = WRITES.replace("65536", "1 << 20")
+    store.weir("targets", "set", "0.0", "--bandwidth", "100MB/s")
+    store.weir("run", "--prefix", "/weir", "--", "python3", "-c", emulated, "/weir", "20")
+
+    def shown() -> float:
+        return float(store.json("targets")["targets"][0]["achieved_bytes_per_second"] or 0)
+
+    wait_until("large requests show the device's rate", lambda: shown() > 0)
+    assert shown() <= 100e6 * 1.01
+
+
 def test_status_tells_how_busy_each_machine_is(store: Store) -> None:
     store.up(servers=2, targets=1, capacity="16MiB")
 

@@ -177,7 +177,7 @@ def test_a_log_that_the_targets_cannot_hold_is_an_error_or_left_out_by_name(tmp_
     answer = simulate(tmp_path, "tune", "--logs", ".", "--topology", "machines.toml", "--trials", "1")
     assert answer.returncode == 2
     error, hint = answer.stderr.splitlines()
-    assert "sample-goodost.darshan" in error and "leave out logs that are too large" in hint
+    assert "sample-goodost.darshan" in error and "leave such logs out by `--skip-too-large`" in hint
 
 
 def run(cost: float | None, **jobs: float) -> Run:

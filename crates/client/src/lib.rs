@@ -45,6 +45,7 @@ pub use file::File;
 pub use handle_state::{HandleState, HANDLE_STATE_BYTES};
 pub use locks::{LockRequest, LockWait};
 pub use moving::{Moved, Moving, Pace};
+pub use operations::StoreStatistics;
 pub use place::Place;
 pub use settings::Settings;
 pub use store::{Invalidation, Listing, Opened, Store};

@@ -11,8 +11,19 @@ use std::io::IoSlice;
 use weir_placement::{LayoutSpecification, ServerId};
 use weir_wire::{
     decode_body, limits, At, AttributeChange, Attributes, Capability, DirectoryEntry, HandleId, Ino,
-    NodeKind, OpenFlags, RenameMode, Reply, Request, Sequence, StoreStatistics, XattrMode,
+    NodeKind, OpenFlags, RenameMode, Reply, Request, Room, RoomReport, Sequence, XattrMode,
 };
+
+/// The figures of `statfs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStatistics {
+    /// The room on all targets.
+    pub room: Room,
+    /// Inodes that exist.
+    pub inodes: u64,
+    /// Inodes that can still be made.
+    pub inodes_free: u64,
+}
 
 impl Store {
     /// The attributes of a node.
@@ -304,7 +315,7 @@ impl Store {
         self.walk(caller)?.ask(place, Final::Node, Load::none(), request).map(|_| ())
     }
 
-    /// The capacity, summed over all servers that answer within half of the bound on silence.
+    /// The room and the inodes of all servers that answer within half of the bound on silence.
     ///
     /// # Errors
     /// The last error, where no server answers.
@@ -315,22 +326,24 @@ impl Store {
         environment.look_for_servers();
         let servers = environment.session().links.iter().map(|link| link.server());
         let mut calls: Vec<Call<'_, '_>> = servers.map(|server| plain(server, &request)).collect();
-        let mut sum = None;
+        let mut reports = Vec::new();
         let mut failure = ClientError::number(libc::EIO);
         for answer in call_all(environment, caller, &mut calls) {
             match answer {
-                Ok((Reply::Statistics(one), _)) => {
-                    let sum: &mut StoreStatistics = sum.get_or_insert_default();
-                    sum.capacity_bytes = sum.capacity_bytes.saturating_add(one.capacity_bytes);
-                    sum.free_bytes = sum.free_bytes.saturating_add(one.free_bytes);
-                    sum.inodes = sum.inodes.saturating_add(one.inodes);
-                    sum.inodes_free = sum.inodes_free.saturating_add(one.inodes_free);
-                }
+                Ok((Reply::Statistics(report), _)) => reports.push(report),
                 Ok(_) => {}
                 Err(error) => failure = error,
             }
         }
-        sum.ok_or(failure)
+        if reports.is_empty() {
+            return Err(failure);
+        }
+        let inodes = |count: fn(&RoomReport) -> u64| reports.iter().map(count).fold(0, u64::saturating_add);
+        Ok(StoreStatistics {
+            room: Room::of(reports.iter().flat_map(|report| report.targets.iter().copied())),
+            inodes: inodes(|report| report.inodes),
+            inodes_free: inodes(|report| report.inodes_free),
+        })
     }
 
     /// Makes the metadata of `ino`, such as a directory, durable.

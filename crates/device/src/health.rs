@@ -41,9 +41,9 @@ impl<'a> FromIterator<(Option<&'a str>, Usual<'a>)> for Peers<'a> {
 /// Figures of one target's speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Health {
-    /// The speed that its last requests achieved, in bytes a second; none before the first few.
+    /// The rate of its last requests, in bytes a second; none where they had too few bytes, or took too little time, to show a rate.
     pub achieved_bytes_per_second: Option<f64>,
-    /// The speed that such requests were expected to achieve.
+    /// The rate that such requests were expected to achieve.
     pub expected_bytes_per_second: Option<f64>,
     /// Its speed beside the store's usual target.
     pub speed: f64,
@@ -85,8 +85,6 @@ impl Health {
         };
         // The site's number is a rate at which bytes stream: small requests are not held against it.
         let expected = expected.filter(|_| is_streaming(size));
-        self.achieved_bytes_per_second = Some(f64::from(achieved));
-        self.expected_bytes_per_second = expected.or_else(|| usual_of(class, size).map(f64::from));
         let told =
             |size: u8, rate: f32| rate.min((bytes_of(size) as f64 * 1e9 / stall.0.max(1) as f64) as f32);
         let ratio = match expected {
@@ -103,6 +101,18 @@ impl Health {
         }
         let own_part = if USUAL.contains(&ratio) { 1.0 } else { ratio };
         self.speed = own_part * relative(class, all);
+    }
+
+    /// Takes up the rate to show after a judgement: that of the target's requests of one class, as [`crate::Rates::measured`] tells
+    /// it. Small requests show the time that each takes rather than a rate of bytes, so theirs is shown of a slow target alone.
+    pub fn show(&mut self, measured: Option<(u8, f32)>, class: &str, peers: &Peers, expected: Option<f64>) {
+        let measured = measured.filter(|&(requests, _)| is_streaming(requests) || self.slow_since.is_some());
+        let usual = |requests| {
+            let alike = peers.classes.get(class).map_or(&[][..], Vec::as_slice);
+            expected.filter(|_| is_streaming(requests)).or_else(|| usual_of(alike, requests).map(f64::from))
+        };
+        self.achieved_bytes_per_second = measured.map(|(_, rate)| f64::from(rate));
+        self.expected_bytes_per_second = measured.and_then(|(requests, _)| usual(requests));
     }
 }
 
@@ -151,6 +161,25 @@ mod tests {
             std::iter::once(&own).chain(peers).map(|&rate| [(10, rate)]).collect();
         let class: Peers = rates.iter().map(|rate| (Some("disk"), &rate[..])).collect();
         health.judge(&rates[0], "disk", &class, expected, now, Nanos::ZERO);
+        health.show(Some(rates[0][0]), "disk", &class, expected);
+    }
+
+    #[test]
+    fn a_rate_is_shown_of_large_requests_and_of_slow_targets() {
+        let small: Usual = &[(1, 40.0)];
+        let usual: Usual = &[(1, 90.0)];
+        let peers: Peers =
+            [(Some("disk"), small), (Some("disk"), usual), (Some("disk"), usual)].into_iter().collect();
+        let mut health = Health { slow_since: Some(1), ..Health::default() };
+        let mut shown = |slow_since, measured| {
+            health.slow_since = slow_since;
+            health.show(measured, "disk", &peers, None);
+            (health.achieved_bytes_per_second, health.expected_bytes_per_second)
+        };
+        assert_eq!(shown(Some(1), Some(small[0])), (Some(40.0), Some(90.0)));
+        assert_eq!(shown(None, Some(small[0])), (None, None), "latency is no rate");
+        assert_eq!(shown(None, Some((10, 7.0))), (Some(7.0), None));
+        assert_eq!(shown(None, None), (None, None), "no rate stays from before");
     }
 
     #[test]

@@ -43,10 +43,18 @@ pub struct UnderWay {
 /// The last requests of one direction and size.
 #[derive(Clone, Debug, Default)]
 struct Recent {
-    bytes_per_second: [f32; KEPT],
+    seen: [Seen; KEPT],
     count: usize,
     next: usize,
     at: Nanos,
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    bytes_per_second: f32,
+    /// Whether it took so little time that the rate is the least one that it may have had.
+    is_least: bool,
 }
 
 impl Rates {
@@ -57,7 +65,8 @@ impl Rates {
         }
         let recent = &mut self.classes[usize::from(class_of(direction, bytes))];
         let nanoseconds = service.max(TIME_MIN).0 as f64;
-        recent.bytes_per_second[recent.next] = (bytes as f64 * 1e9 / nanoseconds) as f32;
+        let bytes_per_second = (bytes as f64 * 1e9 / nanoseconds) as f32;
+        recent.seen[recent.next] = Seen { bytes_per_second, is_least: service < TIME_MIN };
         recent.next = (recent.next + 1) % KEPT;
         recent.count = (recent.count + 1).min(KEPT);
         (recent.at, self.last) = (now, now);
@@ -81,21 +90,31 @@ impl Rates {
         rates
     }
 
+    /// The rate of the largest class among the `present` ones, if it was measured: requests that took less than the time from which on
+    /// times are told apart have only a least rate.
+    pub fn measured(&self, present: &[(u8, f32)]) -> Option<(u8, f32)> {
+        let &(class, rate) = present.iter().max_by_key(|(class, _)| size_of(*class))?;
+        let recent = &self.classes[usize::from(class)];
+        let is_least =
+            recent.count >= FEW && recent.usual().is_least && recent.usual().bytes_per_second <= rate;
+        (!is_least).then_some((class, rate))
+    }
+
     /// The usual rate of each class that was seen lately.
     fn usual(&self) -> Vec<(u8, f32)> {
         let is_seen =
             |recent: &&Recent| recent.count >= FEW && self.last.saturating_since(recent.at) <= FORGOTTEN;
         let classes = (0..).zip(&self.classes).filter(|(_, recent)| is_seen(recent));
-        classes.map(|(class, recent)| (class, recent.usual())).collect()
+        classes.map(|(class, recent)| (class, recent.usual().bytes_per_second)).collect()
     }
 }
 
 impl Recent {
     /// The upper quartile.
-    fn usual(&self) -> f32 {
-        let mut rates = self.bytes_per_second;
-        let seen = &mut rates[..self.count];
-        seen.sort_unstable_by(|one, other| other.total_cmp(one));
+    fn usual(&self) -> Seen {
+        let mut requests = self.seen;
+        let seen = &mut requests[..self.count];
+        seen.sort_unstable_by(|one, other| other.bytes_per_second.total_cmp(&one.bytes_per_second));
         seen[self.count / FASTEST]
     }
 }
@@ -204,5 +223,35 @@ mod tests {
             rates.observe(Direction::Read, 4096, Nanos::from_micros(micros), Nanos::ZERO);
         }
         assert_eq!(rates.usual(), [(0, 4096.0 * 1e9 / 2e5)]);
+    }
+
+    /// A target in memory answers 8 KiB in a few microseconds. The figure of 41 MB/s that follows from the least time that is told
+    /// apart says nothing about it.
+    #[test]
+    fn a_rate_is_measured_only_over_times_that_are_told_apart() {
+        for (bytes, micros, is_measured) in [
+            (8 << 10, 5, false),
+            (8 << 10, 900, true),
+            (1 << 20, 150, false),
+            (1 << 20, 250, true),
+            (4 << 20, 400, true),
+        ] {
+            let mut rates = Rates::default();
+            for _ in 0..FEW {
+                rates.observe(Direction::Write, bytes, Nanos::from_micros(micros), Nanos::ZERO);
+            }
+            let measured = rates.measured(&rates.usual());
+            assert_eq!(measured.is_some(), is_measured, "{bytes} bytes in {micros} us");
+            if let Some((_, rate)) = measured {
+                assert!((f64::from(rate) * micros as f64 / 1e6 / bytes as f64 - 1.0).abs() < 1e-6);
+            }
+            let stuck = UnderWay { direction: Direction::Write, bytes, service: Nanos::from_millis(500) };
+            let present = rates.present(std::iter::once(stuck));
+            assert!(
+                rates.measured(&present).is_some(),
+                "{bytes} bytes that take half a second are a measurement"
+            );
+        }
+        assert_eq!(Rates::default().measured(&[]), None);
     }
 }

@@ -49,7 +49,7 @@ mod _core {
     #[pymodule_export]
     use super::simulation::{simulate, step_columns, step_kinds};
     #[pymodule_export]
-    use super::statistics::speeds_and_loads;
+    use super::statistics::{room_together, speeds_and_loads};
     #[pymodule_export]
     use super::trace::{decode_trace, trace_windows};
     #[pymodule_export]

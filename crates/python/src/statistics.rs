@@ -6,10 +6,31 @@ use std::collections::HashMap;
 use weir_placement::{
     health as health_of, queue_excess, ServerId, ServerStatistics, TargetId, TargetStatistics, View,
 };
+use weir_wire::{Disk, DiskId, Room, TargetRoom};
 
 /// Parts of processors, memory and network that are used.
 type Busy = (Option<f64>, Option<f64>, Option<f64>);
+/// The capacity and the used bytes of a target, and the name and free bytes of its disk.
+type KnownRoom = (u64, u64, Option<(String, u64)>);
 type Known = (Vec<f64>, Vec<f64>, HashMap<String, f64>, HashMap<String, f64>);
+
+/// The capacity and the free bytes of targets together, each given by its capacity, used bytes, and the name and free bytes of its
+/// disk, which counts once (None for a target in memory).
+#[pyfunction]
+pub(crate) fn room_together(targets: Vec<KnownRoom>) -> (u64, u64) {
+    let mut numbers: HashMap<String, u64> = HashMap::new();
+    let mut room = |(capacity_bytes, used_bytes, disk): KnownRoom| {
+        let disk = disk.map(|(name, free_bytes)| {
+            let next = numbers.len() as u64;
+            let device = *numbers.entry(name).or_insert(next);
+            Disk { id: DiskId { machine: 0, device }, free_bytes }
+        });
+        TargetRoom { capacity_bytes, used_bytes, disk }
+    };
+    let rooms: Vec<TargetRoom> = targets.into_iter().map(&mut room).collect();
+    let Room { capacity_bytes, free_bytes } = Room::of(rooms);
+    (capacity_bytes, free_bytes)
+}
 
 /// Speeds and loads of targets, and speeds and loads of servers by name, for files written in `horizon_seconds`.
 ///

@@ -19,6 +19,12 @@ pub(crate) struct Clock {
     grace_until: Option<Nanos>,
 }
 
+/// A number of the machine and of its last start, which is another one after each start; 0 where the system has none.
+pub(crate) fn machine_start() -> u128 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or(0)
+}
+
 impl Clock {
     /// A clock that starts now.
     pub(crate) fn start() -> Clock {

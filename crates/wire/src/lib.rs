@@ -19,6 +19,7 @@ mod parameters;
 mod peer;
 pub mod quota;
 mod reply;
+mod room;
 mod way;
 
 pub use agreement::{ServerRecord, SharingNames, StoreSettings, TargetRecord, TargetState};
@@ -31,11 +32,10 @@ pub use error::WireError;
 pub use frame::{decode_body, encode_body, Header, Kind, HEADER_BYTES, VERSION};
 pub use identifiers::{ClientId, Fence, HandleId, IdentityId, Ino, LockOwner, RequestId, Sequence};
 pub use message::{Request, ROUND_LAST};
-pub use metadata::{At, Attributes, DirectoryEntry, FileKind, ObjectMove, StoreStatistics};
+pub use metadata::{At, Attributes, DirectoryEntry, FileKind, ObjectMove, RoomReport};
 pub use parameters::{
     AccountNames, AttributeChange, Cluster, DelegatedJob, Errno, Extent, Identity, LockKind, LockRange,
-    LockType, Moment, NodeKind, OpenFlags, Publication, RenameMode, Seek, ServerAddress, TargetSummary,
-    XattrMode,
+    LockType, Moment, NodeKind, OpenFlags, Publication, RenameMode, Seek, ServerAddress, XattrMode,
 };
 pub use peer::{
     DeviceUse, HeldObject, JobReport, LeavingReport, MachineLoad, PaidObject, PeerReply, PeerRequest,
@@ -43,5 +43,6 @@ pub use peer::{
 };
 pub use quota::{QuotaLimits, QuotaOwner, QuotaReport, QuotaTable, QuotaUse};
 pub use reply::Reply;
+pub use room::{Disk, DiskId, Room, TargetRoom};
 pub use way::{parse_silence, TransportChoice};
 pub use weir_fairshare::JobId;

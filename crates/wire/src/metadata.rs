@@ -1,6 +1,6 @@
 //! Attributes of files in the namespace.
 
-use crate::{limits, Capability, Ino, Moment};
+use crate::{limits, Capability, Ino, Moment, TargetRoom};
 use serde::{Deserialize, Serialize};
 use weir_placement::TargetId;
 
@@ -127,13 +127,11 @@ pub struct DirectoryEntry {
     pub attributes: Option<Attributes>,
 }
 
-/// The figures of `statfs`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoreStatistics {
-    /// Capacity of this server's targets.
-    pub capacity_bytes: u64,
-    /// Bytes free on them.
-    pub free_bytes: u64,
+/// The part of one server in the figures of `statfs`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomReport {
+    /// The room on each of its targets. The client adds them up, because targets of several servers may lie on one disk.
+    pub targets: Vec<TargetRoom>,
     /// Inodes that exist here.
     pub inodes: u64,
     /// Inodes that can still be made here.

@@ -4,7 +4,7 @@ use crate::{Capability, Claims, Proof};
 #[cfg(doc)]
 use crate::{Reply, Request};
 use serde::{Deserialize, Serialize};
-use weir_placement::{ServerId, TargetId};
+use weir_placement::ServerId;
 
 /// An error number of Linux, as in `errno(3)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -204,19 +204,6 @@ pub struct ServerAddress {
     pub owner: u32,
     /// `host:port` of the control API and `/metrics`.
     pub control: String,
-}
-
-/// A target, as clients see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TargetSummary {
-    /// The target.
-    pub target: TargetId,
-    /// `ram` or `dir`.
-    pub backend: String,
-    /// Capacity.
-    pub capacity_bytes: u64,
-    /// Bytes in use.
-    pub used_bytes: u64,
 }
 
 /// The servers of the store.

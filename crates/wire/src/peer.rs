@@ -2,7 +2,7 @@
 
 use crate::{
     Capability, ClientId, Fence, Identity, Ino, JobId, Moment, QuotaOwner, QuotaReport, QuotaUse,
-    StoreSettings,
+    StoreSettings, TargetRoom,
 };
 use serde::{Deserialize, Serialize};
 use weir_placement::{ServerId, TargetId};
@@ -267,10 +267,8 @@ pub struct DeviceUse {
 pub struct TargetReport {
     /// The target.
     pub target: TargetId,
-    /// Capacity.
-    pub capacity_bytes: u64,
-    /// Bytes in use.
-    pub used_bytes: u64,
+    /// Its room.
+    pub room: TargetRoom,
     /// Share of the last interval in which it was busy, 0 to 1.
     pub load: f64,
     /// Requests waiting.

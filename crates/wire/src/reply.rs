@@ -2,7 +2,7 @@
 
 use crate::parameters::{Cluster, Errno, LockRange, LockType};
 use crate::{
-    At, Attributes, Capability, Fence, HandleId, Ino, Nonce, PeerReply, Proof, Sequence, StoreStatistics,
+    At, Attributes, Capability, Fence, HandleId, Ino, Nonce, PeerReply, Proof, RoomReport, Sequence,
 };
 use serde::{Deserialize, Serialize};
 use weir_placement::{Layout, ServerId};
@@ -83,7 +83,7 @@ pub enum Reply {
     /// A value is the payload.
     Value,
     /// Capacity.
-    Statistics(StoreStatistics),
+    Statistics(RoomReport),
     /// The lock in the way, with the process that holds it (`u32::MAX` where an open description does, which
     /// `F_GETLK` reports as -1); absent when there is none.
     Conflict(Option<(LockType, LockRange, u32)>),

@@ -11,11 +11,11 @@ use weir_placement::{
 };
 use weir_wire::{
     decode_body, encode_body, limits, AccountNames, At, Attributes, Capability, Claims, ClientId, Credential,
-    DelegatedJob, Description, DeviceUse, DirectoryEntry, Extent, Fence, FileKind, HandleId, Header,
-    HeldObject, Identity, IdentityId, Ino, JobId, JobReport, MachineLoad, Moment, NodeKind, ObjectMove,
-    OpenFlags, PaidObject, PeerReply, PeerRequest, PlacedReport, Publication, QuotaOwner, QuotaReport,
-    QuotaUse, RenameMode, Reply, Request, Rights, Role, Sequence, ServerReport, SiteKey, StoreSettings,
-    TargetReport, XattrMode, HEADER_BYTES, VERSION,
+    DelegatedJob, Description, DeviceUse, DirectoryEntry, Disk, DiskId, Extent, Fence, FileKind, HandleId,
+    Header, HeldObject, Identity, IdentityId, Ino, JobId, JobReport, MachineLoad, Moment, NodeKind,
+    ObjectMove, OpenFlags, PaidObject, PeerReply, PeerRequest, PlacedReport, Publication, QuotaOwner,
+    QuotaReport, QuotaUse, RenameMode, Reply, Request, Rights, Role, Sequence, ServerReport, SiteKey,
+    StoreSettings, TargetReport, TargetRoom, XattrMode, HEADER_BYTES, VERSION,
 };
 
 const CASES: u32 = 20_000;
@@ -84,8 +84,11 @@ fn almost_a_report() -> impl Strategy<Value = Vec<u8>> {
             };
             let measured = |index| TargetReport {
                 target: target(index),
-                capacity_bytes: 1 << 40,
-                used_bytes: 1 << 20,
+                room: TargetRoom {
+                    capacity_bytes: 1 << 40,
+                    used_bytes: 1 << 20,
+                    disk: Some(Disk { id: DiskId { machine: 5, device: 6 }, free_bytes: 1 << 39 }),
+                },
                 load: 0.5,
                 queued: 3,
                 backlog_seconds: 0.1,

@@ -12,7 +12,7 @@ from importlib import import_module
 import click
 
 from weir import distribution
-from weir.cli.errors import FAILED, USAGE, exit_code, report
+from weir.cli.errors import FAILED, USAGE, context_of, exit_code, report
 from weir.errors import WeirError
 
 _INTERRUPTED = 130
@@ -154,7 +154,7 @@ def _run() -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except WeirError as error:
-        report(error.message, error.hint)
+        report(error.message, error.hint, context_of(error.__traceback__))
         return exit_code(error)
     except _NO_ARGUMENTS as error:
         error.show()

@@ -14,9 +14,14 @@ from weir.distribution import install_command
 from weir.ways import make_work_folder
 
 if TYPE_CHECKING:
+    from weir.cli.output import Quantity
     from weir.provisioning.learning.report import Report
 
 _INTERRUPTED = 130
+_ERROR_SHOWN_MAX = 10.0
+"""Relative errors from this one on are alike to a reader: the model knows nothing."""
+_FACTOR_SHOWN_MAX = 1000
+"""Factors from this one on are alike to a reader: the interval tells nothing."""
 
 
 @click.group()
@@ -192,10 +197,10 @@ def _show(report: "Report", output: str) -> None:
             score.held_out,
             score.model + (" *" if best[score.target, score.held_out] == score.model else ""),
             score.runs,
-            share(score.mape),
-            share(score.median_error),
+            _error(score.mape),
+            _error(score.median_error),
             share(score.coverage),
-            Quantity(f"x{score.factor:.2f}"),
+            Quantity(f"x{score.factor:.2f}" if score.factor < _FACTOR_SHOWN_MAX else f">x{_FACTOR_SHOWN_MAX:,}"),
         )
         for score in report.scores
         if score.program is None
@@ -217,6 +222,13 @@ def _show(report: "Report", output: str) -> None:
             for each in report.classes
         ],
     )
+
+
+def _error(fraction: float) -> "Quantity":
+    """A relative error; of one beyond the greatest that is shown, only that it is."""
+    from weir.cli.output import Quantity, share
+
+    return share(fraction) if fraction < _ERROR_SHOWN_MAX else Quantity(f">{_ERROR_SHOWN_MAX:.0%}")
 
 
 def _time(expected: Any) -> str:

@@ -31,14 +31,14 @@ def copy_progress() -> "Iterator[Callable[[str, Progress], None]]":
     begun: dict[str, tuple[float, int]] = {}
 
     def show(name: str, progress: "Progress") -> None:
-        from weir.cli.output import human_size
+        from weir.amounts import size_text
 
         start, before = begun.setdefault(name, (time.monotonic(), progress.size_bytes))
         rate = (progress.size_bytes - before) / max(time.monotonic() - start, 1e-3)
         filled = _BAR * progress.size_bytes // max(progress.bytes_found, 1)
         words = (
             f"{name}  [{'#' * filled}{'-' * (_BAR - filled)}] {progress.files}/{progress.files_found} files, "
-            f"{human_size(progress.size_bytes)} of {human_size(progress.bytes_found)}, {human_size(max(rate, 0))}/s"
+            f"{size_text(progress.size_bytes)} of {size_text(progress.bytes_found)}, {size_text(max(rate, 0))}/s"
         )
         width = shutil.get_terminal_size().columns - 1
         sys.stderr.write(f"\r{plain(words)[-width:]:<{width}}")

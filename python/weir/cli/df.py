@@ -20,17 +20,20 @@ _HEADER = ("TARGET", "BACKEND", "SIZE", "USED", "FREE", "USE")
 def df(home: Home, output: str) -> int:
     """Show the size of each target, and how much of it is used and free.
 
+    Each target is shown as if it had its disk alone. The last line counts a disk once, however many targets lie on it.
     A file needs room on each of its targets: the fullest target may refuse bytes while others are empty. The exit code
     is 1 where a server does not answer; its targets are not counted then.
     """
     from weir.cli.asking import ask_store
     from weir.cli.output import share, show, size
     from weir.store.control import Server
+    from weir.store.room import together
 
     asked = ask_store(home, Server.status)
     states = [state for _, state in asked if state is not None]
     targets = _targets(states)
-    total = {key: sum(target[key] for target in targets) for key in ("size_bytes", "used_bytes", "free_bytes")}
+    size_bytes, free_bytes = together([target for state in states for target in state.targets])
+    total = {"size_bytes": size_bytes, "used_bytes": size_bytes - free_bytes, "free_bytes": free_bytes}
     inodes = sum(state.inodes for state in states)
     rows = [
         (
@@ -57,6 +60,7 @@ def _targets(states: "list[Status]") -> list[dict[str, Any]]:
             "size_bytes": target.capacity_bytes,
             "used_bytes": target.used_bytes,
             "free_bytes": max(0, target.capacity_bytes - target.used_bytes),
+            "disk": target.disk,
         }
         for state in states
         for target in state.targets

@@ -19,8 +19,9 @@ def down(home: Home, force: bool, discard: bool, yes: bool, output: str) -> None
     The contents of `dir` targets are kept for the next `weir up` or `weir deploy`, unless --discard is given. The
     contents of `ram` targets are lost.
     """
+    from weir.amounts import size_text
     from weir.cli.confirmation import confirm
-    from weir.cli.output import human_size, show
+    from weir.cli.output import show
     from weir.deployment import deployment, record
     from weir.store import cluster, lifecycle
 
@@ -47,6 +48,6 @@ def down(home: Home, force: bool, discard: bool, yes: bool, output: str) -> None
     for path in ended.left:
         say(f"left as it is, because it lies outside of the home: {path}")
     if ended.lost_bytes:
-        say(f"the ram targets held {human_size(ended.lost_bytes)}; that data is gone")
+        say(f"the ram targets held {size_text(ended.lost_bytes)}; that data is gone")
     if not ended.servers and not ended.mounts:
         say(f"no server of {home.root} was running")

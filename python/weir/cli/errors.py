@@ -1,6 +1,10 @@
 """Words on standard error: failures of commands, each with a remedy, warnings and notices."""
 
+import re
 import sys
+from types import TracebackType
+
+import click
 
 from weir.errors import WeirError
 from weir.plain_text import plain
@@ -11,6 +15,8 @@ FAILED = 1
 """Exit code of a command that failed, or whose answer is negative."""
 USAGE = 2
 """Exit code of a command with wrong arguments or settings."""
+_ARGUMENT = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
+"""The name of an argument in a message."""
 
 
 class CommandError(WeirError):
@@ -57,6 +63,44 @@ def say(words: str) -> None:
     _tell("", words)
 
 
+def with_flags(words: str, context: click.Context | None) -> str:
+    """Name the options of a command in place of the arguments that they are for functions of the package.
+
+    Args:
+        words: A message, in which the name of an argument stands in backquotes.
+        context: The running command; None where there is none.
+
+    Returns:
+        The message, in which an argument that the command has an option for is that option, in backquotes.
+    """
+    flags: dict[str, str] = {}
+    while context is not None:
+        for parameter in context.command.params:
+            if isinstance(parameter, click.Option):
+                flag = max(parameter.opts, key=len)
+                for name in (parameter.name or "", flag.lstrip("-").replace("-", "_")):
+                    flags.setdefault(name, flag)
+        context = context.parent
+    return _ARGUMENT.sub(lambda found: f"`{flags.get(found[1], found[1])}`", words)
+
+
+def context_of(traceback: TracebackType | None) -> click.Context | None:
+    """Find the command in which an error was raised.
+
+    Args:
+        traceback: The error's.
+
+    Returns:
+        The innermost command's context; None where no command ran.
+    """
+    found = None
+    while traceback is not None:
+        context = traceback.tb_frame.f_locals.get("ctx")
+        found = context if isinstance(context, click.Context) else found
+        traceback = traceback.tb_next
+    return found
+
+
 def warn(words: str, *, hint: str = "") -> None:
     """Print a warning: a failure that does not end the command.
 
@@ -64,9 +108,10 @@ def warn(words: str, *, hint: str = "") -> None:
         words: The failure.
         hint: A remedy; empty where none is known.
     """
-    _tell(coloured("warning:", 33), words)
+    context = click.get_current_context(silent=True)
+    _tell(coloured("warning:", 33), with_flags(words, context))
     if hint:
-        _tell(coloured("hint:", 36), hint)
+        _tell(coloured("hint:", 36), with_flags(hint, context))
 
 
 def tell(notice: Notice) -> None:
@@ -81,16 +126,18 @@ def tell(notice: Notice) -> None:
         say(notice.words)
 
 
-def report(message: str, hint: str) -> None:
+def report(message: str, hint: str, context: click.Context | None = None) -> None:
     """Print an error in its two lines.
 
     Args:
         message: The failure.
         hint: A remedy; empty where none is known.
+        context: The command in which the failure happened, if it is not the running one.
     """
-    _tell(coloured("error:", 31), message)
+    context = context or click.get_current_context(silent=True)
+    _tell(coloured("error:", 31), with_flags(message, context))
     if hint:
-        _tell(coloured("hint:", 36), hint)
+        _tell(coloured("hint:", 36), with_flags(hint, context))
 
 
 def coloured(text: str, colour: int) -> str:

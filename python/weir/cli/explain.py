@@ -60,7 +60,7 @@ def explain(home: Home, file: Path, output: str) -> None:
 
 def _words(file: Path, record: dict[str, Any] | None, names: list[str]) -> list[str]:
     """Describe the record in sentences."""
-    from weir.cli.output import human_size
+    from weir.amounts import size_text
 
     stripes = len(names)
     if record is None:
@@ -72,7 +72,7 @@ def _words(file: Path, record: dict[str, Any] | None, names: list[str]) -> list[
     else:
         lines = [f"{file}: its {stripes} stripes were placed by the allocator {record['by']} when it was made"]
     lines.append(
-        f"considered {record['considered']} targets, on which {human_size(record['mean_load_bytes'])} "
+        f"considered {record['considered']} targets, on which {size_text(record['mean_load_bytes'])} "
         "had been placed or waited on average"
     )
     for kind, words in _REASONS.items():

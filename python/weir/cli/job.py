@@ -322,7 +322,7 @@ def _identity(log: Path | None, asked: "Job", wishes: "Wishes") -> "Identity":
 
 def _described(plan: "Deployment") -> str:
     """A plan, in a line."""
-    from weir.cli.output import human_size
+    from weir.amounts import size_text
 
     count = plan.system.servers
     nodes = ", ".join(dict.fromkeys(server.node for server in plan.servers))
@@ -331,7 +331,7 @@ def _described(plan: "Deployment") -> str:
         if plan.joins
         else f"{count} server{'s' * (count != 1)} of {plan.system.device} on {nodes}"
     )
-    return f"{plan.name}: {human_size(plan.size_bytes)}, {place}, policy {plan.policy}"
+    return f"{plan.name}: {size_text(plan.size_bytes)}, {place}, policy {plan.policy}"
 
 
 def _resources(file: Path | None, folder: Path | None) -> "Resources":

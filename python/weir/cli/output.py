@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from weir.amounts import size_text
 from weir.plain_text import plain
 
 Row = Sequence[object]
@@ -17,7 +18,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NAME_MAX = 14
 """Longest name of a job or user: longer names would push the figures out of a terminal of 120 columns."""
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def output_option(command: Command) -> Command:
@@ -139,23 +139,7 @@ def size(count: float) -> Quantity:
     Returns:
         Text with a binary unit.
     """
-    return Quantity(human_size(count))
-
-
-def human_size(count: float) -> str:
-    """Write a number of bytes with a binary unit.
-
-    Args:
-        count: The number.
-
-    Returns:
-        The text.
-    """
-    unit = 0
-    while count >= 1024 and unit < len(_UNITS) - 1:
-        count /= 1024
-        unit += 1
-    return f"{count:.0f} B" if unit == 0 else f"{count:.1f} {_UNITS[unit]}"
+    return Quantity(size_text(count))
 
 
 def seconds(duration: float) -> Quantity:

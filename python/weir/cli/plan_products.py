@@ -306,9 +306,9 @@ def explain(made: "Plan", output: str) -> None:
 
 
 def _rate(rate: float | None) -> Quantity:
-    from weir.provisioning.planning.needs import amount
+    from weir.amounts import rate_text
 
-    return Quantity("-") if rate is None else Quantity(f"{amount(rate)}/s")
+    return Quantity("-") if rate is None else Quantity(rate_text(rate))
 
 
 PRODUCTS = (show_sslo, show_resources, show_config, show_schema, explain)

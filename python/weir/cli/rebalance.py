@@ -302,7 +302,7 @@ def _events(lines: IO[str]) -> Iterator[dict[str, Any]]:
 
 def _progress(events: Iterator[dict[str, Any]], terminal: IO[str]) -> Iterator[dict[str, Any]]:
     """Pass events on, and show the progress on a terminal."""
-    from weir.cli.output import human_size
+    from weir.amounts import size_text
 
     planned = done = 0
     for event in events:
@@ -313,7 +313,7 @@ def _progress(events: Iterator[dict[str, Any]], terminal: IO[str]) -> Iterator[d
         elif event["event"] == "moved":
             done += event["bytes"]
             if terminal.isatty():
-                terminal.write(f"\r{human_size(done)} of {human_size(planned)} moved\x1b[K")
+                terminal.write(f"\r{size_text(done)} of {size_text(planned)} moved\x1b[K")
                 terminal.flush()
         elif event["event"] == "done" and terminal.isatty() and done:
             terminal.write("\r\x1b[K")

@@ -27,7 +27,8 @@ def status(home: Home, output: str) -> int:
     is 1 where a server or a host does not answer, where a server takes no changes, where a target has failed, and where
     a mount is not served.
     """
-    from weir.cli.output import human_size, show
+    from weir.amounts import size_text
+    from weir.cli.output import show
     from weir.store import taken_ports
     from weir.store.control import Server, ask_all
     from weir.store.decoding import encode
@@ -61,8 +62,8 @@ def status(home: Home, output: str) -> int:
                 )
             if answer.kept_bytes >= answer.kept_bytes_max:
                 warn(
-                    f"server {server.number} keeps {human_size(answer.kept_bytes)} of names and attributes in "
-                    f"memory, and may keep {human_size(answer.kept_bytes_max)}: names can be removed, new ones answer "
+                    f"server {server.number} keeps {size_text(answer.kept_bytes)} of names and attributes in "
+                    f"memory, and may keep {size_text(answer.kept_bytes_max)}: names can be removed, new ones answer "
                     "ENOSPC",
                     hint="remove files, or raise `namespace_memory` in cluster.toml",
                 )

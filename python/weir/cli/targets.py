@@ -56,8 +56,10 @@ class Line:
 def targets(context: click.Context, output: str) -> int | None:
     """Show the targets with their speed, slow ones with the begin of their slowness, and the stripes placed on each.
 
-    ACHIEVED is the usual rate of a target's last requests. EXPECTED is the rate that such requests achieve on the other
-    targets of its class. The exit code is 1 where a server does not answer, and where a target has failed.
+    ACHIEVED is the usual rate of a target's last requests above 256 KiB, of a slow target that of its largest ones.
+    None is shown where requests take less than 200 us each, as in memory: then the time is not that of the bytes.
+    EXPECTED is the rate that such requests achieve on the other targets of its class. The exit code is 1 where a server
+    does not answer, and where a target has failed.
     """
     if context.invoked_subcommand is not None:
         return None

@@ -315,7 +315,7 @@ def probe(home: Home, hosts: Sequence[str], reach: Reach) -> dict[str, Probed]:
         if answer.version != version:
             raise StoreError(
                 f"{host} has weir {answer.version} at {reach.program}, and this host has {version}",
-                hint="install the same version on every host, or name its path there with --program",
+                hint="install the same version on every host, or name its path there with `program`",
             )
         skew = max(begun - answer.now_seconds, answer.now_seconds - ended, 0.0)
         if skew > SKEW_SECONDS:
@@ -348,7 +348,7 @@ def _refuse_other(home: Home, present: Record | None, wanted: Wanted, servers_wa
     if servers != wanted.servers:
         raise StoreError(
             f"the store of {home.root} has its servers on {folded(servers)}",
-            hint="leave out --nodes to bring it up again, remove it with `weir uninstall`, or choose another --home",
+            hint="leave out `nodes` to bring it up again, remove it with `weir uninstall`, or choose another `home`",
         )
     count = sum(len(part.servers) for part in present.members)
     if count != servers_wanted:
@@ -379,11 +379,11 @@ def check_parts(probed: Mapping[str, Probed], identity: str, home: Home) -> None
     """
     for host, answer in probed.items():
         if answer.occupied:
-            raise StoreError(f"{host}: {answer.occupied}", hint="choose another --home")
+            raise StoreError(f"{host}: {answer.occupied}", hint="choose another `home`")
         if answer.member is not None and answer.member.deployment != identity:
             raise StoreError(
                 f"{host}: {home.root} has a part of another store",
-                hint="`weir uninstall` where that store was deployed from, or another --home",
+                hint="`weir uninstall` where that store was deployed from, or another `home`",
             )
 
 
@@ -407,7 +407,7 @@ def _members(
             if problem := probed[host].fuse_problem:
                 if wanted.mount is not None:
                     raise StoreError(
-                        f"{host} cannot mount the store: {problem}", hint="leave out --mount, or that host"
+                        f"{host} cannot mount the store: {problem}", hint="leave out `mount`, or that host"
                     )
                 listener(
                     Notice(

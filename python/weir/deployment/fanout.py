@@ -94,7 +94,7 @@ def ask(reach: Reach, operation: str, documents: Mapping[str, Any], seconds: flo
     if shutil.which(reach.via) is None:
         raise StoreError(
             f"cannot reach {', '.join(documents)}: there is no program `{reach.via}` on this host",
-            hint="install it, or name another program with --via",
+            hint="install it, or name another program with `via`",
         )
     task = _task(reach)
     workers = {}
@@ -187,12 +187,12 @@ def _unreached(reach: Reach, host: str, words: str, code: int | None) -> StoreEr
     if code in (126, 127):
         return StoreError(
             f"{host}: {reach.program} cannot be executed there: {told or f'exit code {code}'}",
-            hint="install Weir at the same path on every host, or name its path there with --program",
+            hint="install Weir at the same path on every host, or name its path there with `program`",
         )
     if reach.via == "ssh" and code == 255:
         return StoreError(
             f"{host}: ssh failed: {told or 'it says nothing'}",
-            hint=f"does `ssh {host} true` work without a password? --ssh-options gives ssh further options",
+            hint=f"does `ssh {host} true` work without a password? `ssh_options` gives ssh further options",
         )
     return StoreError(f"{host}: `{reach.via}` ended with exit code {code}: {told or 'it says nothing'}")
 

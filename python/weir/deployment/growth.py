@@ -125,10 +125,10 @@ def add_server(
     file = configuration_of(home, listener)
     if isinstance(file, OneHost):
         if place is not None:
-            raise StoreError("the store has one host, and takes none in", hint="leave out --host, --network and --port")
+            raise StoreError("the store has one host, and takes none in", hint="leave out `host`, `network` and `port`")
         return _add_here(home, file, targets, listener), None
     if place is None:
-        raise StoreError("the store has several hosts", hint="name that of the server with --host")
+        raise StoreError("the store has several hosts", hint="name that of the server with `host`")
     return joining.add_server(home, place, targets, listener)
 
 
@@ -150,7 +150,7 @@ def check_move(home: Home, number: int, goal: str | None, listener: Listener) ->
     if record.read(home) is not None:
         return handover.check_move(home, number, goal, listener)
     if goal is not None:
-        raise StoreError("the store has one host, where its trees stay", hint="leave out --to")
+        raise StoreError("the store has one host, where its trees stay", hint="leave out `to`")
     for state in ask_all(servers_at(home), Server.status):
         if isinstance(state, StoreError):
             raise StoreError(

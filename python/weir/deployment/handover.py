@@ -98,7 +98,7 @@ def check_move(home: Home, number: int, goal: str | None, listener: Listener) ->
     source = described.host_of(number)
     chosen = goal or _usual_goal(described, source)
     if chosen == source:
-        raise StoreError(f"server {number} is on {chosen} already", hint="name another host with --to")
+        raise StoreError(f"server {number} is on {chosen} already", hint="name another host with `to`")
     if described.member(chosen) is None:
         raise StoreError(
             f"{chosen} is no host of the store", hint="`weir status` lists them; `weir server add --host` takes one in"
@@ -167,7 +167,7 @@ def refuse_moving(home: Home, number: int) -> None:
     described = record.read(home)
     if described is not None and described.moving is not None and described.moving.server == number:
         raise StoreError(
-            f"server {number} is on its way to another host", hint="the same command without --cancel goes on"
+            f"server {number} is on its way to another host", hint="the same command without `cancel` goes on"
         )
 
 

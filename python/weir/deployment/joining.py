@@ -172,7 +172,7 @@ def _part(described: Record, place: Place, probed: Probed, hosts: int, listener:
     if present is not None and present.servers:
         if place.network is not None and places.address_of(place.host, probed, place.network, hosts) != present.address:
             raise StoreError(
-                f"the servers of {place.host} listen at {present.address}", hint="leave out --network for this host"
+                f"the servers of {place.host} listen at {present.address}", hint="leave out `network` for this host"
             )
         return present
     address = places.address_of(place.host, probed, place.network, hosts)

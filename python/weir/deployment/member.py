@@ -365,15 +365,15 @@ def _install(home: Home, request: operations.InstallRequest) -> operations.Insta
         if present is not None and present.deployment != member.deployment:
             raise StoreError(
                 f"{home.root} has a part of another store there",
-                hint="`weir uninstall` where that store was deployed from, or another --home",
+                hint="`weir uninstall` where that store was deployed from, or another `home`",
             )
         if present is not None and present.host != member.host:
             raise StoreError(
                 f"{home.root} is one folder for {present.host} and {member.host}",
-                hint="choose a --home on a file system of each host's own, such as /var/lib/weir",
+                hint="choose a `home` on a file system of each host's own, such as /var/lib/weir",
             )
         if present is None and (reason := _occupation(home)):
-            raise StoreError(reason, hint="end that store with `weir down --discard`, or choose another --home")
+            raise StoreError(reason, hint="end that store with `weir down --discard`, or choose another `home`")
         running = _running(home)
         ports = zip(member.servers, request.ports[::2], request.ports[1::2], strict=True)
         known = () if present is None else present.servers
@@ -442,7 +442,7 @@ def _check_ports(address: str, ports: Sequence[int]) -> None:
             except OSError as error:
                 raise StoreError(
                     f"cannot listen at {address}, port {port}: {os.strerror(error.errno or 0)}",
-                    hint="another program has the port, or another host the address: see --port and --network",
+                    hint="another program has the port, or another host the address: see `port` and `network`",
                 ) from error
 
 

@@ -99,9 +99,9 @@ def _flux_hosts() -> str:
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_FLUX_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise StoreError(f"`flux getattr hostlist` failed: {error}", hint="name the hosts with --nodes") from error
+        raise StoreError(f"`flux getattr hostlist` failed: {error}", hint="name the hosts with `nodes`") from error
     if answer.returncode != 0:
-        raise StoreError(f"`flux getattr hostlist` failed: {answer.stderr.strip()}", hint="name the hosts with --nodes")
+        raise StoreError(f"`flux getattr hostlist` failed: {answer.stderr.strip()}", hint="name the hosts with `nodes`")
     return answer.stdout.strip()
 
 

@@ -37,12 +37,12 @@ def address_of(host: str, probed: Probed, network: "Network | None", hosts: int)
     if ipaddress.ip_address(address).is_loopback and hosts > 1:
         raise SettingsError(
             f"{host} is {address} here, which is no address for other hosts",
-            hint="name the network of the store's traffic, such as --network 10.1.0.0/16",
+            hint="name the network of the store's traffic with `network`, such as 10.1.0.0/16",
         )
     if probed.addresses and address not in probed.addresses:
         raise SettingsError(
             f"{host} is {address} here, but has no such address there: {', '.join(probed.addresses)}",
-            hint="name the network of the store's traffic, such as --network 10.1.0.0/16",
+            hint="name the network of the store's traffic with `network`, such as 10.1.0.0/16",
         )
     return address
 
@@ -98,7 +98,7 @@ def next_listening(tables: Iterable[Mapping[str, Any]], address: str, port: int 
     while first in taken or first + 1 in taken:
         first += 2
     if first + 1 > PORT_MAX:
-        raise SettingsError(f"no ports are left at {address}", hint="name a lower one with --port")
+        raise SettingsError(f"no ports are left at {address}", hint="name a lower one with `port`")
     return joined(address, first), joined(address, first + 1)
 
 
@@ -108,5 +108,5 @@ def _resolved(host: str) -> str:
     except OSError as error:
         raise SettingsError(
             f"the name {host} has no address here: {error.strerror or error}",
-            hint="name the network of the store's traffic, such as --network 10.1.0.0/16",
+            hint="name the network of the store's traffic with `network`, such as 10.1.0.0/16",
         ) from error

@@ -56,7 +56,7 @@ def _refuse_loss(servers: list[Server]) -> None:
         if any(target.backend == "ram" and target.used_bytes for target in server.status().targets):
             raise StoreError(
                 f"server {server.number} has files in memory, which a restart loses",
-                hint="copy them first; --yes restarts it all the same",
+                hint="copy them first; `yes` restarts it all the same",
             )
 
 

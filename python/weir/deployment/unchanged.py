@@ -71,7 +71,7 @@ def refuse(home: Home, present: Record, unlike: Sequence[str], given: Given, *, 
     if not is_described:
         refused += _of_reach(present, given)
     if refused:
-        hint = _LEAVE_OUT if up or is_described else "name its hosts with --nodes, too, or leave the options out"
+        hint = _LEAVE_OUT if up or is_described else "name its hosts with `nodes`, too, or leave the options out"
         raise StoreError(
             f"the store of {home.root} is {'up' if up else 'there already'}, and does not take {', '.join(refused)}",
             hint=hint,
@@ -103,7 +103,7 @@ def refuse_configuration(home: Home, present: Record, wanted: Configuration, mem
                 place = "does not mount it" if part.mount is None else f"mounts it at {part.mount}"
                 raise StoreError(
                     f"the store of {home.root} is up, and {part.host} {place}",
-                    hint="name its --clients and its --mount as they are, or leave out --nodes",
+                    hint="name its `clients` and its `mount` as they are, or leave out `nodes`",
                 )
     elif now.keeps_bytes() and (now.shape(), _states(now)) != (wanted.shape(), _states(wanted)):
         raise StoreError(
@@ -115,7 +115,7 @@ def refuse_configuration(home: Home, present: Record, wanted: Configuration, mem
 def _ports(home: Home, present: Record, given: Given) -> list[str]:
     tables = record.read_configuration(home, present)["server"]
     has_port = given.port is None or any(places.port_of(table.get("listen")) == given.port for table in tables)
-    return [] if has_port else [f"--port {given.port}"]
+    return [] if has_port else [f"`port` {given.port}"]
 
 
 def _of_members(present: Record, given: Given) -> list[str]:
@@ -126,12 +126,12 @@ def _of_members(present: Record, given: Given) -> list[str]:
     addresses = [part.address for part in present.members if part.servers]
     network = given.network
     if network is not None and not all(ipaddress.ip_address(address) in network for address in addresses):
-        found.append(f"--network {network}")
+        found.append(f"`network` {network}")
     points = {part.mount for part in present.members} - {None}
     if given.mount == "" and points:
-        found.append("--no-mount")
+        found.append("no `mount`")
     if given.mount and points != {given.mount}:
-        found.append(f"--mount {given.mount}")
+        found.append(f"`mount` {given.mount}")
     return found
 
 
@@ -139,14 +139,14 @@ def _of_reach(present: Record, given: Given) -> list[str]:
     """The options that only a deployment with hosts takes, and that the store has otherwise."""
     found = []
     if given.clients is not None and set(given.clients) - set(present.hosts()):
-        found.append(f"--clients {','.join(given.clients)}")
-    for flag, value, now in (
-        ("--via", given.via, present.via),
-        ("--ssh-options", given.ssh_options, present.options),
-        ("--program", given.program, present.program),
+        found.append(f"`clients` {','.join(given.clients)}")
+    for name, value, now in (
+        ("via", given.via, present.via),
+        ("ssh_options", given.ssh_options, present.options),
+        ("program", given.program, present.program),
     ):
         if value is not None and value != now:
-            found.append(f"{flag} '{value}'" if " " in value else f"{flag} {value}")
+            found.append(f"`{name}` '{value}'" if " " in value else f"`{name}` {value}")
     return found
 
 

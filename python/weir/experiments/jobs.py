@@ -222,7 +222,7 @@ def _done(store: Store, name: str, load: subprocess.Popen[str], deadline: float)
         output, _ = load.communicate(timeout=max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
         raise ExperimentError(
-            f"job {name} did not end within {_END_SECONDS:.0f} s of its time", hint="choose a higher --speed"
+            f"job {name} did not end within {_END_SECONDS:.0f} s of its time", hint="choose a higher `speed`"
         ) from None
     if load.returncode != 0:
         raise _failure(store, name, load.returncode)

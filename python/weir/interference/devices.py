@@ -75,7 +75,7 @@ class Storage:
                 hint="run it on an OSS or MDS, as root where the files are in debugfs",
             )
         if not there:
-            raise InterferenceError("no device was chosen", hint="name one with --device, or give --lustre")
+            raise InterferenceError("no device was chosen", hint="name one with `device`, or give `lustre`")
 
     def read(self) -> dict[str, Reading]:
         """Read the counters of all devices now.

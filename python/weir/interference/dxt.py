@@ -85,7 +85,7 @@ def rows_of(log: "DarshanLog", window_seconds: float, run: str) -> list[dict[str
             hint="set the variable DXT_ENABLE_IO_TRACE, to 1, for the run that Darshan logs",
         )
     if (log.run.ended - log.run.started) / window_seconds > _WINDOWS_MAX:
-        raise InterferenceError(f"{log.path} lasts for more than {_WINDOWS_MAX} windows", hint="give a longer --window")
+        raise InterferenceError(f"{log.path} lasts for more than {_WINDOWS_MAX} windows", hint="give a longer `window`")
     counts: Counts = {}
     seconds: dict[int, float] = {}
     for file in log.files:

@@ -297,7 +297,7 @@ def served(
         server = _Server(address, board, token, seconds_max)
     except OSError as error:
         raise InterferenceError(
-            f"cannot listen on {address[0]}:{address[1]}: {error.strerror or error}", hint="choose another --listen"
+            f"cannot listen on {address[0]}:{address[1]}: {error.strerror or error}", hint="choose another `listen`"
         ) from error
     thread = threading.Thread(target=server.serve_forever, name="weir-metrics", daemon=True)
     thread.start()

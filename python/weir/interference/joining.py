@@ -58,7 +58,7 @@ def join(jobs: Sequence[Mapping[str, Any]], servers: Sequence[Mapping[str, Any]]
     if not rows:
         raise InterferenceError(
             "no window of a job has the number and the name of a server's",
-            hint="record both at the same time and with the same --window; name servers with --server JOB'S=SERVER'S",
+            hint="record both at the same time and with the same `window`; name servers by `server`, JOB'S=SERVER'S",
         )
     return Joined(tuple(rows), without)
 

@@ -149,7 +149,7 @@ def _under(policy: str, tasks: Sequence[str], runs: Sequence[Run]) -> UnderPolic
             continue
         if run.slowdown is None:
             raise InterferenceError(
-                f"no operation of {run.name} has a match in the run alone", hint="give more --seconds"
+                f"no operation of {run.name} has a match in the run alone", hint="give more `seconds`"
             )
         slowdowns.setdefault((run.target, run.interferer), []).append(run.slowdown)
     cells = tuple(

@@ -39,13 +39,13 @@ def collecting(folder: Path, window_seconds: float, tell: Callable[[str], None])
         check_own(folder)
         mark = os.open(folder / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise InterferenceError(f"cannot write to {folder}: {error.strerror}", hint="choose another --to") from error
+        raise InterferenceError(f"cannot write to {folder}: {error.strerror}", hint="choose another `to`") from error
     try:
         try:
             fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise InterferenceError(
-                f"another collector writes to {folder}", hint="end it, or choose another --to"
+                f"another collector writes to {folder}", hint="end it, or choose another `to`"
             ) from error
         _tell_of_death(folder.glob("run=*/*"), os.pread(mark, _MARK_BYTES_MAX, 0), tell)
         os.ftruncate(mark, 0)

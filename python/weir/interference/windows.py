@@ -241,7 +241,7 @@ def _checked(windows: Windows) -> Windows:
         if len(set(windows.counted_by[windows.runs == run].tolist())) > 1:
             raise InterferenceError(
                 f"the operations of run {run} were counted by its programs in some windows and by servers in others",
-                hint="the two are not alike: record each run with the same --counts",
+                hint="the two are not alike: record each run with the same `counts`",
             )
     bad = ~np.isnan(windows.slowdowns) & ~((windows.slowdowns > 0) & np.isfinite(windows.slowdowns))
     if bad.any():
@@ -331,7 +331,7 @@ def read(paths: Sequence[Path]) -> Windows:
     if len({is_simulated(file) for file in files}) > 1:
         raise InterferenceError(
             "some of the windows are simulated and others are not, and a workload is compared with all windows of it",
-            hint="give those of one kind; `weir interference evaluate` takes simulated ones by --additional",
+            hint="give those of one kind; `weir interference evaluate --additional` takes simulated ones",
         )
     return of_rows([row for file in files for row in _rows(file)])
 

@@ -8,6 +8,7 @@ from math import gcd
 from pathlib import Path
 
 from weir import _core
+from weir.amounts import size_text
 from weir.placement.emit import shell_word
 from weir.placement.tuning import spell
 from weir.tracing.darshan import LoggedFile
@@ -216,8 +217,8 @@ def _count_fault(usage: Usage, targets: int, crowd: _Crowd) -> tuple[str, str, i
         return (
             "narrow",
             (
-                f"{_amount(size)} on {_targets(stripes)} of {targets} make the targets uneven; "
-                f"{for_capacity} would hold {_amount(size / for_capacity)} each"
+                f"{size_text(size)} on {_targets(stripes)} of {targets} make the targets uneven; "
+                f"{for_capacity} would hold {size_text(size / for_capacity)} each"
             ),
             for_capacity,
         )
@@ -245,8 +246,8 @@ def _shared_count_fault(usage: Usage, targets: int) -> tuple[str, str, int] | No
         return (
             "narrow",
             (
-                f"{usage.processes} ranks share {_amount(size)} on {_targets(stripes)} of {targets}: "
-                f"{_amount(size / stripes)} through each, where {wanted} would take {_amount(size / wanted)}"
+                f"{usage.processes} ranks share {size_text(size)} on {_targets(stripes)} of {targets}: "
+                f"{size_text(size / stripes)} through each, where {wanted} would take {size_text(size / wanted)}"
             ),
             wanted,
         )
@@ -263,7 +264,7 @@ def _reached(size: int, usage: Usage) -> int:
 def _too_wide(size: int, usage: Usage) -> str:
     reached = _reached(size, usage)
     return (
-        f"{_amount(size)} reach {reached} of {usage.stripes} stripes of {spell(usage.stripe_bytes)}; "
+        f"{size_text(size)} reach {reached} of {usage.stripes} stripes of {spell(usage.stripe_bytes)}; "
         f"{usage.stripes - reached} objects are made, opened and removed for nothing"
     )
 
@@ -278,14 +279,16 @@ def _stripe_size_fault(usage: Usage) -> str | None:
     if transfer > stripe:
         spread = min(-(-transfer // stripe), usage.stripes)
         return (
-            f"each access of {_amount(transfer)} is cut into stripes of {_amount(stripe)} and waits for "
+            f"each access of {size_text(transfer)} is cut into stripes of {size_text(stripe)} and waits for "
             f"{_targets(spread)}, and every rank talks to all of them"
         )
     # Accesses follow each other: within a period all but the last access of each stripe lie whole in the stripe.
     period = stripe // gcd(transfer, stripe)
     straddling = (transfer - gcd(transfer, stripe)) / stripe
     if period > 1 and straddling >= _STRADDLING_MIN:
-        return f"{straddling:.0%} of the accesses of {_amount(transfer)} lie across two stripes of {_amount(stripe)}"
+        return (
+            f"{straddling:.0%} of the accesses of {size_text(transfer)} lie across two stripes of {size_text(stripe)}"
+        )
     return None
 
 
@@ -327,14 +330,6 @@ def _lfs(those: Sequence[Usage]) -> str:
     if any(usage.is_written for usage in those):
         return "lfs setstripe"
     return "lfs migrate" if len(those) == 1 else "lfs_migrate -y"
-
-
-def _amount(size: float) -> str:
-    """Bytes for people, within a sentence."""
-    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {name}".replace(".0 ", " ")
-    return f"{size:.0f} B"
 
 
 def _targets(count: int) -> str:

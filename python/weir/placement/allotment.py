@@ -80,7 +80,7 @@ def allot(
     except ValueError as error:
         raise AllotmentError(
             f"{len(open_)} components cannot be placed on {len(targets.each)} targets: {error}",
-            hint="ask for fewer stripes with --stripe-count or --layout, or make room",
+            hint="ask for fewer stripes with `stripe_count` or `layout`, or make room",
         ) from error
     open_ = [replace(part, targets=tuple(own)) for part, own in zip(open_, chosen, strict=True)]
     if allocator == DEFAULT:

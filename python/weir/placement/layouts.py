@@ -122,7 +122,7 @@ def _components(creation: Creation, choices: Choices, targets: int) -> list[Comp
     if max(counts) > targets:
         raise LayoutError(
             f"{creation.path}: `{layout}` asks for {max(counts)} stripes, and there are {targets} targets",
-            hint="name a layout that fits with --layout, or with -c -1 one on every target",
+            hint="name a layout that fits with `layout`, such as `-c -1` for one on every target",
         )
     ends = [END_OF_FILE if part["end"] is None else part["end"] for part in parts]
     stripe_bytes = [part["stripe_bytes"] or choices.stripe_bytes for part in parts]

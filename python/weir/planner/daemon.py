@@ -165,13 +165,13 @@ def _prepare(state: Path) -> Path:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
             raise PlannerError(
                 f"{state} is no folder of this user",
-                hint="another user could change the planner's data: give it an own folder by --state",
+                hint="another user could change the planner's data: give it an own folder by `state`",
             )
         folders = state / "users"
         folders.mkdir(mode=0o711, exist_ok=True)
         folders.chmod(0o711)
     except OSError as error:
-        raise PlannerError(f"{state} cannot be used: {error.strerror or error}", hint="see --state") from error
+        raise PlannerError(f"{state} cannot be used: {error.strerror or error}", hint="see `state`") from error
     return folders
 
 
@@ -191,7 +191,7 @@ def _check_steps(name: str) -> None:
     try:
         module = import_module(name)
     except ImportError as error:
-        raise PlannerError(f"the steps {name} cannot be used: {error}", hint="see --steps") from error
+        raise PlannerError(f"the steps {name} cannot be used: {error}", hint="see `steps`") from error
     lacking = [step for step in ORDER if not callable(getattr(module, step, None))]
     if lacking:
         raise PlannerError(f"the module {name} has no {', '.join(lacking)}", hint="see docs/reference/planner.md")
@@ -200,6 +200,6 @@ def _check_steps(name: str) -> None:
 def _model(settings: Settings) -> Path:
     if settings.resources is None:
         raise PlannerError(
-            "no resource model is given", hint="--resources names the nodes and devices of the site; see docs/guides"
+            "no resource model is given", hint="`resources` names the nodes and devices of the site; see docs/guides"
         )
     return settings.resources

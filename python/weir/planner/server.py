@@ -257,9 +257,9 @@ def listen(path: Path, *, owner: int | None = None) -> socket.socket:
     try:
         if path.is_socket():
             if _is_answered(path):
-                raise PlannerError(f"a planner listens on {path}", hint="end it, or name another --socket")
+                raise PlannerError(f"a planner listens on {path}", hint="end it, or name another `socket`")
         elif path.exists():
-            raise PlannerError(f"{path} is no socket", hint="name another --socket")
+            raise PlannerError(f"{path} is no socket", hint="name another `socket`")
         # A client that sees the socket may connect at once: it gets its name when it listens.
         fresh.unlink(missing_ok=True)
         listener.bind(str(fresh))
@@ -273,7 +273,7 @@ def listen(path: Path, *, owner: int | None = None) -> socket.socket:
         listener.close()
         raise PlannerError(
             f"{path} cannot be listened on: {error.strerror or error}",
-            hint="a path of at most 90 bytes in a folder that is there; see --socket",
+            hint="a path of at most 90 bytes in a folder that is there; see `socket`",
         ) from error
     except PlannerError:
         listener.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from weir.amounts import size_text
 from weir.planner.errors import PlannerError
 from weir.planner.ledger import Key, Ledger, now
 from weir.planner.protocol import Pool, PoolList
@@ -155,8 +156,8 @@ class Site:
         if size > most:
             share = "" if self._share_max >= 1 else f" for one user, {self._share_max:.0%} of it"
             raise PlannerError(
-                f"{_gibibytes(size)} are more than this site has of any class of devices: {best} has the "
-                f"most{share}, {_gibibytes(most)}",
+                f"{size_text(size)} are more than this site has of any class of devices: {best} has the "
+                f"most{share}, {size_text(most)}",
                 hint="ask for a smaller `size`",
                 code="infeasible",
             )
@@ -346,10 +347,6 @@ def _less(node: Node, held: dict[tuple[str, str], int], *, usable: bool) -> Node
 
 def _device(device: Device, held: int) -> Device:
     return msgspec.structs.replace(device, free_bytes=max(device.room - held, 0)) if held else device
-
-
-def _gibibytes(size: int) -> str:
-    return f"{size / (1 << 30):,.1f} GiB"
 
 
 def _infeasible(message: str) -> PlannerError:

@@ -71,7 +71,7 @@ def acting_for(peer: int, wanted: int | None, scheduler_user: int | None) -> int
     else:
         raise PlannerError(
             f"user {peer} may not act for user {wanted}",
-            hint="root and the scheduler's user (--scheduler-user) may",
+            hint="root and the scheduler's user (`scheduler_user`) may",
             code="denied",
         )
     if os.geteuid() not in (0, found):

@@ -69,9 +69,13 @@ class Target:
     backend: str
     """`ram` or `dir`."""
     capacity_bytes: int
-    """Bytes that the target can hold."""
+    """Bytes that the target can hold. Targets on one disk cannot hold theirs together: see `disk`."""
     used_bytes: int
     """Bytes that the target holds."""
+    disk: str | None
+    """File system that the target lies on, whose room all targets on it share; null for a target in memory."""
+    disk_free_bytes: int | None
+    """Bytes that the file system has left; null for a target in memory."""
     trouble: str | None
     """Why the target answers EIO: its folder is gone, or its device failed some minutes ago; null where it works."""
     device_failures: int
@@ -85,9 +89,11 @@ class Target:
     speed_ratio: float
     """Speed of the target beside the store's usual target, which is 1."""
     achieved_bytes_per_second: float | None
-    """Usual rate of the target's last requests; null before the first few."""
+    """Usual rate of the last requests above 256 KiB, of a slow target that of its largest ones; null before the first
+    few, and where they took less than 200 us each, which shows no rate."""
     expected_bytes_per_second: float | None
-    """Rate that such requests achieve on the other targets of the class; null before the first few."""
+    """Rate that such requests achieve on the other targets of the class, none counted as faster than 200 us; null with
+    the rate above."""
     slow_since: float | None
     """Unix time at which the target became slow; null where it is not slow."""
     backlog_seconds: float

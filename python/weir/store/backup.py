@@ -286,7 +286,7 @@ def _check_same(home: Home, spool: Path) -> None:
     """Refuse a home that is another store's."""
     key = home.read_site_key()
     if key is not None and key != (spool / "site.key").read_text():
-        raise StoreError(f"{home.root} is the home of another store", hint="choose a new home, or that of the backup")
+        raise StoreError(f"{home.root} is the home of another store", hint="choose a new `home`, or that of the backup")
     restored = read_toml(spool / "cluster.toml")
     if not is_shaped(restored):
         raise StoreError("the backup's cluster.toml has no servers", hint="name a file that `weir backup` wrote")
@@ -295,7 +295,7 @@ def _check_same(home: Home, spool: Path) -> None:
         if key is None:
             raise StoreError(
                 f"{home.root} has other servers and targets than the backup",
-                hint="take the backup of this store, or choose a new home",
+                hint="take the backup of this store, or choose a new `home`",
             )
         now, then = _counts(stored), _counts(Configuration(restored))
         raise StoreError(

@@ -274,8 +274,8 @@ def _make_servers(document: dict[str, Any], chosen: _Chosen, source: str) -> Non
         for setting in (settings.SERVERS, settings.TARGETS):
             if chosen.is_given(setting) and (setting is settings.SERVERS or _all_have_targets(document)):
                 raise SettingsError(
-                    f"{source} lists its own {setting.name}, so {setting.flag} cannot choose them",
-                    hint=f"leave out {setting.flag} (and {setting.environment}), or the tables in the file",
+                    f"{source} lists its own {setting.name}, so `{setting.name}` cannot choose them",
+                    hint=f"leave out `{setting.name}` (and {setting.environment}), or the tables in the file",
                 )
         chosen.origins[settings.SERVERS.name] = source
     else:

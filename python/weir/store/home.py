@@ -397,7 +397,7 @@ def not_a_home(folder: Path) -> StoreError:
     """
     return StoreError(
         f"{folder} is not empty, and not the home of a store",
-        hint="name an empty or a new folder as the home (of commands: `--home` or WEIR_HOME)",
+        hint="name an empty or a new folder with `home` or WEIR_HOME",
     )
 
 

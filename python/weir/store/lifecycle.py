@@ -297,7 +297,7 @@ def _refuse_other_shape(home: Home, wanted: Configuration) -> None:
     if stored is not None and stored.shape() != wanted.shape():
         raise StoreError(
             f"{home.root} holds a store of other servers and targets",
-            hint="leave them as they are, choose another home, or remove its files with `weir down --discard`",
+            hint="leave them as they are, choose another `home`, or remove its files with `weir down --discard`",
         )
 
 

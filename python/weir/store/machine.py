@@ -162,7 +162,7 @@ def _check_ports(text: str, needed: int, bound: contextlib.ExitStack) -> None:
     if free < needed:
         raise StoreError(
             f"every port of {text} is in use: {needed} are needed, and {free} are free",
-            hint="give a larger range of ports",
+            hint="give a larger range of `ports`",
         )
 
 

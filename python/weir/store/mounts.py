@@ -394,7 +394,7 @@ def _unmount(point: Path, *, lazily: bool, tolerate_busy: bool) -> None:
         if not tolerate_busy:
             raise StoreError(
                 f"{point} is in use by a program",
-                hint=f"end it (`fuser -vm {point}` lists it), or unmount by force, which takes effect when it ends",
+                hint=f"end it (`fuser -vm {point}` lists it), or unmount by `force`, which takes effect when it ends",
             )
         return
     if not tolerate_busy:

@@ -12,7 +12,7 @@ from pathlib import Path
 from weir.store.errors import StoreError
 from weir.ways import check_closed, is_private_group, user_name
 
-HINT = "choose a home below folders of your own or of root (of commands: `--home` or WEIR_HOME)"
+HINT = "choose a `home` below folders of your own or of root"
 """Remedy where the way to a home is not this user's alone."""
 
 
@@ -37,13 +37,11 @@ def check_own(path: Path, *, secret: bool = False) -> None:
         if status.st_uid != os.geteuid():
             raise StoreError(
                 f"{path} is {user_name(status.st_uid)}'s: its maker could use the store as any user",
-                hint="choose a home of your own (of commands: `--home` or WEIR_HOME)",
+                hint="choose a `home` of your own",
             )
     status = found[-1]
     if secret and not stat.S_ISREG(status.st_mode):
-        raise StoreError(
-            f"{path} is no plain file", hint="remove it, or choose another home (of commands: `--home` or WEIR_HOME)"
-        )
+        raise StoreError(f"{path} is no plain file", hint="remove it, or choose another `home`")
     open_to = 0o077 if secret else 0o022
     if stat.S_IMODE(status.st_mode) & open_to and not (not secret and is_private_group(status)):
         access = "read or changed" if secret else "changed"

@@ -58,7 +58,7 @@ def check_stopped(
     if configuration is None:
         raise StoreError(
             f"{home.root} has no store that keeps files",
-            hint="is it the right home? a store in memory is gone when it is down",
+            hint="is it the right `home`? a store in memory is gone when it is down",
         )
     with home.locked():
         if not cluster.is_down(home):
@@ -100,7 +100,7 @@ def _inventory(home: Home, number: int, accept_journal_loss: bool) -> StoppedInv
         )
         if answer.returncode != 0:
             words = answer.stderr.decode(errors="backslashreplace").strip().removeprefix("error: ")
-            raise StoreError(f"server {number}: {words}", hint="`--accept-journal-loss` reads as far as a journal goes")
+            raise StoreError(f"server {number}: {words}", hint="`accept_journal_loss` reads as far as a journal goes")
         return decode(StoppedInventory, json.loads(answer.stdout))
     except (OSError, subprocess.TimeoutExpired, ValueError, RecursionError, DecodingError) as error:
         raise StoreError(

@@ -69,7 +69,7 @@ def tell(home: Home, listener: "Callable[[Notice], None]") -> None:
             listener(
                 Notice(
                     f"since the backup of {taken} was restored, {told}",
-                    hint="`weir fsck` lists them; `--repair` gives a name in /lost+found, and removes names of nothing",
+                    hint="`weir fsck` lists them; `weir fsck --repair` gives names in /lost+found, and removes others",
                 )
             )
     if checked.silent:

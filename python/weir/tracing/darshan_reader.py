@@ -37,6 +37,8 @@ _TIMED = (
 )
 """Fields of an access in an answer with times."""
 _UNKNOWN_ARGUMENTS = "<unknown args>"
+_START_SECONDS_MAX = 253_402_300_799
+"""Last second of the year 9999 in Unix time: Python's calendar ends there."""
 
 _NO_SUM = re.compile(r"MODE|RENAMED|ALIGNMENT$|^MAX_|_STRIDE$|_ACCESS$|^FASTEST|^SLOWEST")
 """Counters that are a size, a rank or an extreme, and do not add up."""
@@ -138,6 +140,8 @@ def _read(path: str, want: str) -> Record:
     try:
         modules = library.log_get_modules(log)
         job = library.log_get_job(log)
+        if not 0 <= job["start_time_sec"] <= _START_SECONDS_MAX:
+            raise _DamagedError(f"it starts at second {job['start_time_sec']} of Unix time, which is no date")
         ranks = max(int(job["nprocs"]), 1)
         head = {
             "version": job["log_ver"],

@@ -35,7 +35,7 @@ fn content(number: u64, length: usize) -> Vec<u8> {
 
 fn used_bytes(store: &Store) -> u64 {
     let statistics = store.statistics(&CALLER).expect("asked");
-    statistics.capacity_bytes - statistics.free_bytes
+    statistics.room.capacity_bytes - statistics.room.free_bytes
 }
 
 /// Makes a file; nothing where the store is full.

@@ -90,7 +90,7 @@ fn model_under_moves(backend: &str, layout: &str, rounds: u64, reach: u64) {
     mover.unlink(&CALLER, Place::root(b"model/file"), false).expect("removed");
     let used = || {
         let statistics = mover.statistics(&CALLER).expect("asked");
-        statistics.capacity_bytes - statistics.free_bytes
+        statistics.room.capacity_bytes - statistics.room.free_bytes
     };
     wait_until("no byte stays of a file that is gone", || used() == 0 || backend != "ram");
 }

@@ -345,7 +345,7 @@ fn names_links_and_listings_work_over_two_homes() {
         }
     }
     assert_eq!(found.iter().filter(|name| name.starts_with(b"entry-")).count(), names);
-    assert!(store.statistics(&CALLER).expect("asked").capacity_bytes >= 4 * (64 << 20));
+    assert!(store.statistics(&CALLER).expect("asked").room.capacity_bytes >= 4 * (64 << 20));
 }
 
 #[test]
@@ -450,7 +450,7 @@ fn space_that_a_failed_allocation_took_goes_with_its_file() {
     make_directory(&store, "wide", "-S 64k -c -1");
     let filler = open(&store, "full/file", false);
     filler.write_at(&CALLER, &[IoSlice::new(&[1; 6 << 20])], 0).expect("written");
-    let free = || store.statistics(&CALLER).expect("asked").free_bytes;
+    let free = || store.statistics(&CALLER).expect("asked").room.free_bytes;
     let free_before = free();
     let file = open(&store, "wide/file", false);
     let error = file.reserve(&CALLER, 0, 12 << 20, false).expect_err("all targets together have less room");

@@ -375,12 +375,14 @@ fn silent_servers_are_waited_for_together() {
     // One after the other they take this long.
     let in_turn = silence * u32::from(SERVERS);
     let stopped: Vec<_> = (0..SERVERS).map(|number| stopped_server(folder.path(), number)).collect();
-    let statistics = StoreStatistics { capacity_bytes: 7, free_bytes: 5, inodes: 1, inodes_free: 2 };
-    let fake = FakeServer::start(folder.path(), SERVERS, move |_| Reply::Statistics(statistics).into());
+    let room = TargetRoom { capacity_bytes: 7, used_bytes: 2, disk: None };
+    let fake = FakeServer::start(folder.path(), SERVERS, move |_| {
+        Reply::Statistics(RoomReport { targets: vec![room], inodes: 1, inodes_free: 2 }).into()
+    });
     let servers: Vec<&FakeServer> = stopped.iter().map(|(server, _)| server).chain([&fake]).collect();
     let store = store(folder.path(), &servers, silence);
     let began = Instant::now();
-    assert_eq!(store.statistics(&CALLER).expect("one answers").capacity_bytes, 7);
+    assert_eq!(store.statistics(&CALLER).expect("one answers").room.capacity_bytes, 7);
     assert!(began.elapsed() < in_turn, "{:?} for {SERVERS} servers together", began.elapsed());
 
     let targets = (0..SERVERS).map(|server| target(server, 0)).collect();

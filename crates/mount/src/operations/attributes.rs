@@ -237,9 +237,9 @@ impl Filesystem {
         let statistics = self.store.statistics(&self.caller(&call.header))?;
         let fragment = u64::from(FRAGMENT_BYTES);
         Reply::of(&StatfsOut {
-            blocks: statistics.capacity_bytes / fragment,
-            free: statistics.free_bytes / fragment,
-            available: statistics.free_bytes / fragment,
+            blocks: statistics.room.capacity_bytes / fragment,
+            free: statistics.room.free_bytes / fragment,
+            available: statistics.room.free_bytes / fragment,
             files: statistics.inodes.saturating_add(statistics.inodes_free),
             files_free: statistics.inodes_free,
             block_size: BLOCK_BYTES,

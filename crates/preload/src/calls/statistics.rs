@@ -7,7 +7,7 @@ use crate::host::{addresses, kernel, real};
 use crate::store::counters::Call;
 use crate::store::session::{self, CALLER};
 use libc::{c_char, c_int};
-use weir_client::wire::StoreStatistics;
+use weir_client::StoreStatistics;
 
 /// `f_type`: "WEIR".
 const FILE_SYSTEM: i64 = 0x5745_4952;
@@ -32,8 +32,8 @@ pub(crate) fn statfs_of(statistics: &StoreStatistics) -> libc::statfs {
     answer.f_type = FILE_SYSTEM;
     answer.f_bsize = i64::from(session::block_bytes().max(STATISTICS_UNIT as u32));
     answer.f_frsize = STATISTICS_UNIT as i64;
-    answer.f_blocks = statistics.capacity_bytes / STATISTICS_UNIT;
-    answer.f_bfree = statistics.free_bytes / STATISTICS_UNIT;
+    answer.f_blocks = statistics.room.capacity_bytes / STATISTICS_UNIT;
+    answer.f_bfree = statistics.room.free_bytes / STATISTICS_UNIT;
     answer.f_bavail = answer.f_bfree;
     answer.f_files = statistics.inodes + statistics.inodes_free;
     answer.f_ffree = statistics.inodes_free;

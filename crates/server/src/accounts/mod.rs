@@ -144,7 +144,9 @@ impl Accounts {
     ) {
         let may_stall = device.speed().is_none() && self.machine.is_short_of_processors();
         let stall = if may_stall { STALL } else { Nanos::ZERO };
-        self.health[target].judge(rates, class, peers, expected, now, stall);
+        let health = &mut self.health[target];
+        health.judge(rates, class, peers, expected, now, stall);
+        health.show(device.rates().measured(rates), class, peers, expected);
     }
 
     /// Asks the kernel how busy the machine is, if the last time is long enough ago.

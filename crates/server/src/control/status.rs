@@ -74,6 +74,9 @@ pub(crate) struct TargetStatus {
     pub(crate) backend: &'static str,
     pub(crate) capacity_bytes: u64,
     pub(crate) used_bytes: u64,
+    /// The file system that the target lies on, and the bytes left there; absent for a target in memory.
+    pub(crate) disk: Option<String>,
+    pub(crate) disk_free_bytes: Option<u64>,
     /// Why the target answers EIO, or its device's last failure for some minutes; absent where it works.
     pub(crate) trouble: Option<String>,
     /// Failures of its device since it was opened.
@@ -93,8 +96,8 @@ pub(crate) struct PlacementStatus {
     pub(crate) class: String,
     /// The speed of the target beside the store's usual target, which is 1.
     pub(crate) speed_ratio: f64,
-    /// The rate that its last requests achieved, and the rate of such requests on the other targets of its class; absent before
-    /// the first few.
+    /// The rate that its last requests achieved, and the rate of such requests on the other targets of its class; absent where the
+    /// requests show none.
     pub(crate) achieved_bytes_per_second: Option<f64>,
     pub(crate) expected_bytes_per_second: Option<f64>,
     /// Unix time since when it is slow.

@@ -1,6 +1,7 @@
 //! The files of a journal: one small trait, and the directory that implements the trait.
 
 use super::error::JournalError;
+use crate::clock::machine_start;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -9,7 +10,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const LOCK_FILE: &str = "lock";
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A flat directory of files. Written bytes survive a killed process at once, and a power loss after [`StorageFile::sync`]. A
 /// made, changed or removed name survives a power loss after [`Storage::sync_directory`].
@@ -81,7 +81,12 @@ impl DirectoryStorage {
         }
         let handle = File::open(path).map_err(JournalError::io("open", named()))?;
         let lock = lock(path)?;
-        Ok(DirectoryStorage(Arc::new(Directory { path: path.to_owned(), handle, boot: boot(), _lock: lock })))
+        Ok(DirectoryStorage(Arc::new(Directory {
+            path: path.to_owned(),
+            handle,
+            boot: machine_start(),
+            _lock: lock,
+        })))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -90,11 +95,6 @@ impl DirectoryStorage {
 }
 
 /// The number of this boot, as Linux tells it. Without that number every start counts as a new boot.
-fn boot() -> u128 {
-    let text = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
-    u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or(0)
-}
-
 /// The wait for a holder that is about to let go of the lock: a server that is ending, or a process between fork and exec,
 /// which holds every file of its parent until then.
 const LOCK_WAIT: Duration = Duration::from_millis(500);

@@ -11,7 +11,7 @@ use super::errno::{EDQUOT, ENOSPC};
 use super::estimates::{
     DESCRIPTION_BYTES, INODE_BYTES, NAME_BYTES, RELEASED_BYTES, REPLY_BYTES, SESSION_BYTES,
 };
-use weir_wire::{Errno, StoreStatistics};
+use weir_wire::{Errno, RoomReport};
 
 /// The user without limits.
 pub(super) const ROOT: u32 = 0;
@@ -42,11 +42,11 @@ impl Namespace {
 
     /// The numbers of existing inodes, and of those without much more than a name for which there is memory beside other inodes. The
     /// caller fills in the rest of the reply.
-    pub fn statistics(&self) -> StoreStatistics {
+    pub fn statistics(&self) -> RoomReport {
         let inodes = self.state.inodes.len() as u64;
         let left = self.settings.kept_bytes_max.saturating_sub(self.state.inodes.usage().kept_bytes());
         let inodes_free = left / (INODE_BYTES + NAME_BYTES);
-        StoreStatistics { inodes, inodes_free, ..StoreStatistics::default() }
+        RoomReport { inodes, inodes_free, targets: Vec::new() }
     }
 
     /// Notes the number of clients that the server knows.

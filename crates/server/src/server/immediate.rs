@@ -5,7 +5,7 @@ use crate::namespace::errno;
 use crate::requests::request::{Outcome, Step, Token};
 use crate::storage::Target;
 use weir_placement::TargetId;
-use weir_wire::{Capability, Cluster, PeerReply, PeerRequest, Reply, Request, StoreStatistics};
+use weir_wire::{Capability, Cluster, PeerReply, PeerRequest, Reply, Request, RoomReport};
 
 impl Server {
     /// Serves a request outside every queue.
@@ -80,15 +80,8 @@ impl Server {
         Step::Done(token, Outcome::of(reply))
     }
 
-    fn statistics(&self) -> StoreStatistics {
-        let fills = self.targets.iter().map(Target::fill);
-        let (capacity_bytes, used_bytes) =
-            fills.fold((0, 0), |(capacity, used), (bytes, in_use)| (capacity + bytes, used + in_use));
-        StoreStatistics {
-            capacity_bytes,
-            free_bytes: capacity_bytes.saturating_sub(used_bytes),
-            ..self.namespace.statistics()
-        }
+    fn statistics(&self) -> RoomReport {
+        RoomReport { targets: self.targets.iter().map(Target::room).collect(), ..self.namespace.statistics() }
     }
 
     /// The changes of an object since the last round of a move, for a capability that holds.

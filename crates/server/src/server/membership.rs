@@ -20,7 +20,8 @@ use std::path::Path;
 use std::sync::Arc;
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{
-    limits, Decided, LeavingReport, ServerAddress, ServerRecord, ServerReport, TargetRecord, TargetState,
+    limits, Decided, LeavingReport, Room, ServerAddress, ServerRecord, ServerReport, TargetRecord,
+    TargetRoom, TargetState,
 };
 
 /// Fill up to which the other targets take the bytes of one that retires, in hundredths: the rest is for files that grow.
@@ -220,18 +221,18 @@ impl Server {
         hint: String,
     ) -> Result<(), NotChanged> {
         let reports = self.peers.all_reports(self.clock.now());
-        let fills: HashMap<TargetId, (u64, u64)> = reports
+        let rooms: HashMap<TargetId, TargetRoom> = reports
             .iter()
             .flat_map(|report| &report.targets)
-            .map(|report| (report.target, (report.capacity_bytes, report.used_bytes)))
+            .map(|report| (report.target, report.room))
             .collect();
-        let room = |heir: &TargetId| {
-            let (capacity, used) = fills.get(heir).copied().unwrap_or_default();
-            (capacity / 100 * FILL_MAX_PERCENT).saturating_sub(used)
-        };
-        let room_bytes: u64 = heirs.iter().map(room).sum();
+        let fillable = heirs.iter().filter_map(|heir| {
+            let room = rooms.get(heir)?;
+            Some(TargetRoom { capacity_bytes: room.capacity_bytes / 100 * FILL_MAX_PERCENT, ..*room })
+        });
+        let room_bytes = Room::of(fillable).free_bytes;
         let used_bytes: u64 =
-            leaving.iter().map(|target| fills.get(target).map_or(0, |&(_, used)| used)).sum();
+            leaving.iter().map(|target| rooms.get(target).map_or(0, |room| room.used_bytes)).sum();
         if used_bytes <= room_bytes {
             return Ok(());
         }

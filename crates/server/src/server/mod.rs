@@ -108,7 +108,7 @@ use std::sync::Arc;
 use unpublished::Listings;
 use weir_fairshare::{Nanos, Sharing};
 use weir_placement::{ServerId, TargetId};
-use weir_wire::{ServerAddress, SiteKey};
+use weir_wire::{Room, ServerAddress, SiteKey};
 
 /// Object files that a target keeps open at least, where it joins a server that planned for none.
 const OBJECTS_OPEN_MIN: usize = 16;
@@ -212,7 +212,7 @@ impl Server {
         };
         let mut namespace = Namespace::new(settings);
         namespace.placer_mut().set_allocator(config.layout.allocator);
-        namespace.note_capacity(targets.iter().map(|target| target.fill().0).sum());
+        namespace.note_capacity(Room::of(targets.iter().map(Target::room)).capacity_bytes);
         let clock = Clock::start();
         let lambda = Nanos::from_millis(config.lambda_milliseconds);
         let mut server = Server {

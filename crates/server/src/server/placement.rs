@@ -8,7 +8,7 @@ use weir_device::{Peers, UnderWay, Usual};
 use weir_fairshare::DeviceSpeed;
 use weir_placement::online::{Figures, Heard, Presence, Tally};
 use weir_placement::{ServerStatistics, TargetId};
-use weir_wire::{MachineLoad, PlacedReport, ServerReport, TargetReport};
+use weir_wire::{MachineLoad, PlacedReport, Room, ServerReport, TargetReport};
 
 impl Server {
     /// Sets the part of this server's report about its targets.
@@ -16,12 +16,10 @@ impl Server {
         let rates = self.present_rates();
         self.judge_targets(&rates, self.clock.wall_milliseconds());
         let targets = self.targets.iter().zip(rates).enumerate().map(|(index, (target, rates))| {
-            let (capacity_bytes, used_bytes) = target.fill();
             let (load, health) = (self.accounts.load(index), self.accounts.health(index));
             TargetReport {
                 target: self.site.target(index),
-                capacity_bytes,
-                used_bytes,
+                room: target.room(),
                 load: load.ratio,
                 queued: self.devices.all()[index].queued() as u64,
                 backlog_seconds: load.backlog_seconds as f32,
@@ -38,7 +36,7 @@ impl Server {
 
     /// Tells the namespace how much the targets here can hold.
     pub(super) fn note_capacity(&mut self) {
-        let bytes = self.peers.own_targets().iter().map(|report| report.capacity_bytes).sum();
+        let bytes = Room::of(self.peers.own_targets().iter().map(|report| report.room)).capacity_bytes;
         self.namespace.note_capacity(bytes);
     }
 
@@ -153,8 +151,8 @@ fn figures_of(report: &TargetReport) -> Figures {
     let streaming = report.rates.iter().map(|&(_, rate)| f64::from(rate)).fold(0.0, f64::max);
     let finite = |number: f64| if number.is_finite() && number >= 0.0 { number } else { 0.0 };
     Figures {
-        capacity_bytes: report.capacity_bytes,
-        free_bytes: report.capacity_bytes.saturating_sub(report.used_bytes),
+        capacity_bytes: report.room.capacity_bytes,
+        free_bytes: report.room.free_bytes(),
         speed: finite(f64::from(report.speed)),
         is_slow: report.slow_since.is_some(),
         presence: Presence::Alive,

@@ -52,12 +52,14 @@ impl Server {
         let is_durable = self.durability.is_durable();
         let targets = self.targets.iter().enumerate().filter(|(_, target)| !target.has_retired());
         let targets = targets.map(|(index, target)| {
-            let (capacity_bytes, used_bytes) = target.fill();
+            let room = target.room();
             TargetStatus {
                 target: self.site.target(index).to_string(),
                 backend: target.backend(),
-                capacity_bytes,
-                used_bytes,
+                capacity_bytes: room.capacity_bytes,
+                used_bytes: room.used_bytes,
+                disk: room.disk.map(|disk| disk.id.to_string()),
+                disk_free_bytes: room.disk.map(|disk| disk.free_bytes),
                 trouble: target.trouble(),
                 device_failures: target.device_failures(),
                 // Bytes are lost to their users where their names are.

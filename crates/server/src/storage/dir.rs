@@ -16,6 +16,7 @@ use super::failure::{StaleEpoch, TargetFailure};
 use super::folder::Folder;
 use super::reserve::Reserve;
 use super::stamp::Stamp;
+use crate::clock::machine_start;
 use fences::{Fences, Pass, Turn};
 use inventory::Inventory;
 use names::{lock, subdirectory_of, Found, NameChanges, SUBDIRECTORIES};
@@ -29,7 +30,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use weir_placement::ServerId;
-use weir_wire::{Extent, Fence, Ino};
+use weir_wire::{Disk, DiskId, Extent, Fence, Ino, TargetRoom};
 
 /// Tries to open an object file, each after another file was closed, if the system has no descriptor left.
 const OPEN_ATTEMPTS: usize = 16;
@@ -41,6 +42,7 @@ pub(crate) struct Dir {
     folder: Arc<Folder>,
     presence: Presence,
     capacity_bytes: u64,
+    machine: u128,
     /// The most object files that stay open.
     open_max: usize,
     /// Room for epochs on a full disk.
@@ -87,6 +89,7 @@ impl Dir {
             presence: Presence::new(Arc::clone(&folder), stamp),
             folder,
             capacity_bytes,
+            machine: machine_start(),
             open_max,
             reserve,
             used_bytes: AtomicI64::new(used_bytes.cast_signed()),
@@ -145,15 +148,21 @@ impl Dir {
         outcome.map_err(|failure| self.presence.note(failure))
     }
 
-    /// The capacity, or less if the file system below has less room left than the capacity promises. A target that is gone has no room,
-    /// so that new files go elsewhere.
-    pub(crate) fn capacity_bytes(&self) -> u64 {
+    /// The room: the capacity, or less if the file system below has less left than the capacity promises. A target that is gone has no
+    /// room, so that new files go elsewhere.
+    pub(crate) fn room(&self) -> TargetRoom {
+        let used_bytes = self.used_bytes();
         if self.presence.check().is_err() {
-            return self.used_bytes();
+            return TargetRoom { capacity_bytes: used_bytes, used_bytes, disk: None };
         }
-        match self.folder.free_bytes() {
-            Ok(free) => self.capacity_bytes.min(self.used_bytes() + free),
-            Err(_) => self.capacity_bytes,
+        let Ok(free_bytes) = self.folder.free_bytes() else {
+            return TargetRoom { capacity_bytes: self.capacity_bytes, used_bytes, disk: None };
+        };
+        let id = DiskId { machine: self.machine, device: self.folder.node().device };
+        TargetRoom {
+            capacity_bytes: self.capacity_bytes.min(used_bytes + free_bytes),
+            used_bytes,
+            disk: (id.machine != 0).then_some(Disk { id, free_bytes }),
         }
     }
 

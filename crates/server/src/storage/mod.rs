@@ -15,7 +15,7 @@ use crate::config::{BackendKind, TargetConfig};
 use crate::error::ServerError;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_wire::{Ino, TargetState};
+use weir_wire::{Ino, TargetRoom, TargetState};
 
 pub(crate) use arena::Region;
 pub(crate) use dir::aside::{Cut, Known, Settled};
@@ -142,12 +142,14 @@ impl Target {
         }
     }
 
-    /// Capacity and use, in bytes.
-    pub(crate) fn fill(&self) -> (u64, u64) {
+    /// The bytes that the target may hold and holds, and its disk.
+    pub(crate) fn room(&self) -> TargetRoom {
         match &self.0 {
-            Backend::Ram(ram) => (ram.capacity_bytes(), ram.used_bytes()),
-            Backend::Dir(dir) => (dir.capacity_bytes(), dir.used_bytes()),
-            Backend::Retired(_) => (0, 0),
+            Backend::Ram(ram) => {
+                TargetRoom { capacity_bytes: ram.capacity_bytes(), used_bytes: ram.used_bytes(), disk: None }
+            }
+            Backend::Dir(dir) => dir.room(),
+            Backend::Retired(_) => TargetRoom::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use weir_testing::{
 };
 use weir_wire::{
     decode_body, encode_body, At, Claims, Errno, Ino, MachineLoad, OpenFlags, PeerReply, PeerRequest, Reply,
-    Request, Role, ServerReport, StoreSettings, TargetReport,
+    Request, Role, ServerReport, StoreSettings, TargetReport, TargetRoom,
 };
 
 const ENXIO: Errno = Errno(6);
@@ -211,8 +211,7 @@ fn a_dead_server_gets_nothing_until_it_is_back() {
 fn report(server: ServerId, sequence: u64, processors: f32) -> ServerReport {
     let target = |index| TargetReport {
         target: TargetId { server, index },
-        capacity_bytes: 16 << 20,
-        used_bytes: 0,
+        room: TargetRoom { capacity_bytes: 16 << 20, ..TargetRoom::default() },
         load: 0.0,
         queued: 0,
         backlog_seconds: 0.0,

@@ -24,11 +24,17 @@ _ROWS_MAX = 40
 @click.argument("file", metavar="SWEEP", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--out",
+    "folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the results.  [default: SWEEP without its ending, in the present folder]",
 )
-@click.option("--changed", is_flag=True, help="Go on in a folder of another plan: points that are still right stay.")
+@click.option(
+    "--changed",
+    "is_changed_allowed",
+    is_flag=True,
+    help="Go on in a folder of another plan: points that are still right stay.",
+)
 @click.option(
     "--objective",
     "objectives",
@@ -41,7 +47,13 @@ _ROWS_MAX = 40
 @cluster_options
 @output_option
 def sweep(
-    file: Path, out: Path | None, changed: bool, objectives: tuple[str, ...], alone: bool, output: str, **where: Any
+    file: Path,
+    folder: Path | None,
+    is_changed_allowed: bool,
+    objectives: tuple[str, ...],
+    alone: bool,
+    output: str,
+    **where: Any,
 ) -> int:
     """Run a scenario over many settings: policies, allocators, layouts, seeds, or any other keys.
 
@@ -57,9 +69,9 @@ def sweep(
     chosen = checked_objectives(objectives, has_slowdowns=alone)
     plan = read_plan(file)
     checked = check(plan, has_slowdowns=alone)
-    folder = out or Path(file.stem if file.suffix else f"{file.name}.results")
+    folder = folder or Path(file.stem if file.suffix else f"{file.name}.results")
     is_interrupted = False
-    with opened(folder, checked.header, is_changed_allowed=changed) as ledger:
+    with opened(folder, checked.header, is_changed_allowed=is_changed_allowed) as ledger:
         try:
             with bars() as show, chosen_pool(where, folder) as pool:
                 execute(checked, ledger, pool, lambda done, all_of_them: show("points", done, all_of_them))

@@ -72,7 +72,7 @@ class PostgresqlStore(TableStore):
                 return
             connection.close()
         raise PlannerError(
-            f"another planner uses {self._place}", hint="end it, or name another --database", code="failed"
+            f"another planner uses {self._place}", hint="end it, or name another `database`", code="failed"
         )
 
     def close(self) -> None:

@@ -199,7 +199,7 @@ class RedisStore:
 
     def _claimed(self) -> PlannerError:
         return PlannerError(
-            f"another planner uses {self._place}", hint="end it, or name another --database", code="failed"
+            f"another planner uses {self._place}", hint="end it, or name another `database`", code="failed"
         )
 
     @contextmanager

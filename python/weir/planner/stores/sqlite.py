@@ -60,13 +60,13 @@ def _locked(file: Path) -> int:
         lock = os.open(f"{file}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise PlannerError(
-            f"the database {file} cannot be opened: {error.strerror}", hint="see --state", code="failed"
+            f"the database {file} cannot be opened: {error.strerror}", hint="see `state`", code="failed"
         ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(lock)
         raise PlannerError(
-            f"another planner uses {file}", hint="end it, or name another --database", code="failed"
+            f"another planner uses {file}", hint="end it, or name another `database`", code="failed"
         ) from error
     return lock

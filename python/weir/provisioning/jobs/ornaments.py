@@ -37,7 +37,7 @@ def wish(jobspec: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals:
             raise ProvisioningError(
-                f"{word!r:.80} has no value", hint="write --weir NAME=VALUE, such as --weir policy=utilization"
+                f"{word!r:.80} has no value", hint="write `--weir NAME=VALUE`, such as `--weir policy=utilization`"
             )
         if name in _LISTS:
             given.setdefault(name, []).append(value)

@@ -68,7 +68,7 @@ class Archive:
             (found,) = self._file.execute("PRAGMA user_version").fetchone()
             if found not in (0, _FORMAT):
                 raise ProvisioningError(
-                    f"{path} is of another version of Weir", hint="choose another --to, or remove the file"
+                    f"{path} is of another version of Weir", hint="choose another `to`, or remove the file"
                 )
             self._file.executescript(f"BEGIN EXCLUSIVE; {_TABLES} PRAGMA user_version = {_FORMAT}; COMMIT;")
         except sqlite3.OperationalError as error:
@@ -77,7 +77,7 @@ class Archive:
         except sqlite3.DatabaseError as error:
             self._file.close()
             raise ProvisioningError(
-                f"{path} is no archive of a build: {error}", hint="choose another --to, or remove the file"
+                f"{path} is no archive of a build: {error}", hint="choose another `to`, or remove the file"
             ) from error
 
     def close(self) -> None:

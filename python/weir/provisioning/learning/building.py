@@ -15,7 +15,7 @@ from weir.provisioning.learning import clustering, evaluation, report, tuning
 from weir.provisioning.learning.archive import Archive, opened
 from weir.provisioning.learning.dataset import Dataset, load, month_name
 from weir.provisioning.learning.features import DERIVED, TARGETS
-from weir.provisioning.learning.intervals import LEVEL
+from weir.provisioning.learning.intervals import COVERAGE_TOLERANCE, LEVEL, PROGRAMS_ENOUGH
 from weir.provisioning.learning.models import STACKED, TREES
 from weir.provisioning.learning.parsing import listed, parse
 from weir.provisioning.learning.steps import key_of, run_steps
@@ -271,7 +271,7 @@ def _target(one: _Build, target: int, tuned: tuning.Tuned) -> report.Target:
 
 def _notes(one: _Build, tuned: dict[int, tuning.Tuned], scores: list[report.SplitScore]) -> list[str]:
     count, some = one.archive.unreadable(_UNREADABLE_TOLD)
-    notes = [f"{path}: {reason}" for path, reason in some]
+    notes = [*_shortages(one.runs), *(f"{path}: {reason}" for path, reason in some)]
     if count > len(some):
         notes.append(f"{count - len(some)} more logs could not be read")
     for target, name in enumerate(TARGETS):
@@ -281,9 +281,26 @@ def _notes(one: _Build, tuned: dict[int, tuning.Tuned], scores: list[report.Spli
     for held_out in (evaluation.MONTHS, evaluation.APPLICATIONS):
         if not any(score.held_out == held_out for score in scores):
             notes.append(f"no {held_out} could be held out: the runs are of too few")
-    if not all(score.coverage >= LEVEL - 0.05 for score in scores if _is_of_best(score, scores)):
+    if not all(score.coverage >= LEVEL - COVERAGE_TOLERANCE for score in scores if _is_of_best(score, scores)):
         notes.append("some intervals of the best model cover less than they should: see `coverage`")
     return notes
+
+
+def _shortages(runs: Dataset) -> list[str]:
+    """The reasons for which the errors and intervals of so few runs mean little, with the numbers that would do."""
+    shortages = []
+    if len(runs) < evaluation.RUNS_ENOUGH:
+        shortages.append(
+            f"{len(runs)} runs are too few to judge the models: {evaluation.RUNS_ENOUGH} would do, because a fifth is "
+            f"held out, and fewer cannot tell whether intervals hold {LEVEL:.0%} of the runs within "
+            f"{COVERAGE_TOLERANCE:.0%}; the classes describe these runs, and their times are guesses"
+        )
+    if len(runs.program_names) < PROGRAMS_ENOUGH:
+        shortages.append(
+            f"{len(runs.program_names)} programs are too few to judge predictions for unknown ones: {PROGRAMS_ENOUGH} "
+            "would do, because the interval of an unknown program is that of the worst known one until then"
+        )
+    return shortages
 
 
 def _is_of_best(score: report.SplitScore, scores: list[report.SplitScore]) -> bool:

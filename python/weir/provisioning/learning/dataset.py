@@ -134,7 +134,7 @@ def load(archive: Archive, *, io_fraction_min: float = 0.0) -> Dataset:
     if row < RUNS_MIN:
         raise ProvisioningError(
             f"{row} usable runs are too few to make classes from: at least {RUNS_MIN} are needed",
-            hint="give more logs" + (", or a lower --io-fraction-min" if io_fraction_min else ""),
+            hint="give more logs" + (", or a lower `io_fraction_min`" if io_fraction_min else ""),
         )
     return Dataset(
         names=(*DERIVED, *(f"storage_{name}" for name in storages)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from weir.provisioning.learning.dataset import Dataset
+from weir.provisioning.learning.intervals import COVERAGE_TOLERANCE, LEVEL
 from weir.provisioning.learning.models import MODELS, Fitted, Settings, fit
 
 if TYPE_CHECKING:
@@ -19,6 +20,14 @@ RUNS_MIN = 20
 """Fewest runs with a time from which the time is learned."""
 _PART = 0.2
 """Part of the runs, or of the months, that is held out, as in the paper."""
+_NORMAL_95 = 1.96
+"""Standard deviations within which 95 % of a normal distribution lie."""
+RUNS_ENOUGH = math.ceil(LEVEL * (1 - LEVEL) * (_NORMAL_95 / COVERAGE_TOLERANCE) ** 2 / _PART)
+"""Runs from which the errors mean something: the held-out part then tells, 95 times of 100, whether as many runs as
+should lie in their intervals, within the tolerance of the report (normal approximation of a binomial proportion)."""
+ERROR_MAX = 1e3
+"""Largest relative error that is told, 100,000 %: a model that is farther off knows nothing of the run, and one such
+run would hide all others in a mean."""
 _FOLDS_MAX = 5
 """Most parts into which applications are put."""
 _PROGRAMS_MAX = 20
@@ -35,7 +44,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     runs: int
     mape: float
-    """Mean absolute percentage error, as a fraction."""
+    """Mean absolute percentage error, as a fraction; each run's counts as 1,000 at most."""
     median_error: float
     """Median of the absolute percentage errors, as a fraction."""
     coverage: float
@@ -176,7 +185,8 @@ def evaluated(task: FitTask, is_wanted: Callable[[], bool]) -> Scores:
     parts += [(task.tested.program_names[int(each)], task.tested.programs == each) for each in named]
     scores = []
     for model in MODELS:
-        errors = numpy.abs(numpy.exp(told[model]) - seconds) / seconds
+        with numpy.errstate(over="ignore"):
+            errors = numpy.minimum(numpy.abs(numpy.exp(told[model]) - seconds) / seconds, ERROR_MAX)
         widths = fitted.half_widths(task.tested, model)
         is_covered = numpy.abs(told[model] - numpy.log(seconds)) <= widths
         scores += [

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 """Part of the runs whose times are to lie in their intervals."""
 
+COVERAGE_TOLERANCE = 0.05
+"""Distance below `LEVEL` from which the part of the runs in their intervals counts as too small."""
+PROGRAMS_ENOUGH = math.ceil(LEVEL / (1 - LEVEL))
+"""Fewest programs of which the interval of an unknown program is a quantile: of fewer, the worst program's count."""
+
 
 def half_width(errors: "NDArray[Any]") -> float:
     """Find the half width of the intervals of a known program's runs.
@@ -34,7 +39,7 @@ def half_width_of_unknown(errors: "NDArray[Any]", programs: "NDArray[Any]") -> f
     """Find the half width of the intervals of runs whose program was never seen.
 
     Not runs but programs are alike here, so the quantile is taken over the programs' own quantiles: with fewer than
-    nine programs, it is the worst program's.
+    `PROGRAMS_ENOUGH` programs, it is the worst program's.
 
     Args:
         errors: Absolute errors of runs whose program was held out as a whole.

@@ -112,7 +112,7 @@ def factors(
                 progress(next(done), total)
                 return rates
         name = next(job.name for job, rate in zip(jobs, rates, strict=True) if not rate)
-        raise ProvisioningError(f"no call of {name} ended within {seconds:g} s", hint="give more --seconds")
+        raise ProvisioningError(f"no call of {name} ended within {seconds:g} s", hint="give more `seconds`")
 
     for processes, turn in itertools.product(scales, range(experiment.rounds)):
         for same_node in (True, False):

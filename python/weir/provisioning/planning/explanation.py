@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from weir.amounts import rate_text, size_text
 from weir.provisioning.deployments import capacity_bytes
-from weir.provisioning.planning.needs import KINDS, Kind, amount, rate, weights
+from weir.provisioning.planning.needs import KINDS, Kind, rate, weights
 from weir.provisioning.planning.performance import Basis
 from weir.provisioning.planning.planner import Plan
 
@@ -84,13 +85,13 @@ def _deployment(plan: Plan) -> Iterator[str]:
         targets = f" with {system.targets_per_server} devices each" if system.targets_per_server > 1 else ""
         room = capacity_bytes(deployment) - deployment.size_bytes
         shared = (
-            f"later jobs may share it, and find {amount(room)} beside this job"
+            f"later jobs may share it, and find {size_text(room)} beside this job"
             if deployment.shareable
             else "no later job shares it"
         )
         yield (
             f"The policy {selected.policy} chose {system.servers} {_servers(system.servers)} of {system.kind} on "
-            f"{system.device}{targets}, for {amount(deployment.size_bytes)}; {shared}."
+            f"{system.device}{targets}, for {size_text(deployment.size_bytes)}; {shared}."
         )
     if system.settings and not deployment.joins:
         yield f"Its configuration is {', '.join(f'{name}={value}' for name, value in system.settings.items())}."
@@ -115,4 +116,4 @@ def _servers(count: int) -> str:
 
 
 def _rate(kind: Kind, rate: float) -> str:
-    return f"{rate:.4g} operations/s" if kind == "metadata" else f"{amount(rate)}/s"
+    return f"{rate:.4g} operations/s" if kind == "metadata" else rate_text(rate)

@@ -265,18 +265,3 @@ def reached(needs: Needs, rates: Guarantees) -> float:
         if needed and got is not None:
             parts.append(got / needed)
     return min(parts)
-
-
-def amount(count: float) -> str:
-    """Write an amount of bytes for people.
-
-    Args:
-        count: Bytes.
-
-    Returns:
-        The amount with a decimal unit.
-    """
-    for factor, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= factor:
-            return f"{count / factor:.4g} {unit}"
-    return f"{count:.0f} bytes"

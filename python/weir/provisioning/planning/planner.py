@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from weir.amounts import rate_text, size_text
 from weir.provisioning.behaviour.classes import ClassTable
 from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment
@@ -17,7 +18,7 @@ from weir.provisioning.objectives.sslo_checks import check_table
 from weir.provisioning.objectives.sslos import Sslo, SsloTable
 from weir.provisioning.planning.candidates import Candidate, Pool, Task, candidates, pools
 from weir.provisioning.planning.mapping import Coverages, Mapping
-from weir.provisioning.planning.needs import KINDS, IoWork, Kind, Needs, amount, needs, rate
+from weir.provisioning.planning.needs import KINDS, IoWork, Kind, Needs, needs, rate
 from weir.provisioning.planning.performance import PerformanceModel, devices_of
 from weir.provisioning.planning.selection import Select, Selected, by_policy, wanted
 from weir.provisioning.resources.model import Resources
@@ -229,8 +230,8 @@ def _fast_enough(found: Sequence[Candidate], task: Task) -> Sequence[Candidate]:
             best = max(found, key=lambda each: rate(each.deployment.expected, kind) or 0.0)
             system = best.deployment.system
             raise ProvisioningError(
-                f"no deployment {kind}s {amount(least)}/s: the fastest reaches"
-                f" {amount(rate(best.deployment.expected, kind) or 0.0)}/s by {system.servers} of {system.device}",
+                f"no deployment {kind}s {rate_text(least)}: the fastest reaches"
+                f" {rate_text(rate(best.deployment.expected, kind) or 0.0)} by {system.servers} of {system.device}",
                 hint=f"ask for a lower `{kind}`, or let the plan use more devices",
             )
         found = enough
@@ -243,7 +244,7 @@ def _no_candidate(task: Task, resources: Resources) -> ProvisioningError:
     if not nodes:
         return ProvisioningError(
             "the resources have no usable node with a device",
-            hint="name nodes with devices in the resource model, or use --local",
+            hint="name nodes with devices in the resource model, or use `local`",
         )
     kinds = task.wishes.devices
     if kinds and not set(kinds) & set(resources.kinds):
@@ -259,11 +260,11 @@ def _no_candidate(task: Task, resources: Resources) -> ProvisioningError:
     kind = max(sorted(room), key=lambda each: room[each])
     if room[kind] >= task.size_bytes:
         return ProvisioningError(
-            f"devices of class {kind} have room for {amount(task.size_bytes)} together, and not in equal targets, or"
+            f"devices of class {kind} have room for {size_text(task.size_bytes)} together, and not in equal targets, or"
             " nothing is known of their rates",
             hint="give the devices' rates in the resource model, or ask for a smaller `size`",
         )
     return ProvisioningError(
-        f"no class of devices has room for {amount(task.size_bytes)}: {kind} has the most, {amount(room[kind])}",
+        f"no class of devices has room for {size_text(task.size_bytes)}: {kind} has the most, {size_text(room[kind])}",
         hint="ask for a smaller `size`",
     )

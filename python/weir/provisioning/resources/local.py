@@ -26,7 +26,7 @@ def local_resources(folder: Path) -> Resources:
     Raises:
         ProvisioningError: The folder is none, or no file can be made in it.
     """
-    hint = "name a folder for the targets, such as --local /scratch"
+    hint = "name a folder for the targets with `local`, such as /scratch"
     try:
         status = folder.stat()
         usage = shutil.disk_usage(folder)

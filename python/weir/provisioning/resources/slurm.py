@@ -30,7 +30,7 @@ _LEFT_OUT = frozenset(
     )
 )
 """Flags of nodes that take no new work (slurm's `sinfo`, NODE STATE CODES)."""
-_HINT = "is `scontrol ping` answered here? else write a resource model and give it with --resources"
+_HINT = "is `scontrol ping` answered here? else write a resource model and give it with `resources`"
 
 
 def slurm_resources(now: float) -> Resources:

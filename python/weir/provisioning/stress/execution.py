@@ -107,7 +107,7 @@ def _refuse_sweeps(out: Path) -> None:
     except SweepError as error:
         raise ProvisioningError(error.message, hint=error.hint) from None
     if is_other:
-        raise ProvisioningError(f"{out} holds a simulated sweep", hint="choose another --out")
+        raise ProvisioningError(f"{out} holds a simulated sweep", hint="choose another `out`")
 
 
 def _group(

@@ -75,7 +75,7 @@ def table(results: Sequence[StressResult], *, source: str, clusters: int | None 
     found = objectives(results)
     if clusters is not None and clusters > len(found):
         raise ProvisioningError(
-            f"the results have {len(found)} systems, fewer than {clusters} clusters", hint="give fewer --clusters"
+            f"the results have {len(found)} systems, fewer than {clusters} clusters", hint="give fewer `clusters`"
         )
     if clusters is not None or len(found) >= CLUSTERED_MIN:
         found = clustered(found, clusters)

@@ -143,7 +143,7 @@ def _folder(path: Path, space_bytes: int, out: Path) -> Iterator[Place]:
         if free < space_bytes:
             raise ProvisioningError(
                 f"{path} has {free} bytes free, and the kernels need {space_bytes}",
-                hint="make room, or give fewer --processes or --bytes",
+                hint="make room, or give fewer `processes` or `bytes`",
             )
         folder = _planned(out, path, is_store=False)
     except OSError as error:

@@ -141,7 +141,7 @@ def _check_builds(client: "Client") -> None:
         ) from error
     except OSError as error:
         raise SweepError(
-            f"the scheduler does not reach one of its workers: {error}", hint="give the worker its own host"
+            f"the scheduler does not reach one of its workers: {error}", hint="give the worker its own `host`"
         ) from error
     for worker, build in builds.items():
         if build != engine_digest():

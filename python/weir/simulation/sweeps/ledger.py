@@ -116,7 +116,7 @@ def opened(folder: Path, header: Header, *, is_changed_allowed: bool = False) ->
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise SweepError(
-                f"{folder} is in use: another sweep writes to it", hint="wait for it, or choose another folder"
+                f"{folder} is in use: another sweep writes to it", hint="wait for it, or choose another `folder`"
             ) from error
         if (folder / HEADER).exists():
             _check_same(folder, read_header(folder), header, is_changed_allowed)
@@ -156,7 +156,7 @@ def read_header(folder: Path) -> Header:
         if document["version"] != FORMAT_VERSION:
             raise SweepError(
                 f"{path} has version {document['version']}, and this Weir reads {FORMAT_VERSION}",
-                hint="use the Weir that wrote it, or choose another folder",
+                hint="use the Weir that wrote it, or choose another `folder`",
             )
         return Header(
             file=str(document["file"]),
@@ -167,7 +167,7 @@ def read_header(folder: Path) -> Header:
     except FileNotFoundError as error:
         raise SweepError(f"{folder} is no folder of a sweep: it has no {HEADER}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SweepError(f"{path} is no header of a sweep: {error}", hint="choose another folder") from error
+        raise SweepError(f"{path} is no header of a sweep: {error}", hint="choose another `folder`") from error
 
 
 def read_records(folder: Path) -> dict[str, Record]:
@@ -190,7 +190,7 @@ def _refuse_strangers(folder: Path) -> None:
     """Refuse a folder that holds other things, which a mistyped --out could name."""
     if not (folder / HEADER).exists() and any(entry.name != _LOCK for entry in folder.iterdir()):
         raise SweepError(
-            f"{folder} holds other files and no {HEADER}", hint="choose a folder that is new, or one of a sweep"
+            f"{folder} holds other files and no {HEADER}", hint="choose a `folder` that is new, or one of a sweep"
         )
 
 
@@ -201,7 +201,7 @@ def _check_same(folder: Path, there: Header, wanted: Header, is_changed_allowed:
     changed = [name for name in names if there.parts.get(name) != wanted.parts.get(name)]
     raise SweepError(
         f"{folder} holds results of another sweep than {wanted.file}: {', '.join(changed) or 'the plan'} changed since",
-        hint="choose another folder, or keep the points that are still right (changed)",
+        hint="choose another `folder`, or keep the points that are still right by `is_changed_allowed`",
     )
 
 

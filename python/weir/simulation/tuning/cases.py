@@ -125,7 +125,7 @@ def _fits(log: Log, topology: "Topology", skip: Callable[[SkippedLog], object] |
         f"room for {topology.free_bytes}"
     )
     if skip is None:
-        raise ScenarioError(reason, hint="leave out logs that are too large, or give the targets more capacity")
+        raise ScenarioError(reason, hint="leave such logs out by `skip_too_large`, or give the targets more capacity")
     skip(SkippedLog(log.path, reason))
     return False
 

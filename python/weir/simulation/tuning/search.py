@@ -212,14 +212,14 @@ def _study(problem: str, file: Path) -> "Study":
             storage=f"sqlite:///{file.absolute()}", study_name=STUDY, direction="minimize", load_if_exists=True
         )
     except (DatabaseError, optuna.exceptions.StorageInternalError) as error:
-        raise TuningError(f"{file} cannot be used for the trials: {error}", hint="choose another file") from error
+        raise TuningError(f"{file} cannot be used for the trials: {error}", hint="choose another `folder`") from error
     there = study.user_attrs.get(_PROBLEM)
     if there is None:
         study.set_user_attr(_PROBLEM, problem)
     elif there != problem:
         raise TuningError(
             f"{file} holds trials of another search: its workloads, settings, objective, seed or build of Weir differ",
-            hint="choose another file, or remove the file",
+            hint="choose another `folder`, or remove the file",
         )
     return study
 

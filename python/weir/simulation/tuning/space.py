@@ -241,7 +241,7 @@ def _policies(default: str, more: Sequence[str]) -> tuple[str, ...]:
     if len(found) < 2:
         raise TuningError(
             f"the policy {default} has one order of levels, so there is nothing to choose from",
-            hint="name other policies",
+            hint="name other `policies`",
         )
     return tuple(found)
 
