@@ -3,7 +3,8 @@
 # make check   formatting, linters and the fast tests of what differs from the branch main; BASE=COMMIT: from a commit
 # make test    linters and every test; all of them run, whatever fails, and the last lines count
 # make test-slurm  what runs under Slurm, as root: sweeps, stores in an allocation, storage of jobs; its daemons are installed for it alone
-# make soak    100 random schedules of faults on several hosts, as root: a night; ARGUMENTS='--seed N' goes on (docs/development/soak.md)
+# make soak    an hour of random calls, then 100 random schedules of faults on several hosts, as root: a night; ARGUMENTS='--seed N'
+#              goes on (docs/development/soak.md); make soak-calls ARGUMENTS='--minutes 5' the calls alone (docs/development/random-calls.md)
 # make suites  suites that others wrote, on the store and on tmpfs; make suite-NAME one of them (docs/development/suites.md)
 # make bench   every benchmark; make bench-NAME one of them (its last line is one JSON object)
 # make clean   removes what was built
@@ -13,7 +14,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
 .PHONY: setup packages demo-packages fuse-device demo check test test-slurm lint lint-format lint-clippy lint-ruff lint-mypy \
-	lint-benchmarks lint-stubs lint-imports test-rust test-python soak suites suites-packages simulate-packages bench clean
+	lint-benchmarks lint-stubs lint-imports test-rust test-python soak soak-calls suites suites-packages simulate-packages bench clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -183,7 +184,11 @@ test-slurm: setup
 		tests/end_to_end/test_slurm_storage_on_hosts.py
 
 soak: setup
+	PYTHONPATH=tests $(BIN)/python -m random_calls --minutes 60
 	PYTHONPATH=tests $(BIN)/python tests/soak.py $(ARGUMENTS)
+
+soak-calls: setup
+	PYTHONPATH=tests $(BIN)/python -m random_calls $(ARGUMENTS)
 
 # make suites SUITE='lmdb ltp' ARGUMENTS='--way mount'; make suite-xfstests XFSTESTS=DIR
 suites: setup suites-packages

@@ -225,7 +225,7 @@ BESIDE = """\
 | names, paths | 255 bytes, 4,095 bytes; more answers ENAMETOOLONG |
 | extended attribute | 65,536 bytes of value; more answers E2BIG or ERANGE |
 | shared mapping | other clients see its stores after msync, fsync or munmap; programs of one mount see them at once, except programs that read on the fast path and do not map the file |
-| mapped file that another host, or a program without a mount, lengthens | its new part gives SIGBUS until anything asks this mount for the size |
+| file that another client lengthens | until anything asks this mount for the size, a mapping of the new part gives SIGBUS, `copy_file_range` and `sendfile` end at the old size, and the kernel's position after an append is too low |
 | something mounted inside the store or over it | all paths go through the kernel, at the kernel's speed |
 | write through the mount | the kernel splits it at 1 MiB, so a larger append there is not atomic |
 | access time | only explicit calls set it; reading does not change it |
@@ -249,6 +249,7 @@ BESIDE = """\
 | directory that was removed while it is open | answers ENOENT or ESTALE |
 | locks of a host that is cut off | a host that the server of a lock does not hear for 30 s, or for 10 s after that server starts anew, loses the lock to others. What it sent under the lock changes nothing from then on; reads, writes and `ftruncate` through the description answer EIO until the file is locked or unlocked again through it, or closed |
 | locks of a killed process, without a mount | end when the server sees the end of the process, perhaps a moment after the parent does |
+| process locks (`F_SETLK`) over an `exec`, without a mount | end with it, perhaps a moment later |
 
 ## What runs without a mount
 

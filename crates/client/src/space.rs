@@ -211,6 +211,8 @@ impl File {
         if !self.capability().rights.read || !target.capability().rights.write || target.is_append() {
             return Err(ClientError::number(libc::EBADF));
         }
+        // As the kernel does: what lies behind the end at the begin is not copied, nor does it overlap.
+        let length = length.min(self.size(caller)?.saturating_sub(offset));
         let (end, target_end) = (offset.saturating_add(length), target_offset.saturating_add(length));
         if self.ino() == target.ino() && offset < target_end && target_offset < end {
             return Err(ClientError::number(libc::EINVAL));

@@ -2,6 +2,7 @@
 
 use crate::calls::changes;
 use crate::files::paths::{self, Touch};
+use crate::files::prefix;
 use crate::host::guard::{fail, finish, returned, Failure};
 use crate::host::{addresses, kernel};
 use crate::store::counters::Call;
@@ -52,6 +53,7 @@ unsafe fn on_subject<T, R: Failure>(
     pass: impl FnOnce(Subject) -> R,
 ) -> R {
     match subject {
+        Subject::Descriptor(descriptor) if prefix::is_place(descriptor) => fail(libc::EBADF),
         Subject::Descriptor(descriptor) => {
             let done = changes::on_descriptor(descriptor, Call::Attribute, |store, place| {
                 operate(store, place, true)

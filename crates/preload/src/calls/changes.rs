@@ -94,7 +94,7 @@ pub(crate) unsafe fn fchmodat2(directory: c_int, path: *const c_char, mode: mode
     // SAFETY: see `fchmodat`.
     unsafe {
         if flags & libc::AT_EMPTY_PATH != 0 && names_descriptor(directory, path) {
-            return fchmod(directory, mode);
+            return change_mode_of(directory, mode);
         }
         change_mode((directory, path), mode, flags, |directory, path| {
             let arguments = [directory as usize, path as usize, mode as usize, flags as usize, 0, 0];
@@ -138,6 +138,13 @@ unsafe fn change_mode(
 
 /// `fchmod(2)`.
 pub(crate) unsafe fn fchmod(descriptor: c_int, mode: mode_t) -> c_int {
+    if prefix::is_place(descriptor) {
+        return fail(libc::EBADF);
+    }
+    change_mode_of(descriptor, mode)
+}
+
+fn change_mode_of(descriptor: c_int, mode: mode_t) -> c_int {
     let wanted = AttributeChange { permissions: Some((mode & 0o7777) as u16), ..Default::default() };
     change_descriptor(descriptor, wanted, || {
         // SAFETY: no memory is passed.
@@ -175,8 +182,7 @@ pub(crate) unsafe fn fchownat(
     if flags & libc::AT_EMPTY_PATH != 0 {
         // SAFETY: see `fchmodat`.
         if unsafe { names_descriptor(directory, path) } {
-            // SAFETY: see `fchmodat`.
-            return unsafe { fchown(directory, uid, gid) };
+            return change_owners_of(directory, uid, gid);
         }
         sharing::settle(directory);
         return pass(directory, path);
@@ -191,6 +197,13 @@ pub(crate) unsafe fn fchownat(
 
 /// `fchown(2)`.
 pub(crate) unsafe fn fchown(descriptor: c_int, uid: uid_t, gid: gid_t) -> c_int {
+    if prefix::is_place(descriptor) {
+        return fail(libc::EBADF);
+    }
+    change_owners_of(descriptor, uid, gid)
+}
+
+fn change_owners_of(descriptor: c_int, uid: uid_t, gid: gid_t) -> c_int {
     change_descriptor(descriptor, owners(uid, gid), || {
         let arguments = [descriptor as usize, uid as usize, gid as usize, 0, 0, 0];
         // SAFETY: no memory is passed.
@@ -237,19 +250,33 @@ pub(crate) unsafe fn utimensat(
     // SAFETY: see `fchmodat`.
     let Some(wanted) = (unsafe { wanted_times(times) }) else {
         // Linux looks for the file before it refuses the times.
-        let is_there = match path.is_null() {
-            true => prefix::holds(directory),
-            // SAFETY: see `fchmodat`.
-            false => unsafe { stat::exists(directory, path) },
-        };
-        if session::mode() == Mode::Prefix && is_there && addresses::can_read(times, 2) {
-            return fail(libc::EINVAL);
+        if session::mode() != Mode::Prefix || !addresses::can_read(times, 2) {
+            return pass(directory, path);
         }
-        return pass(directory, path);
+        if path.is_null() {
+            return if prefix::holds(directory) { fail(libc::EINVAL) } else { pass(directory, path) };
+        }
+        // SAFETY: see `fchmodat`. Zeros are valid for the structure of numbers.
+        return unsafe {
+            let mut found: libc::stat = std::mem::zeroed();
+            let looked = stat::fstatat(directory, path, &raw mut found, flags);
+            if looked == 0 {
+                fail(libc::EINVAL)
+            } else {
+                looked
+            }
+        };
     };
+    // Linux does not even look at the path.
+    if wanted == AttributeChange::default() {
+        return 0;
+    }
     // SAFETY: see `fchmodat`.
     let is_descriptor =
         path.is_null() || (flags & libc::AT_EMPTY_PATH != 0 && unsafe { names_descriptor(directory, path) });
+    if path.is_null() && prefix::is_place(directory) {
+        return fail(libc::EBADF);
+    }
     if is_descriptor {
         return change_descriptor(directory, wanted, || pass(directory, path));
     }
@@ -355,12 +382,15 @@ pub(crate) unsafe fn ftruncate(descriptor: c_int, length: off_t) -> c_int {
             let description = promotion::discovered(descriptor)?;
             description.publish();
             let placeholder = description.placeholder()?;
+            if placeholder.is_path_only() {
+                return Some(Err(libc::EBADF));
+            }
             let (Some(file), Ok(size_bytes)) = (description.promoted(descriptor), u64::try_from(length))
             else {
                 return Some(Err(libc::EINVAL));
             };
             if !description.is_writable() {
-                return Some(Err(if placeholder.is_path_only() { libc::EBADF } else { libc::EINVAL }));
+                return Some(Err(libc::EINVAL));
             }
             if file_size::limit().is_some() {
                 let size = session::outcome(file.size(&CALLER))?;

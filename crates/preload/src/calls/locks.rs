@@ -42,11 +42,18 @@ pub(crate) unsafe fn fcntl(descriptor: c_int, command: c_int, argument: c_long) 
             let outcome = attempt(|| {
                 let description = promotion::discovered(descriptor)?;
                 let placeholder = description.placeholder()?;
+                if command == libc::F_SETFL && placeholder.is_path_only() {
+                    return Some(Err(libc::EBADF));
+                }
                 if command == libc::F_SETFL {
                     placeholder.set_flags(argument as c_int);
                     return Some(Ok(0));
                 }
-                Some(Ok(placeholder.flags() | LARGE_FILE))
+                Some(Ok(match placeholder.is_path_only() {
+                    // The kernel keeps no other flag of such an open.
+                    true => placeholder.flags() & (libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW),
+                    false => placeholder.flags() | LARGE_FILE,
+                }))
             });
             answered(outcome)
         }
@@ -158,6 +165,10 @@ fn region(descriptor: c_int, command: c_int, lock: &mut libc::flock) -> Outcome<
         _ => return Some(Err(libc::EINVAL)),
     };
     let is_test = matches!(command, libc::F_GETLK | libc::F_OFD_GETLK);
+    // Only a description may ask for its own locks.
+    if command == libc::F_GETLK && wanted == LockType::Unlock {
+        return Some(Err(libc::EINVAL));
+    }
     let allowed = is_test
         || match wanted {
             LockType::Read => description.is_readable(),

@@ -155,6 +155,12 @@ pub(crate) unsafe fn renameat2(
             0,
             pass,
         );
+        // Linux looks at both parents before it answers EXDEV.
+        if renamed < 0 && guard::errno() == libc::EXDEV && session::mode() == Mode::Prefix {
+            let missing =
+                [(from_directory, from), (to_directory, to)].into_iter().find_map(|at| parent_refusal(at));
+            guard::set_errno(missing.unwrap_or(libc::EXDEV));
+        }
         recorder::renamed((from_directory, from), (to_directory, to), renamed)
     }
 }
@@ -234,16 +240,29 @@ unsafe fn refusal_of_half_seen_link(
         if guard::errno() != libc::ENOENT {
             return guard::errno();
         }
-        let parent = paths::text(to).and_then(|to| {
-            let end = to.iter().rposition(|byte| *byte == b'/')?;
-            CString::new(&to[..=end]).ok()
-        });
-        match parent {
-            Some(parent) if stat::fstatat(to_directory, parent.as_ptr(), &raw mut found, 0) != 0 => {
-                guard::errno()
-            }
-            _ => libc::EXDEV,
+        parent_refusal((to_directory, to)).unwrap_or(libc::EXDEV)
+    }
+}
+
+/// The error of the way to the directory in which a path's last name lies.
+///
+/// # Safety
+/// The path is null or ends with a zero byte.
+unsafe fn parent_refusal((directory, path): (c_int, *const c_char)) -> Option<c_int> {
+    // SAFETY: as the caller promises. Zeros are valid for the structure of numbers.
+    unsafe {
+        let text = paths::text(path)?;
+        if text.is_empty() {
+            return Some(libc::ENOENT);
         }
+        let name_end = text.iter().rposition(|byte| *byte != b'/')?;
+        let parent = match text[..name_end].iter().rposition(|byte| *byte == b'/') {
+            Some(end) => &text[..=end],
+            None => b".",
+        };
+        let parent = CString::new(parent).ok()?;
+        let mut found: libc::stat = std::mem::zeroed();
+        (stat::fstatat(directory, parent.as_ptr(), &raw mut found, 0) != 0).then(guard::errno)
     }
 }
 

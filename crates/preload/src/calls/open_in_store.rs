@@ -7,7 +7,7 @@ use crate::files::resolution::{resolve, start_of, Rules};
 use crate::files::state::{Kind, State};
 use crate::files::tree::{self, Located};
 use crate::files::{prefix, promotion, table};
-use crate::host::guard::{attempt, finish, Outcome};
+use crate::host::guard::{self, attempt, finish, Outcome};
 use crate::placement;
 use crate::store::counters::{self, Call};
 use crate::store::identity;
@@ -41,6 +41,10 @@ pub(crate) unsafe fn open(
     let Some(bytes) = text.filter(|bytes| paths::is_candidate(directory, bytes)) else {
         return pass(directory, path);
     };
+    let is_unnamed = flags & libc::O_PATH == 0 && flags & libc::O_TMPFILE == libc::O_TMPFILE;
+    if is_unnamed && (flags & libc::O_CREAT != 0 || flags & libc::O_ACCMODE == libc::O_RDONLY) {
+        return guard::fail(libc::EINVAL);
+    }
     let mut elsewhere: Option<CString> = None;
     let outcome = attempt(|| match paths::locate(directory, bytes, Touch::Node) {
         Located::Host => None,

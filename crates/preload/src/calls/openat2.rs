@@ -2,7 +2,7 @@
 
 use crate::calls::open;
 use crate::files::resolution::{resolve, start_of, Rules};
-use crate::files::{paths, prefix};
+use crate::files::{paths, prefix, promotion};
 use crate::host::addresses;
 use crate::host::guard::{self, attempt};
 use crate::store::{identity, session};
@@ -26,6 +26,36 @@ const BENEATH: u64 = 8;
 const IN_ROOT: u64 = 0x10;
 const CACHED: u64 = 0x20;
 
+/// Flags of an open that follows no link at its path's end, because the name has to be new.
+const MAKES_ANEW: c_int = libc::O_CREAT | libc::O_EXCL;
+
+impl How {
+    /// The error of a request that no walk along `path` can fulfil.
+    fn refusal(&self, path: &[u8]) -> Option<c_int> {
+        let known = NO_DEVICES | NO_MAGIC | NO_LINKS | BENEATH | IN_ROOT | CACHED;
+        let is_contrary = self.resolve & BENEATH != 0 && self.resolve & IN_ROOT != 0;
+        if self.resolve & !known != 0 || is_contrary || self.mode & !0o7777 != 0 {
+            return Some(libc::EINVAL);
+        }
+        if self.resolve & CACHED != 0 {
+            return Some(libc::EAGAIN);
+        }
+        // The way begins at the host's root, on another device.
+        let is_from_host = path.starts_with(b"/") && self.resolve & IN_ROOT == 0;
+        (self.resolve & NO_DEVICES != 0 && is_from_host).then_some(libc::EXDEV)
+    }
+
+    fn rules(&self, flags: c_int) -> Rules {
+        Rules {
+            no_links: self.resolve & NO_LINKS != 0,
+            beneath: self.resolve & BENEATH != 0,
+            in_root: self.resolve & IN_ROOT != 0,
+            keeps_last: flags & libc::O_NOFOLLOW != 0 || flags & MAKES_ANEW == MAKES_ANEW,
+            makes_last: flags & libc::O_CREAT != 0,
+        }
+    }
+}
+
 /// `openat2(2)`. `None` where the kernel has to answer. The names of the way are looked at one after the other, so a name that
 /// changes meanwhile is not noticed. The last name is opened as it was found, or not at all.
 ///
@@ -45,40 +75,52 @@ pub(crate) unsafe fn open_how(
     if !paths::is_candidate(directory, bytes) && !prefix::holds(directory) {
         return None;
     }
+    if !bytes.is_empty() && !bytes.starts_with(b"/") && prefix::is_file(directory) {
+        return Some(guard::fail(libc::ENOTDIR));
+    }
     let flags = c_int::try_from(how.flags).ok()?;
-    let known = NO_DEVICES | NO_MAGIC | NO_LINKS | BENEATH | IN_ROOT | CACHED;
-    let is_contrary = how.resolve & BENEATH != 0 && how.resolve & IN_ROOT != 0;
     let resolved = attempt(|| {
         let start = start_of(directory, bytes, how.resolve & (BENEATH | IN_ROOT) != 0)?;
-        if how.resolve & !known != 0 || is_contrary || how.mode & !0o7777 != 0 {
-            return Some(Err(libc::EINVAL));
+        if let Some(number) = how.refusal(bytes) {
+            return Some(Err(number));
         }
-        if how.resolve & CACHED != 0 {
-            return Some(Err(libc::EAGAIN));
-        }
-        let rules = Rules {
-            no_links: how.resolve & NO_LINKS != 0,
-            beneath: how.resolve & BENEATH != 0,
-            in_root: how.resolve & IN_ROOT != 0,
-            keeps_last: flags & (libc::O_NOFOLLOW | libc::O_CREAT) != 0,
-        };
         let store = match identity::store()? {
             Ok(store) => store,
             Err(number) => return Some(Err(number)),
         };
-        let found = resolve(store, &start, bytes, rules);
+        let found = resolve(store, &start, bytes, how.rules(flags));
         Some(found.and_then(|found| {
+            if how.resolve != 0 && flags & libc::O_CREAT != 0 && bytes.ends_with(b"/") {
+                return Err(libc::EISDIR);
+            }
             CString::new([session::root(), b"/", &found[..]].concat()).map_err(|_| libc::ENOENT)
         }))
     });
     Some(match resolved? {
-        // The name may have become a link meanwhile, which was not looked at.
-        // SAFETY: the path ends with a zero byte.
-        Ok(found) if how.resolve != 0 => unsafe {
-            open::openat(libc::AT_FDCWD, found.as_ptr(), flags | libc::O_NOFOLLOW, how.mode as mode_t)
-        },
+        Ok(found) if how.resolve != 0 => {
+            // The name may have become a link meanwhile, which was not looked at. A slash at its end asks for a directory.
+            let is_directory = bytes.ends_with(b"/");
+            let added = libc::O_NOFOLLOW | if is_directory { libc::O_DIRECTORY } else { 0 };
+            // SAFETY: the path ends with a zero byte.
+            let opened =
+                unsafe { open::openat(libc::AT_FDCWD, found.as_ptr(), flags | added, how.mode as mode_t) };
+            if opened >= 0 {
+                forget_flags(opened, added & !flags);
+            }
+            opened
+        }
         // SAFETY: as the caller promises.
         Ok(_) => unsafe { open::openat(directory, path, flags, how.mode as mode_t) },
         Err(number) => guard::fail(number),
     })
+}
+
+/// Takes flags away that the program did not name, so that `F_GETFL` does not show them.
+fn forget_flags(opened: c_int, added: c_int) {
+    guard::quietly(|| {
+        let description = promotion::discovered(opened);
+        if let Some(placeholder) = description.as_ref().and_then(|found| found.placeholder()) {
+            placeholder.forget_flags(added);
+        }
+    });
 }

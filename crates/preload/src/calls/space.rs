@@ -1,11 +1,11 @@
 //! Durability and space of files: `fsync`, `fallocate`, and advice about pages.
 
 use crate::files::{prefix, promotion, sharing};
-use crate::host::guard::{attempt, finish, Outcome};
+use crate::host::guard::{attempt, fail, finish, Outcome};
 use crate::host::{file_size, real};
 use crate::store::counters::{self, Call};
 use crate::store::session::{self, CALLER};
-use libc::{c_int, off_t};
+use libc::{c_int, off_t, size_t, ssize_t};
 
 /// `fsync(2)` and `fdatasync(2)`. With a mount the kernel does the call, and also writes back mapped pages.
 pub(crate) unsafe fn fsync(descriptor: c_int, data_only: bool) -> c_int {
@@ -99,13 +99,34 @@ pub(crate) unsafe fn posix_fallocate(descriptor: c_int, offset: off_t, length: o
     }
 }
 
-/// `posix_fadvise(2)` and `readahead(2)`: advice about the kernel's pages. Without a mount the kernel has no pages of a file,
-/// and the calls succeed, as on a file system that ignores advice.
-pub(crate) fn advise(descriptor: c_int, pass: impl FnOnce() -> c_int) -> c_int {
-    let is_placeholder = prefix::may_hold(descriptor) && prefix::holds(descriptor);
-    if is_placeholder {
-        0
-    } else {
-        pass()
+/// `posix_fadvise(2)`, whose result is an error number: advice about the kernel's pages. Without a mount the kernel has no pages
+/// of a file, and good advice succeeds, as on a file system that ignores it.
+pub(crate) unsafe fn advise(descriptor: c_int, offset: off_t, length: off_t, advice: c_int) -> c_int {
+    let is_known = (libc::POSIX_FADV_NORMAL..=libc::POSIX_FADV_NOREUSE).contains(&advice);
+    match is_path_only(descriptor) {
+        Some(true) => libc::EBADF,
+        Some(false) if length < 0 || !is_known => libc::EINVAL,
+        Some(false) => 0,
+        // SAFETY: no memory is passed.
+        None => unsafe { real::posix_fadvise(descriptor, offset, length, advice) },
+    }
+}
+
+/// Whether a placeholder is of an `O_PATH` descriptor; `None` for other descriptors.
+fn is_path_only(descriptor: c_int) -> Option<bool> {
+    if !prefix::may_hold(descriptor) {
+        return None;
+    }
+    let answer = attempt(|| Some(Ok(promotion::discovered(descriptor)?.placeholder()?.is_path_only())));
+    answer?.ok()
+}
+
+/// `readahead(2)`, as [`advise`].
+pub(crate) unsafe fn read_ahead(descriptor: c_int, offset: off_t, count: size_t) -> ssize_t {
+    match is_path_only(descriptor) {
+        Some(true) => fail(libc::EBADF),
+        Some(false) => 0,
+        // SAFETY: no memory is passed.
+        None => unsafe { real::readahead(descriptor, offset, count) },
     }
 }

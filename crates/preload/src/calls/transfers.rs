@@ -23,6 +23,17 @@ fn hand_over(descriptor: c_int) {
     }
 }
 
+/// The access modes of descriptors that can be read, and of those that can be written.
+const READING: [c_int; 2] = [libc::O_RDONLY, libc::O_RDWR];
+const WRITING: [c_int; 2] = [libc::O_WRONLY, libc::O_RDWR];
+
+/// Whether a descriptor is open in one of these access modes.
+fn may(descriptor: c_int, modes: [c_int; 2]) -> bool {
+    // SAFETY: no memory is passed.
+    let flags = unsafe { duplicate::fcntl(descriptor, libc::F_GETFL, 0) };
+    flags >= 0 && flags & libc::O_PATH == 0 && modes.contains(&(flags & libc::O_ACCMODE))
+}
+
 /// Bytes that `sendfile` moves at once, where the library does the call.
 const STEP_BYTES: usize = 1 << 20;
 
@@ -48,19 +59,23 @@ pub(crate) unsafe fn sendfile(output: c_int, input: c_int, offset: *mut off_t, c
 
 /// `sendfile` from or to a placeholder: reads and writes. Only written bytes move the offset.
 fn send(output: c_int, input: c_int, given: Option<&mut off_t>, count: size_t) -> ssize_t {
-    // SAFETY: no memory is passed, here and below.
-    match unsafe { duplicate::fcntl(output, libc::F_GETFL, 0) } {
-        -1 => return -1,
-        flags if flags & libc::O_APPEND != 0 => return guard::fail(libc::EINVAL),
-        _ => {}
+    if !may(input, READING) {
+        return guard::fail(libc::EBADF);
     }
     let start = match &given {
         Some(given) => **given,
-        // SAFETY: see above.
+        // SAFETY: no memory is passed, here and below.
         None => unsafe { seek::lseek(input, 0, libc::SEEK_CUR) },
     };
     if start < 0 {
         return guard::fail(if given.is_some() { libc::EINVAL } else { refusal_of_input() });
+    }
+    if !may(output, WRITING) {
+        return guard::fail(libc::EBADF);
+    }
+    // SAFETY: see above.
+    if unsafe { duplicate::fcntl(output, libc::F_GETFL, 0) } & libc::O_APPEND != 0 {
+        return guard::fail(libc::EINVAL);
     }
     let buffer = attempt(|| Some(Ok(vec![0_u8; count.min(STEP_BYTES)])));
     let Some(Ok(mut buffer)) = buffer else { return guard::fail(libc::ENOMEM) };
@@ -176,7 +191,12 @@ pub(crate) unsafe fn copy_file_range(
                     copy((input, &from), (output, &to), offsets, count)
                 }
                 (None, None) => None,
-                _ if session::mode() == Mode::Prefix => Some(Err(libc::EXDEV)),
+                _ if session::mode() == Mode::Prefix => {
+                    Some(Err(match may(input, READING) && may(output, WRITING) {
+                        true => libc::EXDEV,
+                        false => libc::EBADF,
+                    }))
+                }
                 _ => None,
             }
         })
@@ -224,15 +244,21 @@ fn copy(
         return None;
     }
     let (Some(source), Some(target)) = (from.file(input), to.file(output)) else {
-        return from.placeholder().map(|_| Err(libc::EINVAL));
+        let refused =
+            [from, to].into_iter().filter_map(Description::placeholder).find(|each| !each.is_file());
+        return from.placeholder().map(|_| Err(refused.map_or(libc::EINVAL, |each| each.refusal())));
     };
     // An appending target has a rule of its own.
     if !from.is_readable() || !to.is_writable() || to.appends() {
         return from.placeholder().map(|_| Err(libc::EBADF));
     }
-    // The copy would put the bytes onto themselves, and would lock one offset twice.
+    // One offset is locked once. The copy would put the bytes onto themselves, so the client refuses all but no bytes.
     if from_offset.is_none() && to_offset.is_none() && is_one_description(from, to) {
-        return from.placeholder().map(|_| Err(libc::EINVAL));
+        from.placeholder()?;
+        return from.with_offset(input, |at| {
+            let copied = source.copy_range(&CALLER, at, target, at, count as u64);
+            Some(session::outcome(copied)?.map(|bytes| (at + bytes, bytes)))
+        });
     }
     let transfer = |read_at: u64, write_at: u64| {
         let copied = source.copy_range(&CALLER, read_at, target, write_at, count as u64);

@@ -164,6 +164,11 @@ impl Placeholder {
         self.page.flags.load(Ordering::Acquire)
     }
 
+    /// Takes away flags with which the library opened for itself.
+    pub(crate) fn forget_flags(&self, added: c_int) {
+        self.page.flags.fetch_and(!added, Ordering::AcqRel);
+    }
+
     /// Sets the status flags that `F_SETFL` may change.
     pub(crate) fn set_flags(&self, wanted: c_int) {
         let changeable = libc::O_APPEND | libc::O_NONBLOCK | libc::O_DIRECT | libc::O_NOATIME;
@@ -174,6 +179,11 @@ impl Placeholder {
     /// Whether the description was opened with `O_PATH`.
     pub(crate) fn is_path_only(&self) -> bool {
         matches!(self.state.kind, Kind::Path)
+    }
+
+    /// Whether the description is of a regular file.
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.state.kind, Kind::Regular(_))
     }
 
     /// The error of a data call on a node that is not a regular file.

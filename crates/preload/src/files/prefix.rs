@@ -30,6 +30,12 @@ pub(crate) fn holds(descriptor: c_int) -> bool {
         && attempt(|| Some(Ok(promotion::discovered(descriptor).is_some()))) == Some(Ok(true))
 }
 
+/// Whether `descriptor` is a placeholder of a regular file.
+pub(crate) fn is_file(descriptor: c_int) -> bool {
+    let is_file = || Some(Ok(promotion::discovered(descriptor)?.placeholder()?.is_file()));
+    may_hold(descriptor) && attempt(is_file) == Some(Ok(true))
+}
+
 /// Refuses a call on a placeholder that no client can do, with `number`, so that programs go another way.
 pub(crate) fn refuse_either(first: c_int, second: c_int, number: c_int) -> Outcome<()> {
     let held = promotion::discovered(first).is_some() || promotion::discovered(second).is_some();

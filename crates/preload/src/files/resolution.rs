@@ -20,6 +20,8 @@ pub(crate) struct Rules {
     pub(crate) in_root: bool,
     /// The walk does not follow the last name, which need not exist.
     pub(crate) keeps_last: bool,
+    /// The last name need not exist: an open makes it.
+    pub(crate) makes_last: bool,
 }
 
 /// A walk through the store.
@@ -103,6 +105,9 @@ impl Walk<'_> {
                 self.go_on(&target)
             }
             Err(ClientError::Failed(number)) if c_int::from(number.0) == libc::EINVAL => Ok(()),
+            Err(error) if self.rules.makes_last && self.rest.is_empty() && error.errno() == libc::ENOENT => {
+                Ok(())
+            }
             Err(error) => Err(error.errno()),
         }
     }

@@ -63,9 +63,9 @@ hooks! {
     [posix_fallocate posix_fallocate64] (d: c_int, offset: off_t, length: off_t) -> c_int =
         space::posix_fallocate(d, offset, length);
     [posix_fadvise posix_fadvise64] (d: c_int, offset: off_t, length: off_t, advice: c_int) -> c_int =
-        space::advise(d, || real::posix_fadvise(d, offset, length, advice));
+        space::advise(d, offset, length, advice);
     [readahead] (d: c_int, offset: off_t, count: size_t) -> ssize_t =
-        space::advise(d, || real::readahead(d, offset, count) as c_int) as ssize_t;
+        space::read_ahead(d, offset, count);
     [sync_file_range] (d: c_int, offset: off_t, length: off_t, flags: c_uint) -> c_int = {
         if prefix::holds(d) { space::fsync(d, true) } else { real::sync_file_range(d, offset, length, flags) }
     };

@@ -128,10 +128,13 @@ impl FileLocks {
             .filter(|(other, _)| **other != owner)
             .filter_map(|(other, held)| Some((other, held, held.runs.conflict(range, mode)?)))
             .min_by_key(|(_, _, (conflict, _))| conflict.first)
-            .map(|(other, held, (conflict, mode))| {
-                let pid = if other.is_process() { held.pid } else { NO_PROCESS };
-                (mode.lock_type(), conflict, pid)
-            })
+            .map(|(other, held, conflict)| reported(*other, held, conflict))
+    }
+
+    /// The first lock of `owner` itself on `range`.
+    pub(super) fn own(&self, owner: Owner, range: LockRange) -> Option<(LockType, LockRange, u32)> {
+        let held = self.held.get(&owner)?;
+        Some(reported(owner, held, held.runs.first(range)?))
     }
 
     /// The mode in which `owner` holds the whole file (flock).
@@ -154,4 +157,10 @@ impl FileLocks {
     pub(super) fn owners_between(&self, first: Owner, last: Owner) -> Vec<Owner> {
         self.held.range(first..=last).map(|(owner, _)| *owner).collect()
     }
+}
+
+/// A lock as `F_GETLK` reports it.
+fn reported(owner: Owner, held: &Held, (range, mode): (LockRange, Mode)) -> (LockType, LockRange, u32) {
+    let pid = if owner.is_process() { held.pid } else { NO_PROCESS };
+    (mode.lock_type(), range, pid)
 }

@@ -213,18 +213,21 @@ impl LockTable {
     }
 
     /// The first lock in the way of `lock` on `range` (`F_GETLK`): type, range and process, `u32::MAX` where an open
-    /// description holds it. During the grace period locks not yet claimed again are unknown.
+    /// description holds it. [`LockType::Unlock`] asks for the first lock of the owner itself, as `F_OFD_GETLK` does since
+    /// Linux 6.6. During the grace period locks not yet claimed again are unknown.
     ///
     /// # Errors
-    /// EINVAL for [`LockType::Unlock`] or a range that ends before it begins.
+    /// EINVAL for a range that ends before it begins.
     pub fn test(&self, asked: &LockRequest) -> Result<Option<(LockType, LockRange, u32)>, Errno> {
-        let mode = Mode::of(asked.lock).ok_or(EINVAL)?;
         if asked.range.first > asked.range.last {
             return Err(EINVAL);
         }
         let range = if asked.kind == LockKind::Flock { WHOLE } else { asked.range };
         let locks = self.locks(asked.ino, Class::of(asked.kind));
-        Ok(locks.and_then(|locks| locks.conflict(asked.who(), range, mode)))
+        Ok(locks.and_then(|locks| match Mode::of(asked.lock) {
+            Some(mode) => locks.conflict(asked.who(), range, mode),
+            None => locks.own(asked.who(), range),
+        }))
     }
 
     /// Ends the wait of a request, which the caller answers with EINTR; false when it does not wait (any more).

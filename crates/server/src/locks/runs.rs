@@ -98,6 +98,11 @@ impl Runs {
         self.overlapping(range).filter(|(_, held)| held.excludes(mode)).last()
     }
 
+    /// The first run that has a byte of `range`.
+    pub(super) fn first(&self, range: LockRange) -> Option<(LockRange, Mode)> {
+        self.overlapping(range).last()
+    }
+
     /// Whether some run keeps another owner from holding `range` in `mode`.
     pub(super) fn excludes(&self, range: LockRange, mode: Mode) -> bool {
         if mode == Mode::Shared && self.exclusive == 0 {

@@ -74,7 +74,13 @@ pub(crate) fn unpublished_part(request: &InHand) -> Option<(Part, Reach)> {
 /// The error number of the refusal.
 pub(crate) fn check(request: &InHand, extents: &[Extent], is_write: bool) -> Result<(), Errno> {
     let Some(capability) = object_capability(&request.request) else { return Err(errno::EINVAL) };
-    let is_allowed = if is_write { capability.rights.write } else { capability.rights.read };
+    let rights = capability.rights;
+    let is_allowed = match &request.request {
+        // `lseek` asks for no access mode.
+        Request::ObjectSeek { .. } => rights.read || rights.write,
+        _ if is_write => rights.write,
+        _ => rights.read,
+    };
     if !is_allowed {
         return Err(errno::EBADF);
     }

@@ -1,0 +1,43 @@
+"""Differences from tmpfs that docs/reference/limits.md states. Nothing else is expected."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ways import MOUNTED, PREFIX
+
+from random_calls.steps import Step
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A difference, and the row of the page that states it."""
+
+    row: str
+    """The beginning of the row."""
+    ways: tuple[str, ...]
+    is_one: Callable[[Step, str, str], bool]
+    """Tells by the step, the answer on tmpfs and the one on the store."""
+
+
+EXPECTED = (
+    Expected(
+        "file that another client lengthens",
+        MOUNTED,
+        lambda step, right, wrong: step.command.startswith("mapped-") and wrong == "fault" and right[:1].isdigit(),
+    ),
+    Expected(
+        "directory that was removed while it is open",
+        (*MOUNTED, PREFIX),
+        lambda step, right, wrong: right == "ENOENT" and wrong == "ESTALE",
+    ),
+    Expected(
+        "`getcwd` after another process moved the working directory",
+        (PREFIX,),
+        lambda step, right, wrong: step.command == "getcwd" and wrong.startswith(" %"),
+    ),
+)
+
+
+def is_expected(step: Step, way: str, right: str, wrong: str) -> bool:
+    """Whether the table has this difference."""
+    return any(way in entry.ways and entry.is_one(step, right, wrong) for entry in EXPECTED)
