@@ -30,11 +30,6 @@ EXPECTED = (
         (*MOUNTED, PREFIX),
         lambda step, right, wrong: right == "ENOENT" and wrong == "ESTALE",
     ),
-    Expected(
-        "`getcwd` after another process moved the working directory",
-        (PREFIX,),
-        lambda step, right, wrong: step.command == "getcwd" and wrong.startswith(" %"),
-    ),
 )
 
 
