@@ -8,15 +8,15 @@ use crate::error::ServerError;
 use crate::events::{Event, Events};
 use crate::identity::Consent;
 use crate::links::admission::Origin;
-use crate::links::stream::Socket;
-use crate::links::FIRST_LINK;
+use crate::links::socket::Socket;
 use crate::notices::notice;
 use crate::notices::Notice;
 use crate::ports::{listen, peer_user, resolve, Listening};
 use crate::server::Server;
+use crate::sockets::{self, link_of};
 use mio::net::{TcpListener, UnixListener};
 use mio::unix::SourceFd;
-use mio::{Interest, Poll, Token, Waker};
+use mio::{Interest, Poll, Registry, Token, Waker};
 use rustix::fs::{flock, FlockOperation};
 use rustix::io::Errno;
 use rustix::time::{
@@ -26,6 +26,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use weir_fairshare::Nanos;
@@ -58,6 +59,8 @@ const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
 struct Doors {
     tcp: TcpListener,
     unix: Option<UnixListener>,
+    /// The poll of the loop, which tells of each connection.
+    registry: Rc<Registry>,
     timer: OwnedFd,
     /// The moment at which the timer will wake the loop; none once it has.
     armed: Option<Nanos>,
@@ -95,9 +98,7 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent) -
     let rules = control::Rules::new(&config, id, key.clone())?;
     let directories = own.targets.iter().filter(|target| target.backend == BackendKind::Dir).count();
     let budget = Budget::of_process(config.servers.len(), directories)?;
-    let registry = poll.registry().try_clone().map_err(lost("share the poll"))?;
-    let means = (registry, events.clone());
-    let mut server = Server::open(config, id, (home, &folder), key, means, budget, consent)?;
+    let mut server = Server::open(config, id, (home, &folder), key, events.clone(), budget, consent)?;
     let _alone = alone_in(&folder)?;
     let data = has_ports(DATA, &own.listen, passed.data)?;
     let control = has_ports(CONTROL, &own.control, passed.control)?;
@@ -176,9 +177,7 @@ fn turn_until_stopped(
                 WAKER => {}
                 TIMER => doors.armed = None,
                 TCP | UNIX => doors.accept(server),
-                Token(token) => {
-                    server.link_ready(token - FIRST_LINK, event.is_readable(), event.is_read_closed())
-                }
+                token => server.link_ready(link_of(token), event.is_readable(), event.is_read_closed()),
             }
         }
         if doors.accept_again.is_some_and(|again| again <= server.now()) {
@@ -205,7 +204,7 @@ fn turn_until_stopped(
 /// be more.
 fn accept_some(
     server: &mut Server,
-    mut next: impl FnMut() -> io::Result<(Socket, Origin)>,
+    mut next: impl FnMut() -> io::Result<(Box<dyn Socket>, Origin)>,
 ) -> Option<io::Error> {
     for _ in 0..ACCEPTS {
         match next() {
@@ -229,7 +228,7 @@ fn is_want_of_room(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|raw| wants.contains(&Errno::from_raw_os_error(raw)))
 }
 
-fn next_tcp(listener: &TcpListener) -> io::Result<(Socket, Origin)> {
+fn next_tcp(listener: &TcpListener, registry: &Rc<Registry>) -> io::Result<(Box<dyn Socket>, Origin)> {
     let (stream, address) = listener.accept()?;
     // Replies are written whole, so waiting to gather more would only delay them.
     let _ = stream.set_nodelay(true);
@@ -238,15 +237,15 @@ fn next_tcp(listener: &TcpListener) -> io::Result<(Socket, Origin)> {
     let _ = rustix::net::sockopt::set_tcp_keepintvl(&stream, HOST_ASKED_EVERY);
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, HOST_LOST_AFTER.as_millis() as u32);
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
-    Ok((Socket::Tcp(stream), Origin::Host(address.ip())))
+    Ok((sockets::tcp(stream, registry), Origin::Host(address.ip())))
 }
 
-fn next_unix(listener: &UnixListener) -> io::Result<(Socket, Origin)> {
+fn next_unix(listener: &UnixListener, registry: &Rc<Registry>) -> io::Result<(Box<dyn Socket>, Origin)> {
     let (stream, _) = listener.accept()?;
     // The default of 208 KiB makes a stripe take several turns of both sides; a refusal costs only speed.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, 2 << 20);
     let user = peer_user(&stream)?;
-    Ok((Socket::Unix(stream), Origin::User(user)))
+    Ok((sockets::unix(stream, registry), Origin::User(user)))
 }
 
 fn open_doors(
@@ -293,14 +292,16 @@ fn open_doors(
         owner: rustix::process::geteuid().as_raw(),
         control: String::new(),
     };
-    Ok((Doors { tcp, unix, timer, armed: None, accept_again: None }, address))
+    let registry = Rc::new(poll.registry().try_clone().map_err(lost("share the poll"))?);
+    Ok((Doors { tcp, unix, registry, timer, armed: None, accept_again: None }, address))
 }
 
 impl Doors {
     /// Takes some of the connections that have arrived, and the others in the next turn; where no descriptor is free for them, soon.
     fn accept(&mut self, server: &mut Server) {
-        let tcp = accept_some(server, || next_tcp(&self.tcp));
-        let unix = self.unix.as_ref().map(|listener| accept_some(server, || next_unix(listener)));
+        let tcp = accept_some(server, || next_tcp(&self.tcp, &self.registry));
+        let unix =
+            self.unix.as_ref().map(|listener| accept_some(server, || next_unix(listener, &self.registry)));
         let outcomes = [Some(tcp), unix].into_iter().flatten();
         let now = server.now();
         let mut again = None;

@@ -30,6 +30,7 @@ mod privacy;
 mod published;
 mod requests;
 mod server;
+mod sockets;
 mod storage;
 mod unpublished;
 mod workers;

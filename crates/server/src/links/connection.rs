@@ -3,9 +3,9 @@
 //! Small frames are taken whole. A payload above the inline limit stays in the socket: the caller receives it
 //! with [`Connection::receive`] once its request is scheduled, and until then nothing more is read.
 
-use super::stream::{Stream, RECEIVE_BYTES};
+use super::socket::RECEIVE_BYTES;
+use super::stream::Stream;
 use crate::storage::{ReadPlan, Segment, Target};
-use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use weir_wire::{limits, ChannelBinding, Header, Kind, Reply, RequestId, WireError, HEADER_BYTES};
@@ -110,28 +110,25 @@ impl Connection {
         }
     }
 
-    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        self.stream.source().register(registry, token, Interest::READABLE)
+    /// Has the loop told of the connection, as the link in this place.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn enlist(&mut self, link: usize) -> io::Result<()> {
+        self.stream.socket().enlist(link)
     }
 
     /// Asks to be told of room in the socket only while something waits for it: every reply that a client takes
     /// makes room, and each would wake the loop.
     ///
     /// # Errors
-    /// As epoll_ctl(2).
-    pub(crate) fn watch_for_room(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+    /// The system's.
+    pub(crate) fn watch_for_room(&mut self) -> io::Result<()> {
         let blocked = self.has_output();
-        if blocked == self.awaits_room {
+        if std::mem::replace(&mut self.awaits_room, blocked) == blocked {
             return Ok(());
         }
-        self.awaits_room = blocked;
-        let interest = if blocked { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-        self.stream.source().reregister(registry, token, interest)
-    }
-
-    pub(crate) fn deregister(&mut self, registry: &Registry) {
-        // It is closed next, which takes it out of the poll as well.
-        let _ = self.stream.source().deregister(registry);
+        self.stream.socket().watch_room(blocked)
     }
 
     /// The socket reported that it can be read, and whether its other side has ended.
@@ -440,3 +437,6 @@ fn zero_slices(mut length: usize, slices: &mut Vec<IoSlice<'_>>) {
         length -= count;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ pub(crate) mod connection;
 pub(crate) mod executed;
 pub(crate) mod link;
 pub(crate) mod memory;
+pub(crate) mod socket;
 pub(crate) mod stream;
 pub(crate) mod visits;
 
@@ -21,7 +22,6 @@ use connection::{Frame, Received, Tail};
 use executed::Executed;
 use link::{Link, LinkKey};
 use memory::{Memory, SMALL_BYTES};
-use mio::Token;
 use slab::Slab;
 use std::collections::{HashMap, VecDeque};
 use stream::Stream;
@@ -30,8 +30,6 @@ use weir_fairshare::{Nanos, Policy};
 use weir_placement::ServerId;
 use weir_wire::{limits, ClientId, JobId, Reply, RequestId, HEADER_BYTES};
 
-/// Tokens of the poll from here on are links.
-pub(crate) const FIRST_LINK: usize = 16;
 /// Links that are tried whenever memory is freed: one would take it, and one may be of a job that has no room yet.
 const HELD_BACK_READ: usize = 2;
 /// How often all of them are looked at.
@@ -41,7 +39,6 @@ const STRANGER_FRAME_BYTES: usize = HEADER_BYTES + limits::BODY_BYTES;
 
 /// The links of one server.
 pub(crate) struct Links {
-    registry: mio::Registry,
     links: Slab<Link>,
     serial: u64,
     /// Links with output to send.
@@ -83,9 +80,8 @@ pub(crate) enum Reading {
 
 impl Links {
     /// No links yet.
-    pub(crate) fn new(registry: mio::Registry, budget: &Budget, policy: &Policy) -> Links {
+    pub(crate) fn new(budget: &Budget, policy: &Policy) -> Links {
         Links {
-            registry,
             links: Slab::new(),
             serial: 0,
             dirty: Vec::new(),
@@ -111,21 +107,20 @@ impl Links {
         (index, turned_away)
     }
 
-    /// Has the poll tell of a link.
+    /// Has the loop told of a link.
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn register(&mut self, index: usize) -> std::io::Result<()> {
+    pub(crate) fn enlist(&mut self, index: usize) -> std::io::Result<()> {
         match self.links.get_mut(index) {
-            Some(link) => link.connection().register(&self.registry, Token(index + FIRST_LINK)),
+            Some(link) => link.connection().enlist(index),
             None => Ok(()),
         }
     }
 
     /// Takes a link out, which is closed when the answer is dropped.
     pub(crate) fn remove(&mut self, index: usize) -> Option<Link> {
-        let mut link = self.links.try_remove(index)?;
-        link.connection().deregister(&self.registry);
+        let link = self.links.try_remove(index)?;
         if let Some(slot) = link.executed {
             self.executed.disconnect(slot);
         }
@@ -237,7 +232,7 @@ impl Links {
         let Some(link) = self.links.get_mut(index) else { return true };
         let outcome = link.connection().flush(targets, bytes_max, sent);
         let is_finished = link.is_closing() && !link.connection().has_output();
-        let watched = link.connection().watch_for_room(&self.registry, Token(index + FIRST_LINK));
+        let watched = link.connection().watch_for_room();
         self.count_buffers(index);
         let Some(link) = self.links.get_mut(index) else { return true };
         let (Ok(has_more), Ok(()), false) = (outcome, watched, is_finished) else { return false };

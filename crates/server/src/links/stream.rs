@@ -1,25 +1,11 @@
-//! The bytes of one connection: plain on a Unix socket, whose peer the kernel names, and sealed over TCP.
+//! The bytes of one connection: plain where the kernel names the peer, as on a Unix socket, and sealed over TCP.
 
-use mio::event::Source;
-use mio::net::{TcpStream, UnixStream};
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use super::socket::{Socket, RECEIVE_BYTES};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::rc::Rc;
 use weir_channel::{Channel, ChannelError, Interruption, Responder};
 use weir_placement::ServerId;
 use weir_wire::{ChannelBinding, Header, SiteKey, WireError, UNSEALED};
-
-/// Read at once: several small frames, yet little of a large payload is copied twice.
-pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
-
-/// A socket of either kind.
-pub(crate) enum Socket {
-    /// TCP.
-    Tcp(TcpStream),
-    /// Unix.
-    Unix(UnixStream),
-}
 
 /// The server behind every TCP connection, and the key that it proves.
 pub(crate) struct Door {
@@ -29,7 +15,7 @@ pub(crate) struct Door {
 
 /// A socket, and the state of its channel.
 pub(crate) struct Stream {
-    socket: Socket,
+    socket: Box<dyn Socket>,
     cover: Cover,
 }
 
@@ -44,20 +30,17 @@ enum Cover {
 
 impl Stream {
     /// A connection that was just accepted: one over TCP says nothing before its channel stands.
-    pub(crate) fn new(socket: Socket, door: &Rc<Door>) -> Stream {
-        let cover = match socket {
-            Socket::Tcp(_) => Cover::Awaited { door: Rc::clone(door), flight: Vec::new() },
-            Socket::Unix(_) => Cover::Plain,
+    pub(crate) fn new(socket: Box<dyn Socket>, door: &Rc<Door>) -> Stream {
+        let cover = match socket.is_local() {
+            false => Cover::Awaited { door: Rc::clone(door), flight: Vec::new() },
+            true => Cover::Plain,
         };
         Stream { socket, cover }
     }
 
-    /// The socket, for the poll.
-    pub(crate) fn source(&mut self) -> &mut dyn Source {
-        match &mut self.socket {
-            Socket::Tcp(stream) => stream,
-            Socket::Unix(stream) => stream,
-        }
+    /// The socket.
+    pub(crate) fn socket(&mut self) -> &mut dyn Socket {
+        &mut *self.socket
     }
 
     /// The digest of the handshake that sealed the connection.
@@ -86,8 +69,7 @@ impl Stream {
 
     /// Bytes that can be read, as far as that is known: an upper bound where they are sealed.
     pub(crate) fn waiting_bytes(&self) -> usize {
-        // A socket that cannot say fails when it is read, and is closed then.
-        let in_socket = rustix::io::ioctl_fionread(self.socket.descriptor()).unwrap_or(1) as usize;
+        let in_socket = self.socket.waiting_bytes();
         match &self.cover {
             Cover::Sealed(channel) => in_socket + channel.waiting_bytes(),
             Cover::Plain | Cover::Awaited { .. } => in_socket,
@@ -108,10 +90,7 @@ impl Stream {
         self.meet()?;
         let wanted = bytes_max.min(RECEIVE_BYTES);
         let Cover::Sealed(channel) = &mut self.cover else {
-            let mut scratch = [const { MaybeUninit::uninit() }; RECEIVE_BYTES];
-            let (received, _) = rustix::io::read(self.socket.descriptor(), &mut scratch[..wanted])?;
-            input.extend_from_slice(received);
-            return Ok(received.len());
+            return self.socket.append_to(input, wanted);
         };
         let content = channel.content(wanted, |room| self.socket.read(room)).map_err(settled)?;
         let count = content.len().min(wanted);
@@ -140,9 +119,9 @@ impl Stream {
     /// The errors of the socket.
     pub(crate) fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.cover {
-            Cover::Sealed(channel) => {
-                channel.send(slices, |record| self.socket.write(record)).map_err(settled)
-            }
+            Cover::Sealed(channel) => channel
+                .send(slices, |record| self.socket.write_vectored(&[IoSlice::new(record)]))
+                .map_err(settled),
             Cover::Plain | Cover::Awaited { .. } => self.socket.write_vectored(slices),
         }
     }
@@ -155,19 +134,16 @@ impl Stream {
                     let answered = Responder::answer(&flight[..length], door.here, &door.key);
                     let Responder { answer, seal, .. } = answered.map_err(|error| self.refused(error))?;
                     // A fresh socket has room for the answer; one that has none is no client's.
-                    if self.socket.write(&answer)? != answer.len() {
+                    if self.socket.write_vectored(&[IoSlice::new(&answer)])? != answer.len() {
                         return Err(ErrorKind::WriteZero.into());
                     }
                     let Cover::Awaited { flight, .. } = &self.cover else { return Ok(()) };
                     self.cover = Cover::Sealed(Box::new(Channel::new(seal, &flight[length..])));
                 }
                 Ok(_) => {
-                    let mut scratch = [0; RECEIVE_BYTES];
-                    let count = self.socket.read(&mut scratch)?;
-                    if count == 0 {
+                    if self.socket.append_to(flight, RECEIVE_BYTES)? == 0 {
                         return Err(ErrorKind::UnexpectedEof.into());
                     }
-                    flight.extend_from_slice(&scratch[..count]);
                 }
                 Err(error) => return Err(self.refused(error)),
             }
@@ -183,36 +159,6 @@ impl Stream {
         match flight.first_chunk().map(Header::decode) {
             Some(Err(version @ WireError::Version { .. })) => invalid(version),
             _ => invalid(error),
-        }
-    }
-}
-
-impl Socket {
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        match self {
-            Socket::Tcp(stream) => stream.as_fd(),
-            Socket::Unix(stream) => stream.as_fd(),
-        }
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(stream) => stream.read(buffer),
-            Socket::Unix(stream) => stream.read(buffer),
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(stream) => stream.write(bytes),
-            Socket::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(stream) => stream.write_vectored(slices),
-            Socket::Unix(stream) => stream.write_vectored(slices),
         }
     }
 }

@@ -182,7 +182,7 @@ impl Server {
         id: ServerId,
         (home, folder): (&Path, &Path),
         key: SiteKey,
-        (registry, events): (mio::Registry, Events),
+        events: Events,
         budget: Budget,
         consent: Consent,
     ) -> Result<Server, ServerError> {
@@ -216,7 +216,7 @@ impl Server {
         let clock = Clock::start();
         let lambda = Nanos::from_millis(config.lambda_milliseconds);
         let mut server = Server {
-            links: Links::new(registry, &budget, sharing.policy()),
+            links: Links::new(&budget, sharing.policy()),
             requests: Requests::default(),
             pages: Pages::default(),
             leased: Leased::new(sharing.clone()),

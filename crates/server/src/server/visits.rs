@@ -4,7 +4,8 @@ use super::answering::release_tail;
 use super::Server;
 use crate::links::admission::Origin;
 use crate::links::memory::IDLE_MAX;
-use crate::links::stream::{Socket, Stream};
+use crate::links::socket::Socket;
+use crate::links::stream::Stream;
 use crate::notices::Notice;
 use crate::requests::request::InHand;
 use crate::storage::Target;
@@ -18,7 +19,7 @@ const SENT_PER_VISIT: usize = 1 << 20;
 
 impl Server {
     /// Takes a connection in.
-    pub(crate) fn accept(&mut self, socket: Socket, origin: Origin) {
+    pub(crate) fn accept(&mut self, socket: Box<dyn Socket>, origin: Origin) {
         let now = self.clock.now();
         let stream = Stream::new(socket, &self.site.door);
         let (index, turned_away) = self.links.accept(stream, origin, now);
@@ -28,7 +29,7 @@ impl Server {
             });
             self.close_link(key.index);
         }
-        if self.links.register(index).is_err() {
+        if self.links.enlist(index).is_err() {
             self.close_link(index);
         }
     }
@@ -43,7 +44,7 @@ impl Server {
         stranger.is_some() || has_closed
     }
 
-    /// The poll told of a link.
+    /// The loop is told of a link.
     pub(crate) fn link_ready(&mut self, index: usize, is_readable: bool, has_ended: bool) {
         let Some(link) = self.links.get_mut(index) else { return };
         if is_readable || has_ended {
