@@ -20,7 +20,7 @@ fn write() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args_os().nth(1).map(PathBuf::from).ok_or("usage: journal FOLDER < RECORDS")?;
     let changes: Vec<Change> = serde_json::from_reader(std::io::stdin())?;
     let storage = DirectoryStorage::open(&folder)?;
-    let (mut journal, _) = Journal::<Change, DirectoryStorage>::open(storage, JOURNAL_SCHEMA, |_| {})?;
+    let (mut journal, _) = Journal::<Change>::open(storage, JOURNAL_SCHEMA, |_| {})?;
     journal.append(&changes)?;
     journal.sync()?;
     Ok(())

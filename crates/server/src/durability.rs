@@ -11,7 +11,7 @@ use crate::clock::seconds;
 use crate::control::status::JournalStatus;
 use crate::journal::{
     DirectoryStorage, Journal, JournalError, Losses, MarkTicket, Recovered, SnapshotDone, SnapshotTicket,
-    SnapshotWriter, SyncTicket,
+    SnapshotWriter, Storage, SyncTicket,
 };
 use crate::namespace::{errno, Change, Effect, IntentId, Namespace, When};
 use crate::notices::{notice, warning};
@@ -46,15 +46,15 @@ const SHOWN_BYTES_MAX: u64 = 16 << 20;
 const RENEWAL_PAUSE: Nanos = Nanos::from_millis(1_000);
 
 /// A journal of the namespace, on a local file system.
-type OwnJournal = Journal<Change, DirectoryStorage>;
+type OwnJournal = Journal<Change>;
 /// A snapshot of the namespace that a worker writes.
-pub(crate) type Ticket = SnapshotTicket<Change, DirectoryStorage>;
+pub(crate) type Ticket = SnapshotTicket<Change>;
 /// The channel by which the result of a slice of a snapshot comes back.
 pub(crate) type SliceEnd = Receiver<Result<(), JournalError>>;
 /// The channel by which the result of a snapshot comes back.
 pub(crate) type SnapshotEnd = Receiver<Result<SnapshotDone, JournalError>>;
 /// The channel by which the ticket of a synchronisation comes back, with its result.
-pub(crate) type SyncEnd = Receiver<(SyncTicket<DirectoryStorage>, std::io::Result<()>)>;
+pub(crate) type SyncEnd = Receiver<(SyncTicket, std::io::Result<()>)>;
 
 /// The journal of a server, and everything that waits for it.
 #[derive(Default)]
@@ -140,7 +140,7 @@ pub(crate) enum SyncStart {
     /// Everything is durable already.
     Durable(Synced),
     /// A worker runs the ticket.
-    Begun(SyncTicket<DirectoryStorage>, Waiting),
+    Begun(SyncTicket, Waiting),
 }
 
 impl Deferred {
@@ -197,7 +197,7 @@ impl Durability {
     /// The journal is damaged or in use.
     pub(crate) fn open(
         &mut self,
-        storage: DirectoryStorage,
+        storage: Arc<dyn Storage>,
         (losses, witnessed): (Losses, u64),
         namespace: &mut Namespace,
     ) -> Result<Recovered, JournalError> {
@@ -424,7 +424,7 @@ impl Durability {
     }
 
     /// A ticket that brings the durable mark to stable storage, where it is behind.
-    pub(crate) fn begin_mark(&mut self) -> Option<MarkTicket<DirectoryStorage>> {
+    pub(crate) fn begin_mark(&mut self) -> Option<MarkTicket> {
         self.journal.as_mut().and_then(Journal::mark_begin)
     }
 
@@ -466,7 +466,7 @@ impl Durability {
 
     fn begin_writing(
         &mut self,
-        begun: Result<Option<SnapshotWriter<Change, DirectoryStorage>>, JournalError>,
+        begun: Result<Option<SnapshotWriter<Change>>, JournalError>,
         purpose: Purpose,
         namespace: &mut Namespace,
     ) {
@@ -532,7 +532,7 @@ impl Durability {
 
     fn abandon(
         &mut self,
-        writer: SnapshotWriter<Change, DirectoryStorage>,
+        writer: SnapshotWriter<Change>,
         purpose: Purpose,
         error: &JournalError,
         namespace: &mut Namespace,

@@ -78,14 +78,10 @@ pub fn take(
         key: SiteKey::new(NO_KEY),
     });
     let storage = DirectoryStorage::open(&copy.folder)?;
-    let (_journal, recovered) = Journal::<Change, DirectoryStorage>::open_accepting(
-        storage,
-        JOURNAL_SCHEMA,
-        (losses, 0),
-        |change: Change| {
+    let (_journal, recovered) =
+        Journal::<Change>::open_accepting(storage, JOURNAL_SCHEMA, (losses, 0), |change: Change| {
             namespace.apply(&change);
-        },
-    )?;
+        })?;
     namespace.index();
     let mut inventory = Inventory::default();
     let mut folders = Vec::new();

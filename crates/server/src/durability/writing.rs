@@ -1,15 +1,15 @@
 //! A snapshot of the namespace on its way to the journal's device. The event loop shows some records in each turn, and a worker writes
 //! them meanwhile. Changes go on: the namespace shows each subject as it was when the snapshot began.
 
-use crate::journal::{DirectoryStorage, JournalError, SliceTicket, SnapshotWriter};
+use crate::journal::{JournalError, SliceTicket, SnapshotWriter};
 use crate::namespace::{Change, Namespace};
 
 /// Records between two looks at the clock: some tens of microseconds.
 const RECORDS_PER_LOOK: usize = 64;
 
 /// The frames that a worker writes.
-pub(crate) type Slice = SliceTicket<DirectoryStorage>;
-type Writer = SnapshotWriter<Change, DirectoryStorage>;
+pub(crate) type Slice = SliceTicket;
+type Writer = SnapshotWriter<Change>;
 
 /// The purpose of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pub(crate) use monitor::Monitor;
 
 use crate::config::{BackendKind, ServerConfig};
 use crate::error::ServerError;
-use crate::journal::{DirectoryStorage, Losses};
+use crate::journal::{DirectoryStorage, Losses, Storage};
 use crate::storage::{Folder, KnownPlaces, Owner, Place, Record, Stamp, STAMP};
 use look::Look;
 use serde::Serialize;
@@ -66,7 +66,7 @@ pub(crate) struct Identity {
 pub(crate) struct Opened {
     /// None where nothing outlives the server.
     pub(crate) identity: Option<Identity>,
-    pub(crate) journal: Option<DirectoryStorage>,
+    pub(crate) journal: Option<Arc<dyn Storage>>,
     /// The folders of targets by their numbers.
     pub(crate) targets: Vec<Option<(Folder, Arc<Stamp>)>>,
     /// The last change that any stamp knows to have been on stable storage.

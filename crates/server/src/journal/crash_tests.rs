@@ -14,7 +14,7 @@ enum Record {
 }
 
 type State = BTreeMap<u8, u64>;
-type TestJournal = Journal<Record, MemoryStorage>;
+type TestJournal = Journal<Record>;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -72,7 +72,8 @@ fn apply(state: &mut State, record: Record) {
 
 fn open(storage: &MemoryStorage) -> Result<(TestJournal, State, Recovered), JournalError> {
     let mut state = State::new();
-    let (journal, recovered) = Journal::open(storage.clone(), 1, |record| apply(&mut state, record))?;
+    let (journal, recovered) =
+        Journal::open(Arc::new(storage.clone()), 1, |record| apply(&mut state, record))?;
     Ok((journal, state, recovered))
 }
 
@@ -191,7 +192,7 @@ fn run(steps: &[Step], live: bool) -> Result<Run, TestCaseError> {
 }
 
 /// Writes the frames of a slice, if one is away.
-fn run_slice(slice: &mut Option<SliceTicket<MemoryStorage>>) -> Result<(), TestCaseError> {
+fn run_slice(slice: &mut Option<SliceTicket>) -> Result<(), TestCaseError> {
     slice.take().map_or(Ok(()), |slice| slice.run().map_err(failed))
 }
 

@@ -12,7 +12,7 @@
 //! of a file that lost its header.
 
 use super::error::JournalError;
-use super::storage::StorageFile;
+use super::storage::File;
 use serde::{de::DeserializeOwned, Serialize};
 use std::io;
 
@@ -78,8 +78,8 @@ pub(super) enum Refused {
 
 /// Reads a file from front to back in bounded memory.
 #[derive(Debug)]
-pub(super) struct Reader<F> {
-    file: F,
+pub(super) struct Reader {
+    file: File,
     salt: u32,
     buffer: Vec<u8>,
     /// Consumed bytes of `buffer`.
@@ -162,30 +162,14 @@ pub(super) fn decode<R: DeserializeOwned>(mut payload: &[u8], records: &mut Vec<
     true
 }
 
-/// Writes all of `bytes` at `offset`.
-pub(super) fn write_all<F: StorageFile>(file: &F, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match file.write_at(bytes, offset) {
-            Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero)),
-            Ok(written) => {
-                bytes = &bytes[written..];
-                offset += written as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-impl<F: StorageFile> Reader<F> {
+impl Reader {
     /// Opens `file`, whose checksums begin with `salt`, and reads its header. The reader then stands behind the header.
     pub(super) fn open(
-        file: F,
+        file: File,
         content: Content,
         schema: u32,
         salt: u32,
-    ) -> io::Result<(Reader<F>, Result<FileHeader, Refused>)> {
+    ) -> io::Result<(Reader, Result<FileHeader, Refused>)> {
         let mut reader = Reader { file, salt, buffer: Vec::new(), used: 0, base: 0, payload: 0..0 };
         reader.fill(FILE_HEADER_BYTES)?;
         let available = reader.buffer.len().min(FILE_HEADER_BYTES);

@@ -1,19 +1,19 @@
 //! The logs of a journal: the one that takes appends, and those before it.
 
 use super::error::JournalError;
-use super::format::{self, Content, FileHeader, FILE_HEADER_BYTES};
+use super::format::{Content, FileHeader, FILE_HEADER_BYTES};
 use super::mark::Mark;
 use super::name::FileName;
-use super::storage::{Storage, StorageFile};
+use super::storage::{File, Storage};
 
 /// The log that takes appends.
 #[derive(Debug)]
-pub(super) struct Log<F> {
+pub(super) struct Log {
     pub(super) name: FileName,
-    pub(super) file: F,
+    pub(super) file: File,
     /// A second descriptor. The system tells each descriptor once of a write error, so a snapshot cannot take the error from
     /// a sync.
-    pub(super) twin: F,
+    pub(super) twin: File,
     pub(super) bytes: u64,
     /// The bytes that a sync has covered.
     pub(super) synced_bytes: u64,
@@ -23,25 +23,25 @@ pub(super) struct Log<F> {
 
 /// A log before the current one.
 #[derive(Debug)]
-pub(super) struct OldLog<F> {
+pub(super) struct OldLog {
     pub(super) name: FileName,
     pub(super) bytes: u64,
     /// Both descriptors, until a sync has covered the log.
-    pub(super) unsynced: Option<(F, F)>,
+    pub(super) unsynced: Option<(File, File)>,
 }
 
-impl<F: StorageFile> Log<F> {
-    pub(super) fn create<S: Storage<File = F>>(
-        storage: &S,
+impl Log {
+    pub(super) fn create(
+        storage: &dyn Storage,
         schema: u32,
         first: u64,
         durable: u64,
-    ) -> Result<Log<F>, JournalError> {
+    ) -> Result<Log, JournalError> {
         let name = FileName { content: Content::Log, first, salt: salt(storage)? };
         let (text, described) = (name.to_string(), storage.describe(&name.to_string()));
         let file = storage.create(&text).map_err(JournalError::io("make", &*described))?;
         let header = FileHeader { content: Content::Log, schema, first, durable, boot: storage.boot() };
-        let twin = format::write_all(&file, &header.encode(), 0).and_then(|()| storage.open(&text));
+        let twin = file.write_all_at(&header.encode(), 0).and_then(|()| storage.open(&text));
         let bytes = FILE_HEADER_BYTES as u64;
         match twin {
             Ok(twin) => Ok(Log { name, file, twin, bytes, synced_bytes: bytes, is_ragged: false }),
@@ -59,13 +59,9 @@ impl<F: StorageFile> Log<F> {
     }
 
     /// Writes a frame at the end, or leaves the log as it was.
-    pub(super) fn append<S: Storage<File = F>>(
-        &mut self,
-        storage: &S,
-        frame: &[u8],
-    ) -> Result<(), JournalError> {
+    pub(super) fn append(&mut self, storage: &dyn Storage, frame: &[u8]) -> Result<(), JournalError> {
         self.smooth(storage)?;
-        if let Err(source) = format::write_all(&self.file, frame, self.bytes) {
+        if let Err(source) = self.file.write_all_at(frame, self.bytes) {
             self.is_ragged = self.file.truncate(self.bytes).is_err();
             return Err(JournalError::io("append to", storage.describe(&self.name.to_string()))(source));
         }
@@ -74,7 +70,7 @@ impl<F: StorageFile> Log<F> {
     }
 
     /// Cuts off the bytes that a failed append left.
-    pub(super) fn smooth<S: Storage<File = F>>(&mut self, storage: &S) -> Result<(), JournalError> {
+    pub(super) fn smooth(&mut self, storage: &dyn Storage) -> Result<(), JournalError> {
         if self.is_ragged {
             let cut = self.file.truncate(self.bytes);
             cut.map_err(JournalError::io("cut", storage.describe(&self.name.to_string())))?;
@@ -85,6 +81,6 @@ impl<F: StorageFile> Log<F> {
 }
 
 /// A salt for the checksums of a new file.
-pub(super) fn salt<S: Storage>(storage: &S) -> Result<u32, JournalError> {
+pub(super) fn salt(storage: &dyn Storage) -> Result<u32, JournalError> {
     storage.salt().map_err(JournalError::io("draw a random number for", storage.describe("")))
 }

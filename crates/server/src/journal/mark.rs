@@ -13,7 +13,7 @@
 
 use super::error::JournalError;
 use super::format;
-use super::storage::{Storage, StorageFile};
+use super::storage::{File, Storage};
 use std::io;
 
 /// The file's name.
@@ -37,7 +37,7 @@ pub(super) struct Mark {
 
 /// The mark's file.
 #[derive(Clone, Debug)]
-pub(super) struct MarkFile<F>(F);
+pub(super) struct MarkFile(File);
 
 impl Mark {
     fn encode(&self) -> [u8; MARK_BYTES] {
@@ -64,7 +64,7 @@ impl Mark {
 }
 
 /// The newest mark; none if there is no file, or no whole slot in the file.
-pub(super) fn read<S: Storage>(storage: &S) -> Result<Option<Mark>, JournalError> {
+pub(super) fn read(storage: &dyn Storage) -> Result<Option<Mark>, JournalError> {
     let file = match storage.open(NAME) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -83,19 +83,19 @@ pub(super) fn read<S: Storage>(storage: &S) -> Result<Option<Mark>, JournalError
     Ok(newest)
 }
 
-impl<F: StorageFile> MarkFile<F> {
+impl MarkFile {
     /// Writes `mark` durably into both slots, also over a mark of later records, which the owner has given up.
-    pub(super) fn begin<S: Storage<File = F>>(storage: &S, mark: Mark) -> Result<MarkFile<F>, JournalError> {
+    pub(super) fn begin(storage: &dyn Storage, mark: Mark) -> Result<MarkFile, JournalError> {
         let opened = storage.open(NAME).or_else(|_| storage.create(NAME));
         let file = opened.map_err(JournalError::io("make", storage.describe(NAME)))?;
-        let written = SLOTS.iter().try_for_each(|&slot| format::write_all(&file, &mark.encode(), slot));
+        let written = SLOTS.iter().try_for_each(|&slot| file.write_all_at(&mark.encode(), slot));
         written.and_then(|()| file.sync()).map_err(JournalError::io("write", storage.describe(NAME)))?;
         Ok(MarkFile(file))
     }
 
     /// Writes the mark into the slot of `turn`. The write does not wait for a device.
     pub(super) fn write(&self, mark: Mark, turn: u64) -> io::Result<()> {
-        format::write_all(&self.0, &mark.encode(), SLOTS[(turn % SLOTS.len() as u64) as usize])
+        self.0.write_all_at(&mark.encode(), SLOTS[(turn % SLOTS.len() as u64) as usize])
     }
 
     /// Brings the mark to stable storage.

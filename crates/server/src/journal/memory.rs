@@ -1,7 +1,7 @@
 //! A journal's storage in memory, for tests. The storage remembers every operation, and shows the files that a crash after
 //! any of them leaves.
 
-use super::storage::{Storage, StorageFile};
+use super::storage::{File, Storage, StorageFile};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct MemoryStorage(Arc<Mutex<Disk>>);
 
 /// An open file of a [`MemoryStorage`].
-#[derive(Clone, Debug)]
-pub struct MemoryFile {
+#[derive(Debug)]
+struct MemoryFile {
     disk: Arc<Mutex<Disk>>,
     number: usize,
 }
@@ -213,18 +213,16 @@ impl MemoryFile {
 }
 
 impl Storage for MemoryStorage {
-    type File = MemoryFile;
-
     fn names(&self) -> io::Result<Vec<String>> {
         Ok(self.disk().names.keys().cloned().collect())
     }
 
-    fn open(&self, name: &str) -> io::Result<MemoryFile> {
+    fn open(&self, name: &str) -> io::Result<File> {
         let number = self.disk().find(name)?;
-        Ok(MemoryFile { disk: Arc::clone(&self.0), number })
+        Ok(Arc::new(MemoryFile { disk: Arc::clone(&self.0), number }))
     }
 
-    fn create(&self, name: &str) -> io::Result<MemoryFile> {
+    fn create(&self, name: &str) -> io::Result<File> {
         let mut disk = self.disk();
         let number = match disk.names.get(name) {
             Some(number) => *number,
@@ -237,7 +235,7 @@ impl Storage for MemoryStorage {
         if !disk.files[number].is_empty() {
             disk.perform(Operation::Truncate { file: number, length: 0 });
         }
-        Ok(MemoryFile { disk: Arc::clone(&self.0), number })
+        Ok(Arc::new(MemoryFile { disk: Arc::clone(&self.0), number }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

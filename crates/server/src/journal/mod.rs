@@ -25,7 +25,7 @@ pub use format::GROUP_BYTES;
 pub use memory::MemoryStorage;
 pub use recovery::{Losses, Recovered};
 pub use snapshot::{SliceTicket, SnapshotDone, SnapshotTicket, SnapshotWriter};
-pub use storage::{DirectoryStorage, Storage, StorageFile};
+pub use storage::{DirectoryStorage, File, Storage, StorageFile};
 pub use ticket::{MarkTicket, SyncTicket};
 
 use format::{Content, FileHeader, FRAME_HEADER_BYTES};
@@ -36,6 +36,7 @@ use recovery::{Found, Recovery};
 use serde::{de::DeserializeOwned, Serialize};
 use std::io;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use weir_wire::Sequence;
 
 /// A snapshot replaces no logs below this size: a replay of so many bytes takes well under a second.
@@ -53,16 +54,16 @@ pub(crate) fn is_own_file(name: &str) -> bool {
 /// Room kept in the buffer between appends: most groups are below 1 KiB.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// A journal of records `R` in a storage `S`.
+/// A journal of records `R` in a storage.
 #[derive(Debug)]
-pub struct Journal<R, S: Storage = DirectoryStorage> {
-    storage: S,
+pub struct Journal<R> {
+    storage: Arc<dyn Storage>,
     schema: u32,
     /// The snapshot in force, and its length in bytes.
     snapshot: Option<(FileName, u64)>,
     /// Logs before `current`, oldest first.
-    old: Vec<OldLog<S::File>>,
-    current: Log<S::File>,
+    old: Vec<OldLog>,
+    current: Log,
     buffer: Vec<u8>,
     appended: u64,
     durable: u64,
@@ -75,7 +76,7 @@ pub struct Journal<R, S: Storage = DirectoryStorage> {
     /// A sync failed.
     stopped: bool,
     /// Absent if the mark could not be written when the journal was opened: an older mark is still true.
-    mark: Option<MarkFile<S::File>>,
+    mark: Option<MarkFile>,
     /// Marks written so far.
     marks: u64,
     /// The durable sequence in the last mark that was synced.
@@ -83,7 +84,7 @@ pub struct Journal<R, S: Storage = DirectoryStorage> {
     of: PhantomData<fn(R)>,
 }
 
-impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
+impl<R: Serialize + DeserializeOwned> Journal<R> {
     /// Opens the journal, making one if there is none, and hands every record to `apply`: first the records of the snapshot,
     /// then the groups in their order. `schema` is the version of `R`. The call blocks on the device, also to sync the files
     /// that it found.
@@ -91,10 +92,10 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     /// # Errors
     /// [`JournalError::Damaged`] if durable records cannot be read, [`JournalError::Format`], [`JournalError::Io`].
     pub fn open(
-        storage: S,
+        storage: Arc<dyn Storage>,
         schema: u32,
         apply: impl FnMut(R),
-    ) -> Result<(Journal<R, S>, Recovered), JournalError> {
+    ) -> Result<(Journal<R>, Recovered), JournalError> {
         Journal::open_accepting(storage, schema, (Losses::Refused, 0), apply)
     }
 
@@ -104,17 +105,17 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     /// # Errors
     /// As [`Journal::open`]; a damaged snapshot is refused either way.
     pub fn open_accepting(
-        storage: S,
+        storage: Arc<dyn Storage>,
         schema: u32,
         (losses, witnessed): (Losses, u64),
         mut apply: impl FnMut(R),
-    ) -> Result<(Journal<R, S>, Recovered), JournalError> {
-        let recovery = Recovery::new(&storage, schema, (losses, witnessed), &mut apply);
+    ) -> Result<(Journal<R>, Recovered), JournalError> {
+        let recovery = Recovery::new(&*storage, schema, (losses, witnessed), &mut apply);
         let Found { snapshot, logs, next, mut recovered } = recovery.run()?;
         let durable = next - 1;
-        let current = Log::create(&storage, schema, next, durable)?;
+        let current = Log::create(&*storage, schema, next, durable)?;
         let mark = current.mark(durable);
-        let mark = MarkFile::begin(&storage, mark)
+        let mark = MarkFile::begin(&*storage, mark)
             .inspect_err(|error| recovered.notices.push(error.to_string()))
             .ok();
         storage.sync_directory().map_err(JournalError::io("sync", storage.describe("")))?;
@@ -164,7 +165,7 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
             Err(JournalError::TooLong { bytes, limit: GROUP_BYTES })
         } else {
             format::seal_frame(&mut self.buffer, self.current.name.salt, self.appended + 1, self.durable);
-            self.current.append(&self.storage, &self.buffer)
+            self.current.append(&*self.storage, &self.buffer)
         };
         self.buffer.clear();
         self.buffer.shrink_to(BUFFER_BYTES);
@@ -185,7 +186,7 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
 
     /// A ticket that makes all appends so far durable. There is none when they are durable, or while another ticket is out:
     /// later appends share the next ticket.
-    pub fn sync_begin(&mut self) -> Option<SyncTicket<S>> {
+    pub fn sync_begin(&mut self) -> Option<SyncTicket> {
         if self.sync_runs || self.stopped || self.durable == self.appended {
             return None;
         }
@@ -198,11 +199,7 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     /// # Errors
     /// [`JournalError::Io`] if the sync failed. Linux reports a failed write once and forgets the bytes, so the journal appends
     /// and syncs nothing more ([`JournalError::Stopped`]) until it has begun anew ([`Journal::renewal_begin`]).
-    pub fn sync_complete(
-        &mut self,
-        ticket: SyncTicket<S>,
-        result: io::Result<()>,
-    ) -> Result<(), JournalError> {
+    pub fn sync_complete(&mut self, ticket: SyncTicket, result: io::Result<()>) -> Result<(), JournalError> {
         self.sync_runs = false;
         self.take_result(&ticket, result)
     }
@@ -231,7 +228,7 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
 
     /// A ticket that brings the durable mark to stable storage; none if the mark is there. The ticket may run beside all
     /// others.
-    pub fn mark_begin(&mut self) -> Option<MarkTicket<S>> {
+    pub fn mark_begin(&mut self) -> Option<MarkTicket> {
         if self.mark_synced == self.durable {
             return None;
         }
@@ -270,7 +267,7 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     ///
     /// # Errors
     /// [`JournalError::Io`]; the journal goes on without the snapshot. `None` while another snapshot is being made.
-    pub fn snapshot_begin(&mut self) -> Result<Option<SnapshotWriter<R, S>>, JournalError> {
+    pub fn snapshot_begin(&mut self) -> Result<Option<SnapshotWriter<R>>, JournalError> {
         if self.snapshot_runs || self.stopped {
             return Ok(None);
         }
@@ -284,7 +281,7 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     }
 
     /// Ends the pushing of records: [`SnapshotTicket::run`] does the rest, on any thread.
-    pub fn snapshot_seal(&mut self, writer: SnapshotWriter<R, S>) -> SnapshotTicket<R, S> {
+    pub fn snapshot_seal(&mut self, writer: SnapshotWriter<R>) -> SnapshotTicket<R> {
         let unsynced = self.old.iter().filter_map(|log| log.unsynced.as_ref()).map(|(_, twin)| twin.clone());
         let logs = unsynced.chain([self.current.twin.clone()]).collect();
         let first = writer.name.first;
@@ -319,10 +316,10 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     }
 
     /// Gives up a snapshot if its records cannot be pushed.
-    pub fn snapshot_abandon(&mut self, writer: SnapshotWriter<R, S>) {
+    pub fn snapshot_abandon(&mut self, writer: SnapshotWriter<R>) {
         self.snapshot_runs = false;
         self.put_off_snapshot();
-        writer.abandon(&self.storage);
+        writer.abandon(&*self.storage);
     }
 
     /// Replaces all logs by a snapshot of these records, which must be the present state. The call blocks on the device.
@@ -366,12 +363,12 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     ///
     /// # Errors
     /// [`JournalError::Io`]: the device does not work yet.
-    pub fn renewal_begin(&mut self) -> Result<Option<SnapshotWriter<R, S>>, JournalError> {
+    pub fn renewal_begin(&mut self) -> Result<Option<SnapshotWriter<R>>, JournalError> {
         if !self.stopped || self.sync_runs || self.snapshot_runs {
             return Ok(None);
         }
         let first = self.appended + 1;
-        let next = Log::create(&self.storage, self.schema, first, self.durable)?;
+        let next = Log::create(&*self.storage, self.schema, first, self.durable)?;
         let log = std::mem::replace(&mut self.current, next);
         if log.name.first == first {
             // The log is empty. If this fails, the next start removes the log.
@@ -383,7 +380,7 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     }
 
     /// Ends the pushing of records: [`SnapshotTicket::run`] does the rest, on any thread.
-    pub fn renewal_seal(&mut self, writer: SnapshotWriter<R, S>) -> SnapshotTicket<R, S> {
+    pub fn renewal_seal(&mut self, writer: SnapshotWriter<R>) -> SnapshotTicket<R> {
         let mut ticket = self.snapshot_seal(writer);
         ticket.logs = vec![self.current.twin.clone()];
         ticket
@@ -404,7 +401,7 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         Ok(())
     }
 
-    fn ticket(&mut self) -> SyncTicket<S> {
+    fn ticket(&mut self) -> SyncTicket {
         let old = self.old.iter().filter_map(|log| log.unsynced.as_ref()).map(|(file, _)| file.clone());
         let files = old.chain([self.current.file.clone()]).collect();
         let directory = std::mem::take(&mut self.directory_changed);
@@ -414,7 +411,7 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         SyncTicket { storage: self.storage.clone(), files, directory, through: self.appended, log, mark }
     }
 
-    fn take_result(&mut self, ticket: &SyncTicket<S>, result: io::Result<()>) -> Result<(), JournalError> {
+    fn take_result(&mut self, ticket: &SyncTicket, result: io::Result<()>) -> Result<(), JournalError> {
         if let Err(source) = result {
             self.stopped = true;
             return Err(JournalError::io("sync", self.storage.describe(&self.current.name.to_string()))(
@@ -434,8 +431,8 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
         if self.current.name.first == first {
             return Ok(());
         }
-        self.current.smooth(&self.storage)?;
-        let next = Log::create(&self.storage, self.schema, first, self.durable)?;
+        self.current.smooth(&*self.storage)?;
+        let next = Log::create(&*self.storage, self.schema, first, self.durable)?;
         let log = std::mem::replace(&mut self.current, next);
         self.directory_changed = true;
         let unsynced = Some((log.file, log.twin));
@@ -444,11 +441,11 @@ impl<R: Serialize + DeserializeOwned, S: Storage> Journal<R, S> {
     }
 
     /// Makes the file of a snapshot of the state after the last append.
-    fn begin_snapshot(&mut self) -> Result<SnapshotWriter<R, S>, JournalError> {
+    fn begin_snapshot(&mut self) -> Result<SnapshotWriter<R>, JournalError> {
         let (content, first, boot) = (Content::Snapshot, self.appended + 1, self.storage.boot());
         let header = FileHeader { content, schema: self.schema, first, durable: self.durable, boot };
-        let name = FileName { content, first, salt: log::salt(&self.storage)? };
-        let writer = SnapshotWriter::create(&self.storage, name, header)?;
+        let name = FileName { content, first, salt: log::salt(&*self.storage)? };
+        let writer = SnapshotWriter::create(&*self.storage, name, header)?;
         self.snapshot_runs = true;
         Ok(writer)
     }

@@ -10,7 +10,7 @@ use super::error::{JournalError, ACCEPT_HINT};
 use super::format::{self, Content, FileHeader, Next, Reader, Refused, FILE_HEADER_BYTES};
 use super::mark::{self, Mark};
 use super::name::{FileName, UNFINISHED_SUFFIX};
-use super::storage::{Storage, StorageFile};
+use super::storage::Storage;
 use serde::de::DeserializeOwned;
 
 /// The decision about a journal that lost changes which were on stable storage.
@@ -55,8 +55,8 @@ pub(super) struct Found {
     pub(super) recovered: Recovered,
 }
 
-pub(super) struct Recovery<'a, S, R> {
-    storage: &'a S,
+pub(super) struct Recovery<'a, R> {
+    storage: &'a dyn Storage,
     schema: u32,
     losses: Losses,
     mark: Option<Mark>,
@@ -93,13 +93,13 @@ struct Names {
     unfinished: Vec<String>,
 }
 
-impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
+impl<'a, R: DeserializeOwned> Recovery<'a, R> {
     pub(super) fn new(
-        storage: &'a S,
+        storage: &'a dyn Storage,
         schema: u32,
         (losses, witnessed): (Losses, u64),
         apply: &'a mut dyn FnMut(R),
-    ) -> Recovery<'a, S, R> {
+    ) -> Recovery<'a, R> {
         let (recovered, records) = (Recovered::default(), Vec::new());
         Recovery { storage, schema, losses, mark: None, witnessed, apply, recovered, records }
     }
@@ -224,7 +224,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
     fn read_log(
         &mut self,
         name: FileName,
-        reader: &mut Reader<S::File>,
+        reader: &mut Reader,
         next: &mut u64,
     ) -> Result<Option<&'static str>, JournalError> {
         loop {
@@ -249,7 +249,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         &mut self,
         name: FileName,
         broken: Break,
-        rest: Option<&mut Reader<S::File>>,
+        rest: Option<&mut Reader>,
         missing: u64,
         behind: &[FileName],
     ) -> Result<(), JournalError> {
@@ -322,7 +322,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
     fn look_behind(
         &mut self,
         name: FileName,
-        rest: Option<&mut Reader<S::File>>,
+        rest: Option<&mut Reader>,
         missing: u64,
         behind: &[FileName],
     ) -> Result<Later, JournalError> {
@@ -342,7 +342,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
     fn collect(
         &self,
         name: FileName,
-        reader: &mut Reader<S::File>,
+        reader: &mut Reader,
         missing: u64,
         later: &mut Later,
     ) -> Result<(), JournalError> {
@@ -382,7 +382,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         Ok(count)
     }
 
-    fn open(&self, name: FileName) -> Result<(Reader<S::File>, Option<FileHeader>), JournalError> {
+    fn open(&self, name: FileName) -> Result<(Reader, Option<FileHeader>), JournalError> {
         let text = name.to_string();
         let opened = self
             .storage
@@ -398,7 +398,7 @@ impl<'a, S: Storage, R: DeserializeOwned> Recovery<'a, S, R> {
         }
     }
 
-    fn next(&self, name: FileName, reader: &mut Reader<S::File>) -> Result<Next, JournalError> {
+    fn next(&self, name: FileName, reader: &mut Reader) -> Result<Next, JournalError> {
         reader.next().map_err(JournalError::io("read", self.storage.describe(&name.to_string())))
     }
 

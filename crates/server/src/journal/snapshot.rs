@@ -9,9 +9,10 @@
 use super::error::JournalError;
 use super::format::{self, FileHeader, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, GROUP_BYTES};
 use super::name::{FileName, UNFINISHED_SUFFIX};
-use super::storage::{Storage, StorageFile};
+use super::storage::{File, Storage};
 use serde::Serialize;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// The writer ends a frame when it has grown to this length. In tests a record or two fill it, and a slice.
 const FRAME_BYTES: usize = if cfg!(test) { 12 } else { 64 * 1024 } + FRAME_HEADER_BYTES;
@@ -25,9 +26,9 @@ const SYNCED_BYTES: u64 = 16 * 1024 * 1024;
 ///
 /// A push encodes its record. The owner has the encoded frames written by [`SnapshotWriter::take_slice`].
 #[derive(Debug)]
-pub struct SnapshotWriter<R, S: Storage> {
+pub struct SnapshotWriter<R> {
     pub(super) name: FileName,
-    file: S::File,
+    file: File,
     unfinished: String,
     described: String,
     /// The frame that takes records.
@@ -45,8 +46,8 @@ pub struct SnapshotWriter<R, S: Storage> {
 /// [`super::Journal::snapshot_seal`], wait for its end.
 #[derive(Debug)]
 #[must_use = "a snapshot has all its frames only when every slice was run"]
-pub struct SliceTicket<S: Storage> {
-    file: S::File,
+pub struct SliceTicket {
+    file: File,
     described: String,
     offset: u64,
     frames: Vec<u8>,
@@ -55,11 +56,11 @@ pub struct SliceTicket<S: Storage> {
 /// The blocking rest of a snapshot. [`super::Journal::snapshot_seal`] makes the ticket, any thread runs it.
 #[derive(Debug)]
 #[must_use = "the snapshot counts only when it was run and completed"]
-pub struct SnapshotTicket<R, S: Storage> {
-    pub(super) storage: S,
-    pub(super) writer: SnapshotWriter<R, S>,
+pub struct SnapshotTicket<R> {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) writer: SnapshotWriter<R>,
     /// Logs whose records the snapshot may already show.
-    pub(super) logs: Vec<S::File>,
+    pub(super) logs: Vec<File>,
     /// Files that the snapshot replaces.
     pub(super) replaced: Vec<String>,
 }
@@ -74,16 +75,16 @@ pub struct SnapshotDone {
     pub left: Vec<String>,
 }
 
-impl<R: Serialize, S: Storage> SnapshotWriter<R, S> {
+impl<R: Serialize> SnapshotWriter<R> {
     pub(super) fn create(
-        storage: &S,
+        storage: &dyn Storage,
         name: FileName,
         header: FileHeader,
-    ) -> Result<SnapshotWriter<R, S>, JournalError> {
+    ) -> Result<SnapshotWriter<R>, JournalError> {
         let unfinished = format!("{name}{UNFINISHED_SUFFIX}");
         let described = storage.describe(&unfinished);
         let file = storage.create(&unfinished).map_err(JournalError::io("make", &*described))?;
-        let written = format::write_all(&file, &header.encode(), 0);
+        let written = file.write_all_at(&header.encode(), 0);
         written.map_err(JournalError::io("write", &*described))?;
         Ok(SnapshotWriter {
             name,
@@ -118,18 +119,18 @@ impl<R: Serialize, S: Storage> SnapshotWriter<R, S> {
     }
 
     /// The frames that wait to be written, if they are worth it.
-    pub fn take_slice(&mut self) -> Option<SliceTicket<S>> {
+    pub fn take_slice(&mut self) -> Option<SliceTicket> {
         (self.ready.len() >= SLICE_BYTES).then(|| self.take_ready())
     }
 
-    fn take_ready(&mut self) -> SliceTicket<S> {
+    fn take_ready(&mut self) -> SliceTicket {
         let frames = std::mem::take(&mut self.ready);
         let offset = self.offset;
         self.offset += frames.len() as u64;
         SliceTicket { file: self.file.clone(), described: self.described.clone(), offset, frames }
     }
 
-    pub(super) fn abandon(self, storage: &S) {
+    pub(super) fn abandon(self, storage: &dyn Storage) {
         // If this fails, the next start removes the file.
         let _ = storage.remove(&self.unfinished);
     }
@@ -152,13 +153,13 @@ impl<R: Serialize, S: Storage> SnapshotWriter<R, S> {
     }
 }
 
-impl<S: Storage> SliceTicket<S> {
+impl SliceTicket {
     /// Writes the frames. The call may block on the device.
     ///
     /// # Errors
     /// [`JournalError::Io`]: the snapshot is to be given to [`super::Journal::snapshot_abandon`].
     pub fn run(&self) -> Result<(), JournalError> {
-        let written = format::write_all(&self.file, &self.frames, self.offset);
+        let written = self.file.write_all_at(&self.frames, self.offset);
         written.map_err(JournalError::io("write", &*self.described))?;
         let end = self.offset + self.frames.len() as u64;
         if end / SYNCED_BYTES > self.offset / SYNCED_BYTES {
@@ -168,7 +169,7 @@ impl<S: Storage> SliceTicket<S> {
     }
 }
 
-impl<R: Serialize, S: Storage> SnapshotTicket<R, S> {
+impl<R: Serialize> SnapshotTicket<R> {
     /// Makes the snapshot durable and puts it in force. The call blocks on the device.
     ///
     /// # Errors
@@ -176,7 +177,7 @@ impl<R: Serialize, S: Storage> SnapshotTicket<R, S> {
     pub fn run(mut self) -> Result<SnapshotDone, JournalError> {
         let result = self.put_in_force();
         if result.is_err() {
-            self.writer.abandon(&self.storage);
+            self.writer.abandon(&*self.storage);
         }
         result
     }

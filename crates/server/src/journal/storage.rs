@@ -1,8 +1,9 @@
-//! The files of a journal: one small trait, and the directory that implements the trait.
+//! The files of a server's own state: one small trait, and the directory that implements the trait.
 
 use super::error::JournalError;
 use crate::clock::machine_start;
-use std::fs::{File, OpenOptions};
+use std::fmt::Debug;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -13,16 +14,13 @@ const LOCK_FILE: &str = "lock";
 
 /// A flat directory of files. Written bytes survive a killed process at once, and a power loss after [`StorageFile::sync`]. A
 /// made, changed or removed name survives a power loss after [`Storage::sync_directory`].
-pub trait Storage: Clone + Send + Sync + 'static {
-    /// An open file.
-    type File: StorageFile;
-
+pub trait Storage: Debug + Send + Sync {
     /// Names of all files.
     fn names(&self) -> io::Result<Vec<String>>;
     /// Opens an existing file. Each call gives a descriptor of its own, which learns of write errors on its own.
-    fn open(&self, name: &str) -> io::Result<Self::File>;
+    fn open(&self, name: &str) -> io::Result<File>;
     /// Makes a file, or empties an existing one.
-    fn create(&self, name: &str) -> io::Result<Self::File>;
+    fn create(&self, name: &str) -> io::Result<File>;
     /// Renames a file, replacing `to`.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
@@ -37,12 +35,45 @@ pub trait Storage: Clone + Send + Sync + 'static {
     fn describe(&self, name: &str) -> String;
 }
 
-/// One file of a [`Storage`]; clones share the descriptor.
-pub trait StorageFile: Clone + Send + Sync + 'static {
+/// An open file of a [`Storage`]; clones share the descriptor.
+pub type File = Arc<dyn StorageFile>;
+
+/// What an open file can do.
+pub trait StorageFile: Debug + Send + Sync {
     /// Reads at `offset`; 0 bytes at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes at `offset`; answers the number of written bytes.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `bytes` at `offset`.
+    fn write_all_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write_at(bytes, offset) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero)),
+                Ok(written) => {
+                    bytes = &bytes[written..];
+                    offset += written as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+    /// Reads the file from its beginning on, up to `bytes_max`.
+    fn read_whole(&self, bytes_max: usize) -> io::Result<Vec<u8>> {
+        let length = usize::try_from(self.length()?).unwrap_or(usize::MAX).min(bytes_max);
+        let (mut bytes, mut filled) = (vec![0; length], 0);
+        while filled < length {
+            match self.read_at(&mut bytes[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
     /// The length of the file in bytes.
     fn length(&self) -> io::Result<u64>;
     /// Cuts the file to `length` bytes.
@@ -51,46 +82,44 @@ pub trait StorageFile: Clone + Send + Sync + 'static {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A directory of a local file system, locked against a second server while any clone lives.
-#[derive(Clone, Debug)]
-pub struct DirectoryStorage(Arc<Directory>);
-
+/// A directory of a local file system.
 #[derive(Debug)]
-struct Directory {
+pub struct DirectoryStorage {
     path: PathBuf,
-    handle: File,
+    /// None where the directory is found by its path each time.
+    handle: Option<fs::File>,
     boot: u128,
     /// Holds the lock.
-    _lock: File,
+    _lock: Option<fs::File>,
 }
 
 impl DirectoryStorage {
-    /// Opens the directory, making a missing one, and locks it.
+    /// The directory at a path, whether it is there or not, for whoever is alone in it by another lock.
+    pub fn at(path: &Path) -> Arc<dyn Storage> {
+        Arc::new(DirectoryStorage { path: path.to_owned(), handle: None, boot: machine_start(), _lock: None })
+    }
+
+    /// Opens the directory, making a missing one, and locks it against a second server.
     ///
     /// # Errors
     /// [`JournalError::InUse`] if another process has the directory; [`JournalError::Io`].
-    pub fn open(path: &Path) -> Result<DirectoryStorage, JournalError> {
+    pub fn open(path: &Path) -> Result<Arc<dyn Storage>, JournalError> {
         let named = || path.display().to_string();
         if !path.is_dir() {
             let mut builder = std::fs::DirBuilder::new();
             builder.recursive(true).mode(0o700).create(path).map_err(JournalError::io("make", named()))?;
             if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                let synced = File::open(parent).and_then(|parent| parent.sync_all());
+                let synced = fs::File::open(parent).and_then(|parent| parent.sync_all());
                 synced.map_err(JournalError::io("sync", parent.display().to_string()))?;
             }
         }
-        let handle = File::open(path).map_err(JournalError::io("open", named()))?;
-        let lock = lock(path)?;
-        Ok(DirectoryStorage(Arc::new(Directory {
-            path: path.to_owned(),
-            handle,
-            boot: machine_start(),
-            _lock: lock,
-        })))
+        let handle = Some(fs::File::open(path).map_err(JournalError::io("open", named()))?);
+        let lock = Some(lock(path)?);
+        Ok(Arc::new(DirectoryStorage { path: path.to_owned(), handle, boot: machine_start(), _lock: lock }))
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path.join(name)
+        self.path.join(name)
     }
 }
 
@@ -100,7 +129,7 @@ impl DirectoryStorage {
 const LOCK_WAIT: Duration = Duration::from_millis(500);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-fn lock(directory: &Path) -> Result<File, JournalError> {
+fn lock(directory: &Path) -> Result<fs::File, JournalError> {
     let path = directory.join(LOCK_FILE);
     let named = || path.display().to_string();
     let mut options = OpenOptions::new();
@@ -124,7 +153,8 @@ fn lock(directory: &Path) -> Result<File, JournalError> {
     }
     let text = format!("{}\n", std::process::id());
     // The write is in place, so that a full disk does not take the block. The text is only for a reader of the file.
-    let written = file.write_all_at(text.as_bytes(), 0).and_then(|()| file.set_len(text.len() as u64));
+    let written =
+        FileExt::write_all_at(&file, text.as_bytes(), 0).and_then(|()| file.set_len(text.len() as u64));
     match written {
         Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {}
         written => written.map_err(JournalError::io("write", named()))?,
@@ -133,25 +163,23 @@ fn lock(directory: &Path) -> Result<File, JournalError> {
 }
 
 impl Storage for DirectoryStorage {
-    type File = Arc<File>;
-
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.0.path)? {
+        for entry in std::fs::read_dir(&self.path)? {
             // The journal's names are text.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)
     }
 
-    fn open(&self, name: &str) -> io::Result<Arc<File>> {
-        OpenOptions::new().read(true).write(true).open(self.path(name)).map(Arc::new)
+    fn open(&self, name: &str) -> io::Result<File> {
+        Ok(Arc::new(OpenOptions::new().read(true).write(true).open(self.path(name))?))
     }
 
-    fn create(&self, name: &str) -> io::Result<Arc<File>> {
+    fn create(&self, name: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true).mode(0o600);
-        options.open(self.path(name)).map(Arc::new)
+        Ok(Arc::new(options.open(self.path(name))?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -163,11 +191,14 @@ impl Storage for DirectoryStorage {
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        self.0.handle.sync_all()
+        match &self.handle {
+            Some(handle) => handle.sync_all(),
+            None => fs::File::open(&self.path)?.sync_all(),
+        }
     }
 
     fn boot(&self) -> u128 {
-        self.0.boot
+        self.boot
     }
 
     fn salt(&self) -> io::Result<u32> {
@@ -184,13 +215,13 @@ impl Storage for DirectoryStorage {
     }
 }
 
-impl StorageFile for Arc<File> {
+impl StorageFile for fs::File {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        FileExt::read_at(&**self, buffer, offset)
+        FileExt::read_at(self, buffer, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        FileExt::write_at(&**self, bytes, offset)
+        FileExt::write_at(self, bytes, offset)
     }
 
     fn length(&self) -> io::Result<u64> {

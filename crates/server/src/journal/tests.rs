@@ -14,14 +14,14 @@ const CHILD: &str = "WEIR_TEST_JOURNAL_CHILD";
 type Record = (u64, String);
 type Group = Vec<Record>;
 /// The journal, the numbers of its groups, and the findings at its opening.
-type Opened<S> = Result<(Journal<Record, S>, Vec<u64>, Recovered), JournalError>;
+type Opened = Result<(Journal<Record>, Vec<u64>, Recovered), JournalError>;
 
 fn group(number: u64) -> Group {
     (0..=number % 3).map(|part| (number, format!("part {part} of group {number}"))).collect()
 }
 
 /// Opens the journal and reads it as numbers of groups, in order.
-fn open<S: Storage>(storage: S) -> Opened<S> {
+fn open_in(storage: Arc<dyn Storage>) -> Opened {
     let mut found: Group = Vec::new();
     let (journal, recovered) = Journal::open(storage, SCHEMA, |record| found.push(record))?;
     let mut numbers: Vec<u64> = found.iter().map(|(number, _)| *number).collect();
@@ -31,8 +31,8 @@ fn open<S: Storage>(storage: S) -> Opened<S> {
     Ok((journal, numbers, recovered))
 }
 
-/// Opens the journal as [`open`] does, for an owner that accepts losses.
-fn open_accepting<S: Storage>(storage: S) -> Opened<S> {
+/// Opens the journal as [`open_in`] does, for an owner that accepts losses.
+fn open_accepting(storage: Arc<dyn Storage>) -> Opened {
     let mut found: Group = Vec::new();
     let apply = |record| found.push(record);
     let (journal, recovered) = Journal::open_accepting(storage, SCHEMA, (Losses::Accepted, 0), apply)?;
@@ -41,8 +41,13 @@ fn open_accepting<S: Storage>(storage: S) -> Opened<S> {
     Ok((journal, numbers, recovered))
 }
 
-fn open_directory(path: &Path) -> Opened<DirectoryStorage> {
-    open(DirectoryStorage::open(path)?)
+/// Opens the journal in memory as [`open_in`] does.
+fn open(storage: MemoryStorage) -> Opened {
+    open_in(Arc::new(storage))
+}
+
+fn open_directory(path: &Path) -> Opened {
+    open_in(DirectoryStorage::open(path)?)
 }
 
 /// A storage whose journal holds the groups 1 to `count`, the first `durable` of them durable.
@@ -93,7 +98,7 @@ fn appended_groups_come_back_in_order() {
         if start == 2 {
             let state: Group = (1..=30).flat_map(group).collect();
             journal.snapshot(&state).expect("there is room");
-            let names: Vec<String> = DirectoryStorage::names(&journal.storage).expect("names");
+            let names: Vec<String> = journal.storage.names().expect("names");
             assert_eq!(names.len(), 4, "the lock, the mark, the snapshot and the new log: {names:?}");
         }
     }
@@ -200,7 +205,8 @@ fn a_log_that_lost_durable_changes_is_refused_wherever_it_is_cut() {
                 "{refused}"
             );
             assert!(message(open(left.clone())).contains("on stable storage"), "a refusal changes nothing");
-            let (mut journal, found, recovered) = open_accepting(left.clone()).expect("the loss is accepted");
+            let (mut journal, found, recovered) =
+                open_accepting(Arc::new(left.clone())).expect("the loss is accepted");
             let lost = DURABLE - found.len() as u64;
             assert!(recovered.accepted_loss && lost > 0);
             let told = format!("{lost} groups of changes");
@@ -225,7 +231,7 @@ fn a_journal_without_its_logs_is_refused() {
     storage.remove(&only_log(&storage)).expect("a log");
     let refused = message(open(storage.clone()));
     assert!(refused.contains("3 groups of changes, from number 1 to 3"), "{refused}");
-    assert_eq!(open_accepting(storage).expect("the loss is accepted").1, Vec::<u64>::new());
+    assert_eq!(open_accepting(Arc::new(storage)).expect("the loss is accepted").1, Vec::<u64>::new());
 }
 
 /// An empty folder in place of the journal has no mark either: others know what it had.
@@ -233,7 +239,7 @@ fn a_journal_without_its_logs_is_refused() {
 fn a_journal_without_its_mark_is_refused_by_what_others_know() {
     let refused = |witnessed| {
         let opened = Journal::open_accepting(
-            MemoryStorage::new(),
+            Arc::new(MemoryStorage::new()),
             SCHEMA,
             (Losses::Refused, witnessed),
             |_: Record| {},
@@ -354,7 +360,7 @@ fn a_stopped_journal_begins_anew_once_the_device_works() {
     }
     storage.fail_sync(true);
     assert!(journal.sync().is_err() && journal.is_stopped());
-    let renew = |journal: &mut Journal<Record, MemoryStorage>| {
+    let renew = |journal: &mut Journal<Record>| {
         let mut writer = journal.renewal_begin().expect("there is room").expect("it is stopped");
         for record in (1..=3).flat_map(group) {
             writer.push(&record).expect("there is room");
@@ -414,26 +420,29 @@ fn a_clean_stop_syncs_also_beside_a_ticket() {
 #[test]
 fn records_of_another_version_are_named() {
     let storage = filled(1, 1);
-    let refused = Journal::<u8, _>::open(storage, SCHEMA + 1, |_| {}).expect_err("it is refused").to_string();
+    let refused =
+        Journal::<u8>::open(Arc::new(storage), SCHEMA + 1, |_| {}).expect_err("it is refused").to_string();
     assert!(refused.contains("format 1.3") && refused.contains("reads 1.4"), "{refused}");
 }
 
 #[test]
 fn a_group_above_the_limit_is_refused() {
     let storage = MemoryStorage::new();
-    let (mut journal, _) = Journal::open(storage.clone(), SCHEMA, |_: Vec<u8>| {}).expect("it opens");
+    let (mut journal, _) =
+        Journal::open(Arc::new(storage.clone()), SCHEMA, |_: Vec<u8>| {}).expect("it opens");
     let refused = message(journal.append(&[vec![1; GROUP_BYTES / 2], vec![2; GROUP_BYTES / 2]]));
     assert!(refused.contains("limit"), "{refused}");
     journal.append(&[vec![1; GROUP_BYTES - 16]]).expect("the largest group");
     let mut found = Vec::new();
-    Journal::open(storage, SCHEMA, |record: Vec<u8>| found.push(record.len())).expect("it opens");
+    Journal::open(Arc::new(storage), SCHEMA, |record: Vec<u8>| found.push(record.len())).expect("it opens");
     assert_eq!(found, [GROUP_BYTES - 16]);
 }
 
 #[test]
 fn a_long_log_is_worth_a_snapshot_and_then_short() {
     let storage = MemoryStorage::new();
-    let (mut journal, _) = Journal::open(storage.clone(), SCHEMA, |_: Vec<u8>| {}).expect("it opens");
+    let (mut journal, _) =
+        Journal::open(Arc::new(storage.clone()), SCHEMA, |_: Vec<u8>| {}).expect("it opens");
     let record = vec![7; 1024 * 1024];
     let state_bytes = record.len() as u64;
     while !journal.wants_snapshot(state_bytes) {
@@ -443,7 +452,7 @@ fn a_long_log_is_worth_a_snapshot_and_then_short() {
     journal.snapshot([&record]).expect("there is room");
     assert!(journal.log_bytes() < 100 && !journal.wants_snapshot(state_bytes));
     let mut count = 0;
-    let (_, recovered) = Journal::open(storage, SCHEMA, |_: Vec<u8>| count += 1).expect("it opens");
+    let (_, recovered) = Journal::open(Arc::new(storage), SCHEMA, |_: Vec<u8>| count += 1).expect("it opens");
     assert_eq!((count, recovered.snapshot_records, recovered.groups), (1, 1, 0));
 }
 
@@ -452,7 +461,7 @@ fn a_long_log_is_worth_a_snapshot_and_then_short() {
 fn a_snapshot_of_things_that_are_gone_is_replaced_once() {
     const RECORDS: u64 = 40;
     let storage = MemoryStorage::new();
-    let (mut journal, _) = Journal::open(storage, SCHEMA, |_: Vec<u8>| {}).expect("it opens");
+    let (mut journal, _) = Journal::open(Arc::new(storage), SCHEMA, |_: Vec<u8>| {}).expect("it opens");
     let record = vec![7; 1024 * 1024];
     let state_bytes = RECORDS * record.len() as u64;
     journal.snapshot(std::iter::repeat_n(&record, RECORDS as usize)).expect("there is room");

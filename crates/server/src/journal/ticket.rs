@@ -1,31 +1,32 @@
 //! Tickets: the parts of a sync that block on the device. Any thread can run a ticket.
 
 use super::mark::{Mark, MarkFile};
-use super::storage::{Storage, StorageFile};
+use super::storage::{File, Storage};
 use std::io;
+use std::sync::Arc;
 use weir_wire::Sequence;
 
 /// The blocking part of a sync. [`super::Journal::sync_begin`] makes the ticket, any thread runs it.
 #[derive(Debug)]
 #[must_use = "appends are durable only when the ticket was run and completed"]
-pub struct SyncTicket<S: Storage> {
-    pub(super) storage: S,
-    pub(super) files: Vec<S::File>,
+pub struct SyncTicket {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) files: Vec<File>,
     /// Whether the names of files changed, too.
     pub(super) directory: bool,
     pub(super) through: u64,
     /// The first sequence of the current log, and the part of it that the ticket makes durable.
     pub(super) log: (u64, u64),
     /// The mark that holds once the ticket was run, and its turn.
-    pub(super) mark: Option<(MarkFile<S::File>, Mark, u64)>,
+    pub(super) mark: Option<(MarkFile, Mark, u64)>,
 }
 
 /// The blocking part of [`super::Journal::mark_begin`].
 #[derive(Debug)]
 #[must_use = "the mark is durable only when the ticket was run"]
-pub struct MarkTicket<S: Storage>(pub(super) MarkFile<S::File>);
+pub struct MarkTicket(pub(super) MarkFile);
 
-impl<S: Storage> SyncTicket<S> {
+impl SyncTicket {
     /// Makes all appends before the ticket durable. The call blocks on the device; [`super::Journal::sync_complete`] takes
     /// its result.
     ///
@@ -51,7 +52,7 @@ impl<S: Storage> SyncTicket<S> {
     }
 }
 
-impl<S: Storage> MarkTicket<S> {
+impl MarkTicket {
     /// Brings the mark to stable storage. The call blocks on the device.
     ///
     /// # Errors

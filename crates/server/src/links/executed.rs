@@ -7,11 +7,8 @@
 
 use super::link::LinkKey;
 use super::Links;
+use crate::journal::{File, Storage};
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
 use weir_fairshare::Nanos;
 use weir_wire::{ClientId, RequestId};
 
@@ -19,6 +16,8 @@ use weir_wire::{ClientId, RequestId};
 const SLOTS: usize = 65_536;
 /// Bytes of a slot in the file: client and request, little-endian. A slot without a request is zero.
 const SLOT_BYTES: usize = 16;
+/// The file's name.
+const FILE: &str = "executed";
 /// How long the slots of an earlier start are kept for clients that have not come back.
 const KEPT: Nanos = Nanos::from_millis(120_000);
 
@@ -48,11 +47,12 @@ impl Executed {
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn open(path: &Path) -> std::io::Result<Executed> {
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        let mut bytes = Vec::new();
-        file.by_ref().take((SLOTS * SLOT_BYTES) as u64).read_to_end(&mut bytes)?;
+    pub(crate) fn open(storage: &dyn Storage) -> std::io::Result<Executed> {
+        let file = match storage.open(FILE) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => storage.create(FILE)?,
+            opened => opened?,
+        };
+        let bytes = file.read_whole(SLOTS * SLOT_BYTES)?;
         let mut executed = Executed { file: Some(file), ..Executed::default() };
         for (number, bytes) in bytes.chunks_exact(SLOT_BYTES).enumerate() {
             let half = |part: &[u8]| part.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
@@ -178,12 +178,12 @@ impl Executed {
 }
 
 impl Links {
-    /// Takes over the slots that lie in this file, and keeps those of changes on directories there.
+    /// Takes over the slots that lie in the server's folder, and keeps those of changes on directories there.
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn keep_executed(&mut self, path: &Path) -> std::io::Result<()> {
-        self.executed = Executed::open(path)?;
+    pub(crate) fn keep_executed(&mut self, storage: &dyn Storage) -> std::io::Result<()> {
+        self.executed = Executed::open(storage)?;
         Ok(())
     }
 
@@ -225,6 +225,7 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::MemoryStorage;
 
     const CLIENT: ClientId = ClientId(7);
 
@@ -255,25 +256,24 @@ mod tests {
 
     #[test]
     fn the_slots_of_kept_bytes_outlive_the_process_and_the_others_do_not() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("executed");
-        let mut executed = Executed::open(&path).expect("opened");
+        let storage = MemoryStorage::new();
+        let mut executed = Executed::open(&storage).expect("opened");
         let (mut kept, mut lost, mut once) = (None, None, None);
         note(&mut executed, &mut kept, 5, true);
         note(&mut executed, &mut lost, 6, false);
         note(&mut executed, &mut once, 7, true);
         note(&mut executed, &mut once, 8, false);
         drop(executed);
-        let mut executed = Executed::open(&path).expect("opened again");
+        let mut executed = Executed::open(&storage).expect("opened again");
         let known: Vec<u64> = (0..10).filter(|&request| executed.has(CLIENT, RequestId(request))).collect();
         assert_eq!(known, [5]);
         executed.expire(KEPT, |_| true);
         assert!(executed.has(CLIENT, RequestId(5)));
-        let mut executed = Executed::open(&path).expect("opened again");
+        let mut executed = Executed::open(&storage).expect("opened again");
         executed.expire(Nanos(1), |_| false);
         assert!(executed.has(CLIENT, RequestId(5)));
         executed.expire(KEPT, |_| false);
-        assert!(!Executed::open(&path).expect("opened again").has(CLIENT, RequestId(5)));
+        assert!(!Executed::open(&storage).expect("opened again").has(CLIENT, RequestId(5)));
     }
 
     #[test]
@@ -289,11 +289,11 @@ mod tests {
 
     #[test]
     fn a_file_of_other_bytes_is_taken_as_it_is() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("executed");
         for bytes in [vec![255; 37], vec![0; 16], vec![1; SLOTS * SLOT_BYTES + 5]] {
-            std::fs::write(&path, bytes).expect("written");
-            let mut executed = Executed::open(&path).expect("opened");
+            let storage = MemoryStorage::new();
+            let file = storage.create(FILE).expect("made");
+            file.write_all_at(&bytes, 0).expect("written");
+            let mut executed = Executed::open(&storage).expect("opened");
             note(&mut executed, &mut None, 5, true);
         }
     }

@@ -4,11 +4,10 @@
 //! later counts, also after a restart, until a still later file comes.
 
 use crate::control::question::NotDecided;
+use crate::journal::Storage;
 use crate::notices::warning;
-use rustix::fs::fsync;
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::sync::Arc;
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{
     Decided, QuotaLimits, QuotaOwner, ServerRecord, SharingNames, Stamp, StoreSettings, TargetRecord,
@@ -16,19 +15,21 @@ use weir_wire::{
 };
 
 const FILE: &str = "settings.json";
+/// The file before it takes its name.
+const UNFINISHED: &str = "settings.json.new";
 
 /// The shared settings, and the file that keeps them.
 pub(crate) struct Agreement {
     settings: StoreSettings,
-    folder: PathBuf,
+    storage: Arc<dyn Storage>,
     server: u16,
 }
 
 impl Agreement {
-    /// The settings of the configuration file, `from_file`, and of the decisions since that are kept in `folder`.
-    pub(crate) fn open(folder: &Path, server: u16, from_file: StoreSettings) -> Agreement {
+    /// The settings of the configuration file, `from_file`, and of the decisions since that are kept in `storage`.
+    pub(crate) fn open(storage: Arc<dyn Storage>, server: u16, from_file: StoreSettings) -> Agreement {
         let mut settings = from_file;
-        match kept(&folder.join(FILE)) {
+        match kept(&*storage) {
             Ok(Some(kept)) => {
                 settings.sharing.follow(&kept.sharing);
                 settings.allocator.follow(&kept.allocator);
@@ -44,11 +45,11 @@ impl Agreement {
             Err(error) => {
                 warning!(
                     "{} cannot be read ({error}); the settings of the configuration count",
-                    folder.join(FILE).display()
+                    storage.describe(FILE)
                 );
             }
         }
-        Agreement { settings, folder: folder.to_path_buf(), server }
+        Agreement { settings, storage, server }
     }
 
     /// The settings in force.
@@ -181,7 +182,7 @@ impl Agreement {
         if let Err(error) = self.keep(wanted.clone()) {
             warning!(
                 "{} cannot be written ({error}); a restart may forget the settings",
-                self.folder.join(FILE).display()
+                self.storage.describe(FILE)
             );
             self.settings = wanted;
         }
@@ -189,22 +190,20 @@ impl Agreement {
     }
 
     fn keep(&mut self, wanted: StoreSettings) -> io::Result<()> {
-        let path = self.folder.join(FILE);
-        let temporary = self.folder.join("settings.json.new");
         let text = serde_json::to_string(&wanted).map_err(io::Error::from)?;
-        let mut file = File::create(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, &path)?;
-        fsync(File::open(&self.folder)?)?;
+        let file = self.storage.create(UNFINISHED)?;
+        file.write_all_at(text.as_bytes(), 0)?;
+        file.sync()?;
+        self.storage.rename(UNFINISHED, FILE)?;
+        self.storage.sync_directory()?;
         self.settings = wanted;
         Ok(())
     }
 }
 
-fn kept(path: &Path) -> io::Result<Option<StoreSettings>> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => serde_json::from_str(&text).map(Some).map_err(io::Error::from),
+fn kept(storage: &dyn Storage) -> io::Result<Option<StoreSettings>> {
+    match storage.open(FILE).and_then(|file| file.read_whole(usize::MAX)) {
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(io::Error::from),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -213,6 +212,7 @@ fn kept(path: &Path) -> io::Result<Option<StoreSettings>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::MemoryStorage;
     use weir_wire::{Decided, Stamp};
 
     fn file_of(policy: &str, milliseconds: u64) -> StoreSettings {
@@ -225,43 +225,57 @@ mod tests {
         }
     }
 
+    fn opened(storage: &MemoryStorage, server: u16, from_file: StoreSettings) -> Agreement {
+        Agreement::open(Arc::new(storage.clone()), server, from_file)
+    }
+
+    /// The storage as a power loss leaves it.
+    fn after_power_loss(storage: &MemoryStorage) -> MemoryStorage {
+        storage.after_power_loss(storage.operations(), |_| 0)
+    }
+
+    fn written(text: &str) -> MemoryStorage {
+        let storage = MemoryStorage::new();
+        storage.create(FILE).and_then(|file| file.write_all_at(text.as_bytes(), 0)).unwrap();
+        storage
+    }
+
     fn names(policy: &str) -> SharingNames {
         SharingNames { policy: policy.into(), scheduler: "virtual-time".into() }
     }
 
     #[test]
     fn a_decision_outlives_a_restart_until_a_later_file_comes() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut agreement = Agreement::open(folder.path(), 0, file_of("size-fair", 1_000));
+        let storage = MemoryStorage::new();
+        let mut agreement = opened(&storage, 0, file_of("size-fair", 1_000));
         agreement.decide_sharing(names("job-fair"), 2_000).unwrap();
-        let again = Agreement::open(folder.path(), 0, file_of("size-fair", 1_000));
+        let storage = after_power_loss(&storage);
+        let again = opened(&storage, 0, file_of("size-fair", 1_000));
         assert_eq!(again.settings().sharing.value.policy, "job-fair");
         assert_eq!(again.settings().allocator.value, "balanced");
-        let with_a_later_file = Agreement::open(folder.path(), 0, file_of("user-fair", 3_000));
+        let with_a_later_file = opened(&storage, 0, file_of("user-fair", 3_000));
         assert_eq!(with_a_later_file.settings().sharing.value.policy, "user-fair");
     }
 
     #[test]
     fn a_server_that_was_down_follows_and_keeps_what_it_followed() {
-        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let mut told = Agreement::open(folders[0].path(), 0, file_of("size-fair", 1_000));
+        let storages = [MemoryStorage::new(), MemoryStorage::new()];
+        let mut told = opened(&storages[0], 0, file_of("size-fair", 1_000));
         told.decide_sharing(names("job-fair"), 2_000).unwrap();
         told.decide_allocator("random".into(), 2_001).unwrap();
-        let mut absent = Agreement::open(folders[1].path(), 1, file_of("size-fair", 1_000));
+        let mut absent = opened(&storages[1], 1, file_of("size-fair", 1_000));
         assert!(absent.follow(told.settings()));
         assert!(!absent.follow(told.settings()));
         assert!(!told.follow(absent.settings()));
         drop(absent);
-        let absent = Agreement::open(folders[1].path(), 1, file_of("size-fair", 1_000));
+        let absent = opened(&after_power_loss(&storages[1]), 1, file_of("size-fair", 1_000));
         assert_eq!(absent.settings(), told.settings());
     }
 
     #[test]
     fn limits_that_two_servers_are_told_at_once_all_count_and_outlive_a_restart() {
-        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let open = |server: u16| {
-            Agreement::open(folders[usize::from(server)].path(), server, file_of("size-fair", 1_000))
-        };
+        let storages = [MemoryStorage::new(), MemoryStorage::new()];
+        let open = |server: u16| opened(&storages[usize::from(server)], server, file_of("size-fair", 1_000));
         let (mut one, mut other) = (open(0), open(1));
         let limits = |bytes| Some(QuotaLimits { bytes: Some(bytes), inodes: None });
         one.decide_quota(QuotaOwner::User(7), limits(1), 2_000).unwrap();
@@ -273,34 +287,31 @@ mod tests {
         let (one, other) = (open(0), open(1));
         assert_eq!(one.settings(), other.settings());
         assert_eq!(one.settings().quotas.limits().count(), 2);
-        let later_file = Agreement::open(folders[0].path(), 0, file_of("user-fair", 3_000));
+        let later_file = opened(&storages[0], 0, file_of("user-fair", 3_000));
         assert_eq!(later_file.settings().quotas, one.settings().quotas, "a file decides no limits");
     }
 
     #[test]
     fn settings_of_a_server_without_quotas_are_read() {
-        let folder = tempfile::tempdir().unwrap();
         let sharing = r#"{"value":{"policy":"job-fair","scheduler":"virtual-time"},"stamp":{"milliseconds":9000,"server":0}}"#;
         let allocator = r#"{"value":"random","stamp":{"milliseconds":9000,"server":0}}"#;
         let old = format!(r#"{{"sharing":{sharing},"allocator":{allocator}}}"#);
-        std::fs::write(folder.path().join(FILE), old).unwrap();
-        let agreement = Agreement::open(folder.path(), 0, file_of("size-fair", 1_000));
+        let agreement = opened(&written(&old), 0, file_of("size-fair", 1_000));
         assert_eq!(agreement.settings().sharing.value.policy, "job-fair");
     }
 
     #[test]
     fn a_decision_that_cannot_be_kept_is_not_made() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut agreement = Agreement::open(&folder.path().join("absent"), 0, file_of("size-fair", 1_000));
+        let storage = MemoryStorage::new();
+        let mut agreement = opened(&storage, 0, file_of("size-fair", 1_000));
+        storage.fail_sync(true);
         agreement.decide_sharing(names("job-fair"), 2_000).unwrap_err();
         assert_eq!(agreement.settings().sharing.value.policy, "size-fair");
     }
 
     #[test]
     fn a_damaged_file_leaves_the_settings_of_the_configuration() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(FILE), "{").unwrap();
-        let agreement = Agreement::open(folder.path(), 0, file_of("size-fair", 1_000));
+        let agreement = opened(&written("{"), 0, file_of("size-fair", 1_000));
         assert_eq!(agreement.settings(), &file_of("size-fair", 1_000));
     }
 }

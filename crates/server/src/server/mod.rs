@@ -86,6 +86,7 @@ use crate::errands::Errands;
 use crate::error::ServerError;
 use crate::events::Events;
 use crate::identity::{Consent, Identity, Monitor, Opened, Places};
+use crate::journal::DirectoryStorage;
 use crate::links::stream::Door;
 use crate::links::Links;
 use crate::locks::LockTable;
@@ -283,7 +284,7 @@ impl Server {
 /// The configuration's fault, in words.
 fn agree(config: &mut ClusterConfig, id: ServerId, folder: &Path) -> Result<(Sharing, Agreement), String> {
     let sharing = config.sharing()?;
-    let agreement = Agreement::open(folder, id.0, config.settings(&sharing));
+    let agreement = Agreement::open(DirectoryStorage::at(folder), id.0, config.settings(&sharing));
     let filed = config.servers[usize::from(id.0)].place();
     config.take_records(agreement.settings())?;
     // A server is where its file says, wherever it was before.

@@ -3,12 +3,13 @@
 use super::Server;
 use crate::durability::read_names;
 use crate::error::ServerError;
-use crate::journal::{DirectoryStorage, Losses, Recovered};
+use crate::journal::{DirectoryStorage, Losses, Recovered, Storage};
 use crate::locks::LockTable;
 use crate::notices::warning;
 use crate::storage::Settled;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use weir_wire::Fence;
 
 impl Server {
@@ -20,7 +21,7 @@ impl Server {
     pub(super) fn recover(
         &mut self,
         folder: &Path,
-        journal: Option<DirectoryStorage>,
+        journal: Option<Arc<dyn Storage>>,
         losses: (Losses, u64),
     ) -> Result<(), ServerError> {
         let mut has_returned = false;
@@ -30,10 +31,9 @@ impl Server {
             if let (Some(identity), Some((_, durable))) = (&self.identity, self.durability.progress()) {
                 identity.settle(durable)?;
             }
-            let executed = folder.join("executed");
-            self.links.keep_executed(&executed).map_err(|source| ServerError::Io {
-                what: "open",
-                path: executed.clone(),
+            self.links.keep_executed(&*DirectoryStorage::at(folder)).map_err(|source| ServerError::Io {
+                what: "open the executed writes in",
+                path: folder.to_path_buf(),
                 source,
             })?;
             for notice in &recovered.notices {

@@ -1,9 +1,6 @@
-//! The memory of a `ram` target: one memfd, mapped whole and handed out by the page.
-#![allow(unsafe_code)]
+//! The memory of a `ram` target, which is handed out by the page.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::ptr::NonNull;
 
 /// The unit of allocation: the page size, so that the arena can give freed memory back.
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -17,92 +14,23 @@ pub(crate) struct Region {
     pub(crate) length: usize,
 }
 
-/// A mapped memfd of fixed capacity; untouched pages cost no memory and read as zeros.
-pub(crate) struct Arena {
-    base: NonNull<u8>,
-    capacity_bytes: usize,
-    memory: OwnedFd,
-}
-
-// SAFETY: the mapping is owned by this value alone, and every access to it goes through `&self` or `&mut self`.
-unsafe impl Send for Arena {}
-
-impl Arena {
-    /// Maps `capacity_bytes`, rounded down to whole pages.
-    ///
-    /// # Errors
-    /// The errors of memfd_create, ftruncate or mmap.
-    pub(crate) fn new(capacity_bytes: u64) -> io::Result<Arena> {
-        let capacity_bytes = usize::try_from(capacity_bytes - capacity_bytes % PAGE_BYTES)
-            .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?
-            .max(PAGE_BYTES as usize);
-        let memory = rustix::fs::memfd_create("weir-target", rustix::fs::MemfdFlags::CLOEXEC)?;
-        rustix::fs::ftruncate(&memory, capacity_bytes as u64)?;
-        // SAFETY: a new shared mapping at an address of the kernel's choice aliases nothing; the memfd is not
-        // shared with any other process, so nobody shortens or writes it behind the mapping.
-        let base = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                capacity_bytes,
-                rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
-                rustix::mm::MapFlags::SHARED | rustix::mm::MapFlags::NORESERVE,
-                &memory,
-                0,
-            )?
-        };
-        let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Arena { base, capacity_bytes, memory })
-    }
-
+/// Memory of fixed capacity; untouched pages cost nothing and read as zeros.
+pub(crate) trait Arena: Send {
     /// Whole pages in the arena.
-    pub(crate) fn pages(&self) -> u64 {
-        self.capacity_bytes as u64 / PAGE_BYTES
-    }
+    fn pages(&self) -> u64;
 
     /// The bytes of `region`.
-    pub(crate) fn bytes(&self, region: Region) -> &[u8] {
-        let start = self.checked(region);
-        // SAFETY: `checked` keeps the range inside the mapping, which lives as long as `self`; writers need `&mut self`.
-        unsafe { std::slice::from_raw_parts(start, region.length) }
-    }
+    fn bytes(&self, region: Region) -> &[u8];
 
     /// The bytes of `region`, for writing.
-    pub(crate) fn bytes_mut(&mut self, region: Region) -> &mut [u8] {
-        let start = self.checked(region);
-        // SAFETY: as for `bytes`, and `&mut self` excludes every other borrow.
-        unsafe { std::slice::from_raw_parts_mut(start, region.length) }
-    }
+    fn bytes_mut(&mut self, region: Region) -> &mut [u8];
 
     /// Asks for the memory of `region` in one call, in place of one fault a page; a refusal costs only speed.
-    pub(crate) fn populate(&mut self, region: Region) {
-        let start = self.checked(region);
-        // SAFETY: the range is inside the mapping and page-aligned by its callers; populating changes no content.
-        let _ = unsafe {
-            rustix::mm::madvise(start.cast(), region.length, rustix::mm::Advice::LinuxPopulateWrite)
-        };
-    }
+    fn populate(&mut self, region: Region);
 
     /// Gives the memory of `region` (whole pages) back; the region reads as zeros afterwards.
     ///
     /// # Errors
-    /// The errors of fallocate; the content is then unchanged.
-    pub(crate) fn release(&mut self, region: Region) -> io::Result<()> {
-        let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
-        rustix::fs::fallocate(&self.memory, flags, region.offset, region.length as u64)?;
-        Ok(())
-    }
-
-    fn checked(&self, region: Region) -> *mut u8 {
-        let end = region.offset.checked_add(region.length as u64);
-        assert!(end.is_some_and(|end| end <= self.capacity_bytes as u64), "region outside the arena");
-        // SAFETY: the offset was just checked to lie inside the mapping.
-        unsafe { self.base.as_ptr().add(region.offset as usize) }
-    }
-}
-
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new` with this length, and no borrow of it outlives `self`.
-        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.capacity_bytes) };
-    }
+    /// The system's; the content is then unchanged.
+    fn release(&mut self, region: Region) -> io::Result<()>;
 }

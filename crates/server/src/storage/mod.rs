@@ -5,6 +5,7 @@ mod changes;
 mod dir;
 mod failure;
 mod folder;
+mod mapped;
 mod object;
 mod pages;
 mod ram;
@@ -13,6 +14,7 @@ mod stamp;
 
 use crate::config::{BackendKind, TargetConfig};
 use crate::error::ServerError;
+use mapped::MappedArena;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_wire::{Ino, TargetRoom, TargetState};
@@ -58,11 +60,11 @@ impl Target {
             return Ok(Target(Backend::Retired(config.backend)));
         }
         let Some((folder, stamp)) = place else {
-            let ram = Ram::new(config.capacity.unwrap_or(0)).map_err(|source| {
+            let arena = MappedArena::new(config.capacity.unwrap_or(0)).map_err(|source| {
                 let path = PathBuf::from(format!("target {index} (ram)"));
                 ServerError::Io { what: "reserve the memory of", path, source }
             })?;
-            return Ok(Target(Backend::Ram(Box::new(ram))));
+            return Ok(Target(Backend::Ram(Box::new(Ram::new(Box::new(arena))))));
         };
         let path = folder.path().to_path_buf();
         let dir = Dir::open(folder, Some(stamp), config.capacity, objects_open);

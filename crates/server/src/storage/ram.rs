@@ -9,7 +9,6 @@ use super::failure::{StaleEpoch, TargetFailure};
 use super::object::{Extent, Object, Stretch};
 use super::pages::{Pages, Pin, Run};
 use std::collections::HashMap;
-use std::io;
 use weir_wire::{limits, Extent as Range, Ino};
 
 /// Resident pages of freed objects that stay for reuse: 256 MiB, as much as a burst recycles within a second.
@@ -65,7 +64,7 @@ struct Staged {
 
 /// The objects of one target in memory.
 pub(crate) struct Ram {
-    arena: Arena,
+    arena: Box<dyn Arena>,
     pages: Pages,
     objects: HashMap<Ino, Object>,
     changes: Changes,
@@ -77,14 +76,10 @@ impl Ram {
         self.objects.iter().map(|(&ino, object)| (ino, object.end_page() * PAGE_BYTES)).collect()
     }
 
-    /// A target of `capacity_bytes`.
-    ///
-    /// # Errors
-    /// The kernel's error if it refuses the memory.
-    pub(crate) fn new(capacity_bytes: u64) -> io::Result<Ram> {
-        let arena = Arena::new(capacity_bytes)?;
+    /// A target of this memory.
+    pub(crate) fn new(arena: Box<dyn Arena>) -> Ram {
         let pages = Pages::new(arena.pages());
-        Ok(Ram { arena, pages, objects: HashMap::new(), changes: Changes::default() })
+        Ram { arena, pages, objects: HashMap::new(), changes: Changes::default() }
     }
 
     pub(crate) fn capacity_bytes(&self) -> u64 {
@@ -186,7 +181,7 @@ impl Ram {
             let mut page = stretch.page;
             for run in runs {
                 let written = within(page, run.first, run.pages);
-                clear_edges(&mut self.arena, run, written);
+                clear_edges(&mut *self.arena, run, written);
                 plan.regions.push(written);
                 plan.staged.push(Staged { page, run, written });
                 page += run.pages;
@@ -226,7 +221,7 @@ impl Ram {
                         taken += stretch.pages;
                     }
                     Some(arena_page) => {
-                        copy_written(&mut self.arena, staged.written, source, arena_page);
+                        copy_written(&mut *self.arena, staged.written, source, arena_page);
                         self.pages.free(Run { first: source.arena_page, pages: source.pages, dirty: true });
                     }
                 }
@@ -299,7 +294,7 @@ impl Ram {
             partial.push((end_whole * PAGE_BYTES, end));
         }
         for (from, to) in partial {
-            clear_mapped(object, &mut self.arena, from, to);
+            clear_mapped(object, &mut *self.arena, from, to);
         }
         if first_whole < end_whole {
             let freed = object.unmap(first_whole, end_whole);
@@ -317,7 +312,7 @@ impl Ram {
             return;
         }
         object.epoch = epoch;
-        clear_mapped(object, &mut self.arena, length, length.next_multiple_of(PAGE_BYTES));
+        clear_mapped(object, &mut *self.arena, length, length.next_multiple_of(PAGE_BYTES));
         let freed = object.unmap(length.div_ceil(PAGE_BYTES), u64::MAX / PAGE_BYTES);
         self.free(freed);
     }
@@ -406,7 +401,7 @@ fn whole(run: Run) -> Region {
 }
 
 /// Clears the bytes of a dirty run that the write does not fill, and asks for the memory of a fresh run.
-fn clear_edges(arena: &mut Arena, run: Run, written: Region) {
+fn clear_edges(arena: &mut dyn Arena, run: Run, written: Region) {
     let run_region = whole(run);
     if run.dirty {
         let head = (written.offset - run_region.offset) as usize;
@@ -420,7 +415,7 @@ fn clear_edges(arena: &mut Arena, run: Run, written: Region) {
 }
 
 /// Zeros the mapped bytes of `[from, to)`, which lie in one page.
-fn clear_mapped(object: &Object, arena: &mut Arena, from: u64, to: u64) {
+fn clear_mapped(object: &Object, arena: &mut dyn Arena, from: u64, to: u64) {
     if from >= to {
         return;
     }
@@ -433,7 +428,7 @@ fn clear_mapped(object: &Object, arena: &mut Arena, from: u64, to: u64) {
 }
 
 /// Copies the written bytes of `source` over the pages that another write linked into the same hole first.
-fn copy_written(arena: &mut Arena, written: Region, source: Extent, arena_page: u64) {
+fn copy_written(arena: &mut dyn Arena, written: Region, source: Extent, arena_page: u64) {
     let source_start = source.arena_page * PAGE_BYTES;
     let first = written.offset.max(source_start);
     let last = (written.offset + written.length as u64).min(source_start + source.pages * PAGE_BYTES);
@@ -467,10 +462,16 @@ fn read_segments(object: &Object, range: &Range, segments: &mut Vec<Segment>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mapped::MappedArena;
     use super::*;
     use proptest::prelude::*;
 
     const FILE: Ino = Ino(9);
+
+    /// A target of this many pages.
+    fn in_memory(pages: u64) -> Ram {
+        Ram::new(Box::new(MappedArena::new(pages * PAGE_BYTES).expect("there is memory")))
+    }
 
     fn range(offset: u64, length: usize) -> Range {
         Range { offset, length: length as u32 }
@@ -526,7 +527,7 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_an_array_of_bytes(steps in proptest::collection::vec(step(), 1..60)) {
-            let mut ram = Ram::new(40 * PAGE_BYTES).unwrap();
+            let mut ram = in_memory(40);
             let mut model = vec![0u8; 100_000];
             let mut epoch = 0;
             for step in steps {
@@ -557,7 +558,7 @@ mod tests {
 
     #[test]
     fn a_write_into_a_hole_is_unseen_until_all_of_it_arrived() {
-        let mut ram = Ram::new(8 * PAGE_BYTES).unwrap();
+        let mut ram = in_memory(8);
         write(&mut ram, 0, 0, &[7; 8192]).unwrap();
         ram.remove(FILE);
         let plan = ram.begin_write(FILE, 0, &[range(0, 8192)]).unwrap();
@@ -568,7 +569,7 @@ mod tests {
 
     #[test]
     fn two_writes_into_one_hole_both_land() {
-        let mut ram = Ram::new(8 * PAGE_BYTES).unwrap();
+        let mut ram = in_memory(8);
         let first = ram.begin_write(FILE, 0, &[range(0, 1000)]).unwrap();
         let second = ram.begin_write(FILE, 0, &[range(1000, 1000)]).unwrap();
         fill(&mut ram, &first, &[1; 1000]);
@@ -585,7 +586,7 @@ mod tests {
 
     #[test]
     fn a_cut_refuses_the_write_that_began_before_it() {
-        let mut ram = Ram::new(8 * PAGE_BYTES).unwrap();
+        let mut ram = in_memory(8);
         let plan = ram.begin_write(FILE, 0, &[range(0, 5000)]).unwrap();
         ram.truncate(FILE, 0, 1);
         assert_eq!(ram.finish_write(plan), Err(StaleEpoch(1)));
@@ -595,7 +596,7 @@ mod tests {
 
     #[test]
     fn a_full_target_takes_nothing_of_a_write_that_does_not_fit() {
-        let mut ram = Ram::new(4 * PAGE_BYTES).unwrap();
+        let mut ram = in_memory(4);
         assert_eq!(write(&mut ram, 0, 0, &[1; 5 * 4096]), Err(TargetFailure::Full));
         assert_eq!(ram.used_bytes(), 0);
         write(&mut ram, 0, 0, &[1; 4 * 4096]).unwrap();
@@ -606,7 +607,7 @@ mod tests {
     /// The home hears of successful writes only, so nobody removed the object that a refused write had made.
     #[test]
     fn a_refused_write_leaves_no_object() {
-        let mut ram = Ram::new(4 * PAGE_BYTES).unwrap();
+        let mut ram = in_memory(4);
         assert_eq!(write(&mut ram, 0, 0, &[1; 5 * 4096]), Err(TargetFailure::Full));
         assert_eq!(ram.reserve(FILE, 0, 0, 5 * PAGE_BYTES), Err(TargetFailure::Full));
         let plan = ram.begin_write(FILE, 0, &[range(0, 4096)]).unwrap();
@@ -617,7 +618,7 @@ mod tests {
     /// Another server once could stop this one by a cut at a length that no file has.
     #[test]
     fn a_cut_behind_every_file_cuts_nothing() {
-        let mut ram = Ram::new(4 * PAGE_BYTES).unwrap();
+        let mut ram = in_memory(4);
         write(&mut ram, 0, 0, &[1; 100]).unwrap();
         ram.truncate(FILE, u64::MAX, 1);
         assert_eq!(read(&mut ram, 1, 0, 100), [1; 100]);
