@@ -182,9 +182,11 @@ fn connect(
     let session = environment.session();
     let (credential, reading) = session.credential();
     let dialled = environment.transport().dial(address, credential, left, environment.tick());
-    let mut connection = dialled.map_err(|errno| {
+    let is_another = dialled.as_ref().is_err_and(|&errno| errno == rustix::io::Errno::PERM);
+    link.is_another.store(is_another, Ordering::Relaxed);
+    let mut connection = dialled.map_err(|_| {
         // The site may have another key since the credential's file was read.
-        if errno == rustix::io::Errno::PERM {
+        if is_another {
             environment.renew(reading);
         }
         Attempt::Again

@@ -6,6 +6,9 @@ use weir_wire::{Errno, WireError};
 /// The result of a call to the store.
 pub type Result<T> = std::result::Result<T, ClientError>;
 
+/// The words behind a silence in which the server's address answered.
+const ANOTHER: &str = ": what listens at its address did not prove to be this server";
+
 /// The reason why a call to the store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -26,12 +29,14 @@ pub enum ClientError {
     #[error("a mount holds pages of the file: write through the mount")]
     PagesHeld,
     /// The server did not answer within the bound on its silence.
-    #[error("server {server} has been silent for {waited_seconds} s")]
+    #[error("server {server} has been silent for {waited_seconds} s{}", if *.is_another { ANOTHER } else { "" })]
     Lost {
         /// The server.
         server: ServerId,
         /// The bound, in seconds.
         waited_seconds: u64,
+        /// Whether what listened at the server's address did not prove to be the server.
+        is_another: bool,
     },
     /// A lock that was taken through the description is lost: its server did not hear from this client for so long that it
     /// gave the lock up. Bytes are neither read nor written through the description before it is locked or unlocked anew.

@@ -550,8 +550,7 @@ impl<'s> Exchange<'s> {
 
     /// The error of a broken connection that is not made again. The server does not count as lost for it.
     fn broken(&self, environment: Environment<'s>) -> ClientError {
-        let waited_seconds = environment.silence().as_secs();
-        ClientError::Lost { server: self.link.server(), waited_seconds }
+        environment.lost(self.link)
     }
 
     fn fail(&mut self, environment: Environment<'s>, fault: Fault) -> ClientError {

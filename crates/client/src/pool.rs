@@ -87,6 +87,8 @@ pub(crate) struct Link {
     pub(crate) boot: AtomicU64,
     /// The number of connections that broke or were refused.
     pub(crate) breaks: AtomicU64,
+    /// Whether what listened at the server's address did not prove to be the server, at the last try.
+    pub(crate) is_another: AtomicBool,
     /// Handles and locks that this client holds at the server.
     pub(crate) held: Mutex<Held>,
     /// Whether releases are owed to the server.
@@ -172,6 +174,7 @@ impl Link {
             silent_until: AtomicU64::new(0),
             boot: AtomicU64::new(0),
             breaks: AtomicU64::new(0),
+            is_another: AtomicBool::new(false),
             held: Mutex::new(Held::default()),
             owes: AtomicBool::new(false),
             fence: AtomicU64::new(0),

@@ -398,8 +398,13 @@ impl<'s> Environment<'s> {
     }
 
     /// The error of a call to a server that is lost.
-    fn lost(&self, link: &Link) -> ClientError {
-        ClientError::Lost { server: link.server(), waited_seconds: self.settings.silence.as_secs() }
+    pub(crate) fn lost(&self, link: &Link) -> ClientError {
+        let is_another = link.is_another.load(Ordering::Relaxed);
+        ClientError::Lost {
+            server: link.server(),
+            waited_seconds: self.settings.silence.as_secs(),
+            is_another,
+        }
     }
 
     /// Fails in the child of a fork that a signal handler made in the midst of this call.

@@ -178,6 +178,10 @@ fn a_stranger_at_the_port_ends_no_wait() {
             }
         }
     });
+    let hasty = store_at(&cluster, std::slice::from_ref(&at), Duration::from_secs(1));
+    let lost =
+        hasty.attributes(&CALLER, Place::root(b"made"), true).expect_err("the server is away").to_string();
+    assert!(lost.contains("what listens at its address did not prove to be this server"), "{lost}");
     let store = store_at(&cluster, &[at], Duration::from_secs(120));
     std::thread::scope(|scope| {
         let call =
