@@ -257,13 +257,13 @@ Programs linked to the C library dynamically run on the fast path alone (`weir r
 
 | what | reason |
 |---|---|
-| static programs, Go programs | make their system calls themselves |
+| static programs, Go programs, `ldd` | make their system calls themselves; the dynamic linker does, too |
 | SQLite with a write-ahead log from two processes, numpy.memmap that writes, fsx with mappings | shared mappings that may be written |
 | fio with libaio or io_uring | the kernel would have to see the files |
 | `freopen` for writing of a stream of a host's file that is not a standard stream | answers EOPNOTSUPP: a stream of the C library does not change its kind; for reading it gets a copy of the bytes |
+| streams of a C library whose streams are not those of glibc | `fopen` answers EOPNOTSUPP; shown with glibc 2.36 and 2.41 |
 | wide characters on streams (`fgetwc`, `fwprintf`), and modes of `fopen` with `ccs=` | the C library converts past this library, so they fail, reads and `fopen` with EOPNOTSUPP |
 | libraries of the store below `glibc-hwcaps`, or found by `$LIB` and `$PLATFORM` | this library follows the other rules of ld.so(8) in the dynamic linker's place, for programs and for `dlopen`; a RUNPATH of the library that calls `dlopen` is not looked at |
-| locks on directories (`flock`, `fcntl`) | answer EBADF |
 | a path with more `..` than there are directories above a working directory that another client moved up | stays in the store's root |
 | programs that rely on EDEADLK for process locks | only the mount finds deadlocks; without a mount both processes wait |
 | named pipes, sockets and device files | are the kernel's |

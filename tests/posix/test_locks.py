@@ -142,3 +142,47 @@ def deadlock(folder: Path) -> None:
 @pytest.mark.parametrize("way", MOUNTED, indirect=True)
 def test_a_deadlock_is_told(way: Way) -> None:
     way.call(deadlock, served=["open", "lock"])
+
+
+def description_outlives_its_process(folder: Path) -> None:
+    """A daemon locks a file and forks; the child that has the description keeps the lock when the parent ends."""
+    ready, going = os.pipe(), os.pipe()
+    if (parent := os.fork()) == 0:
+        file = os.open(folder / "file", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fork() == 0:
+            os.write(ready[1], b"x")
+            os.close(going[1])
+            os.read(going[0], 1)
+            os._exit(0)
+        os.read(ready[0], 1)
+        os._exit(0)
+    os.waitpid(parent, 0)
+    other = os.open(folder / "file", os.O_RDWR)
+    refused(errno.EAGAIN, fcntl.flock, other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(going[0])
+    os.close(going[1])
+    fcntl.flock(other, fcntl.LOCK_EX)
+
+
+@pytest.mark.parametrize("way", ALL, indirect=True)
+def test_a_lock_goes_with_its_last_descriptor(way: Way) -> None:
+    way.call(description_outlives_its_process)
+
+
+def directories(folder: Path) -> None:
+    (folder / "d").mkdir()
+    one, other = (os.open(folder / "d", os.O_RDONLY | os.O_DIRECTORY) for _ in range(2))
+    fcntl.flock(one, fcntl.LOCK_EX)
+    refused(errno.EAGAIN, fcntl.flock, other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    fcntl.flock(one, fcntl.LOCK_SH)
+    fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    lock(one, "process", exclusive=False)
+    refused(errno.EBADF, lock, one, "process", exclusive=True)
+    os.close(one)
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize("way", ALL, indirect=True)
+def test_directories_are_locked_as_files_are(way: Way) -> None:
+    way.call(directories)

@@ -9,7 +9,9 @@ use crate::session::Environment;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, HandleState, Opened, Result, Store};
 use weir_placement::{Layout, ServerId, TargetId};
-use weir_wire::{At, AttributeChange, Attributes, Capability, HandleId, Ino, Publication, Reply, Request};
+use weir_wire::{
+    limits, At, AttributeChange, Attributes, Capability, HandleId, Ino, Publication, Reply, Request,
+};
 
 /// An open regular file. All methods take `&self` and may run at once from several threads.
 ///
@@ -62,6 +64,24 @@ impl File {
             known: KnownSize::new(size),
             pending: Pending::default(),
         }
+    }
+
+    /// An open directory, which can be locked like a file and has no bytes. The description stays the caller's.
+    pub fn of_directory(store: &Store, ino: Ino, capability: Capability) -> Option<File> {
+        // A layout that is never used: its place is the directory's own server.
+        let place = TargetId { server: ino.home(), index: 0 };
+        let layout = Layout::striped(limits::STRIPE_BYTES_MIN, vec![place]).ok()?;
+        let state = HandleState {
+            ino,
+            handle: capability.handle,
+            capability,
+            layout,
+            layout_epoch: 0,
+            append: false,
+            size_bytes: 0,
+            epoch: 0,
+        };
+        Some(File::from_state(store, state))
     }
 
     /// The file's state for another process, with the size known here.

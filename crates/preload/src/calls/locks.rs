@@ -157,7 +157,7 @@ fn waiting(waits: bool, mut ask: impl FnMut() -> Outcome<c_int>) -> Option<c_int
 fn region(descriptor: c_int, command: c_int, lock: &mut libc::flock) -> Outcome<c_int> {
     let description = promotion::discovered(descriptor)?;
     let placeholder = description.placeholder()?;
-    let Some(file) = description.file(descriptor) else { return Some(Err(libc::EBADF)) };
+    let Some(file) = description.lockable(descriptor) else { return Some(Err(libc::EBADF)) };
     let wanted = match c_int::from(lock.l_type) {
         libc::F_RDLCK => LockType::Read,
         libc::F_WRLCK => LockType::Write,
@@ -255,14 +255,38 @@ fn release_held(held: Held) {
         LockRequest { owner: held.owner, pid: held.process, kind: held.kind, lock: LockType::Unlock, range };
     let mut is_done = false;
     table::each(|_, description| {
-        let is_file = description.placeholder().is_some_and(|found| found.ino() == held.ino);
-        let is_owner = held.kind == LockKind::Posix || held.owner == LockOwner(description.identity());
-        if let Some(file) = description.file_in_use().filter(|_| is_file && is_owner && !is_done) {
-            // A lost server forgets the locks with the session.
+        let Some(file) = held.lockable(description).filter(|_| !is_done) else { return };
+        is_done = true;
+        // A lost server forgets the locks and the description with the session.
+        if held.kind == LockKind::Posix {
             let _ = file.try_lock(&CALLER, &request);
-            is_done = true;
+        } else if let Some(store) = session::store_in_use() {
+            // Another process may have the description, and then keeps the lock.
+            let _ = store.close(&CALLER, held.ino, file.handle());
         }
     });
+}
+
+impl Held {
+    /// The file of a description through which the lock may be held.
+    fn lockable(self, description: &Description) -> Option<&File> {
+        let is_file = description.placeholder().is_some_and(|found| found.ino() == self.ino);
+        let is_owner = self.kind == LockKind::Posix || self.owner == LockOwner(description.identity());
+        description.lockable_in_use().filter(|_| is_file && is_owner)
+    }
+}
+
+/// Has the client of a child of `fork` hold the descriptions that are locked, so that the locks outlive the parent.
+pub(crate) fn keep_in_child() {
+    let Ok(locked) = LOCKED.try_lock().map(|locked| locked.clone()) else { return };
+    for held in locked.iter().filter(|held| held.kind != LockKind::Posix) {
+        table::each(|descriptor, description| {
+            let is_file = description.placeholder().is_some_and(|found| found.ino() == held.ino);
+            if is_file && held.owner == LockOwner(description.identity()) {
+                let _ = description.lockable(descriptor);
+            }
+        });
+    }
 }
 
 fn range_of(
@@ -331,7 +355,7 @@ pub(crate) fn release_process_locks(description: &Description) {
     if !had_locks {
         return;
     }
-    if let Some(file) = description.file_in_use() {
+    if let Some(file) = description.lockable_in_use() {
         // A lost server forgets the locks with the session.
         let _ = file.release_locks(&CALLER, process_owner());
     }
@@ -354,7 +378,7 @@ pub(crate) unsafe fn flock(descriptor: c_int, operation: c_int) -> c_int {
     let result = waiting(operation & libc::LOCK_NB == 0, || {
         let description = promotion::discovered(descriptor)?;
         let placeholder = description.placeholder()?;
-        let Some(file) = description.file(descriptor) else { return Some(Err(libc::EBADF)) };
+        let Some(file) = description.lockable(descriptor) else { return Some(Err(libc::EBADF)) };
         let range = LockRange { first: 0, last: u64::MAX };
         let owner = LockOwner(description.identity());
         let request = LockRequest { owner, pid: kernel::process_id(), kind: LockKind::Flock, lock, range };

@@ -59,6 +59,7 @@ pub(crate) extern "C" fn in_child() {
                 made
             });
         }
+        locks::keep_in_child();
     });
 }
 

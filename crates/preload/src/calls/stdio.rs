@@ -93,6 +93,10 @@ unsafe fn open_stream(path: *const c_char, mode: *const c_char) -> *mut FILE {
         let wanted = if is_refused { flags & !(libc::O_CREAT | libc::O_TRUNC) } else { flags };
         let descriptor = open::open(path, wanted, CREATED_MODE);
         if descriptor < 0 {
+            if is_refused && flags & libc::O_CREAT != 0 && guard::errno() == libc::ENOENT {
+                // Libc would have made the file.
+                return fail(libc::EOPNOTSUPP);
+            }
             return std::ptr::null_mut();
         }
         let stream = fdopen(descriptor, mode);

@@ -12,12 +12,18 @@ use crate::host::real::{self, CookieFunctions};
 use libc::{c_char, c_int, c_void, off_t, size_t, ssize_t, FILE};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::OnceLock;
 
 /// The flags of [`Header`] that a mode decides.
 const NO_READS: c_int = 0x4;
 const NO_WRITES: c_int = 0x8;
 const APPENDS: c_int = 0x1000;
 const ERROR: c_int = 0x20;
+/// The word in the upper half of the flags of every stream.
+const MAGIC: c_int = 0xfbad_0000_u32 as c_int;
+const MAGIC_MASK: c_int = 0xffff_0000_u32 as c_int;
+/// A number that no descriptor has.
+const PROBE_DESCRIPTOR: c_int = c_int::MAX - 7;
 /// The flags that tell the end, an error, a kind of buffer, or the last direction.
 const STATE: c_int = 0x10 | ERROR | 0x2 | 0x200 | 0x800;
 
@@ -138,6 +144,20 @@ unsafe fn stream<'a>(cookie: *mut c_void) -> &'a Stream {
     unsafe { &*cookie.cast::<Stream>() }
 }
 
+/// Moves the offset that a stream remembers behind bytes that were written.
+///
+/// # Safety
+/// The stream is open, and the caller holds its lock.
+unsafe fn note_written(file: *mut FILE, count: usize) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let header = file.cast::<Header>();
+        if (*header).offset >= 0 {
+            (*header).offset += count as off_t;
+        }
+    }
+}
+
 extern "C" fn read(cookie: *mut c_void, buffer: *mut c_char, size: size_t) -> ssize_t {
     // SAFETY: libc passes its own buffer and the cookie.
     unsafe { data::read(stream(cookie).descriptor.load(Ordering::Acquire), buffer.cast(), size) }
@@ -148,10 +168,7 @@ extern "C" fn write(cookie: *mut c_void, buffer: *const c_char, size: size_t) ->
     unsafe {
         let stream = stream(cookie);
         let done = data::write_fully(stream.descriptor.load(Ordering::Acquire), buffer.cast(), size);
-        let header = stream.file.load(Ordering::Acquire).cast::<Header>();
-        if (*header).offset >= 0 {
-            (*header).offset += done as off_t;
-        }
+        note_written(stream.file.load(Ordering::Acquire), done);
         // fopencookie(3): 0 means an error.
         done as ssize_t
     }
@@ -222,7 +239,8 @@ pub(crate) fn start_at_end(descriptor: c_int, flags: c_int) {
     }
 }
 
-/// The stream of `fdopen` on a placeholder. Null with errno where libc has no memory, or the descriptor is not open for `mode`.
+/// The stream of `fdopen` on a placeholder. Null with errno where libc has no memory, or other streams than this library knows, or
+/// where the descriptor is not open for `mode`.
 ///
 /// # Safety
 /// `mode` ends with a zero byte.
@@ -242,12 +260,103 @@ pub(crate) unsafe fn stream_of(descriptor: c_int, mode: *const c_char) -> *mut F
 /// libc, past this library.
 ///
 /// # Errors
-/// EINVAL for a mode that libc refuses, EOPNOTSUPP for a character set.
+/// EINVAL for a mode that libc refuses, EOPNOTSUPP for a character set, and where libc's streams are not known.
 pub(crate) fn known_flags(mode: &[u8]) -> Result<c_int, c_int> {
-    if mode.windows(5).any(|part| part == b",ccs=") {
+    if mode.windows(5).any(|part| part == b",ccs=") || !libc_is_known() {
         return Err(libc::EOPNOTSUPP);
     }
     streams::flags_of(mode).ok_or(libc::EINVAL)
+}
+
+/// Bytes in memory, under the stream that shows how this process's libc behaves.
+struct Probe {
+    file: *mut FILE,
+    bytes: [u8; 8],
+    position: usize,
+}
+
+impl Probe {
+    const FUNCTIONS: CookieFunctions =
+        CookieFunctions { read: Probe::read, write: Probe::write, seek: Probe::seek, close: Probe::close };
+
+    extern "C" fn read(_cookie: *mut c_void, _buffer: *mut c_char, _size: size_t) -> ssize_t {
+        0
+    }
+
+    extern "C" fn write(cookie: *mut c_void, buffer: *const c_char, size: size_t) -> ssize_t {
+        // SAFETY: libc passes the cookie and its own buffer.
+        let (probe, given) =
+            unsafe { (&mut *cookie.cast::<Probe>(), std::slice::from_raw_parts(buffer.cast::<u8>(), size)) };
+        let Some(room) = probe.bytes.get_mut(probe.position..probe.position + size) else { return 0 };
+        room.copy_from_slice(given);
+        probe.position += size;
+        // SAFETY: libc holds the stream's lock.
+        unsafe { note_written(probe.file, size) };
+        size as ssize_t
+    }
+
+    extern "C" fn seek(cookie: *mut c_void, offset: *mut off_t, whence: c_int) -> c_int {
+        // SAFETY: libc passes the cookie and the place of its own offset.
+        unsafe {
+            let probe = &mut *cookie.cast::<Probe>();
+            let base = match whence {
+                libc::SEEK_CUR => probe.position,
+                libc::SEEK_END => probe.bytes.len(),
+                _ => 0,
+            };
+            *offset += base as off_t;
+            match usize::try_from(*offset) {
+                Ok(position) => probe.position = position,
+                Err(_) => return -1,
+            }
+        }
+        0
+    }
+
+    extern "C" fn close(_cookie: *mut c_void) -> c_int {
+        0
+    }
+
+    /// Whether a stream has the form that this library changes, obeys the flags, and writes where it was told to.
+    fn behaves() -> bool {
+        let mut probe = Probe { file: std::ptr::null_mut(), bytes: [0; 8], position: 0 };
+        let cookie = &raw mut probe;
+        // SAFETY: the probe outlives its stream. Nobody else knows the stream. The structure is at least as long as the one
+        // that is part of libc's ABI.
+        unsafe {
+            let file = real::fopencookie(cookie.cast(), c"r+".as_ptr(), Probe::FUNCTIONS);
+            if file.is_null() {
+                return false;
+            }
+            (*cookie).file = file;
+            let header = file.cast::<Header>();
+            let known = (*header).flags & (MAGIC_MASK | NO_READS | NO_WRITES | APPENDS | ERROR) == MAGIC
+                && (*header).offset == -1
+                && ((*header).wide.is_null() || (*header).wide as isize == -1);
+            let descriptor = std::mem::replace(&mut (*header).descriptor, PROBE_DESCRIPTOR);
+            let mut behaves = known && real::fileno(file) == PROBE_DESCRIPTOR;
+            (*header).flags |= NO_READS | NO_WRITES;
+            behaves &= libc::fgetc(file) == libc::EOF && libc::fputc(0, file) == libc::EOF;
+            (*header).flags &= !(NO_READS | NO_WRITES | STATE);
+            for (place, text) in [(0, c"12345678"), (2, c"ab"), (6, c"cd")] {
+                behaves &=
+                    libc::fseek(file, place, libc::SEEK_SET) == 0 && libc::fputs(text.as_ptr(), file) >= 0;
+            }
+            behaves &= libc::ftell(file) == 8;
+            (*header).descriptor = descriptor;
+            real::fclose(file) == 0 && behaves && &(*cookie).bytes == b"12ab56cd"
+        }
+    }
+}
+
+/// Whether this process's libc has streams as this library knows them, which is found out once.
+fn libc_is_known() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    let before = guard::errno();
+    let known = KNOWN.get().copied().unwrap_or_else(Probe::behaves);
+    let _ = KNOWN.set(known);
+    guard::set_errno(before);
+    known
 }
 
 /// A stream on a placeholder that is open with these flags.

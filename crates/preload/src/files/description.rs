@@ -33,6 +33,8 @@ pub(crate) struct Description {
     /// then on.
     refused: AtomicBool,
     file: OnceLock<Option<File>>,
+    /// A directory of a placeholder that was locked.
+    directory: OnceLock<Option<File>>,
     /// The part that a description shares between processes.
     pub(crate) backing: Backing,
 }
@@ -83,6 +85,7 @@ impl Description {
             wrote: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             file,
+            directory: OnceLock::new(),
             backing,
         }
     }
@@ -165,6 +168,19 @@ impl Description {
     /// The file, if it is on the fast path already.
     pub(crate) fn file_in_use(&self) -> Option<&File> {
         self.file.get().and_then(Option::as_ref)
+    }
+
+    /// The file or the directory, for the locks of a placeholder.
+    pub(crate) fn lockable(&self, descriptor: c_int) -> Option<&File> {
+        self.file(descriptor).or_else(|| {
+            let find = || self.placeholder()?.directory(session::store()?);
+            self.directory.get_or_init(find).as_ref()
+        })
+    }
+
+    /// The file or the directory, if this process has locked it, or has the file on the fast path.
+    pub(crate) fn lockable_in_use(&self) -> Option<&File> {
+        self.file_in_use().or_else(|| self.directory.get().and_then(Option::as_ref))
     }
 
     /// Whether the kernel does all calls, because the process maps the file shared or watches the store, or because the

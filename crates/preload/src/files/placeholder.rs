@@ -149,6 +149,13 @@ impl Placeholder {
         }
     }
 
+    /// The directory, for its locks. This process's client now holds the description as well.
+    pub(crate) fn directory(&self, store: &Store) -> Option<File> {
+        let Kind::Directory(_, capability) = self.state.kind else { return None };
+        self.adopt_directory(store);
+        File::of_directory(store, self.state.ino, capability)
+    }
+
     /// The state of the description.
     pub(crate) fn state(&self) -> &State {
         &self.state

@@ -215,7 +215,8 @@ static void other(struct open_stream *s) {
     case 5: {
         struct stat status;
         if (s->did_write) fflush(s->file);
-        say("size: %d %ld", fstat(fileno(s->file), &status), (long)status.st_size);
+        int found = fstat(fileno(s->file), &status);
+        say("size: %d %ld", found, (long)status.st_size);
         s->did_write = 0;
         break; }
     }

@@ -1,0 +1,2 @@
+printf '      program p\n      integer i, k\n      open(10, file="u.dat", form="unformatted")\n      do i = 1, 1000\n      write(10) i, i*i\n      end do\n      rewind(10)\n      k = 0\n      do i = 1, 1000\n      read(10) j, l\n      k = k + l\n      end do\n      close(10)\n      open(11, file="t.txt")\n      write(11, *) k\n      close(11)\n      print *, k\n      end program\n' > p.f
+gfortran -o p p.f && ./p && cat t.txt && rm p

@@ -1,0 +1,2 @@
+echo 'local f = io.open("l", "w+"); f:write("12345678"); f:seek("set", 2); f:write("XY"); f:seek("set", 0); print(f:read("*a")); f:close(); for l in io.lines("l") do print(#l) end; os.rename("l", "k"); print(io.open("l"))' > a.lua && lua a.lua
+echo 'set f [open t w+]; puts $f "12345678"; seek $f 2; puts -nonewline $f XY; seek $f 0; puts [read $f]; close $f; puts [glob *]; file copy t u; puts [file size u]' > a.tcl && tclsh a.tcl

@@ -1,0 +1,1 @@
+ncdump 2>&1 | head -1
