@@ -186,3 +186,33 @@ def directories(folder: Path) -> None:
 @pytest.mark.parametrize("way", ALL, indirect=True)
 def test_directories_are_locked_as_files_are(way: Way) -> None:
     way.call(directories)
+
+
+def unlisted(folder: Path) -> None:
+    for kind in KINDS:
+        file = os.open(folder / f"unlisted-{kind}", os.O_RDWR | os.O_CREAT, 0o600)
+        lock(file, kind, exclusive=True)
+        assert f":{os.fstat(file).st_ino} " not in Path("/proc/locks").read_text(), (
+            "limits.md says that it is not listed"
+        )
+        os.close(file)
+
+
+@pytest.mark.parametrize("way", MOUNTED, indirect=True)
+def test_the_list_of_locks_is_the_kernels_own(way: Way) -> None:
+    way.call(unlisted)
+
+
+def test_locks_on_directories_are_seen_by_programs_of_their_mount(shared_store: Store, second_mount: Path) -> None:
+    """What limits.md says: the kernel does not ask a mount about locks on directories."""
+    first = make_way(MOUNT, shared_store, "locks-directories")
+    holder, other = (os.open(first.folder, os.O_RDONLY | os.O_DIRECTORY) for _ in range(2))
+    beyond = os.open(second_mount / first.folder.name, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(beyond, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        for descriptor in (holder, other, beyond):
+            os.close(descriptor)

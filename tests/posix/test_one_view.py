@@ -79,6 +79,30 @@ def test_a_file_of_holes_that_was_shortened_ends_there(run: Callable[..., object
     run(shortened_holes, size, shorter)
 
 
+def allocated_blocks(folder: Path) -> None:
+    """A file of which all room was allocated showed no block."""
+    page = 4096
+    for number, (mode, size, offset, length) in enumerate(
+        [
+            (0, 0, 0, 1 << 20),
+            (0, 10, 3 * page, 7 * page),
+            (libc.KEEP_SIZE, 9 * page, page + 1, page),
+            (0, page, 100, 10),
+        ]
+    ):
+        with open(folder / f"allocated-{number}", "wb") as file:
+            file.truncate(size)
+            libc.fallocate(file.fileno(), mode, offset, length)
+            pages = -(-(offset + length) // page) - offset // page
+            found = os.fstat(file.fileno())
+            assert found.st_blocks * 512 >= pages * page, (number, found)
+            assert found.st_size == (max(size, offset + length) if mode == 0 else size)
+
+
+def test_allocated_room_shows_as_blocks(run: Callable[..., object]) -> None:
+    run(allocated_blocks)
+
+
 def listing_while_renaming(folder: Path, count: int) -> None:
     """Each new name came behind all others, so a listing that renamed what it met went on for ever."""
     for number in range(count):

@@ -70,8 +70,8 @@ static void setfl_step(void) {
     outcome(fcntl(file, F_SETFL, (int)number()));
 }
 
-/* The kernel learns how long others have made a file when it is asked (docs/reference/limits.md, "file that another client
- * lengthens"). */
+/* The kernel learns when it is asked that others have made a file shorter (docs/reference/limits.md, "append through the mount after
+ * another client made the file shorter"). */
 void ask_size(int file) {
     struct stat status;
     fstat(file, &status);
@@ -105,7 +105,6 @@ static void pwrite_step(void) {
     size_t count = (size_t)number();
     off_t offset = (off_t)number();
     memset(buffer, (int)number(), count);
-    ask_size(file);
     outcome(pwrite(file, buffer, count, offset));
 }
 
@@ -241,8 +240,6 @@ static void copy_step(void) {
     int to = descriptor();
     off_t to_offset = (off_t)number();
     size_t count = (size_t)number();
-    ask_size(from);
-    ask_size(to);
     outcome(copy_file_range(from, from_offset < 0 ? NULL : &from_offset, to, to_offset < 0 ? NULL : &to_offset, count, 0));
 }
 

@@ -21,11 +21,6 @@ class Expected:
 
 EXPECTED = (
     Expected(
-        "file that another client lengthens",
-        MOUNTED,
-        lambda step, right, wrong: step.command.startswith("mapped-") and wrong == "fault" and right[:1].isdigit(),
-    ),
-    Expected(
         "directory that was removed while it is open",
         (*MOUNTED, PREFIX),
         lambda step, right, wrong: right == "ENOENT" and wrong == "ESTALE",

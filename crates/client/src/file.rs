@@ -267,6 +267,16 @@ impl File {
         self.tell_servers(caller, &Request::Unwatch { ino: self.ino }, self.layouts.servers())
     }
 
+    /// Tells the home whether a process believes the size of this mount's kernel, as each does at first. One that uses the
+    /// description past the kernel asks the home by itself.
+    ///
+    /// # Errors
+    /// A lost server.
+    pub fn follow(&self, caller: &Caller, is_followed: bool) -> Result<()> {
+        let request = Request::Follow { ino: self.ino, handle: self.handle, is_followed };
+        self.ask_home(self.environment()?, caller, Lane::Small, &request).map(|_| ())
+    }
+
     /// Has the store know all servers that [`File::watch`] tells, also those that joined it.
     ///
     /// # Errors

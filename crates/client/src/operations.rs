@@ -374,7 +374,7 @@ impl Store {
         let request = Request::Invalidations { done };
         let wait = Call { lane: Lane::Waiting, ..plain(server, &request) };
         match call_while_remembered(environment, wait, memory)?.0 {
-            Reply::Invalidate { sequence, ranges, moved } => Ok(Invalidation { sequence, ranges, moved }),
+            Reply::Invalidate { sequence, files, moved } => Ok(Invalidation { sequence, files, moved }),
             _ => Err(ClientError::UnexpectedReply { server, request: "Invalidations" }),
         }
     }

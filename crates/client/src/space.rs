@@ -14,6 +14,9 @@ use weir_wire::{limits, Fence, Publication, Reply, Request, Seek};
 /// Bytes copied at once: one default stripe. So a copy does not wait for each page, and takes little memory.
 const COPY_BYTES: u64 = 1024 * 1024;
 
+/// Unit in which files hold bytes.
+const PAGE_BYTES: u64 = 4096;
+
 impl File {
     /// Allocates a range, and without `keep_size` grows the size.
     ///
@@ -66,8 +69,10 @@ impl File {
             let mut is_current = true;
             let (size_end, reserved_end) = if keep_size { (0, end) } else { (end, 0) };
             let reserved_end = if steps.contains(&false) { reserved_end } else { 0 };
-            let publication =
-                Publication { end: size_end, written_bytes: 0, epoch: size.epoch, reserved_end };
+            // A range that was allocated has whole pages, as if it were written.
+            let pages = end.next_multiple_of(PAGE_BYTES) - offset / PAGE_BYTES * PAGE_BYTES;
+            let written_bytes = if steps.contains(&false) { pages } else { 0 };
+            let publication = Publication { end: size_end, written_bytes, epoch: size.epoch, reserved_end };
             for punch in steps {
                 match self.change_objects(environment, caller, offset, length, size, *punch) {
                     Ok(is_done) => is_current &= is_done,
@@ -77,7 +82,7 @@ impl File {
                         let _ = self.publish(
                             environment,
                             caller,
-                            Publication { end: 0, reserved_end: 0, ..publication },
+                            Publication { end: 0, written_bytes: 0, reserved_end: 0, ..publication },
                         );
                         detours.take(self, environment, caller, failure)?;
                         attempts.again()?;

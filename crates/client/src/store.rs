@@ -11,8 +11,8 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use weir_placement::Layout;
 use weir_wire::{
-    AccountNames, Attributes, Capability, Claims, Cluster, Credential, DirectoryEntry, HandleId, Identity,
-    Ino, Sequence,
+    AccountNames, Attributes, Capability, Claims, Cluster, Credential, DirectoryEntry, FileChange, HandleId,
+    Identity, Sequence,
 };
 
 /// The answer to an open.
@@ -39,13 +39,13 @@ pub struct Listing {
     pub end: bool,
 }
 
-/// Kernel pages that a mount has to drop, and directories that it has to look up.
+/// Changes by others that a mount's kernel has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalidation {
     /// The number that the next [`Store::next_invalidation`] confirms.
     pub sequence: Sequence,
-    /// File, offset, length (0: to the end).
-    pub ranges: Vec<(Ino, u64, u64)>,
+    /// Files with pages to drop, or with new sizes.
+    pub files: Vec<FileChange>,
     /// Paths below the root of directories that others moved there.
     pub moved: Vec<Vec<u8>>,
 }

@@ -1,6 +1,6 @@
 //! One descriptor of `/dev/fuse`: requests come out, answers and notifications go in.
 
-use crate::abi::{flags, opcode, Fixed, InvalidateInode, OutHeader};
+use crate::abi::{flags, opcode, Fixed, InvalidateInode, OutHeader, Store};
 use crate::notices::notice;
 use rustix::io::Errno;
 use std::io::IoSlice;
@@ -86,6 +86,37 @@ impl Device {
         let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let body = InvalidateInode { ino, offset: signed(offset), length: signed(length) }.to_bytes();
         self.send(opcode::NOTIFY_INVALIDATE_INODE, 0, &[&body]);
+    }
+
+    /// Has the kernel know that `ino` has at least `size_bytes`. Returns when it knows: never call it from a thread that serves
+    /// requests.
+    ///
+    /// The kernel has no notification of a size. It takes the end of stored bytes for one, before it fetches these. So the one byte
+    /// that is sent lies nowhere: the kernel learns the size, fails with EFAULT, and no page has another content than before.
+    pub(crate) fn grow(&self, ino: u64, size_bytes: u64) {
+        let Some(offset) = size_bytes.checked_sub(1) else { return };
+        let header = OutHeader {
+            length: (OutHeader::BYTES + Store::BYTES + 1) as u32,
+            error: opcode::NOTIFY_STORE,
+            unique: 0,
+        };
+        let mut front = header.to_bytes();
+        front.extend_from_slice(&Store { ino, offset, size: 1, padding: 0 }.to_bytes());
+        let nowhere = libc::iovec { iov_base: std::ptr::without_provenance_mut(1), iov_len: 1 };
+        let vectors = [libc::iovec { iov_base: front.as_mut_ptr().cast(), iov_len: front.len() }, nowhere];
+        // SAFETY: the kernel reads `front` through the first vector. No page of a program lies at the second one's address, so the
+        // kernel reads nothing there.
+        let sent = unsafe { libc::writev(self.descriptor.as_raw_fd(), vectors.as_ptr(), 2) };
+        let error = std::io::Error::last_os_error();
+        // ENOENT: the kernel does not know the inode any more.
+        if sent < 0
+            && !matches!(
+                error.raw_os_error(),
+                Some(libc::EFAULT | libc::ENOENT | libc::ENODEV | libc::ENOTCONN)
+            )
+        {
+            notice!("the kernel did not take the size of inode {ino:x}: {error}");
+        }
     }
 
     fn send(&self, error: i32, unique: u64, parts: &[&[u8]]) {

@@ -8,6 +8,7 @@ use crate::identity::Callers;
 use crate::operations::locks::PosixLocks;
 use crate::overwrites::Overwrites;
 use crate::pages::Pages;
+use crate::sizes::Sizes;
 use crate::unsteady::Unsteady;
 use crate::waits::Flights;
 use crate::workers::WaitBudget;
@@ -27,6 +28,7 @@ pub(crate) struct Filesystem {
     pub(crate) flights: Flights,
     pub(crate) posix_locks: PosixLocks,
     pub(crate) unsteady: Arc<Unsteady>,
+    pub(crate) sizes: Sizes,
     pub(crate) features: Features,
     callers: Callers,
 }
@@ -62,6 +64,7 @@ impl Filesystem {
         as_itself: bool,
     ) -> Filesystem {
         Filesystem {
+            sizes: Sizes::new(Arc::clone(&device)),
             pages: Arc::new(Pages::new(store.clone(), device, mount_point.to_owned())),
             store,
             overwrites: Overwrites::default(),

@@ -18,6 +18,21 @@ pub(crate) struct OpenFile {
     /// The process that opened the file. Its rights and its job count for every use of the descriptor, whoever holds
     /// it.
     pub(crate) opener: Caller,
+    pub(crate) following: Mutex<Following>,
+}
+
+/// Who believes the kernel's size of an open file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Following {
+    /// The process that uses the description, by its calls. The home tells of sizes.
+    #[default]
+    Kernel,
+    /// Nobody any more; the home is about to know.
+    Leaving,
+    /// Nobody.
+    Nobody,
+    /// Mappings do, until the description ends, whoever else uses it.
+    Mapped,
 }
 
 /// An open directory.

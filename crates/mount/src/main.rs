@@ -21,6 +21,7 @@ mod pages;
 mod process;
 mod session;
 mod signals;
+mod sizes;
 mod special;
 mod unsteady;
 mod waits;

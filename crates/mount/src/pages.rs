@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_client::wire::{Ino, Sequence};
+use weir_client::wire::{FileChange, Ino, Sequence};
 use weir_client::{ClientError, Store};
 use weir_placement::ServerId;
 
@@ -237,14 +237,27 @@ impl Pages {
         Ok(())
     }
 
+    /// The kernel learns the size and drops the pages of a file that others changed.
+    fn carry_out(&self, change: FileChange) {
+        let ino = change.ino.0;
+        if let Some(size_bytes) = change.grown_to {
+            self.device.grow(ino, size_bytes);
+            // The kernel made an empty page at the end, which nobody needs.
+            if !change.pages && !self.may_be_held(change.ino) {
+                self.device.invalidate(ino, size_bytes.saturating_sub(1), 1);
+            }
+        }
+        if change.pages {
+            self.device.invalidate(ino, 0, 0);
+        }
+    }
+
     fn follow(&self, server: ServerId, mut memory: u64) {
         let mut done = Sequence(0);
         loop {
             match self.store.next_invalidation(server, done, memory) {
                 Ok(invalidation) => {
-                    for (ino, offset, length) in invalidation.ranges {
-                        self.device.invalidate(ino.0, offset, length);
-                    }
+                    invalidation.files.iter().for_each(|change| self.carry_out(*change));
                     invalidation.moved.iter().for_each(|path| self.look_up(path));
                     done = invalidation.sequence;
                 }

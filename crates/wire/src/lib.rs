@@ -32,7 +32,7 @@ pub use error::WireError;
 pub use frame::{decode_body, encode_body, Header, Kind, HEADER_BYTES, VERSION};
 pub use identifiers::{ClientId, Fence, HandleId, IdentityId, Ino, LockOwner, RequestId, Sequence};
 pub use message::{Request, ROUND_LAST};
-pub use metadata::{At, Attributes, DirectoryEntry, FileKind, ObjectMove, RoomReport};
+pub use metadata::{At, Attributes, DirectoryEntry, FileChange, FileKind, ObjectMove, RoomReport};
 pub use parameters::{
     AccountNames, AttributeChange, Cluster, DelegatedJob, Errno, Extent, Identity, LockKind, LockRange,
     LockType, Moment, NodeKind, OpenFlags, Publication, RenameMode, Seek, ServerAddress, XattrMode,

@@ -456,7 +456,17 @@ pub enum Request {
         /// The file.
         ino: Ino,
     },
-    /// Long poll of a mount: confirms invalidation `done`, answered when there is a next one.
+    /// Whether a process of the mount believes the kernel's size of a description's file, as each does at first; else it asks the home.
+    Follow {
+        /// The file.
+        ino: Ino,
+        /// The description.
+        handle: HandleId,
+        /// Whether one does.
+        is_followed: bool,
+    },
+    /// Long poll of a mount: confirms invalidation `done`, answered when there is a next one. From its first poll on, a mount is told
+    /// the sizes of the files that it has open.
     Invalidations {
         /// The last one that was carried out; 0 at first.
         done: Sequence,
@@ -524,6 +534,7 @@ impl Request {
             | Request::Detour { .. }
             | Request::Watch { .. }
             | Request::Unwatch { .. }
+            | Request::Follow { .. }
             | Request::Invalidations { .. }
             | Request::Peer(_) => (None, None),
         };

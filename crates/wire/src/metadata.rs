@@ -111,6 +111,17 @@ pub struct ObjectMove {
     pub to: TargetId,
 }
 
+/// What others changed of a file, for the kernel of a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    /// The file.
+    pub ino: Ino,
+    /// Whether pages of the file are to be dropped.
+    pub pages: bool,
+    /// The size in bytes, if the file grew.
+    pub grown_to: Option<u64>,
+}
+
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryEntry {

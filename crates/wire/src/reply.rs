@@ -2,7 +2,8 @@
 
 use crate::parameters::{Cluster, Errno, LockRange, LockType};
 use crate::{
-    At, Attributes, Capability, Fence, HandleId, Ino, Nonce, PeerReply, Proof, RoomReport, Sequence,
+    At, Attributes, Capability, Fence, FileChange, HandleId, Ino, Nonce, PeerReply, Proof, RoomReport,
+    Sequence,
 };
 use serde::{Deserialize, Serialize};
 use weir_placement::{Layout, ServerId};
@@ -158,12 +159,12 @@ pub enum Reply {
     },
     /// Ranges of an object that changed, as offsets and ends, in order; at most [`crate::limits::CHANGES`].
     Changes(Vec<(u64, u64)>),
-    /// What a mount's kernel does not know yet: pages to drop, and directories that others moved.
+    /// What a mount's kernel does not know yet: files that others changed, and directories that others moved.
     Invalidate {
         /// Confirm with this.
         sequence: Sequence,
-        /// File, offset, length (0: to the end).
-        ranges: Vec<(Ino, u64, u64)>,
+        /// The files, each once.
+        files: Vec<FileChange>,
         /// Paths of directories below the root, where each is now; at most [`crate::limits::MOVES`].
         moved: Vec<Vec<u8>>,
     },

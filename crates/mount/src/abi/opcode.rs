@@ -45,5 +45,7 @@ pub(crate) const TMPFILE: u32 = 51;
 pub(crate) const STATX: u32 = 52;
 pub(crate) const COPY_FILE_RANGE_64: u32 = 53;
 
+/// Notification: bytes for the kernel's pages, and so a lower bound of the file's size.
+pub(crate) const NOTIFY_STORE: i32 = 4;
 /// Notification: drop the kernel's pages and attributes of an inode.
 pub(crate) const NOTIFY_INVALIDATE_INODE: i32 = 2;

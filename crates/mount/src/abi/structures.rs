@@ -104,6 +104,8 @@ structures! {
     /// In front of a name in a directory listing; records are padded to eight bytes.
     Dirent { ino: u64, offset: u64, name_length: u32, kind: u32 }
     InvalidateInode { ino: u64, offset: i64, length: i64 }
+    /// In front of bytes for the kernel's pages.
+    Store { ino: u64, offset: u64, size: u32, padding: u32 }
     StatxIn { flags: u32, reserved: u32, handle: u64, statx_flags: u32, statx_mask: u32 }
     StatxTime { seconds: i64, nanoseconds: u32, reserved: i32 }
     Statx {

@@ -6,6 +6,7 @@ use crate::call::{Answer, Call, Failure, Reply};
 use crate::device::WRITE_BYTES_MAX;
 use crate::filesystem::Filesystem;
 use crate::handles::OpenFile;
+use crate::sizes::follow_mapped;
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use weir_client::wire::{limits, Errno, Seek};
@@ -62,6 +63,7 @@ impl Filesystem {
         let is_for_pages = asked.read_flags & flags::READ_LOCK_OWNER == 0;
         loop {
             if is_for_pages {
+                follow_mapped(&open)?;
                 self.pages.hold(&open)?;
                 self.overwrites.read(open.ino, &extent(asked.offset, u64::from(asked.size)));
             }
@@ -85,7 +87,12 @@ impl Filesystem {
             let buffers = [IoSlice::new(bytes)];
             self.overwriting(&open, extent(asked.offset, bytes.len() as u64), Afterwards::Dropped, || {
                 let (start, length) = if appends {
-                    open.file.append(&open.opener, &buffers)?
+                    let (start, length) = open.file.append(&open.opener, &buffers)?;
+                    if start > asked.offset {
+                        // Another appended after the kernel had looked at the size. The kernel's offset is lost, the size is not.
+                        self.sizes.grew(open.ino, start + length as u64);
+                    }
+                    (start, length)
                 } else {
                     (asked.offset, open.file.write_at(&open.opener, &buffers, asked.offset)?)
                 };
@@ -207,6 +214,7 @@ impl Filesystem {
         let asked: IoctlIn = call.take()?;
         if asked.command == flags::IOCTL_MAP {
             let open = self.handles.file(asked.handle)?;
+            follow_mapped(&open)?;
             self.pages.hold(&open)?;
             return Reply::of(&IoctlOut::default());
         }
@@ -214,6 +222,7 @@ impl Filesystem {
             return Err(Failure(libc::ENOTTY));
         }
         let open = self.handles.file(asked.handle)?;
+        self.sizes.unfollow(&open);
         let state = open.file.state().encode()?;
         let mut bytes = IoctlOut::default().to_bytes();
         bytes.extend_from_slice(&(state.len() as u16).to_le_bytes());

@@ -6,6 +6,7 @@ use crate::abi::{flags, CreateIn, FlushIn, OpenIn, OpenOut, ReleaseIn};
 use crate::call::{Answer, Call, Failure, Reply};
 use crate::filesystem::Filesystem;
 use crate::handles::OpenFile;
+use std::sync::Mutex;
 use weir_client::wire::{Attributes, LockOwner, OpenFlags};
 use weir_client::{Caller, File, Opened, Place};
 
@@ -86,7 +87,12 @@ impl Filesystem {
                 return Err(error.into());
             }
         };
-        let handle = self.handles.insert_file(OpenFile { ino: attributes.ino, file, opener });
+        let handle = self.handles.insert_file(OpenFile {
+            ino: attributes.ino,
+            file,
+            opener,
+            following: Mutex::default(),
+        });
         let open_flags = if self.features.direct_io() {
             flags::FOPEN_DIRECT_IO | flags::FOPEN_PARALLEL_DIRECT_WRITES
         } else {

@@ -64,6 +64,44 @@ impl Namespace {
         self.open.find(handle).map(|description| (description.ino, description.rights))
     }
 
+    /// A client is a mount: its kernel knows the sizes of files that it has open. Returns the files, with their sizes, that it had open
+    /// before this server knew, such as before a restart.
+    pub fn is_mount(&mut self, client: ClientId) -> Vec<(Ino, u64)> {
+        let held = self.open.is_mount(client);
+        held.into_iter().filter_map(|ino| Some((ino, self.state.regular(ino)?.size_bytes))).collect()
+    }
+
+    /// Whether a process of a mount believes the kernel's size of a description's file.
+    pub fn set_followed(&mut self, client: ClientId, description: (Ino, HandleId), is_followed: bool) {
+        self.open.set_followed(client, description, is_followed);
+    }
+
+    /// The files that `changes` of `client` made longer, each with its size and the other mounts whose kernels know a size of it. `used`
+    /// is the description by which it did.
+    pub fn grown_files(
+        &mut self,
+        changes: &[Change],
+        client: ClientId,
+        used: Option<(Ino, HandleId)>,
+    ) -> Vec<(Ino, u64, Vec<ClientId>)> {
+        let resized = changes.iter().filter_map(|change| match change {
+            Change::Published { ino, .. } | Change::Resized { ino, .. } => Some(*ino),
+            _ => None,
+        });
+        let sizes = resized.filter_map(|ino| Some((ino, self.state.regular(ino)?.size_bytes)));
+        let mut grown = Vec::new();
+        for (ino, size_bytes) in sizes {
+            if let Some(description) = used {
+                self.open.is_used_by(client, description);
+            }
+            let mut mounts = self.open.resized(ino, size_bytes);
+            // A mount's kernel knows its own changes.
+            mounts.retain(|&mount| mount != client);
+            grown.push((ino, size_bytes, mounts));
+        }
+        grown
+    }
+
     /// Ends a client's session: its descriptions, append turns and places in queues go.
     pub fn drop_client(&mut self, client: ClientId) -> Departure {
         self.recent.forget(client);
@@ -82,6 +120,7 @@ impl Namespace {
             }
             released.push(ino);
         }
+        self.open.drop_mount(client);
         released.sort_unstable();
         released.dedup();
         released.retain(|ino| self.state.orphans.contains(ino));

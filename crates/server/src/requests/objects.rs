@@ -53,6 +53,15 @@ pub(crate) fn overwritten(request: &Request) -> Option<Ino> {
     }
 }
 
+/// The capability with which a request makes a file longer.
+pub(crate) fn growing_capability(request: &Request) -> Option<&Capability> {
+    match request {
+        Request::Publish { capability, .. } | Request::AppendEnd { capability, .. } => Some(capability),
+        Request::Change { change, .. } => change.capability.as_ref(),
+        _ => object_capability(request),
+    }
+}
+
 /// The part to which a write or a reservation adds bytes, and its reach there.
 pub(crate) fn unpublished_part(request: &InHand) -> Option<(Part, Reach)> {
     let (capability, place, reach) = match &request.request {

@@ -99,8 +99,7 @@ impl Pages {
         }
         let Told { sequence, files, moved } = self.watches.next(client)?;
         let token = self.polls.remove(&client)?;
-        let ranges = files.into_iter().map(|ino| (ino, 0, 0)).collect();
-        Some((token, Outcome::of(Reply::Invalidate { sequence, ranges, moved })))
+        Some((token, Outcome::of(Reply::Invalidate { sequence, files, moved })))
     }
 
     /// A mount has dropped everything up to `done`.

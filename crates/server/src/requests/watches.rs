@@ -1,11 +1,11 @@
-//! What mounts' kernels hold: pages that a mount must drop before a write is answered, and places of directories that it must
-//! look up anew before the answer to a rename.
+//! What mounts' kernels hold: pages that a mount must drop before a write is answered, sizes of open files that it must know before
+//! the answer to whoever made them longer, and places of directories that it must look up anew before the answer to a rename.
 
 use super::request::Drops;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use weir_fairshare::Nanos;
-use weir_wire::{limits, ClientId, Ino, Sequence};
+use weir_wire::{limits, ClientId, FileChange, Ino, Sequence};
 
 /// How long a write waits for a mount to drop its pages. A mount that takes longer is dead or stopped. No write waits for it until
 /// it has dropped what it was late with; it is told of all changes when it comes back, and its own readers get the new bytes then.
@@ -13,8 +13,8 @@ pub(crate) const DROP_WAIT: Nanos = Nanos::from_millis(2_000);
 /// No write waits for a user's mount for at least this long after it was late. Else any reader of a file could slow its writers
 /// down for ever.
 const LATE: Nanos = Nanos::from_millis(60_000);
-/// Files told in one reply: their encoding fits a frame's body.
-const FILES_PER_REPLY: usize = 512;
+/// Files told in one reply: their encoding, of 22 bytes each, fits a frame's body beside the moves.
+const FILES_PER_REPLY: usize = 256;
 /// Files that one client may watch: as many as it may have open. A mapped file is an open one.
 const WATCHED_PER_CLIENT: usize = 1 << 17;
 /// Files that the clients of all users may watch, at some 250 bytes each. A user may watch as many as are left free,
@@ -32,7 +32,7 @@ const NO_FILE: Ino = Ino(0);
 pub(crate) struct Told {
     /// Confirms all of it.
     pub(crate) sequence: Sequence,
-    pub(crate) files: Vec<Ino>,
+    pub(crate) files: Vec<FileChange>,
     /// Paths of directories below the root.
     pub(crate) moved: Vec<Vec<u8>>,
 }
@@ -41,8 +41,9 @@ pub(crate) struct Told {
 struct Watcher {
     /// Files that it watches.
     watched: usize,
-    /// Files to drop, by the sequence of their latest change. A file stands once, so the list is bounded by the files that are watched.
-    waiting: BTreeMap<u64, Ino>,
+    /// Changed files, by the sequence of their latest change. A file stands once, so the list is bounded by the files that are watched
+    /// or open.
+    waiting: BTreeMap<u64, FileChange>,
     latest: HashMap<Ino, u64>,
     /// Directories to look up, by the sequence of their move. Mounts share the path.
     moves: BTreeMap<u64, Arc<[u8]>>,
@@ -64,6 +65,17 @@ struct Late {
 impl Watcher {
     fn is_waited_for(&self) -> bool {
         self.late.is_none()
+    }
+
+    /// Notes a change, with those parts of earlier ones that were not told for certain. Returns its sequence.
+    fn note(&mut self, change: FileChange) -> u64 {
+        self.next += 1;
+        let earlier = self.latest.insert(change.ino, self.next);
+        let earlier = earlier.and_then(|sequence| self.waiting.remove(&sequence));
+        let pages = change.pages || earlier.is_some_and(|earlier| earlier.pages);
+        let grown_to = change.grown_to.or(earlier.and_then(|earlier| earlier.grown_to));
+        self.waiting.insert(self.next, FileChange { pages, grown_to, ..change });
+        self.next
     }
 }
 
@@ -195,13 +207,22 @@ impl Watches {
         let mut drops = Drops::new();
         for &client in clients.iter().filter(|&&client| client != writer) {
             let Some(watcher) = self.watchers.get_mut(&client) else { continue };
-            watcher.next += 1;
-            if let Some(earlier) = watcher.latest.insert(ino, watcher.next) {
-                watcher.waiting.remove(&earlier);
-            }
-            watcher.waiting.insert(watcher.next, ino);
+            let sequence = watcher.note(FileChange { ino, pages: true, grown_to: None });
             if watcher.is_waited_for() {
-                drops.push((client, ino, watcher.next));
+                drops.push((client, ino, sequence));
+            }
+        }
+        drops
+    }
+
+    /// `ino` became longer. Returns the mounts of `clients` for which the reply to whoever did it has to wait.
+    pub(crate) fn grew(&mut self, (ino, size_bytes): (Ino, u64), clients: &[ClientId]) -> Drops {
+        let mut drops = Drops::new();
+        for &client in clients {
+            let Some(watcher) = self.watchers.get_mut(&client) else { continue };
+            let sequence = watcher.note(FileChange { ino, pages: false, grown_to: Some(size_bytes) });
+            if watcher.is_waited_for() {
+                drops.push((client, ino, sequence));
             }
         }
         drops
@@ -211,8 +232,8 @@ impl Watches {
     pub(crate) fn confirm(&mut self, client: ClientId, done: Sequence) {
         let Some(watcher) = self.watchers.get_mut(&client) else { return };
         let rest = watcher.waiting.split_off(&(done.0.saturating_add(1)));
-        for ino in std::mem::replace(&mut watcher.waiting, rest).into_values() {
-            watcher.latest.remove(&ino);
+        for change in std::mem::replace(&mut watcher.waiting, rest).into_values() {
+            watcher.latest.remove(&change.ino);
         }
         watcher.moves = watcher.moves.split_off(&(done.0.saturating_add(1)));
         if watcher.user.is_none() {
@@ -227,8 +248,8 @@ impl Watches {
         let (mut files, mut moves) = (watcher.waiting.iter().peekable(), watcher.moves.iter().peekable());
         while told.files.len() < FILES_PER_REPLY && told.moved.len() < limits::MOVES {
             let file = files.next_if(|(at, _)| moves.peek().is_none_or(|(moved_at, _)| at < moved_at));
-            if let Some((&at, &ino)) = file {
-                told.files.push(ino);
+            if let Some((&at, &change)) = file {
+                told.files.push(change);
                 told.sequence = Sequence(at);
             } else if let Some((&at, path)) = moves.next() {
                 told.moved.push(path.to_vec());
@@ -258,6 +279,7 @@ mod tests {
     use super::*;
 
     const FILE: Ino = Ino(5);
+    const PAGES: FileChange = FileChange { ino: FILE, pages: true, grown_to: None };
 
     #[test]
     fn a_write_waits_for_other_mounts_and_not_for_its_own() {
@@ -268,7 +290,7 @@ mod tests {
         let drops = watches.changed(other, FILE);
         assert!(!watches.are_done(&drops));
         let Told { sequence, files, .. } = watches.next(mount).unwrap();
-        assert_eq!(files, [FILE]);
+        assert_eq!(files, [PAGES]);
         watches.confirm(mount, sequence);
         assert!(watches.are_done(&drops));
         assert!(watches.next(mount).is_none());
@@ -347,7 +369,7 @@ mod tests {
         watches.are_late(&first, at(2));
         assert_eq!(watches.changed(writer, FILE).iter().map(|one| one.0).collect::<Vec<_>>(), [mount]);
         let Told { sequence: told, files, .. } = watches.next(user).unwrap();
-        assert_eq!(files, [FILE], "it drops its pages when it comes back");
+        assert_eq!(files, [PAGES], "it drops its pages when it comes back");
         watches.confirm(user, told);
         watches.expire(at(30));
         assert_eq!(watches.changed(writer, FILE).len(), 1, "it may do the same again");
@@ -373,7 +395,7 @@ mod tests {
         assert_eq!(waited, [mount, own]);
         assert_eq!((watches.next(other), watches.next(mover)), (None, None));
         let told = watches.next(mount).unwrap();
-        assert_eq!((told.files, told.moved), (vec![FILE], vec![path.to_vec()]));
+        assert_eq!((told.files, told.moved), (vec![PAGES], vec![path.to_vec()]));
         watches.confirm(mount, told.sequence);
         assert!(watches.are_done(&write) && !watches.are_done(&drops));
         let told = watches.next(own).unwrap();
@@ -413,9 +435,30 @@ mod tests {
         watches.expire(Nanos::from_millis(1_000_000));
         assert!(watches.changed(writer, FILE).is_empty(), "time alone proves nothing");
         let Told { sequence: told, files, .. } = watches.next(mount).unwrap();
-        assert_eq!(files, [FILE]);
+        assert_eq!(files, [PAGES]);
         watches.confirm(mount, told);
         assert_eq!(watches.changed(writer, FILE).len(), 1);
+    }
+
+    /// The kernel of a mount believed the size of before, and placed appends and copies by it.
+    #[test]
+    fn who_makes_a_file_longer_waits_until_other_mounts_know_the_size() {
+        let (mount, other, writer) = (ClientId(1), ClientId(2), ClientId(3));
+        let mut watches = Watches::default();
+        watches.listens(mount, None);
+        watches.listens(other, Some(1000));
+        let drops = watches.grew((FILE, 10), &[mount, other]);
+        assert_eq!(drops.iter().map(|one| one.0).collect::<Vec<_>>(), [mount, other]);
+        watches.watch(mount, None, FILE);
+        let written = watches.changed(writer, FILE);
+        let own = watches.grew((FILE, 20), &[mount]);
+        assert_eq!(own.iter().map(|one| one.0).collect::<Vec<_>>(), [mount]);
+        let Told { sequence, files, .. } = watches.next(mount).unwrap();
+        assert_eq!(files, [FileChange { ino: FILE, pages: true, grown_to: Some(20) }]);
+        watches.confirm(mount, sequence);
+        assert!(watches.are_done(&written) && watches.are_done(&own) && !watches.are_done(&drops));
+        watches.drop_client(other);
+        assert!(watches.are_done(&drops));
     }
 
     #[test]
@@ -431,7 +474,7 @@ mod tests {
             "the drop may have been before the second write"
         );
         let Told { sequence: told, files, .. } = watches.next(ClientId(1)).unwrap();
-        assert_eq!(files, [FILE]);
+        assert_eq!(files, [PAGES]);
         watches.confirm(ClientId(1), told);
         assert!(watches.are_done(&first) && watches.are_done(&second));
     }

@@ -61,19 +61,10 @@ impl Server {
             }
             Request::AppendBegin { capability } => return self.begin_append(token, &capability),
             Request::AppendRenew { capability, turn } => self.renew_turn(&token, &capability, turn),
-            Request::Watch { capability } => {
-                let acting = &in_hand.sender.acting;
-                let user = (!acting.trusted).then_some(acting.who.uid);
-                match self.pages.watches().watch(client, user, capability.ino) {
-                    true => Reply::Done,
-                    false => Reply::Failed(errno::ENFILE),
-                }
-            }
-            Request::Unwatch { ino } => {
-                self.pages.watches().unwatch(client, ino);
-                Reply::Done
-            }
-            Request::Invalidations { done } => return self.poll_invalidations(token, done),
+            Request::Watch { .. }
+            | Request::Unwatch { .. }
+            | Request::Follow { .. }
+            | Request::Invalidations { .. } => return self.serve_kernel(token),
             Request::Peer(request) => return self.serve_peer(token, &request),
             _ => Reply::Failed(errno::EOPNOTSUPP),
         };

@@ -140,8 +140,8 @@ impl Server {
             return self.away_until(intent, continued);
         }
         let was_cut = !decision.wait.is_empty();
-        let moves = self.tell_of_moves(&token, &decision.changes);
-        outcome.drops.extend(moves);
+        let told = self.tell_of_changes(&token, &decision.changes);
+        outcome.drops.extend(told);
         let request = &self.requests[&token];
         let uid = request.sender.acting.who.uid;
         let (reply, payload) = self.namespace.answer(decision.answer, uid, self.clock.moment());

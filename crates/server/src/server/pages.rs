@@ -1,10 +1,11 @@
 //! Kernels of mounts: requests wait until pages are dropped or written back, and moved directories looked up.
 
 use super::Server;
-use crate::namespace::Change;
+use crate::namespace::{errno, Change};
+use crate::requests::objects::growing_capability;
 use crate::requests::pages::Then;
 use crate::requests::request::{Drops, Outcome, Step, Token};
-use weir_wire::{ClientId, Ino, Reply, Sequence};
+use weir_wire::{ClientId, Ino, Reply, Request, Sequence};
 
 impl Server {
     /// Keeps a request that is about to change bytes of `ino` until every watcher has written back and dropped its pages, or
@@ -28,20 +29,58 @@ impl Server {
         }
     }
 
-    /// The drops that the reply to a rename waits for: mounts look up the places of directories that it moved.
-    pub(super) fn tell_of_moves(&mut self, token: &Token, changes: &[Change]) -> Drops {
+    /// The drops that the reply to a request waits for: mounts look up the places of directories that it moved, and learn the sizes of
+    /// files that it made longer.
+    pub(super) fn tell_of_changes(&mut self, token: &Token, changes: &[Change]) -> Drops {
         let sender = &self.requests[token].sender;
-        let mover = (sender.client, sender.acting.who.uid);
+        let (client, uid) = (sender.client, sender.acting.who.uid);
         let paths = self.namespace.moved_directories(changes);
-        paths.iter().flat_map(|path| self.pages.watches().moved(mover, path)).collect()
+        let used = growing_capability(&self.requests[token].request).map(|used| (used.ino, used.handle));
+        let grown = self.namespace.grown_files(changes, client, used);
+        let watches = self.pages.watches();
+        let mut drops = Drops::new();
+        drops.extend(paths.iter().flat_map(|path| watches.moved((client, uid), path)));
+        for (ino, size_bytes, mounts) in grown {
+            drops.extend(watches.grew((ino, size_bytes), &mounts));
+        }
+        drops
+    }
+
+    /// Serves a request of a mount about the files and pages that its kernel has.
+    pub(super) fn serve_kernel(&mut self, token: Token) -> Step {
+        let in_hand = &self.requests[&token];
+        let (client, acting) = (in_hand.sender.client, &in_hand.sender.acting);
+        let user = (!acting.trusted).then_some(acting.who.uid);
+        let reply = match in_hand.request {
+            Request::Watch { capability } => match self.pages.watches().watch(client, user, capability.ino) {
+                true => Reply::Done,
+                false => Reply::Failed(errno::ENFILE),
+            },
+            Request::Unwatch { ino } => {
+                self.pages.watches().unwatch(client, ino);
+                Reply::Done
+            }
+            Request::Follow { ino, handle, is_followed } => {
+                self.namespace.set_followed(client, (ino, handle), is_followed);
+                Reply::Done
+            }
+            Request::Invalidations { done } => return self.poll_invalidations(token, (client, user), done),
+            _ => Reply::Failed(errno::EOPNOTSUPP),
+        };
+        Step::Done(token, Outcome::of(reply))
     }
 
     /// The long poll of a mount: confirms the pages that were dropped, and is answered when there are more to drop.
-    pub(super) fn poll_invalidations(&mut self, token: Token, done: Sequence) -> Step {
-        let sender = &self.requests[&token].sender;
-        let client = sender.client;
-        let user = (!sender.acting.trusted).then_some(sender.acting.who.uid);
+    fn poll_invalidations(
+        &mut self,
+        token: Token,
+        (client, user): (ClientId, Option<u32>),
+        done: Sequence,
+    ) -> Step {
         self.pages.watches().listens(client, user);
+        for (ino, size_bytes) in self.namespace.is_mount(client) {
+            self.pages.watches().grew((ino, size_bytes), &[client]);
+        }
         self.pages.confirm(client, done);
         self.release_pages();
         if let Some(earlier) = self.pages.poll(client, token) {

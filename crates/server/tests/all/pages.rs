@@ -23,8 +23,11 @@ fn holder(cluster: &Cluster) -> (Line, File) {
 fn told(mount: &mut Line, done: Sequence, file: &File) -> Sequence {
     mount.send(&Request::Invalidations { done }, &[]);
     match mount.receive().1 {
-        Reply::Invalidate { sequence, ranges, .. } => {
-            assert_eq!(ranges, [(file.ino, 0, 0)]);
+        Reply::Invalidate { sequence, files, .. } => {
+            assert_eq!(
+                files.iter().map(|change| (change.ino, change.pages)).collect::<Vec<_>>(),
+                [(file.ino, true)]
+            );
             sequence
         }
         other => panic!("{other:?}"),

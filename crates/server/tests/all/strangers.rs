@@ -93,6 +93,7 @@ fn rule(request: &Request) -> (&'static str, Rule) {
         Request::MoveFreeze { .. } => ("MoveFreeze", Rule::Own),
         Request::MoveEnd { .. } => ("MoveEnd", Rule::Own),
         Request::Unwatch { .. } => ("Unwatch", Rule::Own),
+        Request::Follow { .. } => ("Follow", Rule::Own),
         Request::Invalidations { .. } => ("Invalidations", Rule::Own),
         Request::Peer(request) => (peer_name(request), Rule::Server),
     }
@@ -382,6 +383,7 @@ fn with_numbers(scene: &Scene) -> Vec<Request> {
         Request::MoveEnd { ino, moving: scene.moving, commit: false },
         Request::MoveEnd { ino, moving: scene.moving, commit: true },
         Request::Unwatch { ino },
+        Request::Follow { ino, handle: scene.secret.handle, is_followed: false },
         Request::Identify {
             identity: IdentityId(1),
             who: Identity { uid: VICTIM, gid: VICTIM, groups: vec![] },

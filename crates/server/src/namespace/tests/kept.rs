@@ -175,7 +175,8 @@ fn kept_by(request: &Request) -> Kept {
         | Request::ReleaseLocks { .. }
         | Request::MoveFreeze { .. }
         | Request::MoveEnd { .. }
-        | Request::Unwatch { .. } => Kept::Nothing,
+        | Request::Unwatch { .. }
+        | Request::Follow { .. } => Kept::Nothing,
         Request::Peer(_) => {
             Kept::Bounded("a directory for a user of another server, in the account: namespace/peers.rs")
         }
