@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use weir_fairshare::{JobId, JobShare, Nanos};
 
 /// A job is judged over one to two of these windows: several requests of any size, soon after a change.
-pub const WINDOW: Nanos = Nanos::from_millis(50);
+pub(crate) const WINDOW: Nanos = Nanos::from_millis(50);
 /// Part of an interval: a device on which requests waited for so much of the last interval is short of time. While some
 /// requests are waiting still, the lesser part counts. On any other device all jobs get what they ask for.
-pub const SHORT: f64 = 0.5;
+pub(crate) const SHORT: f64 = 0.5;
 const SHORT_NOW: f64 = 0.25;
 /// A job wants more than it gets when its own requests waited for at least this part of its window.
 const WAITING: f64 = 0.05;

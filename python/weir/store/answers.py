@@ -350,7 +350,7 @@ class Job:
     owing_seconds: float
     """Part of `contended_seconds` that was given under a policy that owes shares; `fifo` owes none."""
     owed_seconds: float
-    """Part of `owing_seconds` that the policy owed to the job."""
+    """Part of `owing_seconds` that the policy owed to the job, as far as the job could use it."""
     received_seconds: float
     """Part of `contended_seconds` that the job received."""
     share_owed: float | None

@@ -2,6 +2,7 @@
 
 mod entitlements;
 mod jobs;
+mod law;
 mod many_jobs;
 mod published;
 mod sharing;

@@ -11,6 +11,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use weir_device::{Debt, Debts};
 use weir_fairshare::{Dispatch, GroupId, JobAttributes, JobName, JobShare, Nanos, Priority, UserId};
 use weir_wire::{name_number, Claims, DeviceUse, JobId, JobReport};
 
@@ -123,6 +124,8 @@ pub(crate) struct Jobs {
     users: Users,
     /// The jobs that are active at other servers.
     elsewhere: HashSet<JobId>,
+    /// What each device owes in its present window.
+    debts: Vec<Debts>,
 }
 
 impl Jobs {
@@ -154,6 +157,9 @@ impl Jobs {
 
     /// The number of the metadata device grew to this one.
     pub(crate) fn renumber_metadata(&mut self, metadata: usize) {
+        if self.debts.len() >= metadata {
+            self.debts.insert(metadata - 1, Debts::default());
+        }
         for device in self.jobs.values_mut().filter_map(|job| job.devices.last_mut()) {
             device.renumber_metadata(metadata);
         }
@@ -192,6 +198,9 @@ impl Jobs {
     /// Accounts an interval of all devices, each with its number. The time that they gave counts for every job that was active
     /// at one of them or at another server, so that the shares of jobs that are active at the same times have one denominator.
     pub(crate) fn account(&mut self, intervals: &[(usize, Interval<'_>)]) {
+        if let Some((_, Interval { began, .. })) = intervals.first() {
+            self.settle(|debts| debts.is_due(*began));
+        }
         let (mut given, mut owing) = (0.0, 0.0);
         let mut concerned = self.elsewhere.clone();
         for (device, interval) in intervals {
@@ -218,20 +227,38 @@ impl Jobs {
         active: &mut HashSet<JobId>,
     ) {
         let receivers = Receivers::of(interval.received);
+        if device >= self.debts.len() {
+            self.debts.resize_with(device + 1, Debts::default);
+        }
         let concerned = |share: &&JobShare| share.active || interval.received.contains_key(&share.job);
         for share in interval.shares.iter().filter(concerned) {
             let id = share.job;
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             let own = interval.received.get(&share.job).map_or(0.0, |&time| seconds(time));
             active.insert(id);
-            job.owed += given * share.owed.unwrap_or(0.0);
             job.received += own;
             job.active |= share.active;
             let account = job.device_account(device);
             let queued_part = account.note(share, interval);
+            if let Some(owed) = share.owed {
+                let waited = queued_part * seconds(interval.ended.saturating_since(interval.began));
+                let debt = Debt { promised: given * owed, used: own, waited };
+                self.debts[device].add(id, debt, (interval.began, interval.ended));
+            }
             if queued_part > 0.0 {
                 account.observed().wait(id, own, queued_part, &receivers);
                 job.delays.add(id, own, queued_part, &receivers);
+            }
+        }
+    }
+
+    /// Settles the debts of devices.
+    fn settle(&mut self, is_due: impl Fn(&Debts) -> bool) {
+        for debts in self.debts.iter_mut().filter(|debts| is_due(debts)) {
+            for (id, seconds) in debts.settle() {
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.owed += seconds;
+                }
             }
         }
     }
@@ -270,6 +297,7 @@ impl Jobs {
 
     /// A job's line of the table, for people, and its waits; none where it was forgotten. `accounted` tells of each device.
     pub(crate) fn shown(&mut self, id: JobId, now: Nanos, accounted: &[Accounted]) -> Option<ShownJob> {
+        self.settle(|_| true);
         let waits = self.jobs.get_mut(&id)?.waits.summary();
         let job = self.jobs.get(&id)?;
         let devices = job.devices.iter().map(|device| device.line(accounted)).collect();

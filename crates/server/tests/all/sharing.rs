@@ -180,6 +180,45 @@ fn each_policy_divides_a_device_as_it_says_and_a_switch_loses_nothing() {
     scene.cluster.await_figure(0, "outstanding", 0);
 }
 
+/// The law of `crates/simulator/tests/all/beside_a_flood.rs` on a real store. The store's own account counts the device time
+/// that the flood received while the job waited, so a busy machine, which slows both, does not count.
+#[test]
+fn a_job_of_one_request_at_a_time_waits_no_longer_by_its_share_than_in_the_order_of_arrival() {
+    const REQUESTS: u32 = 60;
+    const REQUEST_SECONDS: f64 = 0.002;
+    let scene = Scene::new("fifo");
+    let wait_seconds = |policy: &str| {
+        scene.set_policy(policy);
+        let name = format!("one-by-one-under-{policy}");
+        let mut line = scene.cluster.line(0, Transport::Unix, &job(&name, 4));
+        let file = line.open("large", READ_WRITE).expect("opened");
+        (0..REQUESTS).for_each(|_| assert_eq!(line.read(&file, 0, 4096).expect("read"), [1; 4096]));
+        wait_until("its requests are accounted", || {
+            let jobs = scene.cluster.show(0, "/v1/jobs");
+            let is_done = |entry: &Value| entry["job"] == *name && entry["operations"] == REQUESTS + 1;
+            jobs["jobs"].as_array().expect("jobs").iter().any(is_done)
+        });
+        let entry = entry(&scene.cluster, &name);
+        let others =
+            entry["waited_for"].as_array().expect("a list").iter().map(|other| number(&other["seconds"]));
+        (others.sum::<f64>() + number(&entry["waited_for_others_seconds"])) / f64::from(REQUESTS)
+    };
+    let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    let waits = std::thread::scope(|scope| {
+        let _stopping = Stop::at_end(&stop);
+        let (name, nodes, connections) = CONNECTIONS[1];
+        for _ in 0..connections {
+            let mut line = scene.cluster.line(0, Transport::Unix, &job(name, nodes));
+            let (stop, count) = (&stop, &count);
+            scope.spawn(move || keep_reading(&mut line, name, stop, count));
+        }
+        wait_until("the flood runs", || count.load(Ordering::Relaxed) > 50);
+        ["fifo", "size-fair"].map(wait_seconds)
+    });
+    println!("seconds of a wait under fifo, and under size-fair: {waits:?}");
+    assert!(waits[1] <= waits[0] + REQUEST_SECONDS, "{waits:?}");
+}
+
 #[test]
 fn a_policy_that_changes_all_the_time_loses_no_request() {
     let scene = Scene::new("fifo");

@@ -7,7 +7,7 @@
 
 use crate::core::accounts::Accounts;
 use crate::core::time::seconds;
-use weir_device::USED_MIN;
+use weir_device::{owed, Claim, USED_MIN};
 use weir_fairshare::{divide, JobAttributes, Level, Nanos, Policy, Presence, Sharing, Use};
 
 /// Portions that move by less than this leave the weights as they are.
@@ -261,13 +261,17 @@ impl Shares {
 
     /// Finds what the jobs of a target are owed from now on, by their present uses, which are sorted by job.
     ///
-    /// A job that something else than the target holds back is owed no more than it uses; the rest of its share is owed to those that
-    /// can use more. So a job that is alone on a target is owed what it uses, and so is every job where none is short of time.
+    /// So a job that is alone on a target is owed what it uses, and so is every job where none is short of time.
     pub(crate) fn owe(&mut self, uses: &[JobUse], now: Nanos, accounts: &mut Accounts) {
         let Some(target) = uses.first().map(|one| one.target) else { return };
         let here = &mut self.devices[target as usize];
-        let shares: Vec<f64> = here.iter().map(|one| one.share).collect();
-        for ((one, usage), owed) in here.iter_mut().zip(uses).zip(owed_of(&shares, uses)) {
+        let claim = |(one, usage): (&JobHere, &JobUse)| Claim {
+            share: one.share,
+            used: usage.used,
+            wants_more: usage.is_short,
+        };
+        let claims: Vec<Claim> = here.iter().zip(uses).map(claim).collect();
+        for ((one, usage), owed) in here.iter_mut().zip(uses).zip(owed(&claims)) {
             one.settle(now, accounts);
             one.missing = owed - usage.used;
         }
@@ -279,65 +283,10 @@ impl Shares {
     }
 }
 
-/// Divides the time of a target that jobs use among them by their shares, as far as they can use it.
-fn owed_of(shares: &[f64], uses: &[JobUse]) -> Vec<f64> {
-    let mut owed: Vec<f64> = uses.iter().map(|one| one.used).collect();
-    let mut unmet: Vec<usize> = (0..uses.len()).collect();
-    let mut left: f64 = owed.iter().sum();
-    loop {
-        let all: f64 = unmet.iter().map(|&place| shares[place]).sum();
-        if all <= 0.0 {
-            return owed;
-        }
-        let level = left.max(0.0) / all;
-        let is_unmet = |place: usize| uses[place].is_short || uses[place].used > level * shares[place];
-        let (still, met): (Vec<usize>, Vec<usize>) = unmet.into_iter().partition(|&place| is_unmet(place));
-        if met.is_empty() {
-            still.into_iter().for_each(|place| owed[place] = level * shares[place]);
-            return owed;
-        }
-        left -= met.into_iter().map(|place| uses[place].used).sum::<f64>();
-        unmet = still;
-    }
-}
-
 impl JobHere {
     /// Puts the time that it was owed and did not use since the last time into the accounts.
     fn settle(&mut self, now: Nanos, accounts: &mut Accounts) {
         accounts.owes(self.job, self.missing * seconds(now.saturating_since(self.since)));
         self.since = now;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn owed(jobs: &[(f64, f64, bool)]) -> Vec<f64> {
-        let shares: Vec<f64> = jobs.iter().map(|&(share, ..)| share).collect();
-        let uses =
-            |(job, &(_, used, is_short)): (u32, &(f64, f64, bool))| JobUse { job, target: 0, used, is_short };
-        let uses: Vec<JobUse> = (0..).zip(jobs).map(uses).collect();
-        owed_of(&shares, &uses).into_iter().map(|part| (part * 1e9).round() / 1e9).collect()
-    }
-
-    #[test]
-    fn a_job_is_owed_its_share_as_far_as_it_can_use_it_and_others_have_the_rest() {
-        assert_eq!(owed(&[(0.5, 0.8, true), (0.5, 0.2, true)]), [0.5, 0.5]);
-        assert_eq!(owed(&[(0.5, 0.8, true), (0.5, 0.2, false)]), [0.8, 0.2]);
-        assert_eq!(owed(&[(0.5, 0.1, true), (0.25, 0.8, true), (0.25, 0.1, false)]), [0.6, 0.3, 0.1]);
-        // What one leaves is more than the next can use, so that the last has more.
-        assert_eq!(owed(&[(0.5, 0.1, false), (0.25, 0.4, false), (0.25, 0.5, true)]), [0.1, 0.4, 0.5]);
-        assert_eq!(owed(&[(0.2, 0.7, false), (0.8, 0.3, true)]), [0.2, 0.8]);
-        assert_eq!(owed(&[(0.9, 0.0, false), (0.1, 1.0, true)]), [0.0, 1.0]);
-    }
-
-    #[test]
-    fn where_no_job_is_short_each_is_owed_what_it_uses() {
-        assert_eq!(owed(&[(0.5, 0.6, false), (0.5, 0.1, false)]), [0.6, 0.1]);
-        assert_eq!(owed(&[(1.0, 0.3, false)]), [0.3]);
-        assert_eq!(owed(&[(0.0, 0.3, true), (0.0, 0.1, false)]), [0.3, 0.1]);
-        assert_eq!(owed(&[(0.5, 0.0, true), (0.5, 0.0, true)]), [0.0, 0.0]);
-        assert!(owed(&[]).is_empty());
     }
 }

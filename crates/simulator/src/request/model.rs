@@ -121,7 +121,7 @@ impl<'a> Requesting<'a> {
             let phase = Nanos(random.draw() % site.lambda.0.max(1));
             events.push(phase, Event::Exchange(At { server, device: 0, boot: 0 }));
         }
-        let owed = Owed::new(&site, &servers);
+        let owed = Owed::new(&servers);
         events.push(owed.interval(), Event::Owe);
         let observation = Observation::new(&site, &servers);
         if let Some(observation) = &observation {
@@ -448,7 +448,7 @@ impl<'a> Requesting<'a> {
             Event::Exchange(at) => self.exchange(at, world),
             Event::Mail(place) => self.deliver(place, world),
             Event::Owe => {
-                self.owed.account(&self.site, (&self.servers, &self.is_alive), world);
+                self.owed.account((&self.servers, &self.is_alive), world, false);
                 self.events.push(world.now + self.owed.interval(), Event::Owe);
             }
             Event::Sample => {
@@ -503,7 +503,7 @@ impl Model for Requesting<'_> {
     fn fault(&mut self, fault: &Fault, world: &mut World<'_>) {
         let server = fault.server as u16;
         // What is owed until now goes by the servers that were there.
-        self.owed.account(&self.site, (&self.servers, &self.is_alive), world);
+        self.owed.account((&self.servers, &self.is_alive), world, true);
         match fault.kind {
             FaultKind::Dies => self.die(server),
             FaultKind::Returns => self.return_server(server, world),
@@ -535,7 +535,7 @@ impl Model for Requesting<'_> {
     }
 
     fn close(&mut self, world: &mut World<'_>) {
-        self.owed.account(&self.site, (&self.servers, &self.is_alive), world);
+        self.owed.account((&self.servers, &self.is_alive), world, true);
         if let Some(observation) = self.observation.take() {
             world.windows = observation.close(&self.servers, world.now);
         }

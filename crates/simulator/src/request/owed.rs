@@ -1,103 +1,89 @@
-//! The debts of the policy: the device time that it owes each job while the job wants time.
-//!
-//! The division is that of the product over the whole store, by what jobs really want where. The product's servers divide by
-//! reports of up to an interval ago; the difference between owed and received time shows what that costs.
+//! The debts of the policy: the device time that it owes each job, by the rule of the product's servers.
 
 use super::server::{Server, Site};
-use crate::core::time::seconds;
 use crate::core::world::World;
-use weir_device::{demand, SHORT, WINDOW};
-use weir_fairshare::{shares, JobShare, Nanos, Presence, Use};
+use weir_device::{Debt, Debts};
+use weir_fairshare::{JobShare, Nanos};
 
-/// The accounts of all targets at the last look.
+/// Time between two looks at a device: as long as a job stays active after its last request, so that none is missed.
+const LOOK: Nanos = Nanos::from_millis(5);
+
+/// The accounts of all targets.
 pub(super) struct Owed {
     looked: Nanos,
-    /// By server and target: the charged and the waited time of each job, by ascending job.
-    before: Vec<Vec<Vec<JobShare>>>,
-    /// The last division, and the uses that it divided by.
-    presences: Vec<Presence>,
-    shares: Vec<f64>,
+    /// By server and target.
+    accounts: Vec<Vec<Account>>,
+}
+
+/// A target's debts in the present window, and its jobs' accounts at the last look, by ascending job.
+#[derive(Clone, Default)]
+struct Account {
+    debts: Debts,
+    before: Vec<JobShare>,
 }
 
 impl Owed {
     /// Nothing was owed yet.
-    pub(super) fn new(site: &Site, servers: &[Server]) -> Owed {
-        let before = servers.iter().map(|server| vec![Vec::new(); server.metadata()]).collect();
-        let shares = vec![0.0; site.settings.jobs.len()];
-        Owed { looked: Nanos::ZERO, before, presences: Vec::new(), shares }
+    pub(super) fn new(servers: &[Server]) -> Owed {
+        let accounts = servers.iter().map(|server| vec![Account::default(); server.metadata()]).collect();
+        Owed { looked: Nanos::ZERO, accounts }
     }
 
-    /// The time between two looks: the window over which a device judges the demands of its jobs.
+    /// The time between two looks.
     pub(super) fn interval(&self) -> Nanos {
-        WINDOW
+        LOOK
     }
 
     /// A server starts with empty accounts.
     pub(super) fn forget(&mut self, server: u16) {
-        self.before[usize::from(server)].iter_mut().for_each(Vec::clear);
+        self.accounts[usize::from(server)].iter_mut().for_each(|account| account.before.clear());
     }
 
-    /// Accounts the time since the last look.
-    ///
-    /// Nobody can use a device of a dead server, however long its requests wait: it is owed to no one.
+    /// Accounts the time since the last look. The end of a run, or of a server, `is_end` of the present windows, too.
     pub(super) fn account(
         &mut self,
-        site: &Site,
         (servers, is_alive): (&[Server], &[bool]),
         world: &mut World<'_>,
+        is_end: bool,
     ) {
-        let span = world.now.saturating_since(self.looked);
-        if span == Nanos::ZERO || !world.accounts.is_owing() {
+        if !world.accounts.is_owing() {
             return;
         }
-        self.looked = world.now;
-        let mut uses: Vec<Vec<Use>> = vec![Vec::new(); site.settings.jobs.len()];
-        let mut device = 0;
-        for (server, before) in servers.iter().zip(&mut self.before) {
-            let stations = match is_alive[usize::from(server.number())] {
-                true => &server.stations[..],
-                false => &[],
-            };
-            for (station, before) in stations.iter().zip(before) {
-                let shares = station.device.shares(world.now);
-                note(&shares, before, span, |job, wanted| uses[job].push(Use { device, wanted }));
-                *before = shares;
-                device += 1;
+        let since = std::mem::replace(&mut self.looked, world.now);
+        for (server, accounts) in servers.iter().zip(&mut self.accounts) {
+            for (station, account) in server.stations.iter().zip(accounts) {
+                if since < world.now && is_alive[usize::from(server.number())] {
+                    account.look(station.device.shares(world.now), (since, world.now));
+                }
+                if is_end || account.debts.is_due(world.now) {
+                    for (job, seconds) in account.debts.settle() {
+                        world.accounts.owes(job.0 as u32, seconds);
+                    }
+                }
             }
-        }
-        let used = uses.into_iter().enumerate().filter(|(_, uses)| !uses.is_empty());
-        let presence =
-            |(job, uses): (usize, Vec<Use>)| Presence { attributes: site.settings.jobs[job], uses };
-        let presences: Vec<Presence> = used.map(presence).collect();
-        if presences != self.presences {
-            self.shares = shares(&site.settings.sharing, &presences, device);
-            self.presences = presences;
-        }
-        for (presence, share) in self.presences.iter().zip(&self.shares) {
-            world.accounts.owes(presence.attributes.job.0 as u32, share * seconds(span));
         }
     }
 }
 
-/// Tells the demand of each job on one target over the last `span`.
-fn note(now: &[JobShare], before: &[JobShare], span: Nanos, mut tell: impl FnMut(usize, Option<f64>)) {
-    let part = |time: Nanos| time.0 as f64 / span.0 as f64;
-    let mut before = before.iter().peekable();
-    let demands: Vec<(usize, f64, f64)> = now
-        .iter()
-        .map(|share| {
+impl Account {
+    fn look(&mut self, now: Vec<JobShare>, looks: (Nanos, Nanos)) {
+        let mut before = self.before.iter().peekable();
+        let mut jobs = Vec::new();
+        for share in &now {
             while before.next_if(|known| known.job < share.job).is_some() {}
             let known = before.peek().filter(|known| known.job == share.job);
             let (charged, waited) =
                 known.map_or((Nanos::ZERO, Nanos::ZERO), |known| (known.charged, known.backlogged));
-            let used = part(share.charged.saturating_since(charged)).min(1.0);
-            (share.job.0 as usize, used, part(share.backlogged.saturating_since(waited)))
-        })
-        .collect();
-    let is_short = demands.iter().any(|&(_, _, waited)| waited >= SHORT);
-    for (job, used, waited) in demands {
-        if let Some(wanted) = demand(is_short, used, waited) {
-            tell(job, wanted);
+            let since = |now: Nanos, before: Nanos| now.saturating_since(before).0 as f64 / 1e9;
+            let (used, waited) = (since(share.charged, charged), since(share.backlogged, waited));
+            if used > 0.0 || waited > 0.0 {
+                jobs.push((share.job, share.owed.unwrap_or(0.0), used, waited));
+            }
         }
+        let given: f64 = jobs.iter().map(|&(_, _, used, _)| used).sum();
+        for (job, share, used, waited) in jobs {
+            self.debts.add(job, Debt { promised: given * share, used, waited }, looks);
+        }
+        self.before = now;
     }
 }

@@ -60,11 +60,12 @@ fn a_forgotten_job_that_works_again_is_known_as_before() {
 
 const SECOND: Nanos = Nanos::from_millis(1_000);
 
-/// Accounts a second in which each device gave these parts of it to jobs that it owed those shares, by the jobs' uids.
+/// Accounts a second in which each device gave these parts of it to jobs that waited and that it promised those shares, by
+/// the jobs' uids.
 fn account(jobs: &mut Jobs, devices: &[&[(u32, f64, Option<f64>)]]) {
     let id = |uid| weir_testing::claims(uid).job_id();
     let share = |&(uid, _, owed): &(u32, f64, Option<f64>)| {
-        let (queued, charged, backlogged) = (1, Nanos::ZERO, Nanos::ZERO);
+        let (queued, charged, backlogged) = (1, Nanos::ZERO, SECOND);
         JobShare { job: id(uid), owed, active: true, queued, charged, backlogged }
     };
     let given = |&(uid, part, _): &(u32, f64, Option<f64>)| (id(uid), Nanos((part * 1e9) as u64));
@@ -74,6 +75,7 @@ fn account(jobs: &mut Jobs, devices: &[&[(u32, f64, Option<f64>)]]) {
     let interval = |(shares, received)| Interval { began: Nanos::ZERO, ended: SECOND, shares, received };
     let intervals = shares.iter().map(Vec::as_slice).zip(&received).map(interval).enumerate();
     jobs.account(&intervals.collect::<Vec<_>>());
+    jobs.settle(|_| true);
 }
 
 /// The device time of each of three jobs at some servers: contended, owing, owed and received.
@@ -103,10 +105,10 @@ fn jobs_that_are_active_at_the_same_time_have_the_whole_together_whichever_devic
 }
 
 #[test]
-fn a_limit_leaves_what_is_owed_below_the_whole() {
+fn a_limited_job_that_has_a_device_alone_is_owed_all_that_its_limit_leaves_it() {
     let mut jobs = jobs_of(0..2);
     account(&mut jobs, &[&[(0, 0.25, Some(0.25))], &[(1, 0.75, Some(1.0))]]);
-    let expected = [[1.0, 1.0, 0.0625, 0.25], [1.0, 1.0, 0.75, 0.75]];
+    let expected = [[1.0, 1.0, 0.25, 0.25], [1.0, 1.0, 0.75, 0.75]];
     assert_near(times(&[&jobs])[..2].as_flattened(), expected.as_flattened());
 }
 
