@@ -1,6 +1,6 @@
 //! The debts of the policy: the device time that it owes each job, by the rule of the product's servers.
 
-use super::server::{Server, Site};
+use super::server::Server;
 use crate::core::world::World;
 use weir_device::{Debt, Debts};
 use weir_fairshare::{JobShare, Nanos};
