@@ -1,6 +1,7 @@
 """A process is stopped by its record, and only if it is the one recorded."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -37,6 +38,33 @@ def test_a_stopped_process_is_gone(sleeper: subprocess.Popen[str], tmp_path: Pat
     assert process.stop()
     assert not process.is_alive(), "a zombie counts as ended"
     assert process.stop(), "to stop it again changes nothing"
+
+
+BUSY = """
+import threading, time
+for _ in range(8):
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+memory = bytearray(30 << 20)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_process_that_was_killed_is_never_taken_for_alive(tmp_path: Path) -> None:
+    """`weir up` right after `kill -9` left a dying server as it was, and the store was down a moment later."""
+    for number in range(40):
+        record = tmp_path / str(number)
+        child = processes.start(
+            [sys.executable, "-c", BUSY], record=record, log=tmp_path / "log", folder=tmp_path, read_output=True
+        )
+        process = Process.recorded(record)
+        assert process is not None and child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        assert process.is_alive()
+        os.kill(child.pid, signal.SIGKILL)
+        assert not process.is_alive(), f"round {number}"
+        child.wait()
+        child.stdout.close()
 
 
 LEADERLESS = """

@@ -51,6 +51,10 @@ _ERROR = re.compile(r"error:|\S+Z ERROR weir-\w+:")
 LOG_BYTES_MAX = 1 << 20
 """Bytes of a log after which its program begins a new one (`FILE_BYTES_MAX` of the crate `weir-log`)."""
 
+_FLAGS_FIELD = 6
+"""Index of `flags` behind the command name in /proc/PID/stat (proc(5), field 9)."""
+_EXITING = 0x4
+"""PF_EXITING of the kernel's `include/linux/sched.h`."""
 _START_TIME_FIELD = 19
 """Index of `starttime` behind the command name in /proc/PID/stat (proc(5), field 22)."""
 
@@ -96,11 +100,24 @@ class Process:
             return None
 
     def is_alive(self) -> bool:
-        """Decide whether the process still runs.
+        """Decide whether the process still runs. The end of one that the kernel is ending is waited for.
 
         Returns:
             Whether it runs.
         """
+        if not self._is_listed():
+            return False
+        if not _is_ending(self.pid):
+            return True
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(self.pid)
+            try:
+                _ended(descriptor, _KILL_SECONDS)
+            finally:
+                os.close(descriptor)
+        return self._is_listed()
+
+    def _is_listed(self) -> bool:
         return self.boot == _boot() and _start_ticks(self.pid) == self.start_ticks
 
     def is_of_this_boot(self) -> bool:
@@ -363,6 +380,21 @@ def _start_ticks(pid: int) -> int | None:
     fields = state.rpartition(")")[2].split()
     # A zombie has ended; where process 1 does not reap, it stays in the table for ever.
     return None if fields[0] in "ZX" else int(fields[_START_TIME_FIELD])
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether a process runs no more instructions of its program: SIGKILL was sent to it, or it is in its exit.
+
+    Such a process is in the table, with its ports and locks, until the kernel has run it once more.
+    """
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        flags = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[_FLAGS_FIELD])
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    pending = re.findall(r"^(?:SigPnd|ShdPnd):\s*([0-9a-f]+)$", status, re.MULTILINE)
+    is_killed = any(int(mask, 16) >> (signal.SIGKILL - 1) & 1 for mask in pending)
+    return is_killed or bool(flags & _EXITING)
 
 
 def _boot() -> str:
