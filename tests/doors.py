@@ -172,7 +172,7 @@ DOORS: Mapping[str, Door] = {
     "windows of devices": Door(
         "TCP, where `weir stats windows --listen` says so; HTTP, GET /metrics",
         "scrapers",
-        "a token that the user chose, or none",
+        "a token of a file that only its owner reads",
         ("python/weir/interference/export.py _Server",),
         left={
             RELAY: "an answer is figures, which nothing of Weir believes",

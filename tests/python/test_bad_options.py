@@ -69,7 +69,12 @@ ANY_TEXT = {
                 "--factors",
             )
         ),
-        *("weir run --windows", "weir stats windows --to", "weir interference record --token-file"),
+        *(
+            "weir run --windows",
+            "weir stats windows --to",
+            "weir stats windows --token-file",
+            "weir interference record --token-file",
+        ),
         *("weir interference join DATA", "weir interference join --servers", "weir interference join --to"),
         *("weir plan similar --job", "weir target add --path", "weir interference import FILES"),
         *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),

@@ -470,6 +470,7 @@ COMMANDS = {
     "run windows": OWN,
     "stats windows target": OWN,
     "stats windows root": "lustre-tree",
+    "stats windows token_file": OWN,
     "interference join data": "windows",
     "interference join servers": "windows",
     "interference join target": OWN,

@@ -163,7 +163,7 @@ def test_the_windows_of_a_device_are_recorded_exported_and_bounded(tmp_path: Pat
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as recording,
     ):
         wait_until("the address is told", lambda: told.read_text().count("\n") > 0 or recording.poll() is not None)
-        address = told.read_text().split()[2]
+        address = told.read_text().split()[2].rstrip(",")
         files: set[Path] = set()
 
         def has_begun_a_fifth_file() -> bool:
@@ -171,7 +171,11 @@ def test_the_windows_of_a_device_are_recorded_exported_and_bounded(tmp_path: Pat
             return len(files) >= 5
 
         wait_until("five files were begun", has_begun_a_fifth_file)
-        with urllib.request.urlopen(address, timeout=PATIENCE_SECONDS) as answer:
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(address, timeout=PATIENCE_SECONDS)
+        given = {"Authorization": f"Bearer {token_of(folder / 'metrics.token')}"}
+        asked = urllib.request.Request(address, headers=given)
+        with urllib.request.urlopen(asked, timeout=PATIENCE_SECONDS) as answer:
             text = answer.read().decode()
         recording.send_signal(signal.SIGTERM)
         said, _ = recording.communicate(timeout=PATIENCE_SECONDS)
@@ -180,7 +184,7 @@ def test_the_windows_of_a_device_are_recorded_exported_and_bounded(tmp_path: Pat
     assert f'weir_window_server_writes_total{{target="{name}"}}' in text
     left = [path for path in folder.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in left) < 100_000 and not (folder / MARK).exists()
-    assert {path.name for path in left if path.suffix != ".parquet"} == set()
+    assert {path.name for path in left if path.suffix != ".parquet"} == {"metrics.token"}
     assert {row["server"] for row in windows.read_rows([folder])} == {name}
 
 
@@ -256,13 +260,15 @@ def test_the_numbers_of_jobs_are_for_callers_with_the_token_alone(tmp_path: Path
 def test_a_caller_that_says_nothing_does_not_keep_the_others_out() -> None:
     import socket
 
-    with served(Board(), ("127.0.0.1", 0), None, seconds_max=1.0) as (host, port, *_):
+    with served(Board(), ("127.0.0.1", 0), "open", seconds_max=1.0) as (host, port, *_):
         silent = [socket.create_connection((host, port)) for _ in range(20)]
         try:
 
             def is_answered() -> bool:
                 try:
-                    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=5) as answer:
+                    given = {"Authorization": "Bearer open"}
+                    asked = urllib.request.Request(f"http://{host}:{port}/metrics", headers=given)
+                    with urllib.request.urlopen(asked, timeout=5) as answer:
                         return bool(answer.status == 200)
                 except OSError:
                     return False
@@ -280,7 +286,7 @@ def test_the_numbers_are_served_at_an_address_of_ipv6() -> None:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError as error:
         pytest.skip(f"this host has no IPv6: {error}")
-    with served(Board(), ("::1", 0), None) as (host, port, *_):
+    with served(Board(), ("::1", 0), "open") as (host, port, *_):
         assert host == "::1" and port > 0
 
 

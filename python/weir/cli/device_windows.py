@@ -12,7 +12,7 @@ from weir.cli.errors import warn
 from weir.cli.interference_packages import needed
 from weir.cli.output import output_option
 from weir.cli.parameters import Checked, Number
-from weir.cli.window_export import exported, listen_option
+from weir.cli.window_export import TOKEN, exported, listen_option, token_file_option
 from weir.cli.window_options import max_size_option, seconds_option
 from weir.store import values
 
@@ -44,6 +44,7 @@ _folder = click.Path(file_okay=False, path_type=Path)
 @seconds_option
 @max_size_option
 @listen_option
+@token_file_option
 @click.option(
     "--root",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -61,6 +62,7 @@ def windows(
     seconds: float | None,
     bytes_max: str,
     listen: str | None,
+    token_file: Path | None,
     root: Path,
     output: str,
 ) -> None:
@@ -80,7 +82,7 @@ def windows(
     storage = Storage(root, devices, is_lustre, warn)
     storage.check()
     ended = end_of_signals(seconds)
-    with collecting(target, window_seconds, warn), exported(listen, None) as board:
+    with collecting(target, window_seconds, warn), exported(listen, token_file or target / TOKEN) as board:
         parts = Parts(target, values.size(bytes_max))
         run = name or socket.gethostname()
         counts = _sample(storage, (parts, run, board), window_seconds, ended, _pause(window_seconds))

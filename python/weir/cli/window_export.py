@@ -47,13 +47,20 @@ listen_option = click.option(
 )
 
 
+token_file_option = click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help=f"Token that callers of --listen have to show; made if it is not there.  [default: {TOKEN} in --to]",
+)
+
+
 @contextmanager
-def exported(listen: str | None, token_file: Path | None) -> "Iterator[Board | None]":
+def exported(listen: str | None, token_file: Path) -> "Iterator[Board | None]":
     """Serve windows while the block runs.
 
     Args:
         listen: Address; None serves nothing.
-        token_file: File of the token that a caller has to show; None where everybody may read the numbers.
+        token_file: File of the token that a caller has to show.
 
     Yields:
         The board that takes the windows; None where nothing is served.
@@ -69,8 +76,6 @@ def exported(listen: str | None, token_file: Path | None) -> "Iterator[Board | N
     from weir.interference.export import Board, served, token_of
 
     board = Board()
-    token = None if token_file is None else token_of(token_file)
-    with served(board, read_address(listen), token) as (host, port, *_):
-        guarded = "" if token_file is None else f", for callers with the token in {token_file}"
-        say(f"metrics at http://{host}:{port}/metrics{guarded}")
+    with served(board, read_address(listen), token_of(token_file)) as (host, port, *_):
+        say(f"metrics at http://{host}:{port}/metrics, for callers with the token in {token_file}")
         yield board

@@ -15,7 +15,7 @@ from weir.cli.ending import end_of_signals
 from weir.cli.errors import say, warn
 from weir.cli.output import json_text, output_option
 from weir.cli.parameters import Checked
-from weir.cli.window_export import TOKEN, exported, listen_option
+from weir.cli.window_export import TOKEN, exported, listen_option, token_file_option
 from weir.cli.window_options import max_size_option, seconds_option
 from weir.store import values
 from weir.store.home import Home
@@ -67,11 +67,7 @@ def _read_command(text: str) -> str:
     help='Command of another host\'s programs, such as "ssh HOST weir interference gather"; repeat for several.',
 )
 @listen_option
-@click.option(
-    "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help=f"Token that callers of --listen have to show; made if it is not there.  [default: {TOKEN} in --to]",
-)
+@token_file_option
 @output_option
 @click.pass_obj
 def record(

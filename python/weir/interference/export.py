@@ -1,6 +1,7 @@
 """Windows as metrics of Prometheus, served by HTTP while a collector runs.
 
-The numbers of jobs are shown to a caller that knows a token alone: loopback is open to every user of a host. The token
+The numbers are shown to a caller that knows a token alone: loopback is open to every user of a host, who may read
+neither others' jobs nor all counters of a storage server (Lustre's lie in debugfs, which is the superuser's). The token
 lies in a file that only its owner reads, where Prometheus finds it (`authorization: credentials_file`).
 """
 
@@ -175,7 +176,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = _BACKLOG
 
-    def __init__(self, address: tuple[str, int], board: Board, token: str | None, seconds_max: float) -> None:
+    def __init__(self, address: tuple[str, int], board: Board, token: str, seconds_max: float) -> None:
         self.address_family = AF_INET6 if ":" in address[0] else AF_INET
         self.board = board
         self.token = token
@@ -244,7 +245,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.hear(self.connection)
         token = self.server.token
         given = self.headers.get("Authorization", "").encode()
-        if token is not None and not hmac.compare_digest(given, f"Bearer {token}".encode()):
+        if not hmac.compare_digest(given, f"Bearer {token}".encode()):
             self._answer(401, "text/plain", b"the token is missing or wrong\n", {"WWW-Authenticate": "Bearer"})
         elif self.path.partition("?")[0] != "/metrics":
             self._answer(404, "text/plain", b"metrics are at /metrics\n", {})
@@ -277,14 +278,14 @@ def _cut(connection: socket) -> None:
 
 @contextmanager
 def served(
-    board: Board, address: tuple[str, int], token: str | None, *, seconds_max: float = _SECONDS_MAX
+    board: Board, address: tuple[str, int], token: str, *, seconds_max: float = _SECONDS_MAX
 ) -> Iterator[Sequence[Any]]:
     """Serve a board within the block.
 
     Args:
         board: The board.
         address: Host and port to listen on; port 0 takes a free one.
-        token: Token that a caller has to show; None where everybody may read the numbers.
+        token: Token that a caller has to show.
         seconds_max: Longest time that a caller may take for the question and the answer.
 
     Yields:
