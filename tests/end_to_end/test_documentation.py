@@ -6,6 +6,7 @@ from pathlib import Path
 import documentation
 import pytest
 from documentation import ELSEWHERE, PAGES, ROOT, blocks, runnable
+from launchers import OPENMPI_ANYWHERE
 from store import Store, program
 from ways import has_fuse
 
@@ -35,6 +36,6 @@ def test_the_commands_of_a_page_work(make_store: Callable[[], Store], page: str)
     folder = store.root / "reader"
     folder.mkdir()
     path = f"{Path(program()[0]).parent}:/usr/local/bin:/usr/bin:/bin"
-    outcomes, words = documentation.run(ROOT / page, folder, {**store.variables(), "PATH": path})
+    outcomes, words = documentation.run(ROOT / page, folder, {**store.variables(), **OPENMPI_ANYWHERE, "PATH": path})
     failed = [f"{outcome.command}: {outcome.code}" for outcome in outcomes if outcome.failed]
     assert not failed, f"{page}: {failed}\n{words}"

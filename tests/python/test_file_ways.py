@@ -137,7 +137,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "simulation/sweeps/engine.py": "engine_digest",
         "simulation/topology.py": "topology_named",
         "store/mounts.py": "device_problem is_mount_point",
-        "store/processes.py": "_boot _start_ticks",
+        "store/processes.py": "_boot _is_ending _start_ticks",
         "store/units.py": "unit_of",
     },
     ADDRESS: {

@@ -579,7 +579,7 @@ COMMANDS = {
     "deployments socket": OWN,
     "quota show place": OWN,
     "simulate sweep file": "sweep",
-    "simulate sweep out": OWN,
+    "simulate sweep folder": OWN,
     "simulate tune scenario": "sweep",
     "simulate tune logs": "darshan",
     "simulate tune out": OWN,
