@@ -242,6 +242,7 @@ BESIDE = """\
 | locks | on files that nobody locked before, one user can have as much as is left free of 256 MiB at each server: some 70,000 files with one lock each for one user alone; otherwise ENOLCK |
 | `ram` targets after a restart of their server | the files are gone; open descriptors answer ESTALE |
 | full targets | a file goes on elsewhere behind its end. ENOSPC if its layout names its targets or their number, when the store is full, and for a hole below its end whose stripe lies on a full target (a file that was lengthened before it was written): `weir rebalance` moves such an object to a target that has room |
+| `fallocate` of most of the room that `df` shows | `df` shows the room of all targets, and a file has room on those of its layout: ENOSPC beyond it |
 | room of a file that was just removed | a write or a new file that needs it waits for it up to 30 s; ENOSPC if no server is about to free any |
 | `inotify` | reports changes through the mount of the watcher. A process that watches the store, and the children that it forks then, go through the mount for all their calls on the store until they end, so their watches report their own changes. Watches do not report changes by the fast path of other programs: run those with `weir run --no-preload` |
 | `fanotify` | reports changes through the mount of the watcher, and no change by the fast path of any process |
@@ -252,6 +253,10 @@ BESIDE = """\
 | path of `openat2` with RESOLVE flags without a mount | resolved name by name: a name that changes meanwhile is not found, or its old file is opened |
 | directory that was removed while it is open | answers ENOENT or ESTALE |
 | locks of a host that is cut off | a host that the server of a lock does not hear for 30 s, or for 10 s after that server starts anew, loses the lock to others. What it sent under the lock changes nothing from then on; reads, writes and `ftruncate` through the description answer EIO until the file is locked or unlocked again through it, or closed |
+| `/proc/locks`, `lslocks` | do not list locks on files of a store: its servers hold them |
+| device files on a mount | are names alone: a store is mounted `nodev`, so opening one answers EACCES |
+| file capabilities (`setcap`) on a mount | have no effect there: a store is mounted `nosuid`. A write leaves the attribute, and `fallocate` on such a file answers EPERM to all but root |
+| `fs.protected_symlinks`, `fs.protected_regular`, `fs.protected_fifos` on a mount | do not protect sticky directories: the kernel leaves their sticky bit to the servers. `fs.protected_hardlinks` always holds |
 | locks of a killed process, without a mount | end when the server sees the end of the process, perhaps a moment after the parent does |
 | process locks (`F_SETLK`) over an `exec`, without a mount | end with it, perhaps a moment later |
 

@@ -1,16 +1,19 @@
 """What POSIX and Linux promise of a file's bytes, by each way into the store."""
 
+import ctypes
 import errno
 import os
 import shutil
 import stat
+import struct
 import subprocess
 from pathlib import Path
 
 import libc
 import pytest
 from libc import refused
-from ways import MOUNTED, Way
+from store import Store
+from ways import MOUNT, MOUNTED, Way, make_way
 
 MIB = 1 << 20
 
@@ -337,3 +340,30 @@ def extended_attributes(folder: Path) -> None:
 
 def test_extended_attributes(way: Way) -> None:
     way.call(extended_attributes, served=["open", "xattr"])
+
+
+@pytest.mark.usefixtures("root_only")
+def test_a_handle_opens_its_file_by_a_mount_that_never_saw_it(shared_store: Store, second_mount: Path) -> None:
+    """open_by_handle_at(2), by which servers of NFS and programs for backups come back to a file."""
+    folder = make_way(MOUNT, shared_store, "handles").folder
+    (folder / "file").write_text("words")
+    (folder / "below").mkdir()
+    (folder / "below" / "name").touch()
+
+    def handle_of(path: Path) -> ctypes.Array[ctypes.c_char]:
+        handle = ctypes.create_string_buffer(struct.pack("Ii", 128, 0) + bytes(128))
+        libc.call("name_to_handle_at", libc.AT_FDCWD, path, handle, bytes(8), 0)
+        return handle
+
+    file, below = handle_of(folder / "file"), handle_of(folder / "below")
+    other = os.open(second_mount, os.O_RDONLY)
+    opened = libc.call("open_by_handle_at", other, file, os.O_RDWR)
+    assert os.read(opened, 10) == b"words"
+    listed = libc.call("open_by_handle_at", other, below, os.O_RDONLY | os.O_DIRECTORY)
+    assert os.listdir(listed) == ["name"]
+    assert Path(os.readlink(f"/proc/self/fd/{listed}")) == second_mount / "handles/below"
+    for descriptor in (opened, listed):
+        os.close(descriptor)
+    (folder / "file").unlink()
+    refused(errno.ESTALE, libc.call, "open_by_handle_at", other, file, os.O_RDONLY)
+    os.close(other)

@@ -18,6 +18,7 @@ const PAGE_BYTES: u32 = 4096;
 /// (HANDLE_KILLPRIV).
 const WANTED: u64 = flags::init::ASYNC_READ
     | flags::init::POSIX_LOCKS
+    | flags::init::EXPORT_SUPPORT
     | flags::init::BIG_WRITES
     | flags::init::FLOCK_LOCKS
     | flags::init::AUTO_INVAL_DATA

@@ -99,6 +99,10 @@ impl Filesystem {
     pub(crate) fn lookup(&self, call: &mut Call<'_>) -> Answer {
         let caller = self.caller(&call.header);
         let name = call.name()?;
+        if name == b"." {
+            // A handle of open_by_handle_at(2), which may be that of a file, and whose inode the kernel has forgotten.
+            return Reply::of(&entry(&self.store.attributes(&caller, Place::inode(call.node()), false)?));
+        }
         let found = self.store.attributes(&caller, Place::below(call.node(), name), false);
         if found.as_ref().is_err_and(|error| error.errno() == libc::ESTALE) {
             if let Some(dangling) = self.dangling(&caller, call.node(), name) {
