@@ -206,8 +206,6 @@ RUST = {
     "server/src/durability.rs": HOME,
     "server/src/event_loop.rs": HOME,
     "server/src/journal/storage.rs": HOME,
-    "server/src/links/executed.rs": HOME,
-    "server/src/peers/agreement.rs": HOME,
     "server/src/peers/line.rs": HOME,
     "server/src/published.rs": HOME,
     "server/src/server/handover.rs": HOME,
