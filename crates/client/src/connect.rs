@@ -8,7 +8,9 @@ use crate::transport::Connection;
 use crate::{Caller, ClientError, Counters, Result};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_wire::{Capability, DelegatedJob, Errno, IdentityId, Nonce, Reply, Request, SessionBinding};
+use weir_wire::{
+    Capability, Credential, DelegatedJob, Errno, IdentityId, Nonce, Reply, Request, SessionBinding,
+};
 
 /// First pause between two attempts; it doubles up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
@@ -167,6 +169,26 @@ pub(crate) fn connect_once(
     })
 }
 
+/// Opens a connection to whoever listens at the server's address, with the credential of a reading.
+fn dial(
+    environment: Environment<'_>,
+    link: &Link,
+    (credential, reading): (&Credential, usize),
+    deadline: Instant,
+) -> std::result::Result<Box<dyn Connection>, Attempt> {
+    let left = deadline.saturating_duration_since(Instant::now()).min(environment.dial_max());
+    let dialled = environment.transport().dial(link.address(), credential, left, environment.tick());
+    let is_another = dialled.as_ref().is_err_and(|&errno| errno == rustix::io::Errno::PERM);
+    link.is_another.store(is_another, Ordering::Relaxed);
+    if is_another {
+        // The site may have another key since the credential's file was read.
+        environment.renew(reading);
+    }
+    let connection = dialled.map_err(|_| Attempt::Again)?;
+    Counters::add(&environment.counters().connections, 1);
+    Ok(connection)
+}
+
 fn connect(
     environment: Environment<'_>,
     link: &Link,
@@ -177,21 +199,10 @@ fn connect(
         // The server's number may have gone to another host. The old one may take no connection, and refuse none either.
         environment.look_for_servers();
     }
-    let left = deadline.saturating_duration_since(Instant::now()).min(environment.dial_max());
     let address = link.address();
     let session = environment.session();
     let (credential, reading) = session.credential();
-    let dialled = environment.transport().dial(address, credential, left, environment.tick());
-    let is_another = dialled.as_ref().is_err_and(|&errno| errno == rustix::io::Errno::PERM);
-    link.is_another.store(is_another, Ordering::Relaxed);
-    let mut connection = dialled.map_err(|_| {
-        // The site may have another key since the credential's file was read.
-        if is_another {
-            environment.renew(reading);
-        }
-        Attempt::Again
-    })?;
-    Counters::add(&environment.counters().connections, 1);
+    let mut connection = dial(environment, link, (credential, reading), deadline)?;
     let slot = lease.slot_number();
     let state = lease.state();
     let client_nonce = random_nonce().map_err(Attempt::Final)?;

@@ -51,7 +51,11 @@ class Address:
     """The user whose process listens there; clients turn away from any other."""
 
     def from_elsewhere(self) -> "Address":
-        """The address as clients of other hosts use it."""
+        """Leave out what only clients of the server's own host can use.
+
+        Returns:
+            The address, without a socket.
+        """
         return replace(self, unix=None, owner=0)
 
 
