@@ -108,7 +108,8 @@ pub struct Extent {
     pub length: u32,
 }
 
-/// The news of a writer to the home about the bytes it wrote.
+/// The news of a writer to the home about the bytes it wrote. One that names neither an end nor bytes tells of a hole, or of a
+/// write that failed in its midst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
     /// One past the last file byte written; the size grows to it.

@@ -51,11 +51,14 @@ impl RegularFile {
         (self.size_bytes, self.allocated_bytes)
     }
 
-    /// Notes whether the file has holes from now on; `before` is its extent before a change.
+    /// Notes whether the file has holes from now on; `before` is its extent before a change. Room that was reserved behind the end
+    /// says nothing of the bytes that the file grows by: it may begin anywhere, and a cut may have freed it.
     pub(super) fn note_holes(&mut self, before: (u64, u64)) {
         let ((size, allocated), (size_before, allocated_before)) = (self.extent(), before);
         let growth = size.saturating_sub(size_before);
         let without_holes = allocated_before.saturating_add(growth).min(allocation_of(size));
-        self.has_holes = size > 0 && (self.has_holes || (growth > 0 && allocated < without_holes));
+        let was_reserved = allocated_before > allocation_of(size_before);
+        self.has_holes =
+            size > 0 && (self.has_holes || (growth > 0 && (was_reserved || allocated < without_holes)));
     }
 }

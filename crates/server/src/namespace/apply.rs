@@ -258,8 +258,13 @@ impl State {
             Change::Resized { ino, size_bytes, permissions, cut, at } => {
                 let resized = self.inodes.change(*ino, |inode| {
                     inode.permissions = permissions.unwrap_or(inode.permissions);
-                    let file = inode.regular()?;
-                    Some((inode.uid, file.epoch, cut.map(|_| Intent::cut(*ino, file, *size_bytes, *at))))
+                    let uid = inode.uid;
+                    let file = inode.regular_mut()?;
+                    if cut.is_some() {
+                        // Objects keep the epoch of a cut, also where there were none.
+                        file.untouched_start = 0;
+                    }
+                    Some((uid, file.epoch, cut.map(|_| Intent::cut(*ino, file, *size_bytes, *at))))
                 });
                 match (resized.flatten(), cut) {
                     (Some((uid, _, Some(intent))), Some(id)) => self.intend(*id, uid, intent),
@@ -267,7 +272,7 @@ impl State {
                     (None, _) => {}
                 }
             }
-            Change::Published { ino, size_bytes, allocated_bytes, permissions, at } => {
+            Change::Published { ino, size_bytes, allocated_bytes, punched, permissions, at } => {
                 self.inodes.change(*ino, |inode| {
                     inode.permissions = permissions.unwrap_or(inode.permissions);
                     inode.modified = *at;
@@ -277,6 +282,7 @@ impl State {
                         file.size_bytes = *size_bytes;
                         file.allocated_bytes = *allocated_bytes;
                         file.untouched_start = 0;
+                        file.has_holes |= punched;
                         file.note_holes(before);
                     }
                 });

@@ -156,6 +156,8 @@ pub enum Change {
         size_bytes: u64,
         /// Bytes that hold data.
         allocated_bytes: u64,
+        /// A range may have been freed.
+        punched: bool,
         /// The permissions without set-id bits, if these went.
         permissions: Option<u16>,
         /// The moment of the change.

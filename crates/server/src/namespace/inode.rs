@@ -152,7 +152,7 @@ pub(super) struct RegularFile {
     /// Targets beside those of the layout that may hold an object of the file: one that moved away and keeps its epoch, or a
     /// copy.
     pub(super) former: Box<[TargetId]>,
-    /// The start during which the file was made, while nothing was published; otherwise 0. This number and the open descriptions
+    /// The start during which the file was made, while nothing was published or cut; otherwise 0. This number and the open descriptions
     /// of the same start prove that no object exists.
     pub(super) untouched_start: u32,
     /// The file was made without a name and may still get one.

@@ -80,7 +80,15 @@ impl Namespace {
         let beyond_end = Some(reserved_bytes).filter(|bytes| *bytes > most).unwrap_or(0);
         let allocated_bytes = written_bytes.min(most).max(beyond_end);
         let permissions = permission::after_write(draft.who(), inode);
-        draft.push(Change::Published { ino, size_bytes, allocated_bytes, permissions, at: draft.now });
+        let punched = publication.end.max(publication.written_bytes).max(publication.reserved_end) == 0;
+        draft.push(Change::Published {
+            ino,
+            size_bytes,
+            allocated_bytes,
+            punched,
+            permissions,
+            at: draft.now,
+        });
         Ok(())
     }
 }
