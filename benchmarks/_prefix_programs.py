@@ -24,7 +24,7 @@ def measure(directory: Path) -> dict[str, float]:
     home = directory / "home"
     names = prefix_programs.present(prefix_programs.PROGRAMS)
     with weir.store.up(home=home, mount=False) as store:
-        command = [
+        command: list[str | Path] = [
             Path(sys.executable).with_name("weir"),
             "--home",
             home,

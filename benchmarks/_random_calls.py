@@ -7,8 +7,7 @@ from _harness import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
 
-from random_calls.__main__ import law_on
-from store import kept_for
+from random_calls.__main__ import measured
 
 _SEQUENCES = 500
 _SEED = 1
@@ -24,8 +23,7 @@ def measure(directory: Path) -> dict[str, float]:
         `random_calls` that were compared, and `random_call_differences`: sequences that ended at another answer that
         no row of the page of limits states.
     """
-    with kept_for(directory) as store, law_on(store) as law:
-        found = [each for each in law.differences(range(_SEED, _SEED + _SEQUENCES)) if each]
+    calls, found = measured(directory, range(_SEED, _SEED + _SEQUENCES))
     for each in found:
         print(each, file=sys.stderr)
-    return {"random_calls": float(law.calls), "random_call_differences": float(len(found))}
+    return {"random_calls": float(calls), "random_call_differences": float(len(found))}

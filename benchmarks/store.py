@@ -190,7 +190,7 @@ def victim(_: Path) -> dict[str, float]:
         totals: list[list[float]] = [
             [one[run]["seconds"]["total"] for one in demo["rounds"]] for run in (policy, "alone")
         ]
-        return statistics.median(beside / alone for beside, alone in zip(*totals, strict=True))
+        return float(statistics.median(beside / alone for beside, alone in zip(*totals, strict=True)))
 
     fifo, fair = slowdown("fifo"), slowdown("size-fair")
     announce("victim, fifo", f"{fifo:.2f} times as long", "alone", fifo)

@@ -264,7 +264,8 @@ class Game:
 
     def sync_for(self, agent: int) -> None:
         """Before an agent reads that may be on the fast path: the others' stores become visible."""
-        if self.agents[agent].way.name != MOUNT and not self.mappings[agent]:
+        way = self.agents[agent].way.name
+        if way == PREFIX or (way != MOUNT and not self.mappings[agent]):
             for name, mapping in list(self.mappings[1 - agent].items()):
                 if mapping.is_dirty:
                     self.sync_one(1 - agent, name)
@@ -349,6 +350,8 @@ class Game:
                 with pytest.raises(OSError) as caught:
                     self.agents[agent]("map", name, handle, length, MAP_SHARED)
                 assert caught.value.errno == errno.ENODEV
+                # The library reads a copy of the file.
+                self.sync_for(agent)
                 own = bytearray(self.file[:length])
                 self.agents[agent]("map", name, handle, length, MAP_PRIVATE)
                 self.mappings[agent][name] = Mapping(length, own=own)

@@ -37,7 +37,7 @@ def test_all_directives_are_read() -> None:
     )
     assert found == Directives(
         policy="utilization",
-        size_bytes=200 << 30,
+        size_bytes=200_000_000_000,
         slowdown=1.5,
         budget=40.0,
         lease_seconds=1800.0,
@@ -105,7 +105,7 @@ def test_mistakes_are_told(lines: list[str], words: list[str]) -> None:
 
 
 def test_a_jobspec_has_the_same_directives() -> None:
-    found = of_attributes("job.yaml", {"size": 1 << 30, "durable": True, "stage_in": ["/a:x", "/b:y"], "slowdown": 2})
+    found = of_attributes("job.yaml", {"size": 10**9, "durable": True, "stage_in": ["/a:x", "/b:y"], "slowdown": 2})
     assert found == read("#WEIR size=1GB durable=true slowdown=2 stage_in=/a:x stage_in=/b:y")
     with pytest.raises(ProvisioningError, match="did you mean `durable`"):
         of_attributes("job.yaml", {"durabel": True})

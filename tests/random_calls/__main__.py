@@ -12,12 +12,12 @@ import itertools
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from seeds import seed as random_seed
-from store import Store, fresh
+from store import Store, fresh, kept_for
 
 from random_calls.law import Law
 from random_calls.players import CLIENTS, build, on_store, on_tmpfs
@@ -46,6 +46,13 @@ def main() -> int:
             f"{law.ended_early} ended at an expected difference"
         )
     return int(different > 0)
+
+
+def measured(directory: Path, seeds: Sequence[int]) -> tuple[int, list[str]]:
+    """Play the sequences of seeds on a store whose home is in a fresh folder; the number of calls, and what differs."""
+    with kept_for(directory) as store, law_on(store) as law:
+        found = [str(each) for each in law.differences(seeds) if each]
+        return law.calls, found
 
 
 @contextmanager

@@ -33,4 +33,4 @@ macro_rules! old_version {
     };
 }
 
-old_version!("dlsym", "pthread_key_create", "pthread_key_delete", "pthread_setspecific");
+old_version!("dlclose", "dlsym", "pthread_key_create", "pthread_key_delete", "pthread_setspecific");
