@@ -52,7 +52,7 @@ def test_wishes_are_added_to_those_of_the_jobspec() -> None:
     made = wish(JOBSPEC, ["slowdown=1.5", "size=1TB", "stage_in=/a:x", "stage_in=/b:y"])
     found = wishes_of(made)
     assert found is not None
-    assert (found.policy, found.slowdown, found.size_bytes) == ("utilization", 1.5, 1 << 40)
+    assert (found.policy, found.slowdown, found.size_bytes) == ("utilization", 1.5, 10**12)
     assert [each.destination for each in found.stage_in] == ["x", "y"]
     again = wishes_of(wish(made, ["stage_in=/c:z"]))
     assert again is not None

@@ -414,7 +414,7 @@ def test_storage_of_a_size_needs_nothing_else(running: Planner) -> None:
 @pytest.mark.parametrize(
     ("lines", "code", "words"),
     [
-        ("#WEIR size=5GB", "infeasible", "5.0 GiB are more than this site has of any class of devices: ssd has"),
+        ("#WEIR size=5GB", "infeasible", "4.7 GiB are more than this site has of any class of devices: ssd has"),
         ("#WEIR size=1GB replicas=2", "infeasible", "2 copies of each byte"),
         ("#WEIR size=1GB encrypted=true representation=object", "infeasible", "encryption at rest and data as object"),
         ("#WEIR durable=true", "missing", "nothing is known"),
