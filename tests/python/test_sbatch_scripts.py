@@ -68,7 +68,7 @@ def test_scripts_are_read_as_the_sbatch_of_slurm_reads_them(tmp_path: Path) -> N
 )
 def test_directives_are_found_where_sbatch_finds_options(lines: list[str]) -> None:
     found = of_script("job.sh", "\n".join(["#!/bin/bash", *lines, "echo", ""]))
-    assert (found.size_bytes, found.stage_out[0].destination) == (1 << 30, "/out")
+    assert (found.size_bytes, found.stage_out[0].destination) == (10**9, "/out")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_options_of_plugins_are_taken_where_a_scheduler_took_them() -> None:
     from weir.planner.work import read_script
 
     job, found = read_script("#!/bin/sh\n#SBATCH --of-a-plugin image -N3 --nod=2 -Z\n#WEIR size=1GB\ntrue\n")
-    assert (job.nodes, found.size_bytes) == (3, 1 << 30)
+    assert (job.nodes, found.size_bytes) == (3, 10**9)
 
 
 def test_a_header_is_read_within_its_bounds() -> None:

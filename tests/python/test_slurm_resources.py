@@ -150,4 +150,4 @@ def test_a_slurm_that_is_not_there_is_one_error(monkeypatch: pytest.MonkeyPatch,
 
     with pytest.raises(ProvisioningError, match="sinfo is not installed") as told:
         slurm_resources(0.0)
-    assert "--resources" in told.value.hint
+    assert "`resources`" in told.value.hint
