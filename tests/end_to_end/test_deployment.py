@@ -341,7 +341,7 @@ def test_what_a_store_cannot_take_any_more_is_refused_and_changes_nothing(machin
     ):
         for hosts_too in ([], ["--nodes", "node[1-2]"]):
             said = machines.deploy(*options, *hosts_too, code=1)
-            assert f"does not take {options[0]} {options[1]}" in said and said.count("error:") == 1, said
+            assert f"does not take `{options[0]}` {options[1]}" in said and said.count("error:") == 1, said
     file = machines.folder / "cluster.toml"
     file.write_text('version = 1\npolicy = "fifo"\n')
     assert "with another configuration" in machines.deploy(file, "--nodes", "node[1-2]", code=1)

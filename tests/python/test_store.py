@@ -120,7 +120,7 @@ def test_a_server_that_died_is_shown_and_started_again_at_its_address(store: Sto
 
     for option in (["--backend", "dir"], ["--targets", "3"], ["--capacity", "1GiB"]):
         refused = store.weir("up", *option, code=1)
-        assert f"is already up, and does not take {' '.join(option)}" in refused.stderr, refused
+        assert f"is already up, and does not take `{option[0]}` {' '.join(option[1:])}" in refused.stderr, refused
     again = store.json("up")["servers"]
     assert [server["tcp"] for server in again] == [server["tcp"] for server in before]
     assert store.server_pids()[0] == pids[0], "the server that lived goes on"

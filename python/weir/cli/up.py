@@ -94,7 +94,7 @@ def _refuse_unlike(
         refused.insert(0, str(file))
     points = [mount.point for mount in mounts.mounts_of(home)]
     if point is not None and points and point.absolute() not in points:
-        refused.append(f"--mount {point}")
+        refused.append(f"`mount` {point}")
     if refused:
         raise CommandError(
             f"the store in {home.root} is already up, and does not take {', '.join(refused)}",

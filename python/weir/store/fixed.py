@@ -18,7 +18,7 @@ def unlike(file: Path, given: Mapping[str, object], origin: Callable[[str], str]
         origin: Called with the name of a given setting; tells its origin, such as `flag`.
 
     Returns:
-        The settings with their values, in the words of the command line.
+        The settings with their values: variables of the environment as they are set, arguments by their names.
 
     Raises:
         StoreError: The configuration cannot be read.
@@ -26,7 +26,7 @@ def unlike(file: Path, given: Mapping[str, object], origin: Callable[[str], str]
     present = resolve(file, {}, origin).document
     wanted = [(setting, given.get(setting.name)) for setting in settings.STORE]
     return [
-        f"{setting.flag} {value}" if origin(setting.name) == "flag" else f"{setting.environment}={value}"
+        f"`{setting.name}` {value}" if origin(setting.name) == "flag" else f"{setting.environment}={value}"
         for setting, value in wanted
         if value is not None and not _has(file, present, setting, value, origin)
     ]
