@@ -36,6 +36,7 @@ __all__ = [
     "policy_names",
     "refactor",
     "refactored_header_bytes",
+    "room_together",
     "scheduler_names",
     "simulate",
     "space_factors",
