@@ -134,11 +134,6 @@ impl File {
         self.layouts.latest().1
     }
 
-    /// Whether the file was opened with `O_APPEND`.
-    pub fn is_append(&self) -> bool {
-        self.append
-    }
-
     /// The size in bytes, which the home is asked for.
     ///
     /// # Errors

@@ -201,7 +201,8 @@ impl File {
         }
     }
 
-    /// Copies up to `length` bytes into `target`, another file or this one. Answers the number of copied bytes.
+    /// Copies up to `length` bytes into `target`, another file or this one. Answers the number of copied bytes. The caller knows
+    /// whether the target's descriptor appends now, which no copy may do.
     ///
     /// # Errors
     /// The errors of `copy_file_range(2)`, where nothing was copied.
@@ -213,7 +214,7 @@ impl File {
         target_offset: u64,
         length: u64,
     ) -> Result<u64> {
-        if !self.capability().rights.read || !target.capability().rights.write || target.is_append() {
+        if !self.capability().rights.read || !target.capability().rights.write {
             return Err(ClientError::number(libc::EBADF));
         }
         // As the kernel does: what lies behind the end at the begin is not copied, nor does it overlap.
