@@ -259,6 +259,7 @@ BESIDE = """\
 | `fs.protected_symlinks`, `fs.protected_regular`, `fs.protected_fifos` on a mount | do not protect sticky directories: the kernel leaves their sticky bit to the servers. `fs.protected_hardlinks` always holds |
 | locks of a killed process, without a mount | end when the server sees the end of the process, perhaps a moment after the parent does |
 | process locks (`F_SETLK`) over an `exec`, without a mount | end with it, perhaps a moment later |
+| locks of descriptions (`flock`, `F_OFD_SETLK`) over an `exec`, without a mount | are lost about two seconds later, also where no descriptor is left before, unless the new program has used the descriptor by then; from then on they are its own |
 
 ## What runs without a mount
 
