@@ -227,7 +227,7 @@ def targets_met(run: dict[str, Any]) -> int:
 
 
 def conclusion(figures: dict[str, Any]) -> str:
-    """What the policy was worth, in measured numbers alone."""
+    """The worth of the policy, in measured numbers alone."""
     rounds = figures["rounds"]
     alone = statistics.median(measured["alone"]["seconds"]["total"] for measured in rounds)
     fifo, fair = (spread(slowdowns(rounds, policy), " times") for policy in POLICIES)

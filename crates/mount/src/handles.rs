@@ -21,7 +21,7 @@ pub(crate) struct OpenFile {
     pub(crate) following: Mutex<Following>,
 }
 
-/// Who believes the kernel's size of an open file.
+/// The user of the kernel's size of an open file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Following {
     /// The process that uses the description, by its calls. The home tells of sizes.

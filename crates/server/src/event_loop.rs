@@ -13,7 +13,7 @@ use crate::notices::notice;
 use crate::notices::Notice;
 use crate::ports::{listen, peer_user, resolve, Listening};
 use crate::server::Server;
-use crate::sockets::{self, link_of};
+use crate::sockets::{link_of, polled};
 use mio::net::{TcpListener, UnixListener};
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Registry, Token, Waker};
@@ -237,7 +237,7 @@ fn next_tcp(listener: &TcpListener, registry: &Rc<Registry>) -> io::Result<(Box<
     let _ = rustix::net::sockopt::set_tcp_keepintvl(&stream, HOST_ASKED_EVERY);
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, HOST_LOST_AFTER.as_millis() as u32);
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
-    Ok((sockets::tcp(stream, registry), Origin::Host(address.ip())))
+    Ok((polled(stream, registry), Origin::Host(address.ip())))
 }
 
 fn next_unix(listener: &UnixListener, registry: &Rc<Registry>) -> io::Result<(Box<dyn Socket>, Origin)> {
@@ -245,7 +245,7 @@ fn next_unix(listener: &UnixListener, registry: &Rc<Registry>) -> io::Result<(Bo
     // The default of 208 KiB makes a stripe take several turns of both sides; a refusal costs only speed.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, 2 << 20);
     let user = peer_user(&stream)?;
-    Ok((sockets::unix(stream, registry), Origin::User(user)))
+    Ok((polled(stream, registry), Origin::User(user)))
 }
 
 fn open_doors(

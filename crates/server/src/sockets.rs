@@ -20,13 +20,8 @@ struct Polled<S> {
     token: Option<Token>,
 }
 
-/// A connection over TCP.
-pub(crate) fn tcp(stream: TcpStream, registry: &Rc<Registry>) -> Box<dyn Socket> {
-    Box::new(Polled { stream, registry: Rc::clone(registry), token: None })
-}
-
-/// A connection over a Unix socket.
-pub(crate) fn unix(stream: UnixStream, registry: &Rc<Registry>) -> Box<dyn Socket> {
+/// A connection that the poll tells of.
+pub(crate) fn polled(stream: impl Family + 'static, registry: &Rc<Registry>) -> Box<dyn Socket> {
     Box::new(Polled { stream, registry: Rc::clone(registry), token: None })
 }
 
@@ -36,7 +31,7 @@ pub(crate) fn link_of(token: Token) -> usize {
 }
 
 /// A stream of either family.
-trait Family: Source + Read + Write + AsFd {
+pub(crate) trait Family: Source + Read + Write + AsFd {
     /// Whether the kernel names the peer.
     const IS_LOCAL: bool;
 }

@@ -111,7 +111,7 @@ pub struct ObjectMove {
     pub to: TargetId,
 }
 
-/// What others changed of a file, for the kernel of a mount.
+/// Changes of a file by others, for the kernel of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
     /// The file.

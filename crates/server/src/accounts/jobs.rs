@@ -124,7 +124,7 @@ pub(crate) struct Jobs {
     users: Users,
     /// The jobs that are active at other servers.
     elsewhere: HashSet<JobId>,
-    /// What each device owes in its present window.
+    /// The debts of each device in its present window.
     debts: Vec<Debts>,
 }
 

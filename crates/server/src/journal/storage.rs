@@ -38,7 +38,7 @@ pub trait Storage: Debug + Send + Sync {
 /// An open file of a [`Storage`]; clones share the descriptor.
 pub type File = Arc<dyn StorageFile>;
 
-/// What an open file can do.
+/// The calls of an open file.
 pub trait StorageFile: Debug + Send + Sync {
     /// Reads at `offset`; 0 bytes at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
