@@ -200,8 +200,8 @@ def test_settings_that_a_store_has_otherwise_are_named_as_they_were_given(write:
     same = {"servers": 2, "targets": 1, "capacity": "1GiB", "backend": "ram", "policy": "size-fair"}
     assert unlike(file, same, lambda _: "flag") == []
     assert unlike(file, {"backend": "dir", "policy": "fifo", "targets": 2}, lambda _: "flag") == [
-        "--policy fifo",
-        "--targets 2",
-        "--backend dir",
+        "`policy` fifo",
+        "`targets` 2",
+        "`backend` dir",
     ]
     assert unlike(file, {"servers": 3}, lambda _: "environment") == ["WEIR_SERVERS=3"]
