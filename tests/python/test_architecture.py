@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rust_sources import Crate
+from rust_sources import Crate, blanked, without_tests
 from waits import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,6 +130,24 @@ IMPURE = re.compile(
 PARALLEL = "crates/refactor/src/parallel.rs"
 """The one file of the leaves that starts threads; it joins them before it returns."""
 
+CLOCK = re.compile(
+    r"\b(Instant|SystemTime)\s*::\s*now\b|\bclock_gettime\b|\bmachine_time::(MachineTime|wall_seconds)\b"
+)
+"""Looks at a clock of the system."""
+
+SERVER_EDGE = {
+    "machine_time.rs": "the time that the server's core is given",
+    "event_loop.rs": "it gives that time to the core",
+    "journal/storage.rs": "the wait for the lock of a folder, before the server starts",
+    "peers/mod.rs": "how long the threads of the lines to peers may take",
+    "peers/line.rs": "the threads of the lines to peers",
+    "control/callers.rs": "the threads of the control API",
+    "control/door.rs": "the threads of the control API",
+    "control/http.rs": "the threads of the control API",
+    "control/interference.rs": "the threads of the control API",
+}
+"""Files of the server that may look at a clock of the system, each with its use; all others are given the time."""
+
 UNSAFE_CRATES = {"preload", "mount", "server", "refactor", "windows"}
 """Crates in which `unsafe` may stand; of the server only in its targets, of the codec where it names instructions,
 and of the windows where they are mapped."""
@@ -196,6 +214,17 @@ def test_leaves_are_pure(packages: dict[str, dict[str, Any]], leaf: str) -> None
         for number, line in enumerate(code.splitlines(), start=1):
             found = IMPURE.search(line.split("//")[0])
             assert not found, f"{path}:{number}: {line.strip()}"
+
+
+def test_the_core_of_the_server_is_given_the_time() -> None:
+    sources = ROOT / "crates/server/src"
+    looks = {
+        str(path.relative_to(sources))
+        for path in sources.rglob("*.rs")
+        if "tests" not in (path.stem, path.parent.name) and CLOCK.search(without_tests(blanked(path.read_text())))
+    }
+    assert looks <= SERVER_EDGE.keys(), "these files look at a clock: they are to be given the time (`clock::Time`)"
+    assert looks >= SERVER_EDGE.keys(), "these files look at no clock any longer: take them out of the list"
 
 
 def test_unsafe_stands_where_it_may(packages: dict[str, dict[str, Any]]) -> None:

@@ -1,6 +1,9 @@
-//! The server's clock: one moment for each turn of the loop, the time right now where a measurement needs it, and two alarms.
+//! The server's clock: one moment for each turn of the loop, the limits of the parts of a turn, and two alarms.
+//!
+//! The core never asks the system for the time: it has a [`Time`], which the edge gives it.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::Duration;
 use weir_fairshare::Nanos;
 use weir_wire::Moment;
 
@@ -9,9 +12,20 @@ const RECLAIM_GRACE: Nanos = Nanos::from_millis(10_000);
 /// How often the server looks for silent clients and jobs.
 const EXPIRY_INTERVAL: Nanos = Nanos::from_millis(500);
 
+/// The time outside of the core. Workers measure their work by the same time.
+pub(crate) trait Time: Send + Sync {
+    /// The time since some fixed moment. It never goes back, and passes within a step as well.
+    fn elapsed(&self) -> Nanos;
+
+    /// Unix time, which the machine's owner may set back and forth.
+    fn unix(&self) -> Duration;
+}
+
 /// The clock of one server.
 pub(crate) struct Clock {
-    origin: Instant,
+    time: Arc<dyn Time>,
+    /// The moment of the start.
+    origin: Nanos,
     now: Nanos,
     /// Unix time at the origin.
     wall_offset: Duration,
@@ -19,23 +33,33 @@ pub(crate) struct Clock {
     grace_until: Option<Nanos>,
 }
 
-/// A number of the machine and of its last start, which is another one after each start; 0 where the system has none.
-pub(crate) fn machine_start() -> u128 {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or(0)
+/// The end of one part of a turn of the loop.
+#[derive(Clone, Copy)]
+pub(crate) struct TimeLimit(Nanos);
+
+impl TimeLimit {
+    /// Whether the limit is reached at a moment.
+    pub(crate) fn is_reached(self, at: Nanos) -> bool {
+        at >= self.0
+    }
 }
 
 impl Clock {
     /// A clock that starts now.
-    pub(crate) fn start() -> Clock {
-        let wall_offset = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    pub(crate) fn start(time: Arc<dyn Time>) -> Clock {
         Clock {
-            origin: Instant::now(),
+            origin: time.elapsed(),
             now: Nanos::ZERO,
-            wall_offset,
+            wall_offset: time.unix(),
             next_expiry: Nanos::ZERO,
             grace_until: None,
+            time,
         }
+    }
+
+    /// The time outside, for work that is done there.
+    pub(crate) fn time(&self) -> &Arc<dyn Time> {
+        &self.time
     }
 
     /// The time of this turn of the loop, since the server started.
@@ -43,14 +67,25 @@ impl Clock {
         self.now
     }
 
-    /// The time right now, since the server started.
-    pub(crate) fn right_now(&self) -> Nanos {
-        Nanos::from(self.origin.elapsed())
+    /// The time within this step, since the server started. It tells how long a part of a step took, which is charged to whom the
+    /// part was for; whatever is decided is decided by [`Clock::now`].
+    pub(crate) fn within_step(&self) -> Nanos {
+        self.time.elapsed().saturating_since(self.origin)
+    }
+
+    /// The limit of a part of this turn that may take so long from now on.
+    pub(crate) fn limit(&self, length: Nanos) -> TimeLimit {
+        TimeLimit(self.within_step() + length)
+    }
+
+    /// Whether the time of a part of this turn is over.
+    pub(crate) fn is_over(&self, limit: TimeLimit) -> bool {
+        limit.is_reached(self.within_step())
     }
 
     /// Sets the time of this turn.
     pub(crate) fn read(&mut self) {
-        self.now = self.right_now();
+        self.now = self.within_step();
     }
 
     /// The next moment at which the server looks for everything that has expired.
@@ -91,6 +126,11 @@ impl Clock {
         self.wall_offset.as_millis() as u64
     }
 
+    /// Unix time in seconds, as the machine's owner has it set now: credentials end by it.
+    pub(crate) fn wall_seconds(&self) -> u64 {
+        self.time.unix().as_secs()
+    }
+
     /// Unix time of this turn, in milliseconds.
     pub(crate) fn wall_milliseconds(&self) -> u64 {
         (self.wall_offset + Duration::from(self.now)).as_millis() as u64
@@ -101,11 +141,6 @@ impl Clock {
         let wall = self.wall_offset + Duration::from(self.now);
         Moment { seconds: wall.as_secs() as i64, nanoseconds: wall.subsec_nanos() }
     }
-}
-
-/// Unix time in seconds, as the system has it now.
-pub(crate) fn wall_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Nanoseconds as seconds.

@@ -1,5 +1,6 @@
 //! Errands: pieces of blocking work on the worker pool, each with the purpose that its end serves.
 
+use crate::clock::Time;
 use crate::durability::{SliceEnd, SnapshotEnd, Synced};
 use crate::error::ServerError;
 use crate::events::{Event, Events, Worked};
@@ -8,7 +9,7 @@ use crate::requests::request::Token;
 use crate::storage::TargetFailure;
 use crate::workers::{WorkOutput, Workers};
 use slab::Slab;
-use std::time::Instant;
+use std::sync::Arc;
 use weir_fairshare::Dispatch;
 use weir_wire::Ino;
 
@@ -45,6 +46,7 @@ pub(crate) struct Errands {
     pool: Workers,
     under_way: Slab<Errand>,
     events: Events,
+    time: Arc<dyn Time>,
 }
 
 impl Errands {
@@ -52,8 +54,8 @@ impl Errands {
     ///
     /// # Errors
     /// As [`Workers::start`].
-    pub(crate) fn start(events: Events) -> Result<Errands, ServerError> {
-        Ok(Errands { pool: Workers::start()?, under_way: Slab::new(), events })
+    pub(crate) fn start(events: Events, time: Arc<dyn Time>) -> Result<Errands, ServerError> {
+        Ok(Errands { pool: Workers::start()?, under_way: Slab::new(), events, time })
     }
 
     /// Runs blocking work on the pool; its end comes back as an event for `errand`.
@@ -63,11 +65,12 @@ impl Errands {
         work: impl FnOnce() -> Result<WorkOutput, TargetFailure> + Send + 'static,
     ) {
         let number = self.under_way.insert(errand) as u64;
-        let events = self.events.clone();
+        let (events, time) = (self.events.clone(), Arc::clone(&self.time));
         self.pool.submit(Box::new(move || {
-            let started = Instant::now();
+            let started = time.elapsed();
             let outcome = work();
-            events.send(Event::Worked(Worked { number, outcome, service: started.elapsed() }));
+            let service = time.elapsed().saturating_since(started);
+            events.send(Event::Worked(Worked { number, outcome, service }));
         }));
     }
 

@@ -9,6 +9,7 @@ use crate::events::{Event, Events};
 use crate::identity::Consent;
 use crate::links::admission::Origin;
 use crate::links::socket::Socket;
+use crate::machine_time::MachineTime;
 use crate::notices::notice;
 use crate::notices::Notice;
 use crate::ports::{listen, peer_user, resolve, Listening};
@@ -28,6 +29,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc::Receiver;
+use std::sync::Arc;
 use std::time::Duration;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
@@ -98,7 +100,8 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent) -
     let rules = control::Rules::new(&config, id, key.clone())?;
     let directories = own.targets.iter().filter(|target| target.backend == BackendKind::Dir).count();
     let budget = Budget::of_process(config.servers.len(), directories)?;
-    let mut server = Server::open(config, id, (home, &folder), key, events.clone(), budget, consent)?;
+    let time = Arc::new(MachineTime::start());
+    let mut server = Server::open(config, id, (home, &folder), key, (events.clone(), time), budget, consent)?;
     let _alone = alone_in(&folder)?;
     let data = has_ports(DATA, &own.listen, passed.data)?;
     let control = has_ports(CONTROL, &own.control, passed.control)?;
@@ -164,7 +167,7 @@ fn turn_until_stopped(
         server.read_clock();
         let deadline = server.next_deadline().min(doors.accept_again.unwrap_or(server.now() + WAIT_MAX));
         let timeout =
-            if server.has_work() { Some(Duration::ZERO) } else { doors.arm(deadline, server.right_now())? };
+            if server.has_work() { Some(Duration::ZERO) } else { doors.arm(deadline, server.now())? };
         match poll.poll(&mut ready, timeout) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,

@@ -6,6 +6,7 @@ use crate::workers::WorkOutput;
 use mio::Waker;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::Arc;
+use weir_fairshare::Nanos;
 
 /// Events that may wait; a thread that produces more waits for the loop.
 const WAITING_MAX: usize = 8192;
@@ -34,7 +35,7 @@ pub(crate) struct Worked {
     /// The output, or the refusal of the target.
     pub(crate) outcome: Result<WorkOutput, crate::storage::TargetFailure>,
     /// The time that it took.
-    pub(crate) service: std::time::Duration,
+    pub(crate) service: Nanos,
 }
 
 /// The sending side; clones go to every thread.

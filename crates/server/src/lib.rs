@@ -21,6 +21,7 @@ pub mod inventory;
 pub mod journal;
 mod links;
 pub mod locks;
+mod machine_time;
 pub mod namespace;
 mod namespace_memory;
 mod notices;

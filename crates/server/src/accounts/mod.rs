@@ -88,7 +88,7 @@ impl Accounts {
     /// Accounts the time that the devices gave to each job since the last call, against their debts to the jobs that are active
     /// now.
     pub(crate) fn account_devices(&mut self, devices: &mut [Device], clock: &Clock) {
-        let (begin, ended) = (clock.right_now(), clock.now());
+        let (begin, ended) = (clock.within_step(), clock.now());
         let began = std::mem::replace(&mut self.accounting.last, ended);
         let mut accounts = Vec::new();
         for ((index, device), is_quiet) in devices.iter_mut().enumerate().zip(&mut self.is_quiet) {
@@ -105,7 +105,7 @@ impl Accounts {
         let intervals =
             intervals.map(|(index, shares, received)| (*index, Interval { began, ended, shares, received }));
         self.jobs.account(&intervals.collect::<Vec<_>>());
-        let end = clock.right_now();
+        let end = clock.within_step();
         let pause = ACCOUNT_PAUSE_MIN.0.max(ACCOUNT_COST_FACTOR * end.saturating_since(begin).0);
         self.accounting.next = end + Nanos(pause);
     }

@@ -2,9 +2,9 @@
 //!
 //! Any program that reaches the port may send anything, so nothing here trusts a length or waits without end.
 
-use crate::clock::wall_seconds;
 use crate::control::callers::{Caller, Callers};
 use crate::control::door::{Bearer, Door, Line};
+use crate::machine_time::wall_seconds;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::sync::Arc;

@@ -119,14 +119,14 @@ impl Showing {
         clock: &Clock,
     ) -> Option<Vec<ShownJob>> {
         let mut copying = self.copying.take()?;
-        let began = clock.right_now();
+        let began = clock.within_step();
         let mut spent = Nanos::ZERO;
         while !copying.left.is_empty() && spent < SLICE {
             let rest = copying.left.len().saturating_sub(LOOK);
             for id in copying.left.drain(rest..) {
                 copying.jobs.extend(jobs.shown(id, clock.now(), accounted));
             }
-            spent = clock.right_now().saturating_since(began);
+            spent = clock.within_step().saturating_since(began);
         }
         copying.spent = copying.spent + spent;
         if !copying.left.is_empty() {

@@ -1,7 +1,7 @@
 //! The files of a server's own state: one small trait, and the directory that implements the trait.
 
 use super::error::JournalError;
-use crate::clock::machine_start;
+use crate::machine_time::machine_start;
 use std::fmt::Debug;
 use std::fs::{self, OpenOptions};
 use std::io;

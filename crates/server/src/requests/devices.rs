@@ -167,11 +167,11 @@ impl Devices {
     pub(crate) fn complete(&mut self, request: &mut InHand, accounts: &mut Accounts, clock: &Clock) {
         let Some(account) = &mut request.account else { return };
         let index = account.device();
-        let right_now = clock.right_now();
+        let ended = clock.within_step();
         self.count_time(index, clock.now());
         let device = &mut self.devices[index];
-        let Some(spent) = account.complete(device, clock.now(), right_now) else { return };
-        let (work, took) = (account.work(), right_now.saturating_since(request.arrived()));
+        let Some(spent) = account.complete(device, clock.now(), ended) else { return };
+        let (work, took) = (account.work(), ended.saturating_since(request.arrived()));
         self.activities[index].complete(work.direction, work.bytes, took);
         self.was_busy = true;
         accounts.account_if_due(&mut self.devices, clock);

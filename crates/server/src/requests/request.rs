@@ -367,9 +367,9 @@ impl Account {
     }
 
     /// Gives up the slot of a served request; answers the charge, or none where the request had no slot.
-    pub(super) fn complete(&mut self, device: &mut Device, now: Nanos, right_now: Nanos) -> Option<Nanos> {
+    pub(super) fn complete(&mut self, device: &mut Device, now: Nanos, ended: Nanos) -> Option<Nanos> {
         let dispatch = self.dispatch.take()?;
-        self.end_execution(right_now);
+        self.end_execution(ended);
         Some(device.complete(&dispatch, self.work, (self.spent, self.charged), now))
     }
 }

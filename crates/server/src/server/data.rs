@@ -17,7 +17,7 @@ use crate::unpublished::{Part, Reach};
 use crate::workers::WorkOutput;
 use std::rc::Rc;
 use std::sync::Arc;
-use weir_fairshare::{Dispatch, Nanos};
+use weir_fairshare::Dispatch;
 use weir_placement::TargetId;
 use weir_wire::{Capability, Extent, Fence, Ino, Publication, Reply, Request};
 
@@ -70,7 +70,7 @@ impl Server {
     pub(super) fn request_worked(&mut self, token: Token, worked: Worked) -> Step {
         let request = &mut self.requests[&token];
         if let Some(account) = &mut request.account {
-            account.spend(Nanos::from(worked.service));
+            account.spend(worked.service);
         }
         let outcome = match worked.outcome {
             Ok(WorkOutput::NoRoom(bytes)) => {
@@ -265,7 +265,7 @@ impl Server {
 
     /// A synchronisation ended.
     pub(super) fn object_synced(&mut self, token: Token, dispatch: &Dispatch, worked: Worked) -> Step {
-        self.devices.end_sync(dispatch, Nanos::from(worked.service), self.clock.now());
+        self.devices.end_sync(dispatch, worked.service, self.clock.now());
         self.start_object_syncs();
         self.data_done(token, worked.outcome.map(|_| Outcome::of(Reply::Done)))
     }

@@ -1,6 +1,7 @@
 //! The turns of devices, and the requests that wait no longer.
 
 use super::Server;
+use crate::clock::TimeLimit;
 use crate::namespace::errno;
 use crate::requests::continuation::Woken;
 use crate::requests::request::{Outcome, Token};
@@ -14,18 +15,18 @@ impl Server {
     /// Serves devices until none can go on now, or their time in this turn is over; the next turn begins where this one
     /// ended.
     pub(crate) fn serve_devices(&mut self) {
-        let until = self.clock.right_now() + SERVE_TURN;
+        let limit = self.clock.limit(SERVE_TURN);
         let count = self.devices.all().len();
         let mut idle = 0;
         self.devices.begin_turn();
         while idle < count && !self.devices.is_unserved() {
             let device = self.devices.take_next();
-            idle = if self.serve_device(device, until) { 0 } else { idle + 1 };
+            idle = if self.serve_device(device, limit) { 0 } else { idle + 1 };
         }
     }
 
     /// Serves one device; answers whether anything was done.
-    fn serve_device(&mut self, device: usize, until: Nanos) -> bool {
+    fn serve_device(&mut self, device: usize, limit: TimeLimit) -> bool {
         let now = self.clock.now();
         let mut was_served = false;
         while let Some(number) = self.devices.finished(device, now) {
@@ -41,7 +42,7 @@ impl Server {
             }
             self.take_on_woken();
             was_served = true;
-            if self.clock.right_now() >= until {
+            if self.clock.is_over(limit) {
                 self.devices.leave_unserved();
                 return was_served;
             }

@@ -1,7 +1,6 @@
 //! The lambda exchange: every interval each server tells its peers its job table and its loads.
 
 use super::Server;
-use crate::clock::wall_seconds;
 use crate::error::ServerError;
 use crate::links::claims;
 use crate::peers::line::{Answer, Peer, PeerAccess, Place};
@@ -35,7 +34,7 @@ impl Server {
     /// # Errors
     /// As [`Server::meet_peers`].
     pub(super) fn meet(&mut self, server: ServerId) -> Result<(), ServerError> {
-        let claims = claims::of_server(self.site.id, wall_seconds(), CREDENTIAL_SECONDS);
+        let claims = claims::of_server(self.site.id, self.clock.wall_seconds(), CREDENTIAL_SECONDS);
         let configured = Some(self.site.config.servers[usize::from(server.0)].listen.clone());
         let access = PeerAccess {
             home: self.peers.home().to_path_buf(),
@@ -109,7 +108,7 @@ impl Server {
             let portions = divided.remove(&device_number(index, metadata)).unwrap_or_default();
             self.devices.set_portions(index, &portions, now);
         }
-        self.peers.note_division(now, self.clock.right_now());
+        self.peers.note_division(now, self.clock.within_step());
     }
 
     /// Looks again at everything that this server's report tells.

@@ -2,7 +2,6 @@
 
 use super::{Server, Site};
 use crate::accounts::jobs::attributes;
-use crate::clock::wall_seconds;
 use crate::links::claims;
 use crate::links::clients::Introduction;
 use crate::links::link::{Acting, Challenge, Session, Standing};
@@ -113,7 +112,7 @@ impl Server {
         if claims.role == Role::Administrator {
             return Err("commands of the administrator use the control API");
         }
-        claims::check(self.site.key(), claims, proof, proved, wall_seconds())?;
+        claims::check(self.site.key(), claims, proof, proved, self.clock.wall_seconds())?;
         let is_its = self.links.clients().may_be(introduction.client, claims.uid);
         is_its.then_some(()).ok_or("its client is another user's")
     }
@@ -166,7 +165,8 @@ impl Server {
         let proved = session.proved;
         let claims = match delegated {
             Some(DelegatedJob { claims, proof }) => {
-                let checked = claims::check(self.site.key(), &claims, &proof, &proved, wall_seconds());
+                let checked =
+                    claims::check(self.site.key(), &claims, &proof, &proved, self.clock.wall_seconds());
                 if checked.is_err() || claims.uid != who.uid {
                     self.links.count_refusal();
                     return Err(errno::EACCES);

@@ -99,7 +99,7 @@ impl Server {
             }
             BackendKind::Ram => None,
         };
-        let opened = Target::open(config, target.number(), place, self.site.objects_open);
+        let opened = Target::open(config, target.number(), place, self.site.objects_open, self.clock.time());
         let opened = opened.map_err(|error| refused(error.to_string()))?;
         if let Some(dir) = opened.directory() {
             let settled = dir.settle(|_| Known::Elsewhere);

@@ -77,7 +77,7 @@ mod waiting;
 
 use crate::accounts::windows::Windows;
 use crate::accounts::Accounts;
-use crate::clock::Clock;
+use crate::clock::{Clock, Time};
 use crate::config::ClusterConfig;
 use crate::control::showing::{Boards, Showing};
 use crate::descriptors::Budget;
@@ -183,7 +183,7 @@ impl Server {
         id: ServerId,
         (home, folder): (&Path, &Path),
         key: SiteKey,
-        events: Events,
+        (events, time): (Events, Arc<dyn Time>),
         budget: Budget,
         consent: Consent,
     ) -> Result<Server, ServerError> {
@@ -201,7 +201,7 @@ impl Server {
         let Opened { identity, journal, targets, witnessed } = places.open(consent)?;
         let targets = own.targets.iter().enumerate().zip(targets);
         let targets = targets
-            .map(|((index, target), place)| Target::open(target, index, place, objects_open))
+            .map(|((index, target), place)| Target::open(target, index, place, objects_open, &time))
             .collect::<Result<Vec<Target>, ServerError>>()?;
         let settings = Settings {
             server: id,
@@ -214,7 +214,7 @@ impl Server {
         let mut namespace = Namespace::new(settings);
         namespace.placer_mut().set_allocator(config.layout.allocator);
         namespace.note_capacity(Room::of(targets.iter().map(Target::room)).capacity_bytes);
-        let clock = Clock::start();
+        let clock = Clock::start(Arc::clone(&time));
         let lambda = Nanos::from_millis(config.lambda_milliseconds);
         let mut server = Server {
             links: Links::new(&budget, sharing.policy()),
@@ -225,7 +225,7 @@ impl Server {
             namespace,
             durability,
             locks: LockTable::default(),
-            errands: Errands::start(events)?,
+            errands: Errands::start(events, Arc::clone(&time))?,
             peers: Peers::new(id, boot, clock.started_milliseconds(), lambda, agreement),
             accounts: Accounts::new(targets.len()),
             windows: Windows::new(Nanos::from(config.window), config.windows_kept, clock.started()),
@@ -255,11 +255,6 @@ impl Server {
     /// The time of this turn of the loop, since the server started.
     pub(crate) fn now(&self) -> Nanos {
         self.clock.now()
-    }
-
-    /// The time right now, since the server started.
-    pub(crate) fn right_now(&self) -> Nanos {
-        self.clock.right_now()
     }
 
     /// The places where snapshots for the control API are shown.

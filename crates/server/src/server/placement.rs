@@ -115,7 +115,7 @@ impl Server {
 
     /// The rates that each target achieves, by class of requests; requests in service count, too.
     fn present_rates(&self) -> Vec<Vec<(u8, f32)>> {
-        let now = self.clock.right_now();
+        let now = self.clock.now();
         let devices = self.devices.all();
         let mut under_way: Vec<Vec<UnderWay>> = vec![Vec::new(); self.targets.len()];
         for request in self.requests.iter() {

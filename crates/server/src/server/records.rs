@@ -132,9 +132,9 @@ impl Server {
 
     /// Shows some records of a snapshot that is being written.
     pub(crate) fn go_on_with_snapshot(&mut self) {
-        let until = self.clock.right_now() + SNAPSHOT_TURN;
+        let limit = self.clock.limit(SNAPSHOT_TURN);
         let clock = &self.clock;
-        let is_over = || clock.right_now() >= until;
+        let is_over = || clock.is_over(limit);
         match self.durability.go_on_writing(&mut self.namespace, is_over) {
             None => {}
             Some(SnapshotStep::Slice(slice)) => self.write_apart(Errand::Slice, move || slice.run()),

@@ -26,7 +26,7 @@ impl Server {
             return Some(token);
         };
         if let Some(account) = &mut request.account {
-            account.end_execution(self.clock.right_now());
+            account.end_execution(self.clock.within_step());
         }
         // Others are served meanwhile.
         self.devices.interrupt(request, &mut self.accounts, now);

@@ -136,7 +136,7 @@ impl Server {
             self.requests.park(token, Stage::Ready);
             return self.advance(number);
         }
-        request.arrival.begin_receiving(self.clock.right_now());
+        request.arrival.begin_receiving(self.clock.within_step());
         if !is_begun {
             self.open_sink(&token);
         }
@@ -172,7 +172,7 @@ impl Server {
     /// Receives the bytes of a detached payload that have arrived.
     pub(super) fn receive(&mut self, number: usize) {
         let Some(token) = self.requests.claim_receiving(number) else { return };
-        let before = self.clock.right_now();
+        let before = self.clock.within_step();
         self.discard_if_too_late(&token);
         let request = &mut self.requests[&token];
         let index = request.sender.link.index;
@@ -183,7 +183,7 @@ impl Server {
         let received = request.arrival.receive(link.connection(), target.and_then(Target::memory), before);
         let is_complete = request.arrival.is_complete();
         if let Some(account) = &mut request.account {
-            account.spend(self.clock.right_now().saturating_since(before));
+            account.spend(self.clock.within_step().saturating_since(before));
         }
         if received.is_err() {
             self.requests.park(token, Stage::Receiving);
@@ -218,7 +218,7 @@ impl Server {
         match self.requests.claim_due(number, self.clock.now(), runs_ahead) {
             Some(Due::Execute(token)) => {
                 if let Some(account) = &mut self.requests[&token].account {
-                    account.begin_execution(self.clock.right_now());
+                    account.begin_execution(self.clock.within_step());
                 }
                 let step = self.execute(token);
                 self.end_execution(step);
@@ -232,7 +232,7 @@ impl Server {
     fn end_execution(&mut self, step: Step) {
         if let Step::Done(token, _) = &step {
             if let Some(account) = &mut self.requests[token].account {
-                account.end_execution(self.clock.right_now());
+                account.end_execution(self.clock.within_step());
             }
         }
         self.end_step(step);

@@ -23,10 +23,10 @@ impl Server {
             self.showing.show_status(status);
         }
         if self.showing.begin_table(now) {
-            let began = self.clock.right_now();
+            let began = self.clock.within_step();
             self.accounts.account_devices(self.devices.all_mut(), &self.clock);
             let jobs = self.accounts.jobs().ids();
-            let spent = self.clock.right_now().saturating_since(began);
+            let spent = self.clock.within_step().saturating_since(began);
             self.showing.begin_copy(jobs, spent);
         }
         if !self.showing.is_copying() {

@@ -2,6 +2,7 @@
 
 use super::answering::release_tail;
 use super::Server;
+use crate::clock::TimeLimit;
 use crate::links::admission::Origin;
 use crate::links::memory::IDLE_MAX;
 use crate::links::socket::Socket;
@@ -62,25 +63,25 @@ impl Server {
 
     /// Reads links that are ready, until all are read or the time for it is over.
     pub(crate) fn read_links(&mut self) {
-        let until = self.clock.right_now() + LINKS_TURN;
+        let limit = self.clock.limit(LINKS_TURN);
         let ready = self.links.take_ready();
-        self.visit(ready, until, Server::read_ready);
+        self.visit(ready, limit, Server::read_ready);
     }
 
     /// Sends replies, until all are sent or the time for it is over.
     pub(crate) fn flush_links(&mut self) {
-        let until = self.clock.right_now() + LINKS_TURN;
+        let limit = self.clock.limit(LINKS_TURN);
         let dirty = self.links.take_dirty();
-        self.visit(dirty, until, Server::send_dirty);
+        self.visit(dirty, limit, Server::send_dirty);
     }
 
     /// Visits links: in their own order while none is left over from earlier, else in that of the policy.
-    fn visit(&mut self, links: Vec<usize>, until: Nanos, serve: fn(&mut Server, usize)) {
+    fn visit(&mut self, links: Vec<usize>, limit: TimeLimit, serve: fn(&mut Server, usize)) {
         let mut links = links.into_iter();
         while self.links.visits().is_calm() {
             let Some(index) = links.next() else { return };
             serve(self, index);
-            if self.clock.right_now() >= until {
+            if self.clock.is_over(limit) {
                 break;
             }
         }
@@ -90,11 +91,11 @@ impl Server {
                 self.serve_link(index);
             }
         }
-        let mut before = self.clock.right_now();
-        while before < until {
+        let mut before = self.clock.within_step();
+        while !limit.is_reached(before) {
             let Some(visit) = self.links.visits().take_next(now) else { return };
             self.serve_link(visit.token.0 as usize);
-            let after = self.clock.right_now();
+            let after = self.clock.within_step();
             self.links.visits().end(&visit, after.saturating_since(before), now);
             before = after;
         }

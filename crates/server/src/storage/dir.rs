@@ -16,7 +16,8 @@ use super::failure::{StaleEpoch, TargetFailure};
 use super::folder::Folder;
 use super::reserve::Reserve;
 use super::stamp::Stamp;
-use crate::clock::machine_start;
+use crate::clock::Time;
+use crate::machine_time::machine_start;
 use fences::{Fences, Pass, Turn};
 use inventory::Inventory;
 use names::{lock, subdirectory_of, Found, NameChanges, SUBDIRECTORIES};
@@ -76,6 +77,7 @@ impl Dir {
         stamp: Option<Arc<Stamp>>,
         capacity_bytes: Option<u64>,
         open_max: usize,
+        time: Arc<dyn Time>,
     ) -> io::Result<Dir> {
         let folder = Arc::new(folder);
         let reserve = Reserve::open(Arc::clone(&folder));
@@ -86,7 +88,7 @@ impl Dir {
             None => folder.free_bytes()? + used_bytes,
         };
         Ok(Dir {
-            presence: Presence::new(Arc::clone(&folder), stamp),
+            presence: Presence::new(Arc::clone(&folder), stamp, time),
             folder,
             capacity_bytes,
             machine: machine_start(),

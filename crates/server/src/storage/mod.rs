@@ -12,6 +12,7 @@ mod ram;
 mod reserve;
 mod stamp;
 
+use crate::clock::Time;
 use crate::config::{BackendKind, TargetConfig};
 use crate::error::ServerError;
 use mapped::MappedArena;
@@ -55,6 +56,7 @@ impl Target {
         index: usize,
         place: Option<(Folder, Arc<Stamp>)>,
         objects_open: usize,
+        time: &Arc<dyn Time>,
     ) -> Result<Target, ServerError> {
         if config.state == TargetState::Retired {
             return Ok(Target(Backend::Retired(config.backend)));
@@ -67,7 +69,7 @@ impl Target {
             return Ok(Target(Backend::Ram(Box::new(Ram::new(Box::new(arena))))));
         };
         let path = folder.path().to_path_buf();
-        let dir = Dir::open(folder, Some(stamp), config.capacity, objects_open);
+        let dir = Dir::open(folder, Some(stamp), config.capacity, objects_open, Arc::clone(time));
         let dir = dir.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
         Ok(Target(Backend::Dir(Arc::new(dir))))
     }

@@ -4,6 +4,7 @@
 //! until the folder is back. An absent object is believed only right after a look at the folder.
 
 use super::names::lock;
+use crate::clock::Time;
 use crate::notices::{notice, warning};
 use crate::storage::folder::Folder;
 use crate::storage::stamp::{self, Stamp};
@@ -13,28 +14,30 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use weir_fairshare::Nanos;
 
 /// The time for which a failure of the device is shown as the state of the target: long enough for a person or a scraper to see it.
-const FAILURE_SHOWN: Duration = Duration::from_secs(300);
+const FAILURE_SHOWN: Nanos = Nanos::from_millis(300_000);
 
 /// The state of a target's folder and device.
 pub(super) struct Presence {
     folder: Arc<Folder>,
     stamp: Option<Arc<Stamp>>,
+    time: Arc<dyn Time>,
     is_gone: AtomicBool,
     /// Why the folder is gone; none while it is there.
     gone: Mutex<Option<String>>,
     /// The last failure of the device, and its moment.
-    failed: Mutex<Option<(Errno, Instant)>>,
+    failed: Mutex<Option<(Errno, Nanos)>>,
     failures: AtomicU64,
 }
 
 impl Presence {
-    pub(super) fn new(folder: Arc<Folder>, stamp: Option<Arc<Stamp>>) -> Presence {
+    pub(super) fn new(folder: Arc<Folder>, stamp: Option<Arc<Stamp>>, time: Arc<dyn Time>) -> Presence {
         Presence {
             folder,
             stamp,
+            time,
             is_gone: AtomicBool::new(false),
             gone: Mutex::default(),
             failed: Mutex::default(),
@@ -100,10 +103,11 @@ impl Presence {
             // The folder is gone, which says nothing about a device.
             return failure;
         }
-        let before = lock(&self.failed).replace((errno, Instant::now()));
+        let now = self.time.elapsed();
+        let before = lock(&self.failed).replace((errno, now));
         self.failures.fetch_add(1, Ordering::Relaxed);
         // Each request of a broken device fails: the log has one line in a while.
-        if before.is_none_or(|(_, at)| at.elapsed() > FAILURE_SHOWN) {
+        if before.is_none_or(|(_, at)| now.saturating_since(at) > FAILURE_SHOWN) {
             warning!(
                 "target {}: its device failed: {errno}; see the kernel's log",
                 self.folder.path().display()
@@ -117,9 +121,13 @@ impl Presence {
         if let Some(gone) = &*lock(&self.gone) {
             return Some(gone.clone());
         }
-        let (errno, at) = (*lock(&self.failed)).filter(|(_, at)| at.elapsed() <= FAILURE_SHOWN)?;
+        let (errno, at) = (*lock(&self.failed))?;
+        let ago = self.time.elapsed().saturating_since(at);
+        if ago > FAILURE_SHOWN {
+            return None;
+        }
         let path = self.folder.path().display();
-        Some(format!("{path}: its device failed {} s ago: {errno}", at.elapsed().as_secs()))
+        Some(format!("{path}: its device failed {} s ago: {errno}", ago.0 / 1_000_000_000))
     }
 
     /// The failures of the device since the target was opened.

@@ -2,6 +2,7 @@
 
 use super::aside::Cut;
 use super::*;
+use crate::machine_time::MachineTime;
 use crate::storage::Known;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ const OPEN_MAX: usize = 4;
 const FILE: Ino = Ino(0x1_0000_0000_0007);
 
 fn opened(path: &Path, capacity_bytes: Option<u64>, open_max: usize) -> io::Result<Dir> {
-    Dir::open(Folder::made(path)?, None, capacity_bytes, open_max)
+    Dir::open(Folder::made(path)?, None, capacity_bytes, open_max, Arc::new(MachineTime::start()))
 }
 
 /// The path of a name below a target.
