@@ -127,6 +127,46 @@ IMPURE = re.compile(
 )
 """Threads, clocks, files, sockets, environment and random sources."""
 
+SYSTEM = re.compile(
+    r"\b(mio|nix|signal_hook|listenfd)::|\bstd::(fs|thread|os::unix::(net|fs))\b|\bstd::net::(Tcp|Udp|ToSocket|Shutdown)"
+    r"|\brustix::(fs|mm|net|process|rand|thread|time)::"
+)
+"""Files, sockets, threads and other calls of the system, as the server's files name them."""
+
+SYSTEM_CALLERS = {
+    "activation.rs",
+    "config.rs",
+    "descriptors.rs",
+    "event_loop.rs",
+    "host.rs",
+    "inventory.rs",
+    "machine_time.rs",
+    "main.rs",
+    "namespace_memory.rs",
+    "ports.rs",
+    "privacy.rs",
+    "published.rs",
+    "sockets.rs",
+    "workers.rs",
+    "accounts/machine.rs",
+    "control/hosts.rs",
+    "control/http.rs",
+    "home/folders.rs",
+    "identity/look.rs",
+    "identity/monitor.rs",
+    "journal/storage.rs",
+    "peers/threads.rs",
+    "storage/dir.rs",
+    "storage/dir/aside.rs",
+    "storage/dir/inventory.rs",
+    "storage/dir/objects.rs",
+    "storage/folder.rs",
+    "storage/mapped.rs",
+    "storage/reserve.rs",
+    "storage/stamp.rs",
+}
+"""The files of the server that call the system. All others run in a test without sockets, files and threads."""
+
 PARALLEL = "crates/refactor/src/parallel.rs"
 """The one file of the leaves that starts threads; it joins them before it returns."""
 
@@ -139,8 +179,7 @@ SERVER_EDGE = {
     "machine_time.rs": "the time that the server's core is given",
     "event_loop.rs": "it gives that time to the core",
     "journal/storage.rs": "the wait for the lock of a folder, before the server starts",
-    "peers/mod.rs": "how long the threads of the lines to peers may take",
-    "peers/line.rs": "the threads of the lines to peers",
+    "peers/threads.rs": "the threads of the lines to peers",
     "control/callers.rs": "the threads of the control API",
     "control/door.rs": "the threads of the control API",
     "control/http.rs": "the threads of the control API",
@@ -201,6 +240,17 @@ def test_supports_of_tests_stay_in_tests(packages: dict[str, dict[str, Any]]) ->
 def test_folders_have_plain_names(packages: dict[str, dict[str, Any]]) -> None:
     for name, package in packages.items():
         assert Path(package["manifest_path"]).parent.name == name.removeprefix("weir-")
+
+
+def test_the_system_is_called_at_the_edge_of_the_server() -> None:
+    sources = ROOT / "crates" / "server" / "src"
+    callers = set()
+    for path in sorted(sources.rglob("*.rs")):
+        if "tests" in path.relative_to(sources).parts or path.name.endswith("tests.rs"):
+            continue
+        if SYSTEM.search(without_tests(blanked(path.read_text()))):
+            callers.add(str(path.relative_to(sources)))
+    assert callers == SYSTEM_CALLERS, "a step asks the edge by a trait (ARCHITECTURE.md, the server: one event loop)"
 
 
 @pytest.mark.parametrize("leaf", sorted(PURE))

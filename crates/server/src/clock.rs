@@ -57,11 +57,6 @@ impl Clock {
         }
     }
 
-    /// The time outside, for work that is done there.
-    pub(crate) fn time(&self) -> &Arc<dyn Time> {
-        &self.time
-    }
-
     /// The time of this turn of the loop, since the server started.
     pub(crate) fn now(&self) -> Nanos {
         self.now

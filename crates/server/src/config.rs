@@ -2,7 +2,7 @@
 
 mod records;
 
-pub(crate) use records::Taken;
+pub(crate) use records::{Place, Taken};
 
 use crate::error::ServerError;
 use crate::ports::{resolve, Ports};

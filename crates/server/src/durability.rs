@@ -10,15 +10,14 @@ pub(crate) use writing::Purpose;
 use crate::clock::seconds;
 use crate::control::status::JournalStatus;
 use crate::journal::{
-    DirectoryStorage, Journal, JournalError, Losses, MarkTicket, Recovered, SnapshotDone, SnapshotTicket,
-    SnapshotWriter, Storage, SyncTicket,
+    Journal, JournalError, Losses, MarkTicket, Recovered, SnapshotDone, SnapshotTicket, SnapshotWriter,
+    Storage, SyncTicket,
 };
 use crate::namespace::{errno, Change, Effect, IntentId, Namespace, When};
 use crate::notices::{notice, warning};
 use crate::requests::request::Token;
-use crate::storage::{Aside, Cut, Folder, Reserve};
+use crate::storage::{Aside, Cut, Reserve};
 use std::collections::HashSet;
-use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use weir_fairshare::Nanos;
@@ -176,19 +175,9 @@ impl Synced {
 }
 
 impl Durability {
-    /// Makes room for a start in `folder`, where the store is durable.
-    ///
-    /// # Errors
-    /// The folder cannot be opened.
-    pub(crate) fn prepare(folder: &Path, is_durable: bool) -> std::io::Result<Durability> {
-        let reserve = match is_durable {
-            true => Some(Reserve::open(Arc::new(Folder::found(folder)?))),
-            false => None,
-        };
-        if let Some(reserve) = &reserve {
-            reserve.make_room_to_start();
-        }
-        Ok(Durability { reserve, ..Durability::default() })
+    /// No journal is open. Removals and starts have the room of `reserve`.
+    pub(crate) fn new(reserve: Option<Reserve>) -> Durability {
+        Durability { reserve, ..Durability::default() }
     }
 
     /// Opens the journal in `storage` and replays it into the namespace. Changes up to `witnessed` were on stable storage.
@@ -209,25 +198,20 @@ impl Durability {
         Ok(recovered)
     }
 
-    /// Begins a journal in `folder` with all names of a store that keeps nothing, so that they can go to another host. Repeated,
+    /// Begins a journal in the `empty` folder with all names of a store that keeps nothing, so that they can go to another host. Repeated,
     /// it changes nothing.
     ///
     /// # Errors
     /// A device is full or broken: the names are in memory alone, as before.
     pub(crate) fn keep_names(
         &mut self,
-        folder: &Path,
+        empty: impl FnOnce() -> Result<Arc<dyn Storage>, JournalError>,
         namespace: &mut Namespace,
     ) -> Result<(), JournalError> {
         if self.journal.is_some() {
             return Ok(());
         }
-        if folder.exists() {
-            let described = folder.display().to_string();
-            std::fs::remove_dir_all(folder).map_err(JournalError::io("remove", described))?;
-        }
-        let storage = DirectoryStorage::open(folder)?;
-        let (mut journal, _) = OwnJournal::open(storage, JOURNAL_SCHEMA, |_| {})?;
+        let (mut journal, _) = OwnJournal::open(empty()?, JOURNAL_SCHEMA, |_| {})?;
         if let Some(writer) = journal.snapshot_begin()? {
             let writing = Writing::begin(writer, Purpose::Compaction, namespace);
             let mut writing = writing.map_err(|(_, error)| error)?;
@@ -624,7 +608,6 @@ impl Durability {
 ///
 /// # Errors
 /// They are damaged.
-pub(crate) fn read_names(folder: &Path, namespace: &mut Namespace) -> Result<(), JournalError> {
-    let storage = DirectoryStorage::open(folder)?;
+pub(crate) fn read_names(storage: Arc<dyn Storage>, namespace: &mut Namespace) -> Result<(), JournalError> {
     OwnJournal::open(storage, JOURNAL_SCHEMA, |change| namespace.apply(&change)).map(|_| ())
 }

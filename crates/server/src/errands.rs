@@ -84,9 +84,4 @@ impl Errands {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Errand> {
         self.under_way.iter().map(|(_, errand)| errand)
     }
-
-    /// The way to the event loop, for answers that come from other threads.
-    pub(crate) fn events(&self) -> Events {
-        self.events.clone()
-    }
 }

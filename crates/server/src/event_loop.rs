@@ -1,23 +1,28 @@
 //! The event loop: waits, reads, serves, sends.
 
 use crate::activation::{Passed, CONTROL, DATA};
+use crate::clock::Time;
+use crate::config::Place;
 use crate::config::{BackendKind, ClusterConfig};
 use crate::control;
 use crate::descriptors::Budget;
 use crate::error::ServerError;
 use crate::events::{Event, Events};
+use crate::home::folders::Folders;
+use crate::host::Machine;
 use crate::identity::Consent;
 use crate::links::admission::Origin;
 use crate::links::socket::Socket;
 use crate::machine_time::MachineTime;
 use crate::notices::notice;
 use crate::notices::Notice;
+use crate::peers::threads::Threads;
 use crate::ports::{listen, peer_user, resolve, Listening};
-use crate::server::Server;
+use crate::server::{Outside, Server};
 use crate::sockets::{link_of, polled};
 use mio::net::{TcpListener, UnixListener};
 use mio::unix::SourceFd;
-use mio::{Interest, Poll, Registry, Token, Waker};
+use mio::{Interest, Poll, Registry, Token};
 use rustix::fs::{flock, FlockOperation};
 use rustix::io::Errno;
 use rustix::time::{
@@ -30,6 +35,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
+use std::task::{Wake, Waker};
 use std::time::Duration;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
@@ -57,6 +63,19 @@ const HOST_ASKED_EVERY: Duration = Duration::from_secs(5);
 const HOST_LOST_AFTER: Duration = Duration::from_secs(30);
 /// Pause after a failed accept: a descriptor may be free then.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
+
+/// Ends the wait of the loop.
+struct LoopWaker(mio::Waker);
+
+impl Wake for LoopWaker {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.wake();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let _ = self.0.wake();
+    }
+}
 
 struct Doors {
     tcp: TcpListener,
@@ -88,7 +107,8 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent) -
 
     let lost = |what: &'static str| move |source: std::io::Error| ServerError::Loop { what, source };
     let mut poll = Poll::new().map_err(lost("make a poll"))?;
-    let (events, receiver) = Events::new(Waker::new(poll.registry(), WAKER).map_err(lost("make a waker"))?);
+    let waker = mio::Waker::new(poll.registry(), WAKER).map_err(lost("make a waker"))?;
+    let (events, receiver) = Events::new(Waker::from(Arc::new(LoopWaker(waker))));
     stop_on_signals(events.clone())?;
     let own = config.servers[usize::from(id.0)].clone();
     let ports = config.ports.clone();
@@ -100,18 +120,27 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent) -
     let rules = control::Rules::new(&config, id, key.clone())?;
     let directories = own.targets.iter().filter(|target| target.backend == BackendKind::Dir).count();
     let budget = Budget::of_process(config.servers.len(), directories)?;
-    let time = Arc::new(MachineTime::start());
-    let mut server = Server::open(config, id, (home, &folder), key, (events.clone(), time), budget, consent)?;
+    let time: Arc<dyn Time> = Arc::new(MachineTime::start());
+    let outside = Outside {
+        home: Box::new(Folders::of((id, &key), home, budget.objects, &time)),
+        host: Box::new(Machine),
+        lines: Box::new(Threads::new(home, events.clone())),
+        time,
+        events: events.clone(),
+    };
+    let mut server = Server::open(config, id, key, outside, budget, consent)?;
     let _alone = alone_in(&folder)?;
     let data = has_ports(DATA, &own.listen, passed.data)?;
     let control = has_ports(CONTROL, &own.control, passed.control)?;
-    server.settle_at([&data, &control])?;
+    let place = Place { tcp: data.address.clone(), control: control.address.clone() };
+    let taken = [&data, &control].into_iter().filter_map(|door| door.taken.clone());
+    server.settle_at(place, taken.collect())?;
     let (mut doors, mut address) = open_doors(&poll, data, &folder, id)?;
     address.control = control::start(control, &own.control, rules, events, server.boards(), budget.callers)?;
     announce(&folder, &address)?;
     notice!("server {id} listens on {}, control on {}", address.tcp, address.control);
     server.announce(address);
-    server.meet_peers(home)?;
+    server.meet_peers()?;
     server.forget_written_names();
     let outcome = turn_until_stopped(&mut poll, &mut server, &mut doors, &receiver);
     server.close_journal();
@@ -131,7 +160,8 @@ pub fn check(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent)
         // A store without a key is new, and no folder is its own yet.
         false => SiteKey::new(drawn_key()?),
     };
-    crate::server::check(config, id, home, &key, consent)
+    let time: Arc<dyn Time> = Arc::new(MachineTime::start());
+    crate::server::check(config, id, &Folders::of((id, &key), home, 0, &time), consent)
 }
 
 fn drawn_key() -> Result<[u8; 32], ServerError> {

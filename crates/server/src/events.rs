@@ -1,11 +1,10 @@
-//! Events that reach the event loop from other threads.
+//! Events that reach a server from outside of its steps.
 
 use crate::control::question::Question;
 use crate::peers::line::Answer;
 use crate::workers::WorkOutput;
-use mio::Waker;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
-use std::sync::Arc;
+use std::task::Waker;
 use weir_fairshare::Nanos;
 
 /// Events that may wait; a thread that produces more waits for the loop.
@@ -42,20 +41,20 @@ pub(crate) struct Worked {
 #[derive(Clone)]
 pub(crate) struct Events {
     sender: SyncSender<Event>,
-    waker: Arc<Waker>,
+    waker: Waker,
 }
 
 impl Events {
     /// A channel into the loop, which each event wakes.
     pub(crate) fn new(waker: Waker) -> (Events, Receiver<Event>) {
         let (sender, receiver) = sync_channel(WAITING_MAX);
-        (Events { sender, waker: Arc::new(waker) }, receiver)
+        (Events { sender, waker }, receiver)
     }
 
     /// Sends an event; the loop that is gone needs none.
     pub(crate) fn send(&self, event: Event) {
         let _ = self.sender.send(event);
-        let _ = self.waker.wake();
+        self.waker.wake_by_ref();
     }
 
     /// Asks for the control API.

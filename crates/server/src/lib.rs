@@ -16,6 +16,8 @@ mod errands;
 mod error;
 mod event_loop;
 mod events;
+mod home;
+mod host;
 mod identity;
 pub mod inventory;
 pub mod journal;

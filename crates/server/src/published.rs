@@ -4,6 +4,7 @@
 //! `weir up` writes the file whenever it starts a server. Where a unit of systemd starts one, or the server is on another host,
 //! nobody else does. Commands and servers take turns by the lock of the home.
 
+use crate::config::Place;
 use crate::notices::{notice, warning};
 use crate::ports::resolve;
 use rustix::fs::{flock, FlockOperation};
@@ -30,13 +31,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Tries until the file is left as it is: a command holds the lock for less than this many pauses.
 const TRIES_MAX: usize = 300;
 const STACK_BYTES: usize = 256 * 1024;
-
-/// A server's `host:port` of data and of the control API.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) tcp: String,
-    pub(crate) control: String,
-}
 
 /// The way to the thread that writes the file: the loop waits for no disk.
 pub(crate) struct Publisher(SyncSender<(ServerId, Place)>);

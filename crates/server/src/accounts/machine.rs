@@ -23,7 +23,7 @@ pub(crate) struct Machine {
 
 /// The figures of the kernel at one moment.
 #[derive(Debug, Default)]
-struct Reading {
+pub(crate) struct Reading {
     at: Nanos,
     processors: Option<Processors>,
     memory: Option<f64>,
@@ -66,10 +66,10 @@ impl Machine {
         self.readings.len() < 2 || pairs.into_iter().any(is_full)
     }
 
-    /// Asks the kernel again, if that was not done just now.
-    pub(crate) fn look(&mut self, now: Nanos) {
+    /// Takes a reading again, if that was not done just now.
+    pub(crate) fn look(&mut self, now: Nanos, reading: impl FnOnce(Nanos) -> Reading) {
         if self.readings.back().is_none_or(|last| now.saturating_since(last.at) >= PAUSE) {
-            self.take(Reading::of_kernel(now));
+            self.take(reading(now));
         }
     }
 
@@ -89,7 +89,8 @@ impl Machine {
 }
 
 impl Reading {
-    fn of_kernel(at: Nanos) -> Reading {
+    /// The figures of the kernel of this machine.
+    pub(crate) fn of_kernel(at: Nanos) -> Reading {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let speed = |name: &str| {
             let folder = format!("/sys/class/net/{name}");
@@ -268,7 +269,7 @@ Inter-|   Receive                                                |  Transmit
     fn this_machine_is_asked_once_a_second() {
         let mut machine = Machine::default();
         for millis in [0, 100, 999, 1_000, 1_500, 2_100] {
-            machine.look(Nanos::from_millis(millis));
+            machine.look(Nanos::from_millis(millis), Reading::of_kernel);
         }
         assert_eq!(machine.readings.len(), 3);
         assert!(machine.load().memory.is_some_and(|memory| (0.0..=1.0).contains(&memory)));

@@ -14,6 +14,7 @@ pub(crate) mod windows;
 pub(crate) mod work;
 
 use crate::clock::Clock;
+use crate::host::Host;
 use device_account::Interval;
 use jobs::Jobs;
 use machine::Machine;
@@ -149,9 +150,9 @@ impl Accounts {
         health.show(device.rates().measured(rates), class, peers, expected);
     }
 
-    /// Asks the kernel how busy the machine is, if the last time is long enough ago.
-    pub(crate) fn look_at_machine(&mut self, now: Nanos) {
-        self.machine.look(now);
+    /// Asks the host how busy it is, if the last time is long enough ago.
+    pub(crate) fn look_at_machine(&mut self, host: &mut dyn Host, now: Nanos) {
+        self.machine.look(now, |now| host.reading(now));
     }
 
     /// The load of the machine.

@@ -1,9 +1,15 @@
 //! Servers' decisions about their targets since the configuration file was written.
 
 use super::{ClusterConfig, ServerConfig, TargetConfig};
-use crate::published::Place;
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{Decided, ServerRecord, Stamp, StoreSettings, TargetRecord, TargetState};
+
+/// A server's `host:port` of data and of the control API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) tcp: String,
+    pub(crate) control: String,
+}
 
 impl ClusterConfig {
     /// The records of targets that the file says to retire, or to have retired. Decisions of servers count before them.

@@ -1,39 +1,37 @@
-//! The other servers: one thread each that carries requests over a blocking connection.
-//!
-//! Peers are few and their requests small, so a thread a peer keeps the event loop free of a second protocol role.
+//! The lines to the other servers, as a server sees them: a question goes out, and its answer comes back as an event.
 
 use crate::error::ServerError;
 use crate::namespace::PeerFailure;
-use crate::published;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use weir_channel::SealedStream;
+use std::time::Duration;
 use weir_placement::ServerId;
-use weir_wire::{
-    decode_body, encode_body, limits, ChannelBinding, ClientId, Credential, Header, IdentityId, Kind,
-    PeerReply, PeerRequest, Reply, Request, RequestId, ServerAddress, SessionBinding, HEADER_BYTES, UNSEALED,
-};
+use weir_wire::{ClientId, Credential, PeerReply, PeerRequest, ServerAddress};
 
-/// Requests that may wait for one peer; beyond it the caller is told to try again.
-const QUEUE_MAX: usize = 4096;
-/// How long a peer may be silent before the connection counts as lost.
-const SILENCE: Duration = Duration::from_secs(5);
-/// Pause before connecting again.
-const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
-const STACK_BYTES: usize = 256 * 1024;
+/// The lines to all other servers. No call waits for a peer.
+pub(crate) trait Lines {
+    /// Opens the line to a peer; the line connects when there is something to say.
+    ///
+    /// # Errors
+    /// [`ServerError::Loop`] when the system refuses a thread.
+    fn open(&mut self, server: ServerId, access: PeerAccess) -> Result<(), ServerError>;
 
-/// A request for a peer, and the function that takes the answer.
+    /// The peer is at another address from now on. A connection to its old place ends with the process there.
+    fn redirect(&mut self, server: ServerId, address: String);
+
+    /// Hands a question over. Exactly one answer comes back as [`Event::Peer`](crate::events::Event::Peer).
+    fn ask(&mut self, server: ServerId, ask: Ask);
+
+    /// The addresses of a peer of this host, as the peer announced them; none where it has not.
+    fn announced(&self, server: ServerId) -> Option<ServerAddress>;
+}
+
+/// A question for a peer.
 pub(crate) struct Ask {
+    /// The number that the answer carries.
+    pub(crate) question: u64,
     pub(crate) request: PeerRequest,
     pub(crate) payload: Vec<u8>,
-    /// Tries go on until then.
-    pub(crate) until: Instant,
-    pub(crate) answer: Box<dyn FnOnce(Answer) + Send>,
+    /// Tries go on for this long.
+    pub(crate) patience: Duration,
 }
 
 /// The reply with its payload, the error number of a refusal, or nothing within the bound.
@@ -42,237 +40,8 @@ pub(crate) type Answer = Result<(PeerReply, Vec<u8>), PeerFailure>;
 /// The way to find a peer and to convince it.
 #[derive(Clone)]
 pub(crate) struct PeerAccess {
-    /// Folder of the whole store, where servers on this host leave their addresses.
-    pub(crate) home: PathBuf,
-    /// `host:port` from the configuration, when it names a port, or where the peer went since.
-    pub(crate) configured: Place,
+    /// `host:port` from the configuration, where it names a port.
+    pub(crate) configured: Option<String>,
     pub(crate) credential: Credential,
     pub(crate) client: ClientId,
-}
-
-/// The address of a peer, which may change while its thread runs.
-#[derive(Clone, Default)]
-pub(crate) struct Place(Arc<Mutex<Option<String>>>);
-
-impl Place {
-    pub(crate) fn new(address: Option<String>) -> Place {
-        Place(Arc::new(Mutex::new(address)))
-    }
-
-    fn get(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, address: String) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
-    }
-}
-
-/// The sending side of one peer's thread.
-pub(crate) struct Peer {
-    queue: SyncSender<Ask>,
-    place: Place,
-}
-
-enum Line {
-    Tcp(Box<SealedStream<TcpStream>>),
-    Unix(UnixStream),
-}
-
-impl Peer {
-    /// Starts the thread; it connects when there is something to say.
-    ///
-    /// # Errors
-    /// [`ServerError::Loop`] when the system refuses a thread.
-    pub(crate) fn start(server: ServerId, access: PeerAccess) -> Result<Peer, ServerError> {
-        let (queue, receiver) = sync_channel(QUEUE_MAX);
-        let place = access.configured.clone();
-        std::thread::Builder::new()
-            .name(format!("peer-{server}"))
-            .stack_size(STACK_BYTES)
-            .spawn(move || serve(server, &access, &receiver))
-            .map_err(|source| ServerError::Loop { what: "start a peer thread", source })?;
-        Ok(Peer { queue, place })
-    }
-
-    /// The peer is at another address from now on. A connection to its old place ends with the process there.
-    pub(crate) fn redirect(&self, address: String) {
-        self.place.set(address);
-    }
-
-    /// Hands a request over; when the queue is full it is answered at once.
-    pub(crate) fn ask(&self, ask: Ask) {
-        if let Err(error) = self.queue.try_send(ask) {
-            let ask = match error {
-                std::sync::mpsc::TrySendError::Full(ask)
-                | std::sync::mpsc::TrySendError::Disconnected(ask) => ask,
-            };
-            (ask.answer)(Err(PeerFailure::Unreachable));
-        }
-    }
-}
-
-fn serve(server: ServerId, access: &PeerAccess, receiver: &Receiver<Ask>) {
-    let mut line: Option<Line> = None;
-    let mut next = 1;
-    while let Ok(ask) = receiver.recv() {
-        let request = RequestId(next);
-        next += 1;
-        let answer = loop {
-            if line.is_none() {
-                line = connect(server, access).ok();
-            }
-            if let Some(connected) = &mut line {
-                match exchange(connected, request, &Request::Peer(ask.request.clone()), &ask.payload) {
-                    Ok((Reply::Peer(reply), payload)) => break Ok((reply, payload)),
-                    Ok((Reply::Failed(errno), _)) => break Err(PeerFailure::Refused(errno)),
-                    _ => line = None,
-                }
-            }
-            if Instant::now() + RECONNECT_PAUSE >= ask.until {
-                break Err(PeerFailure::Unreachable);
-            }
-            std::thread::sleep(RECONNECT_PAUSE);
-        };
-        (ask.answer)(answer);
-    }
-}
-
-/// The addresses of server `server` of the store in `home`, as it said itself.
-///
-/// # Errors
-/// It has not started yet, or its file cannot be read.
-pub(crate) fn announced(home: &Path, server: ServerId) -> io::Result<ServerAddress> {
-    let text = std::fs::read_to_string(home.join(format!("servers/{server}/address.json")))?;
-    serde_json::from_str(&text).map_err(io::Error::from)
-}
-
-fn connect(server: ServerId, access: &PeerAccess) -> io::Result<Line> {
-    let announced = announced(&access.home, server).ok();
-    if let Some(path) = announced.as_ref().and_then(|address| address.unix.as_ref()) {
-        // A server that announced a Unix socket is reached there: whoever holds its port instead is not asked.
-        return greeted(connect_unix(path)?, server, access);
-    }
-    // The file of the store says where `weir` found a server that has not told this one yet that it is elsewhere.
-    let known = [announced.map(|address| address.tcp), access.configured.get()];
-    let listed = || published::listed(&access.home, server);
-    let mut tried: Vec<String> = Vec::new();
-    let mut failure = io::ErrorKind::NotFound.into();
-    for address in known.into_iter().flatten().chain(std::iter::from_fn(listed).take(1)) {
-        if tried.contains(&address) {
-            continue;
-        }
-        match connect_tcp(&address, server, access).and_then(|line| greeted(line, server, access)) {
-            Ok(line) => return Ok(line),
-            Err(error) => failure = error,
-        }
-        tried.push(address);
-    }
-    Err(failure)
-}
-
-fn greeted(mut line: Line, server: ServerId, access: &PeerAccess) -> io::Result<Line> {
-    greet(&mut line, server, access)?;
-    Ok(line)
-}
-
-fn connect_unix(path: &str) -> io::Result<Line> {
-    let stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(SILENCE))?;
-    stream.set_write_timeout(Some(SILENCE))?;
-    // The kernel tells who listens: the owner of this store, or the system that listens for it (systemd.socket(5)).
-    let listener = crate::ports::peer_user(&stream)?;
-    if listener != rustix::process::geteuid().as_raw() && listener != 0 {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
-    Ok(Line::Unix(stream))
-}
-
-fn connect_tcp(address: &str, server: ServerId, access: &PeerAccess) -> io::Result<Line> {
-    let stream = TcpStream::connect_timeout(&crate::ports::resolve(address)?, SILENCE)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(SILENCE))?;
-    stream.set_write_timeout(Some(SILENCE))?;
-    Ok(Line::Tcp(Box::new(SealedStream::open(stream, server, &access.credential)?)))
-}
-
-fn greet(line: &mut Line, server: ServerId, access: &PeerAccess) -> io::Result<()> {
-    let mut nonce = [0; 32];
-    rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
-    let claims = access.credential.claims.clone();
-    let hello =
-        Request::Hello { client: access.client, slot: 0, claims, nonce, has_mount: false, is_new: true };
-    let session = match exchange(line, RequestId(0), &hello, &[])?.0 {
-        // At the address of a server that went elsewhere, another one may listen.
-        Reply::Challenge { server: found, boot, nonce: theirs } if found == server => {
-            SessionBinding::new(server, boot, (&nonce, &theirs), &line.binding())
-        }
-        _ => return Err(io::ErrorKind::PermissionDenied.into()),
-    };
-    let prove = Request::Prove { proof: access.credential.prove(&session) };
-    match exchange(line, RequestId(0), &prove, &[])?.0 {
-        Reply::Welcome { proof, .. } if access.credential.server_is_genuine(&session, &proof) => Ok(()),
-        _ => Err(io::ErrorKind::PermissionDenied.into()),
-    }
-}
-
-fn exchange(
-    line: &mut Line,
-    request: RequestId,
-    message: &Request,
-    payload: &[u8],
-) -> io::Result<(Reply, Vec<u8>)> {
-    let mut frame = vec![0; HEADER_BYTES];
-    let body_bytes = encode_body(message, &mut frame) as u32;
-    let payload_bytes = payload.len() as u32;
-    let identity = IdentityId(0);
-    let header =
-        Header { kind: Kind::Request, body_bytes, payload_bytes, identity, request, acknowledged: request };
-    frame[..HEADER_BYTES].copy_from_slice(&header.encode());
-    frame.extend_from_slice(payload);
-    line.write_all(&frame)?;
-
-    let invalid = |error: weir_wire::WireError| io::Error::new(io::ErrorKind::InvalidData, error);
-    let mut header_bytes = [0; HEADER_BYTES];
-    line.read_exact(&mut header_bytes)?;
-    let header = Header::decode(&header_bytes).map_err(invalid)?;
-    if header.kind != Kind::Reply || header.payload_bytes as usize > limits::PAYLOAD_BYTES {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let mut body = vec![0; header.body_bytes as usize];
-    line.read_exact(&mut body)?;
-    let mut payload = vec![0; header.payload_bytes as usize];
-    line.read_exact(&mut payload)?;
-    Ok((decode_body(&body, "reply").map_err(invalid)?, payload))
-}
-
-impl Line {
-    fn binding(&self) -> ChannelBinding {
-        match self {
-            Line::Tcp(stream) => *stream.binding(),
-            Line::Unix(_) => UNSEALED,
-        }
-    }
-}
-
-impl Read for Line {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Line::Tcp(stream) => stream.read(buffer),
-            Line::Unix(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Line {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        match self {
-            Line::Tcp(stream) => stream.write(buffer),
-            Line::Unix(stream) => stream.write(buffer),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

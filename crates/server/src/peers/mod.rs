@@ -5,21 +5,21 @@ pub(crate) mod confirmations;
 pub(crate) mod fairness;
 pub(crate) mod line;
 pub(crate) mod objects;
+pub(crate) mod threads;
 
 use crate::clock::seconds;
 use crate::control::status::PeerStatus;
-use crate::events::{Event, Events};
-use crate::namespace::{Continuation, Effect, PeerFailure};
+use crate::error::ServerError;
+use crate::namespace::{Continuation, Effect};
 use crate::peers::agreement::Agreement;
 use crate::requests::request::Token;
 use confirmations::Confirmations;
 use fairness::portions;
-use line::{announced, Ask, Peer};
+use line::{Ask, Lines, PeerAccess};
 use objects::{News, ObjectsElsewhere};
 use slab::Slab;
-use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 use weir_device::{Origin, Reports};
 use weir_fairshare::{division_pause, Nanos, Portions, Sharing};
 use weir_placement::ServerId;
@@ -33,11 +33,11 @@ const FULL_TOLD_PAUSE: Nanos = Nanos::from_millis(10);
 
 /// The other servers, and this server's report to them.
 pub(crate) struct Peers {
-    lines: HashMap<ServerId, Peer>,
+    lines: Box<dyn Lines>,
+    /// The peers with an open line.
+    known: BTreeSet<ServerId>,
     /// The addresses of all servers that are known, this one's among them.
     addresses: HashMap<ServerId, ServerAddress>,
-    /// Folder of the whole store, where servers on this host leave their addresses.
-    home: PathBuf,
     /// The last report of each other server, and that of this one.
     reports: Reports<ServerReport>,
     report: ServerReport,
@@ -78,16 +78,16 @@ pub(crate) enum Asked {
 impl Peers {
     /// No peer is known yet to server `server`, whose start of this number began at `started` in milliseconds of Unix time.
     pub(crate) fn new(
-        server: ServerId,
-        boot: u64,
+        (server, boot): (ServerId, u64),
         started: u64,
         lambda: Nanos,
         agreement: Agreement,
+        lines: Box<dyn Lines>,
     ) -> Peers {
         Peers {
-            lines: HashMap::new(),
+            lines,
+            known: BTreeSet::new(),
             addresses: HashMap::new(),
-            home: PathBuf::new(),
             reports: Reports::every(lambda),
             report: ServerReport {
                 server,
@@ -115,26 +115,19 @@ impl Peers {
         }
     }
 
-    /// Peers are looked for in the folder of the store.
-    pub(crate) fn look_in(&mut self, home: PathBuf) {
-        self.home = home;
-    }
-
-    /// The folder of the store.
-    pub(crate) fn home(&self) -> &Path {
-        &self.home
-    }
-
-    /// The line to a peer is open.
-    pub(crate) fn add(&mut self, server: ServerId, peer: Peer) {
-        self.lines.insert(server, peer);
+    /// Opens the line to a peer.
+    ///
+    /// # Errors
+    /// As [`Lines::open`].
+    pub(crate) fn open(&mut self, server: ServerId, access: PeerAccess) -> Result<(), ServerError> {
+        self.lines.open(server, access)?;
+        self.known.insert(server);
+        Ok(())
     }
 
     /// A server is at another address.
     pub(crate) fn redirect(&mut self, server: ServerId, address: ServerAddress) {
-        if let Some(peer) = self.lines.get(&server) {
-            peer.redirect(address.tcp.clone());
-        }
+        self.lines.redirect(server, address.tcp.clone());
         self.addresses.insert(server, address);
     }
 
@@ -156,14 +149,9 @@ impl Peers {
         (server, request, payload): (ServerId, PeerRequest, Vec<u8>),
         patience: Duration,
         asked: Asked,
-        events: Events,
     ) {
         let question = self.asked.insert(asked) as u64;
-        let answer = Box::new(move |answer| events.send(Event::Peer { question, answer }));
-        match self.lines.get(&server) {
-            Some(peer) => peer.ask(Ask { request, payload, until: Instant::now() + patience, answer }),
-            None => answer(Err(PeerFailure::Unreachable)),
-        }
+        self.lines.ask(server, Ask { question, request, payload, patience });
     }
 
     /// The purpose of a question that is answered.
@@ -226,11 +214,11 @@ impl Peers {
 
     /// The peers that are to have this server's report now. The address of each is looked up again.
     pub(crate) fn begin_exchange(&mut self) -> Vec<ServerId> {
-        let idle = self.lines.keys().copied().filter(|server| !self.exchanging.contains(server));
+        let idle = self.known.iter().copied().filter(|server| !self.exchanging.contains(server));
         let idle: Vec<ServerId> = idle.collect();
         for &server in &idle {
             self.exchanging.insert(server);
-            if let Ok(address) = announced(&self.home, server) {
+            if let Some(address) = self.lines.announced(server) {
                 self.addresses.insert(server, address);
             }
         }
@@ -333,10 +321,10 @@ impl Peers {
     /// Servers that may be up, late ones among them: a dead one frees nothing, and nobody waits for it.
     pub(crate) fn maybe_up(&self, now: Nanos) -> Vec<ServerId> {
         if self.reports.is_within_age(now) {
-            return self.lines.keys().copied().collect();
+            return self.known.iter().copied().collect();
         }
         let heard = self.reports.fresh(now).chain(self.reports.late(now)).map(|report| report.server);
-        heard.filter(|server| self.lines.contains_key(server)).collect()
+        heard.filter(|server| self.known.contains(server)).collect()
     }
 
     /// The peers in `/v1/status`.
@@ -346,9 +334,7 @@ impl Peers {
             heard.map(|heard| seconds(now.saturating_since(heard)))
         };
         let status = |server: &ServerId| PeerStatus { server: server.0, age_seconds: age(server) };
-        let mut peers: Vec<PeerStatus> = self.lines.keys().map(status).collect();
-        peers.sort_by_key(|peer| peer.server);
-        peers
+        self.known.iter().map(status).collect()
     }
 
     /// Reports that came late or twice.

@@ -107,7 +107,7 @@ impl Server {
         self.expire_roomless();
         self.expire_unplaced();
         self.sync_mark();
-        self.heed_monitor();
+        self.heed_home();
     }
 
     /// A worker is done.

@@ -3,11 +3,10 @@
 use super::Server;
 use crate::error::ServerError;
 use crate::links::claims;
-use crate::peers::line::{Answer, Peer, PeerAccess, Place};
+use crate::peers::line::{Answer, PeerAccess};
 use crate::requests::arrival::Sink;
 use crate::requests::request::{Outcome, Step, Token};
 use std::collections::HashMap;
-use std::path::Path;
 use weir_fairshare::device_number;
 use weir_placement::ServerId;
 use weir_wire::{decode_body, ClientId, DeviceUse, JobId, PeerReply, Reply, ServerReport};
@@ -16,12 +15,11 @@ use weir_wire::{decode_body, ClientId, DeviceUse, JobId, PeerReply, Reply, Serve
 const CREDENTIAL_SECONDS: u64 = 100 * 365 * 24 * 3600;
 
 impl Server {
-    /// Starts the threads that talk to the other servers.
+    /// Opens the lines to the other servers.
     ///
     /// # Errors
-    /// [`ServerError::Loop`] when the system refuses a thread.
-    pub(crate) fn meet_peers(&mut self, home: &Path) -> Result<(), ServerError> {
-        self.peers.look_in(home.to_path_buf());
+    /// As [`Lines::open`](crate::peers::line::Lines::open).
+    pub(crate) fn meet_peers(&mut self) -> Result<(), ServerError> {
         let (own, count) = (self.site.id, self.site.config.servers.len() as u16);
         let mut others = (0..count).map(ServerId).filter(|&server| server != own);
         others.try_for_each(|server| self.meet(server))?;
@@ -29,7 +27,7 @@ impl Server {
         Ok(())
     }
 
-    /// Starts the thread that talks to another server of the configuration.
+    /// Opens the line to another server of the configuration.
     ///
     /// # Errors
     /// As [`Server::meet_peers`].
@@ -37,13 +35,11 @@ impl Server {
         let claims = claims::of_server(self.site.id, self.clock.wall_seconds(), CREDENTIAL_SECONDS);
         let configured = Some(self.site.config.servers[usize::from(server.0)].listen.clone());
         let access = PeerAccess {
-            home: self.peers.home().to_path_buf(),
-            configured: Place::new(configured.filter(|address| !address.ends_with(":0"))),
+            configured: configured.filter(|address| !address.ends_with(":0")),
             credential: self.site.key().mint(claims),
             client: ClientId(self.site.boot),
         };
-        self.peers.add(server, Peer::start(server, access)?);
-        Ok(())
+        self.peers.open(server, access)
     }
 
     /// Closes an interval, where it is over: accounts, reports, and the division of the devices.
@@ -122,7 +118,7 @@ impl Server {
                 uses.entry(job).or_default().push(DeviceUse { device: number, wanted });
             }
         }
-        self.accounts.look_at_machine(now);
+        self.accounts.look_at_machine(&mut *self.host, now);
         self.report_targets();
         self.note_capacity();
         self.report_leaving();

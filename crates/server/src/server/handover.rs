@@ -6,8 +6,7 @@
 
 use super::Server;
 use crate::control::question::NotChanged;
-use crate::notices::{notice, warning};
-use std::path::PathBuf;
+use crate::notices::notice;
 use weir_placement::ServerId;
 
 impl Server {
@@ -20,33 +19,13 @@ impl Server {
         if self.durability.is_durable() {
             return Ok(());
         }
-        let folder = self.leaving_names();
-        self.durability.keep_names(&folder, &mut self.namespace).map_err(|error| {
+        let Server { durability, home, namespace, .. } = self;
+        durability.keep_names(|| home.leaving_names(), namespace).map_err(|error| {
             let what = format!("server {server} cannot write its names: {error}");
             NotChanged::refused(what, "make room in the server's folder".into())
         })?;
-        notice!("the names go to another host; until then they are in {}, too", folder.display());
+        let folder = self.home.path().display();
+        notice!("the names go to another host; until then they are in {folder}/names, too");
         Ok(())
-    }
-
-    /// The folder of names that go to another host.
-    fn leaving_names(&self) -> PathBuf {
-        self.site.folder.join("names")
-    }
-
-    /// The folder of names that came from another host.
-    pub(super) fn arrived_names(&self) -> PathBuf {
-        self.site.folder.join("arrived")
-    }
-
-    /// Removes the names that came here, which are read, and those that did not leave.
-    pub(crate) fn forget_written_names(&self) {
-        for folder in
-            [self.arrived_names(), self.leaving_names()].into_iter().filter(|folder| folder.exists())
-        {
-            if let Err(error) = std::fs::remove_dir_all(&folder) {
-                warning!("{} cannot be removed: {error}; remove it before the next start", folder.display());
-            }
-        }
     }
 }

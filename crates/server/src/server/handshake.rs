@@ -29,8 +29,7 @@ impl Server {
         theirs: Nonce,
     ) -> Result<(), Reading> {
         let mut ours = [0; 32];
-        let filled = rustix::rand::getrandom(&mut ours, rustix::rand::GetRandomFlags::empty());
-        if filled != Ok(ours.len()) {
+        if self.host.draw(&mut ours).is_err() {
             let reason = "the server has no randomness for a challenge: try again";
             return Err(Reading::Refused(reason.into()));
         }

@@ -5,19 +5,15 @@
 //! reports that it has no object there, by records that no power loss takes back.
 
 use super::Server;
+use crate::config::Place;
 use crate::config::{BackendKind, ServerConfig, Taken, TargetConfig};
 use crate::control::question::NotChanged;
 use crate::durability::Deferred;
 use crate::error::ServerError;
-use crate::identity::{Monitor, Places};
 use crate::notices::{notice, warning};
-use crate::ports::Listening;
-use crate::published::{Place, Publisher};
-use crate::storage::{Folder, Known, Stamp, Target};
+use crate::ports::TakenPort;
+use crate::storage::{Known, Target};
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::sync::Arc;
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{
     limits, Decided, LeavingReport, Room, ServerAddress, ServerRecord, ServerReport, TargetRecord,
@@ -87,19 +83,13 @@ impl Server {
         grown.targets.push(config.clone());
         let hint = || "see docs/reference/configuration.md".to_string();
         grown.check().map_err(|what| NotChanged::refused(what, hint()))?;
-        check_folder(config.path.as_deref())?;
+        self.check_folder(config)?;
         Ok(false)
     }
 
     fn open_target(&mut self, target: TargetId, config: &TargetConfig) -> Result<Target, NotChanged> {
         let refused = |error: String| NotChanged::refused(error, "see the server's log".into());
-        let place = match config.backend {
-            BackendKind::Dir => {
-                Some(self.open_place(target, config).map_err(|error| refused(error.to_string()))?)
-            }
-            BackendKind::Ram => None,
-        };
-        let opened = Target::open(config, target.number(), place, self.site.objects_open, self.clock.time());
+        let opened = self.home.open_target(&self.site.config, (target.number(), config));
         let opened = opened.map_err(|error| refused(error.to_string()))?;
         if let Some(dir) = opened.directory() {
             let settled = dir.settle(|_| Known::Elsewhere);
@@ -108,23 +98,17 @@ impl Server {
         Ok(opened)
     }
 
-    /// Opens and stamps the folder of a new target.
-    fn open_place(
-        &mut self,
-        target: TargetId,
-        config: &TargetConfig,
-    ) -> Result<(Folder, Arc<Stamp>), ServerError> {
-        let path = config.place(&self.site.folder, target.number());
-        let identity = match self.identity.take() {
-            Some(identity) => self.identity.insert(identity),
-            None => {
-                let (own, key) = (self.own_config(), &self.site.door.key);
-                let mut identity = Places::of((self.site.id, own), false, &self.site.home, key).begin()?;
-                self.monitor = Some(Monitor::start(&mut identity, Vec::new())?);
-                self.identity.insert(identity)
-            }
+    /// A target of its own folder gets an empty one: another target may have the files in any other.
+    fn check_folder(&self, config: &TargetConfig) -> Result<(), NotChanged> {
+        let Some(path) = config.path.as_deref() else { return Ok(()) };
+        let checked = match path.is_absolute() {
+            true => self.home.check_new(path),
+            false => Err("is not a whole path".into()),
         };
-        identity.add_target(target.number(), &path)
+        checked.map_err(|what| {
+            let hint = "name an empty folder, or one that is to be made, by its whole path";
+            NotChanged::refused(format!("{} {what}", path.display()), hint.into())
+        })
     }
 
     /// Serves an opened target from now on.
@@ -135,13 +119,8 @@ impl Server {
         for request in self.requests.iter_mut() {
             request.renumber_metadata(metadata);
         }
-        let journal =
-            std::fs::metadata(self.site.folder.join("journal")).map_or(0, |metadata| metadata.dev());
-        if opened.directory().is_some_and(|dir| dir.device() != journal) {
+        if self.home.is_apart(&opened) {
             self.durability.note_apart(target.number());
-        }
-        if let (Some(monitor), Some(dir)) = (&self.monitor, opened.directory()) {
-            monitor.add_target(dir);
         }
         self.targets.push(opened);
         self.site.config.servers[usize::from(self.site.id.0)].targets.push(config);
@@ -316,16 +295,14 @@ impl Server {
     ///
     /// # Errors
     /// The decision cannot be kept; the system refuses a thread.
-    pub(crate) fn settle_at(&mut self, [data, control]: [&Listening; 2]) -> Result<(), ServerError> {
-        let place = Place { tcp: data.address.clone(), control: control.address.clone() };
-        self.taken_ports = [data, control].into_iter().filter_map(|door| door.taken.clone()).collect();
+    pub(crate) fn settle_at(&mut self, place: Place, taken_ports: Vec<TakenPort>) -> Result<(), ServerError> {
+        self.taken_ports = taken_ports;
         for taken in &self.taken_ports {
             warning!("{taken}");
         }
         let lost = |source| ServerError::Loop { what: "start a thread for cluster.json", source };
-        let publisher = Publisher::start(&self.site.home).map_err(lost)?;
-        publisher.note(self.site.id, place.clone());
-        self.publisher = Some(publisher);
+        self.home.publish(self.site.id, place.clone()).map_err(lost)?;
+        self.is_settled = true;
         let (known, own) = (self.known_place(), self.own_config());
         // A server whose configuration leaves a port open is found by the file that it writes, unless it has been displaced.
         let filed = Some(own.place()).filter(|_| !own.is_anywhere());
@@ -352,7 +329,7 @@ impl Server {
         let decided = self.peers.agreement().decide_server(description, state, &[], milliseconds);
         decided.map_err(|source| ServerError::Io {
             what: "keep the address of the server in",
-            path: self.site.folder.clone(),
+            path: self.home.path().to_path_buf(),
             source,
         })
     }
@@ -371,7 +348,7 @@ impl Server {
                 // It is where it is. Others tell a decision of this server that was lost here, or it has not listened yet.
                 let is_anywhere = own.is_anywhere();
                 self.site.config.servers[usize::from(server.0)].put_at(own.place());
-                if self.publisher.is_some() && !is_anywhere {
+                if self.is_settled && !is_anywhere {
                     if let Err(error) = self.decide_own_place() {
                         notice!("{error}");
                     }
@@ -389,8 +366,9 @@ impl Server {
                 let config = &self.site.config.servers[usize::from(server.0)];
                 let (tcp, control) = (config.listen.clone(), config.control.clone());
                 notice!("server {server} is at {tcp} now");
-                if let Some(publisher) = &self.publisher {
-                    publisher.note(server, Place { tcp: tcp.clone(), control: control.clone() });
+                if self.is_settled {
+                    // Without a thread for it the list stays old: clients ask the servers, too.
+                    let _ = self.home.publish(server, Place { tcp: tcp.clone(), control: control.clone() });
                 }
                 self.peers.redirect(server, ServerAddress { server, tcp, unix: None, owner: 0, control });
             }
@@ -490,22 +468,4 @@ impl Server {
 
 fn objects_left(report: &ServerReport, target: TargetId) -> Option<u64> {
     report.leaving.iter().find(|leaving| leaving.target == target).map(|leaving| leaving.objects)
-}
-
-/// A target of its own folder gets an empty one: another target may have the files in any other.
-fn check_folder(path: Option<&Path>) -> Result<(), NotChanged> {
-    let Some(path) = path else { return Ok(()) };
-    let refused = |what: &str| {
-        let hint = "name an empty folder, or one that is to be made, by its whole path";
-        Err(NotChanged::refused(format!("{} {what}", path.display()), hint.into()))
-    };
-    if !path.is_absolute() {
-        return refused("is not a whole path");
-    }
-    match std::fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
-        Ok(true) => Ok(()),
-        Ok(false) => refused("is not empty"),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => refused(&format!("cannot be read: {error}")),
-    }
 }

@@ -27,7 +27,7 @@
 //! | `retirement` | the retirement of this server |
 //! | `membership` | targets and servers that join, targets that leave |
 //! | `placement` | reports of targets |
-//! | `places` | the folders, which a monitor looks after |
+//! | `places` | the folders while the server runs |
 //! | `recovery`, `confirmations` | the start, and capabilities of files with other homes |
 //! | `unpublished` | bytes behind the ends of files, cut off in the end |
 //! | `mending` | repairs of the tree |
@@ -85,34 +85,30 @@ use crate::durability::Durability;
 use crate::errands::Errands;
 use crate::error::ServerError;
 use crate::events::Events;
-use crate::identity::{Consent, Identity, Monitor, Opened, Places};
-use crate::journal::DirectoryStorage;
+use crate::home::{Home, Opened};
+use crate::host::Host;
+use crate::identity::Consent;
 use crate::links::stream::Door;
 use crate::links::Links;
 use crate::locks::LockTable;
 use crate::namespace::{Namespace, Settings};
-use crate::namespace_memory;
 use crate::notices::Notices;
 use crate::peers::agreement::Agreement;
+use crate::peers::line::Lines;
 use crate::peers::Peers;
 use crate::ports::TakenPort;
-use crate::published::Publisher;
 use crate::requests::devices::Devices;
 use crate::requests::pages::Pages;
 use crate::requests::Requests;
 use crate::storage::Target;
 use lease::Leased;
 use membership::Leaving;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use unpublished::Listings;
 use weir_fairshare::{Nanos, Sharing};
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{Room, ServerAddress, SiteKey};
-
-/// Object files that a target keeps open at least, where it joins a server that planned for none.
-const OBJECTS_OPEN_MIN: usize = 16;
 
 /// One server of a store.
 pub(crate) struct Server {
@@ -123,9 +119,8 @@ pub(crate) struct Server {
     pages: Pages,
     devices: Devices,
     targets: Vec<Target>,
-    /// None where nothing outlives the server.
-    identity: Option<Identity>,
-    monitor: Option<Monitor>,
+    home: Box<dyn Home>,
+    host: Box<dyn Host>,
     namespace: Namespace,
     durability: Durability,
     locks: LockTable,
@@ -140,8 +135,18 @@ pub(crate) struct Server {
     leased: Leased,
     /// The ports that other programs had when this server started.
     taken_ports: Vec<TakenPort>,
-    /// None until the server listens.
-    publisher: Option<Publisher>,
+    /// The server listens, and has told where.
+    is_settled: bool,
+}
+
+/// Everything outside of a server that it calls, and the way by which answers and finished work come back. No call waits for
+/// another server or a client.
+pub(crate) struct Outside {
+    pub(crate) home: Box<dyn Home>,
+    pub(crate) host: Box<dyn Host>,
+    pub(crate) lines: Box<dyn Lines>,
+    pub(crate) time: Arc<dyn Time>,
+    pub(crate) events: Events,
 }
 
 /// The facts of a server.
@@ -153,12 +158,6 @@ struct Site {
     door: Rc<Door>,
     /// The configuration, with the targets as they are now: the only part that changes.
     config: ClusterConfig,
-    /// Folder of the store's files on this host.
-    home: PathBuf,
-    /// Folder of the server's own files.
-    folder: PathBuf,
-    /// Object files that a target in a directory keeps open.
-    objects_open: usize,
 }
 
 impl Site {
@@ -181,34 +180,24 @@ impl Server {
     pub(crate) fn open(
         mut config: ClusterConfig,
         id: ServerId,
-        (home, folder): (&Path, &Path),
         key: SiteKey,
-        (events, time): (Events, Arc<dyn Time>),
+        outside: Outside,
         budget: Budget,
         consent: Consent,
     ) -> Result<Server, ServerError> {
-        let wrong = |what| ServerError::Configuration { path: folder.to_path_buf(), what };
-        let (sharing, agreement) = agree(&mut config, id, folder).map_err(wrong)?;
-        let own = &config.servers[usize::from(id.0)];
-        let boot = draw_boot()?;
-        let places = Places::of((id, own), config.is_durable(), home, &key);
-        // Nothing is written beside a place that is not the right one.
-        places.check(consent)?;
-        let durability = Durability::prepare(folder, config.is_durable())
-            .map_err(|source| ServerError::Io { what: "open", path: folder.to_path_buf(), source })?;
+        let Outside { mut home, mut host, lines, time, events } = outside;
+        let (sharing, agreement) = agree(&mut config, id, &*home)?;
+        let mut boot = [0; 8];
+        host.draw(&mut boot).map_err(|source| ServerError::Loop { what: "draw a boot number", source })?;
+        let boot = u64::from_le_bytes(boot);
+        let Opened { journal, reserve, targets, witnessed } = home.open(&config, consent)?;
         let door = Rc::new(Door { here: id, key });
-        let objects_open = budget.objects.max(OBJECTS_OPEN_MIN);
-        let Opened { identity, journal, targets, witnessed } = places.open(consent)?;
-        let targets = own.targets.iter().enumerate().zip(targets);
-        let targets = targets
-            .map(|((index, target), place)| Target::open(target, index, place, objects_open, &time))
-            .collect::<Result<Vec<Target>, ServerError>>()?;
         let settings = Settings {
             server: id,
             servers: (0..config.servers.len() as u16).map(ServerId).collect(),
             targets: config.targets(),
             layout: config.layout_defaults(),
-            kept_bytes_max: namespace_memory::bytes_max(&config, id),
+            kept_bytes_max: host.namespace_bytes_max(&config, id),
             key: door.key.clone(),
         };
         let mut namespace = Namespace::new(settings);
@@ -221,29 +210,29 @@ impl Server {
             requests: Requests::default(),
             pages: Pages::default(),
             leased: Leased::new(sharing.clone()),
-            devices: Devices::new(own, sharing, boot),
+            devices: Devices::new(&config.servers[usize::from(id.0)], sharing, boot),
             namespace,
-            durability,
+            durability: Durability::new(reserve),
             locks: LockTable::default(),
-            errands: Errands::start(events, Arc::clone(&time))?,
-            peers: Peers::new(id, boot, clock.started_milliseconds(), lambda, agreement),
+            errands: Errands::start(events, time)?,
+            peers: Peers::new((id, boot), clock.started_milliseconds(), lambda, agreement, lines),
             accounts: Accounts::new(targets.len()),
             windows: Windows::new(Nanos::from(config.window), config.windows_kept, clock.started()),
             notices: Notices::default(),
             showing: Showing::default(),
             targets,
-            identity,
-            monitor: None,
+            home,
+            host,
             clock,
             leaving: Leaving::default(),
             listings: Listings::default(),
             taken_ports: Vec::new(),
-            publisher: None,
-            site: Site { id, boot, door, config, home: home.into(), folder: folder.into(), objects_open },
+            is_settled: false,
+            site: Site { id, boot, door, config },
         };
         server.put_settings_in_force();
-        server.recover(folder, journal, (consent.losses, witnessed))?;
-        server.watch_places()?;
+        server.recover(journal, (consent.losses, witnessed))?;
+        server.home.watch(&server.targets)?;
         Ok(server)
     }
 
@@ -276,12 +265,17 @@ impl Server {
 /// Brings the configuration to what the servers agreed on since.
 ///
 /// # Errors
-/// The configuration's fault, in words.
-fn agree(config: &mut ClusterConfig, id: ServerId, folder: &Path) -> Result<(Sharing, Agreement), String> {
-    let sharing = config.sharing()?;
-    let agreement = Agreement::open(DirectoryStorage::at(folder), id.0, config.settings(&sharing));
+/// The configuration's fault.
+fn agree(
+    config: &mut ClusterConfig,
+    id: ServerId,
+    home: &dyn Home,
+) -> Result<(Sharing, Agreement), ServerError> {
+    let wrong = |what| ServerError::Configuration { path: home.path().to_path_buf(), what };
+    let sharing = config.sharing().map_err(wrong)?;
+    let agreement = Agreement::open(home.own(), id.0, config.settings(&sharing));
     let filed = config.servers[usize::from(id.0)].place();
-    config.take_records(agreement.settings())?;
+    config.take_records(agreement.settings()).map_err(wrong)?;
     // A server is where its file says, wherever it was before.
     config.servers[usize::from(id.0)].put_at(filed);
     Ok((sharing, agreement))
@@ -294,20 +288,9 @@ fn agree(config: &mut ClusterConfig, id: ServerId, folder: &Path) -> Result<(Sha
 pub(crate) fn check(
     mut config: ClusterConfig,
     id: ServerId,
-    home: &Path,
-    key: &SiteKey,
+    home: &dyn Home,
     consent: Consent,
 ) -> Result<(), ServerError> {
-    let folder = home.join(format!("servers/{id}"));
-    let wrong = |what| ServerError::Configuration { path: folder.clone(), what };
-    agree(&mut config, id, &folder).map_err(wrong)?;
-    Places::of((id, &config.servers[usize::from(id.0)]), config.is_durable(), home, key).check(consent)
-}
-
-/// A number that no earlier start had.
-fn draw_boot() -> Result<u64, ServerError> {
-    let mut boot = [0; 8];
-    let random = rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty());
-    random.map_err(|errno| ServerError::Loop { what: "draw a boot number", source: errno.into() })?;
-    Ok(u64::from_le_bytes(boot))
+    agree(&mut config, id, home)?;
+    home.check(&config, consent)
 }

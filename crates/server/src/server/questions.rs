@@ -21,7 +21,7 @@ impl Server {
         let patience = Duration::from(until.saturating_since(self.clock.now()));
         for server in peers {
             let question = (server, PeerRequest::Exchange, payload.clone());
-            self.peers.ask(question, patience, Asked::Exchange(server), self.errands.events());
+            self.peers.ask(question, patience, Asked::Exchange(server));
         }
     }
 
@@ -33,6 +33,6 @@ impl Server {
         patience: Duration,
         asked: Asked,
     ) {
-        self.peers.ask((server, request, NO_PAYLOAD), patience, asked, self.errands.events());
+        self.peers.ask((server, request, NO_PAYLOAD), patience, asked);
     }
 }

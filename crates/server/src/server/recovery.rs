@@ -3,12 +3,10 @@
 use super::Server;
 use crate::durability::read_names;
 use crate::error::ServerError;
-use crate::journal::{DirectoryStorage, Losses, Recovered, Storage};
+use crate::journal::{Losses, Recovered, Storage};
 use crate::locks::LockTable;
 use crate::notices::warning;
 use crate::storage::Settled;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::Arc;
 use weir_wire::Fence;
 
@@ -20,30 +18,28 @@ impl Server {
     /// [`ServerError::Journal`] when it is damaged or in use.
     pub(super) fn recover(
         &mut self,
-        folder: &Path,
         journal: Option<Arc<dyn Storage>>,
         losses: (Losses, u64),
     ) -> Result<(), ServerError> {
         let mut has_returned = false;
         if let Some(journal) = journal {
-            let place = folder.join("journal");
             let recovered = self.durability.open(journal, losses, &mut self.namespace)?;
-            if let (Some(identity), Some((_, durable))) = (&self.identity, self.durability.progress()) {
-                identity.settle(durable)?;
+            if let Some((_, durable)) = self.durability.progress() {
+                self.home.settle(durable)?;
             }
-            self.links.keep_executed(&*DirectoryStorage::at(folder)).map_err(|source| ServerError::Io {
+            self.links.keep_executed(&*self.home.own()).map_err(|source| ServerError::Io {
                 what: "open the executed writes in",
-                path: folder.to_path_buf(),
+                path: self.home.path().to_path_buf(),
                 source,
             })?;
             for notice in &recovered.notices {
                 warning!("{notice}");
             }
             has_returned = recovered.groups > 0 || recovered.snapshot_records > 0;
-            self.settle_targets(&place, &recovered)?;
+            self.settle_targets(&recovered)?;
             self.namespace.index();
-        } else if self.arrived_names().is_dir() {
-            read_names(&self.arrived_names(), &mut self.namespace)?;
+        } else if let Some(arrived) = self.home.arrived_names()? {
+            read_names(arrived, &mut self.namespace)?;
             has_returned = true;
             self.namespace.index();
         }
@@ -51,7 +47,7 @@ impl Server {
         let start = self.namespace.start(self.clock.moment());
         self.record(std::slice::from_ref(&start)).map_err(|errno| ServerError::Io {
             what: "record the start in",
-            path: folder.join("journal"),
+            path: self.home.path().join("journal"),
             source: std::io::Error::from_raw_os_error(i32::from(errno.0)),
         })?;
         self.locks = LockTable::new(Fence::of_start(self.namespace.last_start()));
@@ -65,16 +61,15 @@ impl Server {
     }
 
     /// Brings the objects here to the state of their files in the journal.
-    fn settle_targets(&mut self, journal: &Path, recovered: &Recovered) -> Result<(), ServerError> {
+    fn settle_targets(&mut self, recovered: &Recovered) -> Result<(), ServerError> {
         // After a restored copy or an accepted loss the records may be somewhere else: their objects stay.
         let lost_power = recovered.lost_power && !recovered.accepted_loss;
-        let device = std::fs::metadata(journal).map(|metadata| metadata.dev()).unwrap_or(0);
-        for (index, target) in self.targets.iter().enumerate() {
-            let Some(dir) = target.directory() else { continue };
+        for (index, opened) in self.targets.iter().enumerate() {
+            let Some(dir) = opened.directory() else { continue };
             let target = self.site.target(index);
             let settled =
                 dir.settle(|object| self.namespace.known(object.file(), lost_power)).map_err(|source| {
-                    let path = journal.with_file_name(format!("target {target}"));
+                    let path = self.home.path().join(format!("target {target}"));
                     ServerError::Io { what: "bring to what the journal knows", path, source }
                 })?;
             if settled != Settled::default() {
@@ -86,7 +81,7 @@ impl Server {
                 );
             }
             dir.raise_known_epochs(self.namespace.epochs_on(target));
-            if dir.device() != device {
+            if self.home.is_apart(opened) {
                 self.durability.note_apart(index);
             }
         }

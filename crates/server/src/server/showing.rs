@@ -8,7 +8,6 @@ use crate::control::snapshot::Snapshot;
 use crate::control::status::{
     CostStatus, DeviceStatus, DirectionCost, LeavingStatus, SpeedStatus, Status, TargetStatus,
 };
-use crate::identity::Identity;
 use crate::storage::KEEPS_NOTHING;
 use std::sync::Arc;
 use weir_fairshare::TransferSpeed;
@@ -97,7 +96,7 @@ impl Server {
             unpublished_bytes: self.namespace.held_bytes()
                 + self.peers.objects_here().held_bytes(self.site.id),
             durable: is_durable,
-            identity: self.identity.as_ref().map(Identity::status),
+            identity: self.home.identity(),
             journal: self.durability.status(now),
             full: self.durability.is_full(),
             load: self.accounts.machine_load(),
