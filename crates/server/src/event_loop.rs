@@ -203,8 +203,7 @@ fn turn_until_stopped(
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(source) => return Err(ServerError::Loop { what: "wait for events", source }),
         }
-        server.read_clock();
-        server.observe();
+        server.begin_turn();
         for event in &ready {
             match event.token() {
                 WAKER => {}
@@ -223,13 +222,7 @@ fn turn_until_stopped(
                 Err(_) => break,
             }
         }
-        server.read_links();
-        server.queue_slow_senders();
-        server.serve_devices();
-        server.tick();
-        server.go_on_with_snapshot();
-        server.show();
-        server.flush_links();
+        server.end_turn();
     }
 }
 

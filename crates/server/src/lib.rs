@@ -37,6 +37,8 @@ mod sockets;
 mod storage;
 mod unpublished;
 mod workers;
+#[cfg(test)]
+mod world;
 
 pub use config::{BackendKind, ClusterConfig, LayoutConfig, ServerConfig, SpeedConfig, TargetConfig};
 pub use durability::JOURNAL_SCHEMA;

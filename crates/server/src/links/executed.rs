@@ -8,6 +8,8 @@
 use super::link::LinkKey;
 use super::Links;
 use crate::journal::{File, Storage};
+#[cfg(test)]
+use crate::world::mutants::{self, Mutant};
 use std::collections::HashMap;
 use weir_fairshare::Nanos;
 use weir_wire::{ClientId, RequestId};
@@ -217,6 +219,10 @@ impl Links {
 
     /// Whether a request is sent again, and was carried out before.
     pub(crate) fn was_executed(&mut self, key: LinkKey, (client, request): (ClientId, RequestId)) -> bool {
+        #[cfg(test)]
+        if mutants::is(Mutant::ExecutedForgotten) {
+            return false;
+        }
         let may_be = self.of(key).is_some_and(|link| request <= link.resent_up_to);
         may_be && self.executed.has(client, request)
     }

@@ -1,6 +1,8 @@
 //! The replies of mutations, for resends: a resend gets the answer of the original.
 
 use super::change::{Change, Outcome};
+#[cfg(test)]
+use crate::world::mutants::{self, Mutant};
 use std::collections::{BTreeMap, HashMap};
 use weir_wire::{limits, ClientId, RequestId};
 
@@ -29,6 +31,10 @@ struct ClientReplies {
 
 impl Replies {
     pub(super) fn find(&self, client: ClientId, request: RequestId) -> Option<&Outcome> {
+        #[cfg(test)]
+        if mutants::is(Mutant::RepliesForgotten) {
+            return None;
+        }
         self.clients.get(&client)?.outcomes.get(&request)
     }
 

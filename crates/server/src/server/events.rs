@@ -12,6 +12,23 @@ use crate::peers::Asked;
 use weir_fairshare::Nanos;
 
 impl Server {
+    /// Begins a turn of the loop. What has arrived is told between this and [`Server::end_turn`].
+    pub(crate) fn begin_turn(&mut self) {
+        self.read_clock();
+        self.observe();
+    }
+
+    /// Ends a turn of the loop: links are read, devices served, and replies sent.
+    pub(crate) fn end_turn(&mut self) {
+        self.read_links();
+        self.queue_slow_senders();
+        self.serve_devices();
+        self.tick();
+        self.go_on_with_snapshot();
+        self.show();
+        self.flush_links();
+    }
+
     /// Takes up an event from another thread.
     pub(crate) fn handle_event(&mut self, event: Event) {
         match event {

@@ -60,9 +60,11 @@ impl Server {
     /// Notes a change of bytes that was carried out, in case its client does not hear of it and sends it again.
     pub(super) fn note_executed(&mut self, token: &Token, reply: &Reply) {
         let request = &self.requests[token];
-        let Some((target, _)) = change_of(&request.request) else { return };
+        if change_of(&request.request).is_none() {
+            return;
+        }
         if matches!(reply, Reply::Written { .. } | Reply::Done) {
-            let is_kept = self.targets.get(target.number()).is_some_and(|here| here.directory().is_some());
+            let is_kept = self.durability.is_durable();
             let (link, of) = (request.sender.link, request.key());
             self.links.note_executed(link, of, is_kept);
         }

@@ -262,6 +262,19 @@ impl Server {
     }
 }
 
+#[cfg(test)]
+impl Server {
+    /// The number of pieces of blocking work that are under way.
+    pub(crate) fn errands_under_way(&self) -> usize {
+        self.errands.iter().count()
+    }
+
+    /// The targets of a server whose process ends.
+    pub(crate) fn into_targets(self) -> Vec<Target> {
+        self.targets
+    }
+}
+
 /// Brings the configuration to what the servers agreed on since.
 ///
 /// # Errors

@@ -1,0 +1,182 @@
+//! A server of a world, from one start to the next.
+
+use super::agenda::{Agenda, Happening};
+use super::client::Outcome;
+use super::network::ServerEnd;
+use super::outside::{Disk, MemoryHome, Outbox, Said};
+use crate::config::{ClusterConfig, Place};
+use crate::descriptors::Budget;
+use crate::events::{Event, Events};
+use crate::identity::Consent;
+use crate::links::admission::Origin;
+use crate::server::{Outside, Server};
+use std::sync::mpsc::Receiver;
+use std::task::Waker;
+use weir_fairshare::Nanos;
+use weir_placement::ServerId;
+use weir_testing::key;
+use weir_wire::ServerAddress;
+
+/// The longest time from an input to the turn that takes it: several inputs meet in one turn.
+const TURN_PAUSE: Nanos = Nanos::from_micros(50);
+/// The longest time that a piece of blocking work takes.
+const WORK: Nanos = Nanos::from_millis(5);
+/// Connections and callers: more than a world has.
+const BUDGET: Budget = Budget { links: 64, strangers: 64, callers: 4, objects: 16 };
+
+/// Something that waits for a server's next turn.
+pub(super) enum Input {
+    Accept(ServerEnd),
+    Ready { link: usize, is_readable: bool, has_ended: bool },
+    Event(Event),
+}
+
+/// One server, and everything of it that outlives its process.
+pub(super) struct Machine {
+    number: usize,
+    agenda: Agenda,
+    server: Option<(Server, Receiver<Event>)>,
+    /// The number of the start.
+    life: u64,
+    disk: Disk,
+    /// Ended work of which the server has not heard.
+    untold: usize,
+    outbox: Outbox,
+    inbox: Vec<Input>,
+    turn_at: Option<Nanos>,
+}
+
+impl Machine {
+    pub(super) fn new(number: usize, agenda: &Agenda) -> Machine {
+        Machine {
+            number,
+            agenda: agenda.clone(),
+            server: None,
+            life: 0,
+            disk: Disk::default(),
+            untold: 0,
+            outbox: Outbox::default(),
+            inbox: Vec::new(),
+            turn_at: None,
+        }
+    }
+
+    pub(super) fn life(&self) -> u64 {
+        self.life
+    }
+
+    /// The start that takes connections; none while the server is down.
+    pub(super) fn accepts(&self) -> Option<u64> {
+        self.server.is_some().then_some(self.life)
+    }
+
+    /// Starts the server.
+    ///
+    /// # Errors
+    /// It does not start from the files that its last process left.
+    pub(super) fn start(&mut self, config: &ClusterConfig) -> Outcome<()> {
+        self.life += 1;
+        self.outbox = Outbox::default();
+        let (events, receiver) = Events::new(Waker::noop().clone());
+        let id = ServerId(self.number as u16);
+        let outside = Outside {
+            home: Box::new(MemoryHome { server: id, disk: self.disk.clone(), time: self.agenda.time() }),
+            host: Box::new(self.agenda.clone()),
+            lines: Box::new(self.outbox.clone()),
+            time: self.agenda.time(),
+            events,
+        };
+        let started = Server::open(config.clone(), id, key(), outside, BUDGET, Consent::default());
+        let mut server = started.map_err(|error| format!("server {id} does not start: {error}"))?;
+        let tcp = format!("10.0.0.{}:7000", self.number + 1);
+        let control = format!("10.0.0.{}:7001", self.number + 1);
+        let place = Place { tcp: tcp.clone(), control: control.clone() };
+        let met = server.settle_at(place, Vec::new()).and_then(|()| {
+            server.announce(ServerAddress { server: id, tcp, unix: None, owner: 0, control });
+            server.meet_peers()
+        });
+        met.map_err(|error| format!("server {id} does not settle: {error}"))?;
+        self.server = Some((server, receiver));
+        self.untold = 0;
+        self.collect_work();
+        self.plan(self.agenda.now());
+        Ok(())
+    }
+
+    /// Ends the process in the midst of everything. Its files stay.
+    pub(super) fn kill(&mut self) {
+        self.inbox.clear();
+        self.turn_at = None;
+        if let Some((server, _)) = self.server.take() {
+            *self.disk.targets.borrow_mut() = server.into_targets();
+        }
+    }
+
+    /// Something waits for the next turn, if the server of that start lives.
+    pub(super) fn put(&mut self, life: u64, input: Input) {
+        if self.server.is_none() || life != self.life {
+            return;
+        }
+        self.inbox.push(input);
+        self.plan(self.agenda.within(TURN_PAUSE));
+    }
+
+    /// Has a turn no later than at a moment.
+    fn plan(&mut self, at: Nanos) {
+        if self.turn_at.is_none_or(|planned| planned > at) {
+            self.turn_at = Some(at);
+            self.agenda.add(at, Happening::Turn { server: self.number, life: self.life });
+        }
+    }
+
+    /// A turn of the server, if it is the planned one.
+    pub(super) fn turn(&mut self, life: u64) {
+        let now = self.agenda.now();
+        if life != self.life || self.turn_at != Some(now) {
+            return;
+        }
+        self.turn_at = None;
+        let Some((server, _)) = &mut self.server else { return };
+        server.begin_turn();
+        for input in std::mem::take(&mut self.inbox) {
+            match input {
+                Input::Accept(end) => server.accept(Box::new(end), Origin::User(0)),
+                Input::Ready { link, is_readable, has_ended } => {
+                    server.link_ready(link, is_readable, has_ended);
+                }
+                Input::Event(event) => {
+                    self.untold -= usize::from(matches!(event, Event::Worked(_)));
+                    server.handle_event(event);
+                }
+            }
+        }
+        server.end_turn();
+        let wait = server.next_deadline().saturating_since(server.now());
+        let next = if server.has_work() { Nanos(1_000) } else { wait.max(Nanos(1_000)) };
+        self.collect_work();
+        self.plan(now + next);
+    }
+
+    /// Waits for the work that the turn began, whose end the server learns later, in any order.
+    fn collect_work(&mut self) {
+        let Some((server, events)) = &self.server else { return };
+        let mut worked = Vec::new();
+        while worked.len() + self.untold < server.errands_under_way() {
+            match events.recv() {
+                Ok(Event::Worked(end)) => worked.push(end),
+                _ => return,
+            }
+        }
+        worked.sort_by_key(|end| end.number);
+        self.untold += worked.len();
+        for end in worked {
+            let (server, life, event) = (self.number, self.life, Event::Worked(end));
+            self.agenda.add(self.agenda.within(WORK), Happening::Event { server, life, event });
+        }
+    }
+
+    /// The words of the server about its lines.
+    pub(super) fn said(&self) -> Vec<Said> {
+        self.outbox.take()
+    }
+}

@@ -1,0 +1,160 @@
+//! Everything outside of a server in a world: its files in memory, its random bytes, and its lines to other servers.
+
+use super::agenda::Agenda;
+use crate::accounts::machine::Reading;
+use crate::clock::Time;
+use crate::config::{ClusterConfig, Place, TargetConfig};
+use crate::error::ServerError;
+use crate::home::{Home, Opened};
+use crate::host::Host;
+use crate::identity::{Consent, IdentityStatus};
+use crate::journal::{JournalError, MemoryStorage, Storage};
+use crate::peers::line::{Ask, Lines, PeerAccess};
+use crate::storage::Target;
+use std::cell::RefCell;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use weir_fairshare::Nanos;
+use weir_placement::ServerId;
+use weir_wire::ServerAddress;
+
+/// Memory of a server's namespace: more than a world fills.
+const NAMESPACE_BYTES_MAX: u64 = 1 << 30;
+
+/// The files of a server, which outlive its process.
+#[derive(Clone, Default)]
+pub(super) struct Disk {
+    pub(super) own: MemoryStorage,
+    pub(super) journal: MemoryStorage,
+    /// The targets while the server is down. They stand for directories: a kill takes no byte from them.
+    pub(super) targets: Rc<RefCell<Vec<Target>>>,
+}
+
+/// The home of a server on a [`Disk`].
+pub(super) struct MemoryHome {
+    pub(super) server: ServerId,
+    pub(super) disk: Disk,
+    pub(super) time: Arc<dyn Time>,
+}
+
+impl Home for MemoryHome {
+    fn own(&self) -> Arc<dyn Storage> {
+        Arc::new(self.disk.own.clone())
+    }
+
+    fn path(&self) -> &Path {
+        Path::new("memory")
+    }
+
+    fn check(&self, _: &ClusterConfig, _: Consent) -> Result<(), ServerError> {
+        Ok(())
+    }
+
+    fn open(&mut self, config: &ClusterConfig, _: Consent) -> Result<Opened, ServerError> {
+        let mut targets = std::mem::take(&mut *self.disk.targets.borrow_mut());
+        let configs = &config.servers[usize::from(self.server.0)].targets;
+        for (index, target) in configs.iter().enumerate().skip(targets.len()) {
+            targets.push(Target::open(target, index, None, 0, &self.time)?);
+        }
+        let journal: Arc<dyn Storage> = Arc::new(self.disk.journal.clone());
+        Ok(Opened { journal: Some(journal), reserve: None, targets, witnessed: 0 })
+    }
+
+    fn settle(&self, _: u64) -> Result<(), ServerError> {
+        Ok(())
+    }
+
+    fn watch(&mut self, _: &[Target]) -> Result<(), ServerError> {
+        Ok(())
+    }
+
+    fn look(&self, _: Option<u64>) -> Option<String> {
+        None
+    }
+
+    fn close(&mut self, _: Option<u64>) {}
+
+    fn identity(&self) -> Option<IdentityStatus> {
+        None
+    }
+
+    fn check_new(&self, _: &Path) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn open_target(
+        &mut self,
+        _: &ClusterConfig,
+        (number, target): (usize, &TargetConfig),
+    ) -> Result<Target, ServerError> {
+        Target::open(target, number, None, 0, &self.time)
+    }
+
+    fn is_apart(&self, _: &Target) -> bool {
+        false
+    }
+
+    fn leaving_names(&self) -> Result<Arc<dyn Storage>, JournalError> {
+        Ok(Arc::new(MemoryStorage::new()))
+    }
+
+    fn arrived_names(&self) -> Result<Option<Arc<dyn Storage>>, JournalError> {
+        Ok(None)
+    }
+
+    fn forget_names(&self) {}
+
+    fn publish(&mut self, _: ServerId, _: Place) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Host for Agenda {
+    fn draw(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        bytes.fill_with(|| self.below(256) as u8);
+        Ok(())
+    }
+
+    fn reading(&mut self, _: Nanos) -> Reading {
+        Reading::default()
+    }
+
+    fn namespace_bytes_max(&self, _: &ClusterConfig, _: ServerId) -> u64 {
+        NAMESPACE_BYTES_MAX
+    }
+}
+
+/// A word of a server about its lines.
+pub(super) enum Said {
+    Open(ServerId, PeerAccess),
+    Ask(ServerId, Ask),
+}
+
+/// The words of a server since its last turn.
+#[derive(Clone, Default)]
+pub(super) struct Outbox(Rc<RefCell<Vec<Said>>>);
+
+impl Outbox {
+    pub(super) fn take(&self) -> Vec<Said> {
+        std::mem::take(&mut *self.0.borrow_mut())
+    }
+}
+
+impl Lines for Outbox {
+    fn open(&mut self, server: ServerId, access: PeerAccess) -> Result<(), ServerError> {
+        self.0.borrow_mut().push(Said::Open(server, access));
+        Ok(())
+    }
+
+    fn redirect(&mut self, _: ServerId, _: String) {}
+
+    fn ask(&mut self, server: ServerId, ask: Ask) {
+        self.0.borrow_mut().push(Said::Ask(server, ask));
+    }
+
+    fn announced(&self, _: ServerId) -> Option<ServerAddress> {
+        None
+    }
+}
