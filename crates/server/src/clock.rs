@@ -27,8 +27,10 @@ pub(crate) struct Clock {
     /// The moment of the start.
     origin: Nanos,
     now: Nanos,
-    /// Unix time at the origin.
-    wall_offset: Duration,
+    /// Unix time of the start.
+    started: Duration,
+    /// Unix time of this turn.
+    wall: Duration,
     next_expiry: Nanos,
     grace_until: Option<Nanos>,
 }
@@ -47,10 +49,12 @@ impl TimeLimit {
 impl Clock {
     /// A clock that starts now.
     pub(crate) fn start(time: Arc<dyn Time>) -> Clock {
+        let wall = time.unix();
         Clock {
             origin: time.elapsed(),
             now: Nanos::ZERO,
-            wall_offset: time.unix(),
+            started: wall,
+            wall,
             next_expiry: Nanos::ZERO,
             grace_until: None,
             time,
@@ -81,6 +85,7 @@ impl Clock {
     /// Sets the time of this turn.
     pub(crate) fn read(&mut self) {
         self.now = self.within_step();
+        self.wall = self.time.unix();
     }
 
     /// The next moment at which the server looks for everything that has expired.
@@ -113,12 +118,12 @@ impl Clock {
 
     /// Unix time of the start.
     pub(crate) fn started(&self) -> Nanos {
-        Nanos::from(self.wall_offset)
+        Nanos::from(self.started)
     }
 
     /// Unix time of the start, in milliseconds.
     pub(crate) fn started_milliseconds(&self) -> u64 {
-        self.wall_offset.as_millis() as u64
+        self.started.as_millis() as u64
     }
 
     /// Unix time in seconds, as the machine's owner has it set now: credentials end by it.
@@ -128,17 +133,53 @@ impl Clock {
 
     /// Unix time of this turn, in milliseconds.
     pub(crate) fn wall_milliseconds(&self) -> u64 {
-        (self.wall_offset + Duration::from(self.now)).as_millis() as u64
+        self.wall.as_millis() as u64
     }
 
-    /// Unix time of this turn, for time stamps; it never goes back while the server runs.
+    /// Unix time of this turn, for time stamps. It goes forth and back with the machine's own, as the stamps of a local file
+    /// system do: a machine that slept, or whose clock was set, stamps files with the time that its programs see.
     pub(crate) fn moment(&self) -> Moment {
-        let wall = self.wall_offset + Duration::from(self.now);
-        Moment { seconds: wall.as_secs() as i64, nanoseconds: wall.subsec_nanos() }
+        Moment { seconds: self.wall.as_secs() as i64, nanoseconds: self.wall.subsec_nanos() }
     }
 }
 
 /// Nanoseconds as seconds.
 pub(crate) fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// A machine's two clocks, which a test sets.
+    #[derive(Default)]
+    struct SetTime(Mutex<(Nanos, Duration)>);
+
+    impl Time for SetTime {
+        fn elapsed(&self) -> Nanos {
+            self.0.lock().unwrap().0
+        }
+
+        fn unix(&self) -> Duration {
+            self.0.lock().unwrap().1
+        }
+    }
+
+    #[test]
+    fn stamps_follow_the_clock_of_the_machine_and_waits_do_not() {
+        let time = Arc::new(SetTime::default());
+        *time.0.lock().unwrap() = (Nanos::from_millis(100_000), Duration::from_secs(5_000));
+        let mut clock = Clock::start(time.clone());
+        // The machine slept for ten minutes, then its clock was set back by an hour.
+        for (elapsed, wall) in [(101, 5_001), (102, 5_602), (103, 2_003)] {
+            *time.0.lock().unwrap() = (Nanos::from_millis(1_000 * elapsed), Duration::from_secs(wall));
+            clock.read();
+            assert_eq!(clock.now(), Nanos::from_millis(1_000 * (elapsed - 100)));
+            assert_eq!(clock.moment(), Moment { seconds: wall as i64, nanoseconds: 0 });
+            assert_eq!(clock.wall_milliseconds(), wall * 1_000);
+        }
+        assert_eq!(clock.started_milliseconds(), 5_000_000, "the start was when it was");
+    }
 }

@@ -120,7 +120,8 @@ impl Namespace {
         let is_overdue = |ino: Ino, record: &MoveRecord| {
             let is_nameless = self.inode(ino).is_ok_and(|inode| inode.names == 0) && !self.open.is_open(ino);
             let since = record.freeze.as_ref().map(|frozen| frozen.since.seconds);
-            is_nameless || since.is_some_and(|since| now.seconds - since > limits::FREEZE_SECONDS as i64)
+            // A clock that was set back by more than that is no reason to keep others waiting until it is there again.
+            is_nameless || since.is_some_and(|since| now.seconds.abs_diff(since) > limits::FREEZE_SECONDS)
         };
         self.abandonment(is_overdue)
     }
