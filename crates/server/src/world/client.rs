@@ -6,6 +6,7 @@ use super::register::History;
 use super::session::{Answered, Holdings};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 use std::task::Poll;
 use weir_placement::{Layout, TargetId};
@@ -37,7 +38,7 @@ pub(super) struct Desk {
 }
 
 /// A node of the model.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 enum Node {
     Directory(Ino),
     File(Ino, Vec<u8>),
@@ -47,6 +48,15 @@ impl Node {
     fn ino(&self) -> Ino {
         match self {
             Node::Directory(ino) | Node::File(ino, _) => *ino,
+        }
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Node::Directory(ino) => write!(formatter, "directory {ino:?}"),
+            Node::File(ino, content) => write!(formatter, "file {ino:?} of {} bytes", content.len()),
         }
     }
 }
