@@ -100,6 +100,9 @@ pub struct Attributes {
     pub epoch: u64,
     /// The epoch since which the file's layout holds: whoever holds one of another must not use `epoch` with it.
     pub layout_epoch: u64,
+    /// The version of the inode. Its home raises it with each change of the inode, of a directory's entries and at each start of the
+    /// server, so two answers with the same version are the same. 0 in the answer of a server that is not the home.
+    pub version: u64,
 }
 
 /// An object of a file that goes to another target.

@@ -388,6 +388,7 @@ fn the_largest_reply_of_each_kind_fits_its_frame() {
         created: moment,
         epoch,
         layout_epoch: epoch,
+        version: epoch,
     };
     let component = |number| Component {
         end: END_OF_FILE - (limits::COMPONENTS - 1 - number) as u64,

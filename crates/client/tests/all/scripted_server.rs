@@ -242,6 +242,7 @@ pub(crate) fn attributes(ino: Ino, kind: FileKind, size_bytes: u64, epoch: u64) 
         created: moment,
         epoch,
         layout_epoch: 0,
+        version: 0,
     }
 }
 

@@ -71,6 +71,7 @@ impl State {
                 self.next_sequence = *next_sequence;
                 self.next_intent = *next_intent;
                 self.starts = *starts;
+                self.inodes.begin(*starts);
             }
             Change::Kept { ino, inode } => {
                 if inode.names == 0 {

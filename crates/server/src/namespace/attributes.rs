@@ -26,7 +26,7 @@ impl Namespace {
     pub(super) fn attributes(&self, draft: Draft<'_>, at: &At, follow: bool) -> Step<Decision> {
         let ino = self.node(draft.who(), at, Last::following(follow))?;
         self.await_cut(ino)?;
-        Ok(draft.reply(Reply::Attributes(self.inode(ino)?.attributes(ino))))
+        Ok(draft.reply(Reply::Attributes(self.state.attributes(ino)?)))
     }
 
     pub(super) fn access(&self, draft: Draft<'_>, at: &At, mask: u8, follow: bool) -> Step<Decision> {

@@ -98,6 +98,8 @@ pub struct Inode {
     pub(super) changed: Moment,
     pub(super) created: Moment,
     pub(super) xattrs: Option<Box<Xattrs>>,
+    /// As the last change left it; [`super::inodes::Inodes`] alone raises it.
+    pub(super) version: u64,
     /// Directories that hold names of the inode, derived from the entries. [`Directory::parent`] has that of a directory.
     #[serde(skip)]
     pub(super) holders: Holders,
@@ -234,6 +236,7 @@ impl Inode {
             changed: at,
             created: at,
             xattrs: None,
+            version: 0,
             holders: Holders::default(),
         }
     }
@@ -292,6 +295,7 @@ impl Inode {
         }
     }
 
+    /// The attributes as a server knows them that is not the home. The home answers [`super::inodes::Inodes::attributes`].
     pub(super) fn attributes(&self, ino: Ino) -> Attributes {
         let (size_bytes, allocated_bytes, epoch, layout_epoch) = match &self.node {
             Node::Regular(file) => (file.size_bytes, file.allocated_bytes, file.epoch, file.layout_epoch),
@@ -315,6 +319,7 @@ impl Inode {
             created: self.created,
             epoch,
             layout_epoch,
+            version: 0,
         }
     }
 }

@@ -10,7 +10,7 @@ use super::intent::Bytes;
 use super::usage::{Charge, Recount, Usage};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
-use weir_wire::{FileKind, Ino};
+use weir_wire::{Attributes, FileKind, Ino};
 
 /// The inodes by number.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ pub(super) struct Inodes {
     /// The numbers in order: a snapshot in slices cannot go on in a hash table that changes.
     order: BTreeSet<Ino>,
     usage: Usage,
+    /// The least version of all inodes in this start. It is above all versions of earlier starts, also of those whose records are lost.
+    first_version: u64,
     /// A count of `usage` from the inodes, while it is under way, and the number of the last one.
     recount: Option<Recount>,
     recounts: u64,
@@ -88,8 +90,29 @@ impl Inodes {
         &mut self.usage
     }
 
-    /// Changes an inode, but not its entries; none where there is no such inode.
+    /// Begins the versions of start `number`, whose upper half it is: no inode changes 2^32 times a second.
+    pub(super) fn begin(&mut self, number: u32) {
+        self.first_version = u64::from(number) << 32;
+    }
+
+    /// The attributes of an inode of this server, with its version.
+    pub(super) fn attributes(&self, ino: Ino) -> Option<Attributes> {
+        let inode = self.get(&ino)?;
+        Some(Attributes { version: inode.version.max(self.first_version), ..inode.attributes(ino) })
+    }
+
+    /// Carries out what a decision changes of an inode, but not of its entries, and raises its version; none where there is no such
+    /// inode.
     pub(super) fn change<T>(&mut self, ino: Ino, change: impl FnOnce(&mut Inode) -> T) -> Option<T> {
+        let first = self.first_version;
+        self.derive(ino, |inode| {
+            inode.version = inode.version.max(first) + 1;
+            change(inode)
+        })
+    }
+
+    /// Notes what follows from other records, which raised the version or had it from a snapshot.
+    fn derive<T>(&mut self, ino: Ino, change: impl FnOnce(&mut Inode) -> T) -> Option<T> {
         let inode = self.table.get_mut(&ino)?;
         if let Some(walk) = &mut self.walk {
             walk.show_before(ino, inode);
@@ -164,7 +187,7 @@ impl Inodes {
         self.recount.take_if(|recount| recount.id() == id).map(Recount::into_usage)
     }
 
-    /// Puts an entry into a directory, under a cookie of its own or the next one. A replaced name keeps its cookie: the name was
+    /// Puts an entry into a directory, under the cookie that a snapshot says or the next one. A replaced name keeps its cookie: the name was
     /// there all the time, so a listing in progress must not miss it.
     pub(super) fn put_entry(
         &mut self,
@@ -175,12 +198,16 @@ impl Inodes {
     ) {
         let replaced = self.take_entry(directory, name).map(|entry| entry.cookie);
         let is_elsewhere = is_elsewhere(directory, ino, kind);
-        self.change(directory, |inode| {
+        let put = |inode: &mut Inode| {
             if let Some(directory) = inode.directory_mut() {
                 let cookie = cookie.or(replaced).unwrap_or_else(|| directory.next_cookie());
                 directory.put(name, Entry { ino, kind, cookie }, is_elsewhere);
             }
-        });
+        };
+        match cookie {
+            Some(_) => self.derive(directory, put),
+            None => self.change(directory, put),
+        };
     }
 
     /// Takes an entry out of a directory.
@@ -199,7 +226,7 @@ impl Inodes {
     pub(super) fn index(&mut self) {
         let inos: Vec<Ino> = self.order.iter().copied().collect();
         for &ino in &inos {
-            self.change(ino, |inode| {
+            self.derive(ino, |inode| {
                 inode.holders = Holders::default();
                 if let Some(file) = inode.regular_mut() {
                     (file.awaited_bytes, file.moving_objects) = (0, 0);
@@ -213,7 +240,7 @@ impl Inodes {
             for (ino, name_bytes) in entries {
                 // An entry of a damaged tree may say another kind than its inode has.
                 if self.get(&ino).is_some_and(|inode| inode.kind() != FileKind::Directory) {
-                    self.change(ino, |inode| inode.holders.add(holder, name_bytes));
+                    self.derive(ino, |inode| inode.holders.add(holder, name_bytes));
                 }
             }
         }
@@ -222,7 +249,7 @@ impl Inodes {
     /// Notes the size that a file is about to have; 0 where none is pending.
     pub(super) fn await_size(&mut self, ino: Ino, size_bytes: u64) {
         if self.get(&ino).is_some_and(|inode| inode.regular().is_some()) {
-            self.change(ino, |inode| {
+            self.derive(ino, |inode| {
                 if let Some(file) = inode.regular_mut() {
                     file.awaited_bytes = allocation_of(size_bytes);
                 }
@@ -232,7 +259,7 @@ impl Inodes {
 
     /// Notes the number of a file's objects that are being moved.
     pub(super) fn note_moving(&mut self, ino: Ino, objects: usize) {
-        self.change(ino, |inode| {
+        self.derive(ino, |inode| {
             if let Some(file) = inode.regular_mut() {
                 file.moving_objects = objects as u32;
             }

@@ -4,7 +4,7 @@ use super::core::Namespace;
 use super::decision::{Decision, Step};
 use super::draft::Draft;
 use super::errno::{EBADF, EINVAL, ENOENT, ENOTDIR};
-use super::inode::{Inode, COOKIE_DOT, COOKIE_DOT_DOT};
+use super::inode::{COOKIE_DOT, COOKIE_DOT_DOT};
 use super::permission::{self, READ};
 use weir_wire::{encode_body, limits, At, Attributes, DirectoryEntry, FileKind, HandleId, Ino, Reply};
 
@@ -50,8 +50,8 @@ impl Namespace {
 
     /// The attributes of an inode for a listing; none if they are on another server or about to change.
     fn listed_attributes(&self, ino: Ino) -> Option<Attributes> {
-        let inode: &Inode = self.state.inodes.get(&ino)?;
-        (!self.state.cuts.contains_key(&ino)).then(|| inode.attributes(ino))
+        let attributes = self.state.inodes.attributes(ino);
+        attributes.filter(|_| !self.state.cuts.contains_key(&ino))
     }
 }
 

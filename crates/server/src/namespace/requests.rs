@@ -139,16 +139,16 @@ impl Namespace {
             OutcomeKind::Moving { ino, id } => self.moving_reply(*ino, *id, uid, now),
             OutcomeKind::Frozen { epoch } => Reply::Frozen { epoch: *epoch },
             OutcomeKind::Layout(ino) => self.layout_reply(*ino).unwrap_or_else(Reply::Failed),
-            OutcomeKind::Attributes(ino) => match self.inode(*ino) {
-                Ok(inode) => Reply::Attributes(inode.attributes(*ino)),
+            OutcomeKind::Attributes(ino) => match self.state.attributes(*ino) {
+                Ok(attributes) => Reply::Attributes(attributes),
                 Err(_) => Reply::Failed(ENOENT),
             },
-            OutcomeKind::Opened { ino, handle, rights, created } => match self.inode(*ino) {
-                Ok(inode) => Reply::Opened {
-                    attributes: inode.attributes(*ino),
+            OutcomeKind::Opened { ino, handle, rights, created } => match self.state.attributes(*ino) {
+                Ok(attributes) => Reply::Opened {
+                    attributes,
                     handle: *handle,
                     capability: self.capability((*ino, *handle), *rights, uid, now),
-                    layout: inode.regular().map(|file| file.layout.clone()),
+                    layout: self.state.regular(*ino).map(|file| file.layout.clone()),
                     created: *created,
                 },
                 Err(errno) => Reply::Failed(errno),

@@ -1,6 +1,7 @@
 //! The part of the namespace that the journal keeps.
 
 use super::change::Change;
+use super::errno::ESTALE;
 use super::inode::{Birth, BirthNode, InoMap, Inode};
 use super::inode::{Directory, RegularFile};
 use super::inodes::Inodes;
@@ -11,7 +12,7 @@ use super::released::Released;
 use super::replies::Replies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_placement::{LayoutRequest, ServerId};
-use weir_wire::{Ino, Moment};
+use weir_wire::{Attributes, Errno, Ino, Moment};
 
 /// Seconds from the Unix epoch to 2026-01-01, the origin of the numbers of starts and inodes.
 const EPOCH_SECONDS: i64 = 1_767_225_600;
@@ -111,6 +112,11 @@ impl State {
         self.intents.end_snapshot();
     }
 
+    /// The attributes of an inode of this server.
+    pub(super) fn attributes(&self, ino: Ino) -> Result<Attributes, Errno> {
+        self.inodes.attributes(ino).ok_or(ESTALE)
+    }
+
     pub(super) fn regular(&self, ino: Ino) -> Option<&RegularFile> {
         self.inodes.get(&ino)?.regular()
     }
@@ -127,6 +133,7 @@ impl State {
 
     pub(super) fn start(&mut self, number: u32, at: Moment) {
         self.starts = number;
+        self.inodes.begin(number);
         let first = (seconds_since_epoch(at) << SEQUENCES_PER_SECOND_BITS) + Ino::ROOT.sequence() + 1;
         // A power loss may have taken the records of numbers that objects and other servers know.
         self.next_sequence = self.next_sequence.max(first);

@@ -4,6 +4,7 @@ use super::super::{
     Answer, Caller, Change, Decision, Effect, Namespace, PeerFailure, Question, Settings, Verdict,
 };
 use super::kept::check_use;
+use super::versions::Told;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_placement::{LayoutDefaults, ServerId, TargetId};
 use weir_wire::{
@@ -49,6 +50,7 @@ pub(super) struct Cluster {
     pub(super) holds_effects: bool,
     /// Snapshots that are taken in slices, beside everything else.
     showings: Vec<Option<Showing>>,
+    told: Told,
     pub(super) client: ClientId,
     pub(super) now: Moment,
     next_request: u64,
@@ -106,6 +108,7 @@ impl Cluster {
             is_damaged: false,
             holds_effects: false,
             showings: (0..servers).map(|_| None).collect(),
+            told: Told::default(),
             client: ClientId(1),
             now: Moment { seconds: 1_800_000_000, nanoseconds: 0 },
             next_request: 1,
@@ -301,7 +304,10 @@ impl Cluster {
         let answer: Answer = decision.answer;
         match self.servers[server].answer(answer, uid, self.now) {
             (Reply::Failed(errno), _) => Err(errno),
-            answered => Ok(answered),
+            (reply, payload) => {
+                self.told.note(&reply, &payload);
+                Ok((reply, payload))
+            }
         }
     }
 

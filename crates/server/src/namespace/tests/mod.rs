@@ -9,3 +9,4 @@ mod quotas;
 mod restarts;
 mod semantics;
 mod tree;
+mod versions;
