@@ -8,7 +8,7 @@ use crate::identity::Callers;
 use crate::operations::locks::PosixLocks;
 use crate::overwrites::Overwrites;
 use crate::pages::Pages;
-use crate::sizes::Sizes;
+use crate::sizes::{LookUps, Sizes};
 use crate::unsteady::Unsteady;
 use crate::waits::Flights;
 use crate::workers::WaitBudget;
@@ -29,6 +29,7 @@ pub(crate) struct Filesystem {
     pub(crate) posix_locks: PosixLocks,
     pub(crate) unsteady: Arc<Unsteady>,
     pub(crate) sizes: Sizes,
+    pub(crate) look_ups: LookUps,
     pub(crate) features: Features,
     callers: Callers,
 }
@@ -65,6 +66,7 @@ impl Filesystem {
     ) -> Filesystem {
         Filesystem {
             sizes: Sizes::new(Arc::clone(&device)),
+            look_ups: LookUps::default(),
             pages: Arc::new(Pages::new(store.clone(), device, mount_point.to_owned())),
             store,
             overwrites: Overwrites::default(),

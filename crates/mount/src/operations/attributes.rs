@@ -116,6 +116,7 @@ impl Filesystem {
         if matches!(attributes.kind, FileKind::Fifo | FileKind::Socket) {
             self.check_special(call.header.pid, &caller, attributes.ino)?;
         }
+        self.look_ups.note(call.header.pid, &attributes);
         Reply::of(&entry(&attributes))
     }
 

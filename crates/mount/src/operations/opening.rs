@@ -46,7 +46,10 @@ impl Filesystem {
         } else {
             self.open_for_execution(&caller, place, flags)?
         };
-        let (open, _) = self.keep(opened, caller, asked.flags)?;
+        let (open, attributes) = self.keep(opened, caller, asked.flags)?;
+        if !self.look_ups.knows(call.header.pid, &attributes) {
+            self.sizes.grew(attributes.ino, attributes.size_bytes);
+        }
         Reply::of(&open)
     }
 
