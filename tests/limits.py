@@ -258,8 +258,8 @@ BESIDE = """\
 | file capabilities (`setcap`) on a mount | have no effect there: a store is mounted `nosuid`. A write leaves the attribute, and `fallocate` on such a file answers EPERM to all but root |
 | `fs.protected_symlinks`, `fs.protected_regular`, `fs.protected_fifos` on a mount | do not protect sticky directories: the kernel leaves their sticky bit to the servers. `fs.protected_hardlinks` always holds |
 | locks of a killed process, without a mount | end when the server sees the end of the process, perhaps a moment after the parent does |
-| process locks (`F_SETLK`) over an `exec`, without a mount | end with it, perhaps a moment later |
-| locks of descriptions (`flock`, `F_OFD_SETLK`) over an `exec`, without a mount | are lost about two seconds later, also where no descriptor is left before, unless the new program has used the descriptor by then; from then on they are its own |
+| locks over an `exec` of a static program, without a mount | stay until the process ends, also where it closes the descriptor. A static program that a locked process spawns (`posix_spawn`) holds none |
+| a lock that a process takes on a descriptor after it forked, without a mount | ends with the process, unless the child has used the descriptor since, or locks it itself |
 
 ## What runs without a mount
 

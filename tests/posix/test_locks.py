@@ -4,27 +4,16 @@ import errno
 import fcntl
 import os
 import signal
-import struct
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from file_locks import KINDS, lock
 from libc import refused
 from store import Store
 from waits import PATIENCE_SECONDS
 from ways import ALL, MOUNT, MOUNTED, PREFIX, PRELOAD, Way, has_fuse, make_way
-
-KINDS = ("process", "description", "flock")
-
-
-def lock(file: int, kind: str, exclusive: bool, wait: bool = False, start: int = 0, length: int = 0) -> None:
-    if kind == "flock":
-        fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | (0 if wait else fcntl.LOCK_NB))
-        return
-    request = struct.pack("hhqqi4x", fcntl.F_WRLCK if exclusive else fcntl.F_RDLCK, os.SEEK_SET, start, length, 0)
-    of_description = (fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK) if kind == "description" else None
-    fcntl.fcntl(file, of_description or (fcntl.F_SETLKW if wait else fcntl.F_SETLK), request)
 
 
 def hold(folder: Path, kind: str, exclusive: bool) -> None:

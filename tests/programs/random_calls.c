@@ -209,11 +209,7 @@ static void spawn_step(void) {
         outcome(-1);
 }
 
-/* Process locks end with an exec on the fast path alone (docs/reference/limits.md, "process locks (`F_SETLK`) over an `exec`"). */
 static void exec_step(void) {
-    struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
-    for (int each = 0; each < SLOTS; each++)
-        fcntl(descriptors[each], F_SETLK, &all);
     execv(program, arguments(0));
     outcome(-1);
 }

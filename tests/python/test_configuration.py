@@ -182,7 +182,7 @@ def test_values_that_programs_can_use_are_allowed() -> None:
 
 def test_variables_of_settings_of_programs_and_of_modules_are_allowed() -> None:
     settings.check_names([setting.environment for setting in (*settings.STORE, *settings.CLIENT)])
-    settings.check_names(["WEIR_TRACE_RUN", "WEIR_TRACE_PARENT", "WEIR_CWD"])
+    settings.check_names(["WEIR_TRACE_RUN", "WEIR_TRACE_PARENT", "WEIR_CWD", "WEIR_HANDOVER"])
     settings.check_names([f"WEIR_{word}" for word in ("ROOT", "DIR", "BASE", "BIN", "LIB", "INC", "VERSION", "DOC")])
     settings.check_names(["WEIR_SEED", "WEIR_SUITES", "WEIRD_POLICY"])
 

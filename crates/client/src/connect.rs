@@ -248,6 +248,7 @@ fn connect(
     }
     link.boot.store(boot, Ordering::SeqCst);
     lease.set_live(Live { connection, session: proved, identities: Default::default(), reading });
+    link.close_kept();
     Ok(())
 }
 

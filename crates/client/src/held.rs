@@ -1,5 +1,6 @@
 //! Open descriptions and locks that this client holds at a server, and claims again after a restart.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use weir_wire::{Capability, Fence, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, Request};
@@ -11,7 +12,7 @@ const LOCKS_MAX: usize = 65_536;
 const LOOKS: u32 = 2_000;
 
 /// Open descriptions and locks of this client at one server.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Held {
     /// Open descriptions.
     pub(crate) handles: HashMap<HandleId, Capability>,
@@ -24,7 +25,7 @@ pub(crate) struct Held {
 }
 
 /// A lock that was granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HeldLock {
     pub(crate) ino: Ino,
     pub(crate) handle: HandleId,
@@ -76,6 +77,16 @@ impl HeldLock {
 }
 
 impl Held {
+    /// Whether the server keeps nothing for this client, and is owed nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.handles.is_empty() && self.locks.is_empty() && self.owed.is_empty()
+    }
+
+    /// Whether releases are owed.
+    pub(crate) fn owes_any(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
     /// Records that the server gave a lock up.
     pub(crate) fn lose(&mut self, lock: &HeldLock) {
         self.locks.retain(|known| known != lock);

@@ -15,6 +15,7 @@ mod exchange;
 mod fence;
 mod file;
 mod handle_state;
+mod handover;
 mod held;
 mod known;
 mod layouts;
@@ -43,6 +44,7 @@ pub use descriptors::{is_own_descriptor, keep_descriptor, own_descriptors, relea
 pub use error::{ClientError, Result};
 pub use file::File;
 pub use handle_state::{HandleState, HANDLE_STATE_BYTES};
+pub use handover::{HandedLock, Handover};
 pub use locks::{LockRequest, LockWait};
 pub use moving::{Moved, Moving, Pace};
 pub use operations::StoreStatistics;

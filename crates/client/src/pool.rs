@@ -3,6 +3,7 @@
 //! A slot is leased by `try_lock` alone, so no thread ever waits inside a lock. A signal handler that interrupts a call
 //! finds the slot taken and uses another slot, and so does a child forked in the midst of a call.
 
+use crate::descriptors::OwnSocket;
 use crate::held::{look, Held};
 use crate::transport::{timespec, Connection};
 use rustix::thread::futex;
@@ -77,6 +78,8 @@ pub(crate) struct Link {
     /// Whether this client is a mount.
     is_mount: bool,
     lanes: [OnceLock<LaneSlots>; 4],
+    /// The connection of the program that this process executed before, until the first one of this program.
+    kept: Mutex<Option<OwnSocket>>,
     /// The time of the last reply, in milliseconds of the session's clock.
     pub(crate) heard: AtomicU64,
     /// The end of the time in which the server counts as lost, in the same clock. Until then calls try once instead of waiting.
@@ -169,6 +172,7 @@ impl Link {
             goes_by_word: AtomicBool::new(false),
             is_mount,
             lanes: [const { OnceLock::new() }; 4],
+            kept: Mutex::new(None),
             heard: AtomicU64::new(0),
             lost_until: AtomicU64::new(0),
             silent_until: AtomicU64::new(0),
@@ -272,9 +276,27 @@ impl Link {
             .fold(next, u64::min)
     }
 
+    /// Keeps the connection of the program before: the server takes the client for connected meanwhile.
+    pub(crate) fn keep(&self, socket: OwnSocket) {
+        if let Some(mut kept) = look(&self.kept) {
+            *kept = Some(socket);
+        }
+    }
+
+    /// The descriptor of the connection of the program before, -1 without one.
+    pub(crate) fn kept_number(&self) -> i32 {
+        look(&self.kept).and_then(|kept| kept.as_ref().map(OwnSocket::number)).unwrap_or(-1)
+    }
+
+    /// Closes the connection of the program before.
+    pub(crate) fn close_kept(&self) {
+        drop(look(&self.kept).and_then(|mut kept| kept.take()));
+    }
+
     /// Drops every connection, as the child of a fork must. `close` gets the descriptors of slots that a thread of the parent
     /// was using.
     pub(crate) fn abandon(&self, close: &mut impl FnMut(i32)) {
+        self.close_kept();
         for slot in self.slots() {
             if let Ok(mut state) = slot.state.try_lock() {
                 state.live = None;

@@ -132,6 +132,12 @@ impl Generations {
         Ok(node.session.get_or_init(|| fresh))
     }
 
+    /// Has the process go on with this session. `EBUSY` where the process began one.
+    pub(crate) fn begin_with(&self, session: Session) -> Result<()> {
+        let node = self.node(self.generation.load(Ordering::Acquire));
+        node.session.set(session).map_err(|_| ClientError::number(libc::EBUSY))
+    }
+
     /// The session of this process, if the process began one.
     pub(crate) fn begun(&self) -> Option<&Session> {
         self.node(self.generation.load(Ordering::Acquire)).session.get()
@@ -181,6 +187,17 @@ impl Session {
             observed: Observed { store, window },
             generation,
         })
+    }
+
+    /// The session of a program that goes on as the client of the program before.
+    pub(crate) fn resumed(settings: &Settings, client: ClientId, next_request: u64) -> Result<Session> {
+        let session = Session::begin(settings, 0)?;
+        Ok(Session { client, next_request: AtomicU64::new(next_request), ..session })
+    }
+
+    /// The number of the store.
+    pub(crate) fn store(&self) -> u64 {
+        self.observed.store
     }
 
     /// The credential of the last reading, and the number of that reading.

@@ -4,7 +4,7 @@ use crate::caller::Callers;
 use crate::exchange;
 use crate::observer::Observing;
 use crate::paths::Walk;
-use crate::session::{Environment, Generations};
+use crate::session::{Environment, Generations, Session};
 use crate::transport::{SocketTransport, Transport};
 use crate::{Caller, Counters, Result, Settings};
 use std::os::fd::RawFd;
@@ -155,6 +155,16 @@ impl Store {
             &inner.observing,
             &*inner.transport,
         )
+    }
+
+    /// The session of this process, if the process began one.
+    pub(crate) fn session_in_use(&self) -> Option<&Session> {
+        self.inner.generations.begun()
+    }
+
+    /// Has the process go on with this session. `EBUSY` where the process began one.
+    pub(crate) fn begin_with(&self, session: Session) -> Result<()> {
+        self.inner.generations.begin_with(session)
     }
 
     /// A walk for `caller`, which counts as a metadata call.

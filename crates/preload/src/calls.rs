@@ -13,6 +13,7 @@ pub(crate) mod directories;
 pub(crate) mod duplicate;
 pub(crate) mod environments;
 pub(crate) mod exec;
+pub(crate) mod handover;
 pub(crate) mod identity_changes;
 pub(crate) mod inotify;
 pub(crate) mod libraries;

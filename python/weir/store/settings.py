@@ -277,7 +277,7 @@ CLIENT = (
 )
 """Settings of programs that use a store."""
 
-_BETWEEN_PROGRAMS = ("WEIR_TRACE_RUN", "WEIR_TRACE_PARENT", "WEIR_CWD", "WEIR_OBSERVATION")
+_BETWEEN_PROGRAMS = ("WEIR_TRACE_RUN", "WEIR_TRACE_PARENT", "WEIR_CWD", "WEIR_HANDOVER", "WEIR_OBSERVATION")
 """Variables by which Weir's own programs tell each other something."""
 _ALIKE = 0.7
 """Likeness from which a variable is taken for a mistyped setting: a site may have variables of its own."""

@@ -38,6 +38,11 @@ impl Object<'_> {
         Object { folder: folder_of(path), needs: Needed::Shared(library.needs()), loader: None }
     }
 
+    /// Whether the dynamic linker starts the program, which without it would need no other object.
+    pub(crate) fn is_dynamic(&self) -> bool {
+        !self.needs().names.is_empty()
+    }
+
     fn needs(&self) -> &Needs {
         match &self.needs {
             Needed::Own(needs) => needs,

@@ -1,6 +1,7 @@
 //! New process images. The kernel gets every offset first, and without a mount the new image finds the store again.
 
 use crate::calls::environments::{Environment, Start, Strings};
+use crate::calls::handover::{self, Passing};
 use crate::calls::{process, programs};
 use crate::files::sharing;
 use crate::files::working_directory::{self, VARIABLE};
@@ -16,6 +17,8 @@ extern "C" {
     pub(crate) static mut environ: *const *const c_char;
 }
 
+/// The program of `system` and `popen`.
+const SHELL: &std::ffi::CStr = c"/bin/sh";
 /// Most arguments of an `execl` call: each is a pointer on the stack, as the call itself has them.
 const ARGUMENTS: usize = 4096;
 
@@ -41,7 +44,7 @@ unsafe fn replacing(environment: Strings, call: impl FnOnce(Strings) -> c_int) -
     });
     recorder::end_windows();
     // SAFETY: as the caller promises.
-    let result = unsafe { with_environment(environment, call) };
+    let result = unsafe { with_environment(environment, Start::Exec, call) };
     counters::rearm();
     recorder::resume();
     placement::rearm_report();
@@ -125,24 +128,52 @@ pub(crate) unsafe fn spawn(
     lists: (Strings, Strings),
     search: bool,
 ) -> c_int {
+    let (arguments, environment) = lists;
     process::around_child(|| {
-        let (arguments, environment) = lists;
         // SAFETY: see `execve`.
         unsafe {
-            with_environment(environment, |environment| {
+            with_environment(environment, Start::Spawn, |environment| {
                 match programs::prepared(path, search, (arguments, environment), Start::Spawn) {
                     Some(Err(number)) => number,
                     Some(Ok(program)) => program.run(|path, arguments, environment| {
-                        real::posix_spawn(process, path, actions, attributes, arguments, environment)
+                        let spawn =
+                            || real::posix_spawn(process, path, actions, attributes, arguments, environment);
+                        holding((path, false, environment), spawn, |result| *result == 0)
                     }),
-                    None if search => {
-                        real::posix_spawnp(process, path, actions, attributes, arguments, environment)
+                    None => {
+                        let call = if search { real::posix_spawnp } else { real::posix_spawn };
+                        let spawn = || call(process, path, actions, attributes, arguments, environment);
+                        holding((path, search, environment), spawn, |result| *result == 0)
                     }
-                    None => real::posix_spawn(process, path, actions, attributes, arguments, environment),
                 }
             })
         }
     })
+}
+
+/// Runs a call that spawns a program, and waits until the program holds the descriptions with locks. `is_there` tells by the
+/// call's result whether there is a program.
+///
+/// # Safety
+/// As for [`programs::loads_library`].
+unsafe fn holding<R>(
+    (path, search, environment): (*const c_char, bool, Strings),
+    spawn: impl FnOnce() -> R,
+    is_there: impl FnOnce(&R) -> bool,
+) -> R {
+    let mut is_awaited = false;
+    quietly(|| {
+        // SAFETY: as the caller promises.
+        is_awaited = handover::has_locked() && unsafe { programs::loads_library(path, search, environment) };
+        if is_awaited {
+            handover::expect_child(true);
+        }
+    });
+    let result = spawn();
+    if is_awaited {
+        quietly(|| handover::await_child(is_there(&result)));
+    }
+    result
 }
 
 /// Runs a call of libc that makes a child with the program's own environment (`system`, `popen`).
@@ -155,9 +186,9 @@ pub(crate) unsafe fn with_own_environment<R>(make: impl FnOnce() -> R) -> R {
     }
     // SAFETY: libc reads the list while it makes the child; the strings in it are the program's own.
     process::around_child(|| unsafe {
-        with_environment(environ, |list| {
+        with_environment(environ, Start::Spawn, |list| {
             let before = (&raw mut environ).replace(list);
-            let result = make();
+            let result = holding((SHELL.as_ptr(), false, list), make, |_| true);
             environ = before;
             result
         })
@@ -236,15 +267,21 @@ pub(crate) unsafe extern "C" fn execute_listed(
     }
 }
 
-/// Runs `call` with an environment in which the new image finds the working directory inside the store.
+/// Runs `call` with an environment in which the new image finds the working directory inside the store, and what it is to hold
+/// there.
 ///
 /// # Safety
 /// `environment` is null or a null-terminated list of C strings.
-pub(crate) unsafe fn with_environment<R>(environment: Strings, call: impl FnOnce(Strings) -> R) -> R {
+pub(crate) unsafe fn with_environment<R>(
+    environment: Strings,
+    start: Start,
+    call: impl FnOnce(Strings) -> R,
+) -> R {
     if session::mode() != Mode::Prefix || guard::is_inside() || environment.is_null() {
         return call(environment);
     }
     let mut changed = None;
+    let mut passing = None;
     quietly(|| {
         // SAFETY: as the caller promises.
         let Some(mut read) = (unsafe { Environment::read(environment) }) else { return };
@@ -254,10 +291,25 @@ pub(crate) unsafe fn with_environment<R>(environment: Strings, call: impl FnOnce
         if let Some(place) = place {
             read.set(VARIABLE, place.to_bytes());
         }
+        read.remove(handover::VARIABLE);
+        if start == Start::Exec {
+            passing = Passing::prepare();
+        }
+        let left = passing.as_ref().map(Passing::value);
+        if let Some(value) = left.or_else(handover::value_for_child) {
+            read.set(handover::VARIABLE, &value);
+        }
         read.forget_libraries();
         changed = Some((read.list(), read));
     });
     let result = call(changed.as_ref().map_or(environment, |(list, _)| list.as_ptr()));
-    quietly(|| drop(changed));
+    let number = guard::errno();
+    quietly(|| {
+        drop(changed);
+        if let Some(passing) = passing {
+            passing.take_back();
+        }
+    });
+    guard::set_errno(number);
     result
 }

@@ -1,6 +1,7 @@
 //! `fcntl` and `flock` on placeholders. The servers keep the locks, as for the mount.
 
 use crate::files::description::Description;
+use crate::files::placeholder::Placeholder;
 use crate::files::{prefix, promotion, sharing, table};
 use crate::host::guard::{self, attempt, fail, Outcome};
 use crate::host::kernel::{self, system_call};
@@ -10,7 +11,7 @@ use crate::store::session::{self, CALLER};
 use libc::{c_int, c_long, off_t};
 use std::sync::{Mutex, PoisonError};
 use weir_client::wire::{Ino, LockKind, LockOwner, LockRange, LockType};
-use weir_client::{File, LockRequest};
+use weir_client::{File, HandedLock, LockRequest};
 
 /// First and longest pause of a call that waits for a lock. The call asks again after each, so that signals can end its wait.
 const PAUSE_FIRST_NANOSECONDS: i64 = 500_000;
@@ -204,18 +205,30 @@ fn region(descriptor: c_int, command: c_int, lock: &mut libc::flock) -> Outcome<
     }
     let done = session::outcome(file.try_lock(&CALLER, &request))?;
     if done.is_ok() && wanted != LockType::Unlock {
-        note_locked(placeholder.ino(), &request);
+        note_locked(placeholder, &request);
     }
     Some(done.map(|()| 0))
 }
 
 /// The owner of POSIX locks within this process's client: the process.
-fn process_owner() -> LockOwner {
+pub(crate) fn process_owner() -> LockOwner {
     LockOwner(u64::from(kernel::process_id()))
 }
 
-fn note_locked(ino: Ino, request: &LockRequest) {
-    let held = Held { process: request.pid, ino, kind: request.kind, owner: request.owner };
+fn note_locked(placeholder: &Placeholder, request: &LockRequest) {
+    if request.kind != LockKind::Posix {
+        placeholder.note_locked();
+    }
+    let ino = placeholder.ino();
+    note(Held { process: request.pid, ino, kind: request.kind, owner: request.owner });
+}
+
+/// Notes a lock that the program before this one in the process took.
+pub(crate) fn note_handed(lock: &HandedLock) {
+    note(Held { process: kernel::process_id(), ino: lock.ino, kind: lock.kind, owner: lock.owner });
+}
+
+fn note(held: Held) {
     let mut locked = LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
     if !locked.contains(&held) {
         locked.push(held);
@@ -276,16 +289,21 @@ impl Held {
     }
 }
 
-/// Has the client of a child of `fork` hold the descriptions that are locked, so that the locks outlive the parent.
-pub(crate) fn keep_in_child() {
-    let Ok(locked) = LOCKED.try_lock().map(|locked| locked.clone()) else { return };
-    for held in locked.iter().filter(|held| held.kind != LockKind::Posix) {
-        table::each(|descriptor, description| {
-            let is_file = description.placeholder().is_some_and(|found| found.ino() == held.ino);
-            if is_file && held.owner == LockOwner(description.identity()) {
-                let _ = description.lockable(descriptor);
-            }
-        });
+/// Has this process's client hold a description that some process locked, so that the locks outlive the processes that this
+/// one has the descriptor from.
+pub(crate) fn keep(descriptor: c_int, description: &Description) {
+    let Some(placeholder) = description.placeholder().filter(|found| found.is_locked()) else { return };
+    let is_held = description.lockable(descriptor).is_some();
+    placeholder.note_holder();
+    if !is_held {
+        return;
+    }
+    // A thread of the parent may have had the mutex, and is not here.
+    let Ok(mut locked) = LOCKED.try_lock() else { return };
+    let (process, owner) = (kernel::process_id(), LockOwner(description.identity()));
+    let held = Held { process, ino: placeholder.ino(), kind: LockKind::Flock, owner };
+    if !locked.contains(&held) {
+        locked.push(held);
     }
 }
 
@@ -385,7 +403,7 @@ pub(crate) unsafe fn flock(descriptor: c_int, operation: c_int) -> c_int {
         counters::served(Call::Lock);
         let done = session::outcome(file.try_lock(&CALLER, &request))?;
         if done.is_ok() && lock != LockType::Unlock {
-            note_locked(placeholder.ino(), &request);
+            note_locked(placeholder, &request);
         }
         Some(done.map(|()| 0))
     });

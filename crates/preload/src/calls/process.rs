@@ -1,6 +1,6 @@
 //! Children of the process, its threads, and its end.
 
-use crate::calls::{close, locks};
+use crate::calls::{close, handover, locks};
 use crate::files::description::STANDARD_STREAMS;
 use crate::files::description::{self, Description};
 use crate::files::{generation, mappings, mounts, sharing, table, working_directory};
@@ -23,14 +23,24 @@ pub(crate) static FORKS: Handlers = Handlers { before: before_fork, in_parent: a
 
 /// Prepares for a child that may use this process's descriptors.
 pub(crate) extern "C" fn before_fork() {
+    before_child();
+    quietly(|| handover::expect_child(false));
+}
+
+/// Ends the preparation, in the parent.
+pub(crate) extern "C" fn after_fork() {
+    after_child();
+    quietly(|| handover::await_child(true));
+}
+
+fn before_child() {
     quietly(|| {
         sharing::share_everything();
         recorder::before_fork();
     });
 }
 
-/// Ends the preparation, in the parent.
-pub(crate) extern "C" fn after_fork() {
+fn after_child() {
     quietly(sharing::child_was_made);
 }
 
@@ -59,7 +69,7 @@ pub(crate) extern "C" fn in_child() {
                 made
             });
         }
-        locks::keep_in_child();
+        table::each(|descriptor, description| locks::keep(descriptor, description));
     });
 }
 
@@ -207,9 +217,9 @@ pub(crate) fn around_child<R>(make: impl FnOnce() -> R) -> R {
     if !is_followed() || guard::is_inside() {
         return make();
     }
-    before_fork();
+    before_child();
     let result = make();
-    after_fork();
+    after_child();
     result
 }
 

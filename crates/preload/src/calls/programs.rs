@@ -119,6 +119,27 @@ pub(crate) unsafe fn prepared<'a>(
     prepared
 }
 
+/// Whether the program at `path` loads this library: it is linked dynamically, or a script whose interpreter is.
+///
+/// # Safety
+/// As for [`prepared`].
+pub(crate) unsafe fn loads_library(path: *const c_char, search: bool, environment: Strings) -> bool {
+    // SAFETY: as the caller promises.
+    let (text, read) = unsafe { (paths::text(path), Environment::read(environment)) };
+    let (Some(text), true) = (text, read.is_some_and(|read| read.has_library())) else { return false };
+    let folders = std::env::var_os("PATH").filter(|_| search && !text.contains(&b'/')).unwrap_or_default();
+    let places = folders.as_bytes().split(|byte| *byte == b':').map(|folder| match folder {
+        b"" => text.to_vec(),
+        folder => [folder, b"/", text].concat(),
+    });
+    let first = places
+        .filter_map(|place| CString::new(place).ok())
+        .find(|place| kernel::may_execute(place) && !kernel::gains_privileges(place));
+    first.is_some_and(
+        |place| matches!(on_host(&place, true), OnHost::Other(Some(object)) if object.is_dynamic()),
+    )
+}
+
 /// Has the dynamic linker load the libraries of the store that a program needs. Answers whether there are any.
 fn add_libraries(prepared: &mut Prepared<'_>, object: Object<'_>, start: Start) -> bool {
     if !prepared.environment.has_library() {

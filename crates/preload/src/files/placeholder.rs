@@ -9,7 +9,7 @@ use crate::host::kernel::{self, system_call};
 use crate::store::session::{self, CALLER};
 use libc::{c_int, off_t};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use weir_client::wire::{Attributes, Ino};
+use weir_client::wire::{Attributes, Capability, Ino};
 use weir_client::{File, Place, Store};
 
 /// Name of the memfd, by which the library recognises a placeholder after `exec`.
@@ -17,11 +17,13 @@ const NAME: &std::ffi::CStr = c"weir-description";
 /// The link that `readlink` shows for such a descriptor.
 const LINK: &[u8] = b"/memfd:weir-description (deleted)";
 /// First word of the page. A change of the page's form changes the word.
-const MAGIC: u64 = u64::from_le_bytes(*b"weirdsc1");
+const MAGIC: u64 = u64::from_le_bytes(*b"weirdsc2");
 /// Lowest number of the library's short-lived descriptors, so that programs get the lowest number as POSIX says.
 const OUT_OF_THE_WAY: c_int = 700;
 /// Longest sleep of a waiter, which then looks whether the lock's holder still lives.
 const HOLDER_CHECK: libc::timespec = libc::timespec { tv_sec: 1, tv_nsec: 0 };
+/// Sleeps of a process that waits for another one to hold a description: a program starts within this time on a busy machine.
+const HOLDER_CHECKS: u32 = 5;
 /// The mark of a lock for which a thread waits.
 const WAITED_FOR: u32 = 1 << 31;
 
@@ -32,6 +34,10 @@ struct Page {
     /// 0, or the thread that uses the offset, perhaps with [`WAITED_FOR`].
     lock: AtomicU32,
     flags: AtomicI32,
+    /// Whether any process locked the description, perhaps no longer: 0 or 1.
+    locked: AtomicU32,
+    /// The number of processes that began with a descriptor of the description, and whose clients do not hold it yet.
+    expected: AtomicU32,
     /// The offset of a file, or the cookie of a directory.
     offset: AtomicU64,
     /// The length of the encoded state, which never changes.
@@ -69,7 +75,7 @@ pub(crate) struct Placeholder {
     state: State,
     /// Whether this process opened the file. The session of its client then holds the description at the server.
     is_opener: bool,
-    /// Whether this process's client has adopted the directory that another process opened.
+    /// Whether this process's client has adopted the description that another process opened.
     adopted: AtomicBool,
 }
 
@@ -135,8 +141,10 @@ impl Placeholder {
         if self.is_opener {
             return None;
         }
-        // Where the server has forgotten the description, because the opener closed it first, reads and writes answer ESTALE.
-        let _ = store.adopt(handle.capability);
+        if !self.adopted.swap(true, Ordering::AcqRel) {
+            // Where the server has forgotten the description, because the opener closed it first, reads and writes answer ESTALE.
+            let _ = store.adopt(handle.capability);
+        }
         Some(File::from_state(store, (**handle).clone()))
     }
 
@@ -154,6 +162,56 @@ impl Placeholder {
         let Kind::Directory(_, capability) = self.state.kind else { return None };
         self.adopt_directory(store);
         File::of_directory(store, self.state.ino, capability)
+    }
+
+    /// The right to the open file or directory.
+    pub(crate) fn capability(&self) -> Option<Capability> {
+        match &self.state.kind {
+            Kind::Regular(handle) => Some(handle.capability),
+            Kind::Directory(_, capability) => Some(*capability),
+            Kind::Path => None,
+        }
+    }
+
+    /// Notes that this process's client holds the description, as the client of the program that the process executed before.
+    pub(crate) fn note_held(&self) {
+        self.adopted.store(true, Ordering::Release);
+    }
+
+    /// Notes that a process locked the description.
+    pub(crate) fn note_locked(&self) {
+        self.page.locked.store(1, Ordering::Release);
+    }
+
+    /// Whether any process locked the description. Another one may have unlocked it since.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.page.locked.load(Ordering::Acquire) != 0
+    }
+
+    /// Notes that a process is about to begin, whose client is to hold the description.
+    pub(crate) fn expect_holder(&self) {
+        self.page.expected.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Notes that the client of a process that began holds the description.
+    pub(crate) fn note_holder(&self) {
+        let one_less = |count: u32| Some(count.saturating_sub(1));
+        if self.page.expected.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less) == Ok(1) {
+            wake(&self.page.expected, c_int::MAX);
+        }
+    }
+
+    /// Waits until all expected processes hold the description. A process that does not within a bound never will: it was
+    /// killed, or runs without this library.
+    pub(crate) fn await_holders(&self) {
+        let expected = &self.page.expected;
+        for _ in 0..HOLDER_CHECKS {
+            match expected.load(Ordering::Acquire) {
+                0 => return,
+                count => wait(expected, count, HOLDER_CHECK),
+            }
+        }
+        expected.store(0, Ordering::Release);
     }
 
     /// The state of the description.
@@ -255,6 +313,8 @@ fn fill(memory: c_int, encoded: &[u8], flags: c_int) -> Result<Mapping, c_int> {
         magic: MAGIC,
         lock: AtomicU32::new(0),
         flags: AtomicI32::new(flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_CLOEXEC)),
+        locked: AtomicU32::new(0),
+        expected: AtomicU32::new(0),
         offset: AtomicU64::new(0),
         length: encoded.len() as u32,
         state: [0; STATE_BYTES],
@@ -312,17 +372,7 @@ impl<'a> Held<'a> {
             if seen == marked
                 || lock.compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Acquire).is_ok()
             {
-                let timeout = HOLDER_CHECK;
-                // SAFETY: lock and timeout live through the call.
-                let _ = unsafe {
-                    system_call!(
-                        libc::SYS_futex,
-                        &raw const *lock,
-                        libc::FUTEX_WAIT,
-                        marked,
-                        &raw const timeout
-                    )
-                };
+                wait(lock, marked, HOLDER_CHECK);
             }
         }
     }
@@ -331,10 +381,22 @@ impl<'a> Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         if self.0.swap(0, Ordering::AcqRel) & WAITED_FOR != 0 {
-            // SAFETY: the lock is mapped for the life of the process.
-            let _ = unsafe { system_call!(libc::SYS_futex, &raw const *self.0, libc::FUTEX_WAKE, 1) };
+            wake(self.0, 1);
         }
     }
+}
+
+/// Waits while a word of the page has a value, at most for a time.
+fn wait(word: &AtomicU32, value: u32, at_most: libc::timespec) {
+    // SAFETY: word and time live through the call.
+    let _ = unsafe {
+        system_call!(libc::SYS_futex, &raw const *word, libc::FUTEX_WAIT, value, &raw const at_most)
+    };
+}
+
+fn wake(word: &AtomicU32, waiters: c_int) {
+    // SAFETY: the word is mapped for the life of the process.
+    let _ = unsafe { system_call!(libc::SYS_futex, &raw const *word, libc::FUTEX_WAKE, waiters) };
 }
 
 fn is_alive(thread: u32) -> bool {

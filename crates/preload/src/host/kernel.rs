@@ -107,6 +107,13 @@ pub(crate) fn may_execute(path: &std::ffi::CStr) -> bool {
         .is_ok()
 }
 
+/// Whether a program at a path of the host runs with more rights than its caller, and so without this library.
+pub(crate) fn gains_privileges(path: &std::ffi::CStr) -> bool {
+    let found = identify(libc::AT_FDCWD, path, libc::STATX_MODE);
+    let bits = libc::S_ISUID | libc::S_ISGID;
+    found.is_ok_and(|found| libc::mode_t::from(found.stx_mode) & bits != 0)
+}
+
 /// Closes a descriptor of the library.
 pub(crate) fn close(descriptor: c_int) {
     // SAFETY: no memory is passed. After an error nothing is left to do: Linux has closed the descriptor all the same.

@@ -1,6 +1,6 @@
 //! The library's start and end in a process.
 
-use crate::calls::{environments, libraries, process, standard_streams};
+use crate::calls::{environments, handover, libraries, process, standard_streams};
 use crate::host::{forks, launcher};
 use crate::store::session::{self, Mode};
 use crate::{observation, placement, recorder};
@@ -20,6 +20,7 @@ extern "C" fn begin(_count: c_int, _arguments: *const *const c_char, environment
     if session::mode() == Mode::Prefix {
         let loaded = find(b"WEIR_LIBRARIES=").unwrap_or_default();
         libraries::learn(find(b"LD_LIBRARY_PATH="), environments::loaded(loaded));
+        handover::take_over(find(b"WEIR_HANDOVER="));
         standard_streams::look_at_standard();
     }
 }
