@@ -248,12 +248,14 @@ pub(crate) fn note_streamed(descriptor: c_int) {
 /// (`streams_follow`), the locks of their files wait for the end of the connection.
 pub(crate) fn release_all(streams_follow: bool) {
     // A thread that holds this mutex may be gone with a `fork`, or about to end: it must not keep the process.
-    let Ok(locked) = LOCKED.try_lock().map(|mut locked| std::mem::take(&mut *locked)) else { return };
+    let Ok(mut locked) = LOCKED.try_lock().map(|mut locked| std::mem::take(&mut *locked)) else { return };
     let own = kernel::process_id();
     if locked.iter().all(|held| held.process != own) {
         return;
     }
     let Ok(streamed) = STREAMED.try_lock() else { return };
+    // The release of a process lock names a description of its file, which is still open then.
+    locked.sort_by_key(|held| held.kind != LockKind::Posix);
     for held in locked.into_iter().filter(|held| held.process == own) {
         let waits = streams_follow && streamed.iter().any(|(_, ino)| *ino == held.ino);
         if !waits {
