@@ -209,7 +209,7 @@ def score(past: Sequence[Run], came: Run) -> Scored:
 
 def _compiled(name: str, folder: Path) -> Path:
     program = folder / name
-    subprocess.run(["mpicc", "-O2", "-o", program, ROOT / f"benchmarks/{name}.c"], check=True)
+    subprocess.run(["mpicc.mpich", "-O2", "-o", program, ROOT / f"benchmarks/{name}.c"], check=True)
     return program
 
 
@@ -220,7 +220,7 @@ def _run(program: Path, call: Call, folder: Path) -> Run:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
     command: list[str | Path] = [WEIR, "run", "--trace", trace, "--observe", output, "--"]
-    command += ["mpirun", "-n", str(call.ranks), program, "-o", output / "data", *call.arguments.split()]
+    command += ["mpiexec.mpich", "-n", str(call.ranks), program, "-o", output / "data", *call.arguments.split()]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS)
     if answer.returncode != 0:
         sys.exit(f"{command} failed:\n{answer.stderr}")

@@ -4,7 +4,9 @@ DIR/ior has the programs in `bin` (installed) or `src` (built in place), with MP
 """
 
 import re
+from pathlib import Path
 
+from launchers import launcher_of
 from ways import ALL
 
 from suites.comparison import Outcome, Results
@@ -71,9 +73,10 @@ class Ior:
     has_reference = True
 
     def missing(self) -> str | None:
-        if program("mpiexec.mpich") is None and program("mpiexec") is None:
-            return "there is no mpiexec"
-        return missing_build("ior", "src/ior", "bin/ior")
+        if (lacks := missing_build("ior", "src/ior", "bin/ior")) is not None:
+            return lacks
+        launcher, _ = launcher_of(_built("ior"))
+        return f"there is no {launcher}, with whose MPI ior was built" if program(launcher) is None else None
 
     def run(self, place: Place, *, is_short: bool) -> Results:
         results: Results = {}
@@ -92,16 +95,21 @@ class Ior:
         return results
 
     def _run(self, place: Place, name: str, *options: str) -> Answer:
-        folder = build("ior")
-        assert folder is not None
-        file = next(path for path in (folder / "src" / name, folder / "bin" / name) if path.exists())
-        mpiexec = need("mpiexec.mpich") if program("mpiexec.mpich") else need("mpiexec")
+        file = _built(name)
+        launcher, variables = launcher_of(file)
+        words = " ".join(f"{key}={value}" for key, value in variables.items())
         # The library goes into the program's processes, not into mpiexec and its proxies.
         script = (
-            'preload=$LD_PRELOAD; unset LD_PRELOAD; mpiexec=$1; shift; exec "$mpiexec" -n "$0" '
+            f'preload=$LD_PRELOAD; unset LD_PRELOAD; mpiexec=$1; shift; exec env {words} "$mpiexec" -n "$0" '
             '${preload:+env LD_PRELOAD="$preload"} "$@"'
         )
-        return place.run("sh", "-c", script, PROCESSES, mpiexec, file, *options, seconds=TEST_SECONDS)
+        return place.run("sh", "-c", script, PROCESSES, need(launcher), file, *options, seconds=TEST_SECONDS)
+
+
+def _built(name: str) -> Path:
+    folder = build("ior")
+    assert folder is not None
+    return next(path for path in (folder / "src" / name, folder / "bin" / name) if path.exists())
 
 
 def outcome_of(answer: Answer) -> Outcome:
