@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -13,7 +14,7 @@ import libc
 import pytest
 from libc import refused
 from store import Store
-from ways import MOUNT, MOUNTED, Way, make_way
+from ways import ALL, MOUNT, MOUNTED, Way, make_way
 
 MIB = 1 << 20
 
@@ -367,3 +368,22 @@ def test_a_handle_opens_its_file_by_a_mount_that_never_saw_it(shared_store: Stor
     (folder / "file").unlink()
     refused(errno.ESTALE, libc.call, "open_by_handle_at", other, file, os.O_RDONLY)
     os.close(other)
+
+
+def shared_flags(folder: Path) -> None:
+    """A child sets and takes away `O_APPEND` on the description that it shares; the parent's calls go by it."""
+    file = os.open(folder / "shared-flags", os.O_RDWR | os.O_CREAT, 0o600)
+    assert os.pwrite(file, b"0123456789", 0) == 10
+    for flags, expected in ((os.O_APPEND, 13), (0, 13), (os.O_APPEND, 16)):
+        if (child := os.fork()) == 0:
+            fcntl.fcntl(file, fcntl.F_SETFL, flags)
+            os._exit(0)
+        os.waitpid(child, 0)
+        # On Linux a description that appends does so by pwrite(2), too.
+        assert os.pwrite(file, b"abc", 2) == 3
+        assert os.fstat(file).st_size == expected
+
+
+@pytest.mark.parametrize("way", ALL, indirect=True)
+def test_flags_of_a_shared_description_are_those_of_all(way: Way) -> None:
+    way.call(shared_flags, served=["append", "write"])

@@ -25,8 +25,6 @@ pub(crate) fn append_shared(
     if !is_kernels || description.is_the_kernels() {
         return None;
     }
-    // Another process may have changed the flags.
-    description.set_flags(kernel::status_flags(descriptor).ok()?);
     if !description.appends() {
         return None;
     }

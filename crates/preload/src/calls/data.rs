@@ -123,6 +123,7 @@ fn write_on(
     if !description.is_writable() {
         return description.placeholder().map(|_| Err(libc::EBADF));
     }
+    description.refresh_flags(descriptor);
     let is_kernels = description.is_synchronous() || file_size::limit().is_some();
     if is_kernels && description.placeholder().is_none() {
         description.settle(descriptor);

@@ -249,6 +249,7 @@ fn copy(
         return from.placeholder().map(|_| Err(refused.map_or(libc::EINVAL, |each| each.refusal())));
     };
     // An appending target has a rule of its own.
+    to.refresh_flags(output);
     if !from.is_readable() || !to.is_writable() || to.appends() {
         return from.placeholder().map(|_| Err(libc::EBADF));
     }

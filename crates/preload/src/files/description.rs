@@ -103,6 +103,15 @@ impl Description {
         }
     }
 
+    /// Takes over the flags of a shared description, which another process may have changed.
+    pub(crate) fn refresh_flags(&self, descriptor: c_int) {
+        if matches!(&self.backing, Backing::Kernel(offset) if offset.is_shared()) {
+            if let Ok(flags) = kernel::status_flags(descriptor) {
+                self.set_flags(flags);
+            }
+        }
+    }
+
     /// Notes flags that `F_SETFL` set.
     pub(crate) fn set_flags(&self, flags: c_int) {
         self.flags.store(flags, Ordering::Relaxed);
