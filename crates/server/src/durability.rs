@@ -5,7 +5,7 @@
 
 mod writing;
 
-pub(crate) use writing::Purpose;
+pub(crate) use writing::{Purpose, Slice};
 
 use crate::clock::seconds;
 use crate::control::status::JournalStatus;
@@ -20,12 +20,11 @@ use crate::storage::{Aside, Cut, Reserve};
 #[cfg(test)]
 use crate::world::mutants::{self, Mutant};
 use std::collections::HashSet;
-use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_wire::{Errno, Ino, Reply};
-use writing::{Shown, Slice, Writing};
+use writing::{Shown, Writing};
 
 /// Version of the journal's records.
 pub const JOURNAL_SCHEMA: u32 = 6;
@@ -50,12 +49,6 @@ const RENEWAL_PAUSE: Nanos = Nanos::from_millis(1_000);
 type OwnJournal = Journal<Change>;
 /// A snapshot of the namespace that a worker writes.
 pub(crate) type Ticket = SnapshotTicket<Change>;
-/// The channel by which the result of a slice of a snapshot comes back.
-pub(crate) type SliceEnd = Receiver<Result<(), JournalError>>;
-/// The channel by which the result of a snapshot comes back.
-pub(crate) type SnapshotEnd = Receiver<Result<SnapshotDone, JournalError>>;
-/// The channel by which the ticket of a synchronisation comes back, with its result.
-pub(crate) type SyncEnd = Receiver<(SyncTicket, std::io::Result<()>)>;
 
 /// The journal of a server, and everything that waits for it.
 #[derive(Default)]
@@ -117,13 +110,6 @@ pub(crate) enum Deferred {
     Look,
 }
 
-/// A synchronisation that is under way, or over.
-pub(crate) struct Synced {
-    pub(crate) waiting: Waiting,
-    /// None where everything was durable already.
-    end: Option<SyncEnd>,
-}
-
 /// Work of a snapshot for a worker.
 pub(crate) enum SnapshotStep {
     /// Frames are to be written.
@@ -139,7 +125,7 @@ pub(crate) enum SyncStart {
     /// The journal is stopped, and these requests fail.
     Stopped(Vec<Token>),
     /// Everything is durable already.
-    Durable(Synced),
+    Durable(Waiting),
     /// A worker runs the ticket.
     Begun(SyncTicket, Waiting),
 }
@@ -167,13 +153,6 @@ impl Deferred {
 /// The server with the targets on which an effect gives room.
 pub(crate) fn gives_room_at(effect: &Effect) -> Option<ServerId> {
     (effect.when == When::DurableInTime).then_some(effect.server)
-}
-
-impl Synced {
-    /// A synchronisation that is under way; its result comes back by `end`.
-    pub(crate) fn under_way(waiting: Waiting, end: SyncEnd) -> Synced {
-        Synced { waiting, end: Some(end) }
-    }
 }
 
 impl Durability {
@@ -364,7 +343,7 @@ impl Durability {
                 self.is_syncing = true;
                 SyncStart::Begun(ticket, waiting)
             }
-            None => SyncStart::Durable(Synced { waiting, end: None }),
+            None => SyncStart::Durable(waiting),
         }
     }
 
@@ -372,20 +351,20 @@ impl Durability {
     ///
     /// # Errors
     /// The sync failed. Deferred work waits for the next one.
-    pub(crate) fn end_sync(&mut self, synced: Synced, now: Nanos) -> Result<Waiting, (Vec<Token>, Errno)> {
-        let Some(end) = synced.end else { return Ok(synced.waiting) };
+    pub(crate) fn end_sync(
+        &mut self,
+        waiting: Waiting,
+        (ticket, result): (SyncTicket, std::io::Result<()>),
+        now: Nanos,
+    ) -> Result<Waiting, (Vec<Token>, Errno)> {
         self.is_syncing = false;
-        let Some(journal) = &mut self.journal else { return Ok(synced.waiting) };
-        let completed = match end.try_recv() {
-            Ok((ticket, result)) => journal.sync_complete(ticket, result),
-            Err(_) => Err(JournalError::Stopped),
-        };
-        match completed {
-            Ok(()) => Ok(synced.waiting),
+        let Some(journal) = &mut self.journal else { return Ok(waiting) };
+        match journal.sync_complete(ticket, result) {
+            Ok(()) => Ok(waiting),
             Err(error) => {
                 self.fail(&error, now);
-                self.waiting.deferred.extend(synced.waiting.deferred);
-                Err((synced.waiting.requests, error.errno()))
+                self.waiting.deferred.extend(waiting.deferred);
+                Err((waiting.requests, error.errno()))
             }
         }
     }
@@ -505,10 +484,10 @@ impl Durability {
     }
 
     /// A slice of a snapshot was written, or not.
-    pub(crate) fn end_slice(&mut self, end: &SliceEnd, namespace: &mut Namespace) {
+    pub(crate) fn end_slice(&mut self, written: Result<(), JournalError>, namespace: &mut Namespace) {
         let Some(writing) = &mut self.writing else { return };
         writing.came_back();
-        if let Err(error) = end.try_recv().unwrap_or(Err(JournalError::Stopped)) {
+        if let Err(error) = written {
             self.give_up_writing(&error, namespace);
         }
     }
@@ -542,8 +521,8 @@ impl Durability {
     }
 
     /// A renewal ended: where it succeeded, everything goes on; answers whether it did.
-    pub(crate) fn end_renewal(&mut self, end: &SnapshotEnd) -> bool {
-        let (Some(journal), Ok(result)) = (&mut self.journal, end.try_recv()) else { return false };
+    pub(crate) fn end_renewal(&mut self, result: Result<SnapshotDone, JournalError>) -> bool {
+        let Some(journal) = &mut self.journal else { return false };
         if let Err(error) = journal.renewal_complete(result) {
             self.fail_renewal(&error);
             return false;
@@ -563,8 +542,8 @@ impl Durability {
     }
 
     /// A snapshot ended.
-    pub(crate) fn end_snapshot(&mut self, end: &SnapshotEnd) {
-        if let (Some(journal), Ok(result)) = (&mut self.journal, end.try_recv()) {
+    pub(crate) fn end_snapshot(&mut self, result: Result<SnapshotDone, JournalError>) {
+        if let Some(journal) = &mut self.journal {
             if let Err(error) = journal.snapshot_complete(result) {
                 warning!("{error}");
             }

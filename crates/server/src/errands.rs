@@ -1,22 +1,27 @@
-//! Errands: pieces of blocking work on the worker pool, each with the purpose that its end serves.
+//! Errands: pieces of blocking work that are under way, each with the purpose that its end serves.
 
-use crate::clock::Time;
-use crate::durability::{SliceEnd, SnapshotEnd, Synced};
-use crate::error::ServerError;
-use crate::events::{Event, Events, Worked};
+use crate::durability::Waiting;
 use crate::namespace::Effect;
+use crate::requests::fences::Turn;
 use crate::requests::request::Token;
-use crate::storage::TargetFailure;
-use crate::workers::{WorkOutput, Workers};
+use crate::work::Work;
 use slab::Slab;
-use std::sync::Arc;
 use weir_fairshare::Dispatch;
 use weir_wire::Ino;
 
+/// Whoever carries blocking work out. The end of each piece comes back as an event, in any order.
+pub(crate) trait Workers {
+    /// Takes on a piece of work, under its number; never blocks.
+    fn submit(&mut self, number: u64, work: Work);
+
+    /// Goes on with work that had to wait, after another piece ended.
+    fn go_on(&mut self);
+}
+
 /// The purpose of a piece of blocking work.
 pub(crate) enum Errand {
-    /// It carries out a client's request.
-    Request(Token),
+    /// It carries out a client's request, which has this turn.
+    Request(Token, Turn),
     /// It synchronises an object, which had this turn.
     ObjectSync(Token, Dispatch),
     /// It carries out an effect of the namespace.
@@ -28,55 +33,40 @@ pub(crate) enum Errand {
     /// It changes an object here for another server.
     PeerObject(Token),
     /// It writes a slice of a snapshot of the namespace.
-    Slice(SliceEnd),
+    Slice,
     /// It puts a snapshot of the namespace in force.
-    Snapshot(SnapshotEnd),
+    Snapshot,
     /// It brings the journal to stable storage.
-    Sync(Synced),
+    Sync(Waiting),
     /// It removes an object that was set aside.
     Discard,
     /// It brings the durable mark to stable storage.
     Mark,
     /// It puts the snapshot in force with which the journal begins anew.
-    Renewal(SnapshotEnd),
+    Renewal,
 }
 
 /// The errands that are under way.
 pub(crate) struct Errands {
-    pool: Workers,
+    workers: Box<dyn Workers>,
     under_way: Slab<Errand>,
-    events: Events,
-    time: Arc<dyn Time>,
 }
 
 impl Errands {
-    /// Starts the worker pool.
-    ///
-    /// # Errors
-    /// As [`Workers::start`].
-    pub(crate) fn start(events: Events, time: Arc<dyn Time>) -> Result<Errands, ServerError> {
-        Ok(Errands { pool: Workers::start()?, under_way: Slab::new(), events, time })
+    /// No errands yet.
+    pub(crate) fn new(workers: Box<dyn Workers>) -> Errands {
+        Errands { workers, under_way: Slab::new() }
     }
 
-    /// Runs blocking work on the pool; its end comes back as an event for `errand`.
-    pub(crate) fn submit(
-        &mut self,
-        errand: Errand,
-        work: impl FnOnce() -> Result<WorkOutput, TargetFailure> + Send + 'static,
-    ) {
+    /// Hands blocking work out; its end comes back as an event for `errand`.
+    pub(crate) fn submit(&mut self, errand: Errand, work: Work) {
         let number = self.under_way.insert(errand) as u64;
-        let (events, time) = (self.events.clone(), Arc::clone(&self.time));
-        self.pool.submit(Box::new(move || {
-            let started = time.elapsed();
-            let outcome = work();
-            let service = time.elapsed().saturating_since(started);
-            events.send(Event::Worked(Worked { number, outcome, service }));
-        }));
+        self.workers.submit(number, work);
     }
 
     /// The errand of a piece of work that has ended.
     pub(crate) fn end(&mut self, number: u64) -> Option<Errand> {
-        self.pool.drain();
+        self.workers.go_on();
         self.under_way.try_remove(number as usize)
     }
 

@@ -20,6 +20,7 @@ use crate::peers::threads::Threads;
 use crate::ports::{listen, peer_user, resolve, Listening};
 use crate::server::{Outside, Server};
 use crate::sockets::{link_of, polled};
+use crate::workers::WorkerPool;
 use mio::net::{TcpListener, UnixListener};
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Registry, Token};
@@ -125,8 +126,8 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent) -
         home: Box::new(Folders::of((id, &key), home, budget.objects, &time)),
         host: Box::new(Machine),
         lines: Box::new(Threads::new(home, events.clone())),
+        workers: Box::new(WorkerPool::start(&events, &time)?),
         time,
-        events: events.clone(),
     };
     let mut server = Server::open(config, id, key, outside, budget, consent)?;
     let _alone = alone_in(&folder)?;

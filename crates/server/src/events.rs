@@ -2,7 +2,7 @@
 
 use crate::control::question::Question;
 use crate::peers::line::Answer;
-use crate::workers::WorkOutput;
+use crate::work::WorkOutput;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::task::Waker;
 use weir_fairshare::Nanos;

@@ -36,6 +36,7 @@ mod server;
 mod sockets;
 mod storage;
 mod unpublished;
+mod work;
 mod workers;
 #[cfg(test)]
 mod world;

@@ -1,67 +1,52 @@
-//! The pool on which blocking work runs: `dir` targets and journal synchronisation.
+//! The pool of threads on which blocking work runs: `dir` targets and journal synchronisation.
 
+use crate::clock::Time;
+use crate::errands::Workers;
 use crate::error::ServerError;
-use crate::storage::Cut;
+use crate::events::{Event, Events, Worked};
+use crate::work::Work;
+use std::collections::VecDeque;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_wire::Ino;
 
 /// Threads of the pool: as many service slots as a `dir` target has, so one slow call never holds the others.
 pub(crate) const WORKERS: usize = 8;
 /// Work that may wait: as much as all slots, synchronisations and removals of a burst; beyond it the loop keeps its own list.
 const QUEUE_MAX: usize = 1024;
 
-/// The output of blocking work.
-pub(crate) enum WorkOutput {
-    /// Nothing to say.
-    Done,
-    /// Bytes that were read.
-    Bytes(Vec<u8>),
-    /// A position that was sought.
-    Position(Option<u64>),
-    /// Objects with their lengths.
-    Objects(Vec<(Ino, u64)>),
-    /// No room for these bytes.
-    NoRoom(Vec<u8>),
-    /// The part of a cut that the next start can undo.
-    Cut(Cut),
+/// Threads that carry out blocking work.
+pub(crate) struct WorkerPool {
+    queue: SyncSender<(u64, Work)>,
+    /// Work that did not fit. Its length is bounded by the requests that may be outstanding.
+    overflow: VecDeque<(u64, Work)>,
 }
 
-/// A piece of blocking work; it reports through its captures.
-pub(crate) type Work = Box<dyn FnOnce() + Send>;
-
-/// Threads that run blocking work.
-pub(crate) struct Workers {
-    queue: SyncSender<Work>,
-    overflow: std::collections::VecDeque<Work>,
-}
-
-impl Workers {
-    /// Starts the threads.
+impl WorkerPool {
+    /// Starts the threads. The end of each piece of work comes back through `events`, with the time that it took.
     ///
     /// # Errors
     /// [`ServerError::Loop`] when the system refuses a thread.
-    pub(crate) fn start() -> Result<Workers, ServerError> {
+    pub(crate) fn start(events: &Events, time: &Arc<dyn Time>) -> Result<WorkerPool, ServerError> {
         let (queue, receiver) = sync_channel(QUEUE_MAX);
         let receiver = Arc::new(Mutex::new(receiver));
         for number in 0..WORKERS {
-            let receiver = Arc::clone(&receiver);
+            let (receiver, events, time) = (Arc::clone(&receiver), events.clone(), Arc::clone(time));
             std::thread::Builder::new()
                 .name(format!("worker-{number}"))
-                .spawn(move || work(&receiver))
+                .spawn(move || work(&receiver, &events, &*time))
                 .map_err(|source| ServerError::Loop { what: "start a worker thread", source })?;
         }
-        Ok(Workers { queue, overflow: std::collections::VecDeque::new() })
+        Ok(WorkerPool { queue, overflow: VecDeque::new() })
+    }
+}
+
+impl Workers for WorkerPool {
+    fn submit(&mut self, number: u64, work: Work) {
+        self.overflow.push_back((number, work));
+        self.go_on();
     }
 
-    /// Hands work over; never blocks. Its length is bounded by the requests that may be outstanding.
-    pub(crate) fn submit(&mut self, work: Work) {
-        self.overflow.push_back(work);
-        self.drain();
-    }
-
-    /// Hands over work that did not fit before.
-    pub(crate) fn drain(&mut self) {
+    fn go_on(&mut self) {
         while let Some(work) = self.overflow.pop_front() {
             match self.queue.try_send(work) {
                 Ok(()) => {}
@@ -74,12 +59,13 @@ impl Workers {
     }
 }
 
-fn work(receiver: &Mutex<Receiver<Work>>) {
+fn work(receiver: &Mutex<Receiver<(u64, Work)>>, events: &Events, time: &dyn Time) {
     loop {
         let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        match next {
-            Ok(work) => work(),
-            Err(_) => return,
-        }
+        let Ok((number, work)) = next else { return };
+        let started = time.elapsed();
+        let outcome = work.carry_out();
+        let service = time.elapsed().saturating_since(started);
+        events.send(Event::Worked(Worked { number, outcome, service }));
     }
 }

@@ -1,7 +1,8 @@
 //! Requests that wait for an intent, and requests that wait no longer.
 
+use super::fences::Turn;
 use super::request::{Outcome, Step, Token};
-use crate::durability::Synced;
+use crate::durability::Waiting;
 use crate::namespace::{errno, Decision};
 
 /// The step with which a request goes on when its intent is settled.
@@ -28,8 +29,10 @@ pub(crate) enum Woken {
     Route(Token),
     /// There may be room for it, and it is queued again.
     Enqueue(Token),
+    /// Its turn about its file has come, and a worker carries it out.
+    InTurn(Token, Turn),
     /// The journal is durable.
-    Synced(Synced),
+    Durable(Waiting),
 }
 
 impl Continued {

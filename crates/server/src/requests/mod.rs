@@ -11,6 +11,7 @@
 pub(crate) mod arrival;
 pub(crate) mod continuation;
 pub(crate) mod devices;
+pub(crate) mod fences;
 pub(crate) mod objects;
 pub(crate) mod pages;
 pub(crate) mod request;
@@ -22,6 +23,7 @@ use crate::namespace::{Appender, IntentId};
 use crate::notices::warning;
 use arrival::ARRIVAL_WAIT;
 use continuation::{Continued, Woken};
+use fences::Fences;
 use request::{InHand, Outcome, Stage, Step, Token};
 use room::Room;
 use slab::Slab;
@@ -55,6 +57,8 @@ pub(crate) struct Requests {
     room: Room,
     /// New files that wait for room on any target.
     vacancy: Room,
+    /// The order of requests on targets in directories.
+    fences: Fences<Token>,
     /// Requests that wait no longer.
     woken: VecDeque<Woken>,
     /// Changes that wait until the journal's device has caught up.
@@ -320,6 +324,11 @@ impl Requests {
     /// The append turns that others wait for.
     pub(crate) fn turns(&mut self) -> &mut Turns {
         &mut self.turns
+    }
+
+    /// The order of requests on targets in directories.
+    pub(crate) fn fences(&mut self) -> &mut Fences<Token> {
+        &mut self.fences
     }
 
     /// The writes that wait for room.

@@ -1,12 +1,11 @@
-//! Reads and writes of objects: checked, and carried out in the memory of a target or below its directory.
+//! Reads and writes of objects: checked, and carried out in the memory of a target.
 
 use super::arrival::Sink;
 use super::request::{InHand, Outcome};
 use crate::links::connection::Tail;
 use crate::namespace::errno;
-use crate::storage::{Dir, Ram, Segment, TargetFailure, Turn};
+use crate::storage::{Ram, Segment, TargetFailure};
 use crate::unpublished::{Part, Reach};
-use crate::workers::WorkOutput;
 use weir_wire::{limits, Capability, Errno, Extent, Fence, Ino, PeerRequest, Reply, Request, Seek};
 
 /// Reads up to this size are copied into the reply: cheaper than keeping their pages in place.
@@ -199,34 +198,6 @@ pub(crate) fn write_inline(
     Ok(ram.finish_write(plan)?)
 }
 
-/// Carries a request out below the directory of a target, in its turn; it blocks.
-///
-/// # Errors
-/// The target's refusal.
-pub(crate) fn run_on_directory(
-    dir: &Dir,
-    turn: Turn,
-    request: &Request,
-    bytes: &[u8],
-) -> Result<WorkOutput, TargetFailure> {
-    let _pass = object_capability(request).map(|of| dir.pass(of.ino, turn)).transpose()?;
-    match request {
-        Request::Read { capability, target, epoch, extents, .. } => {
-            dir.read(capability.ino.object_on(*target), *epoch, extents).map(WorkOutput::Bytes)
-        }
-        Request::Write { capability, target, epoch, extents, .. } => {
-            dir.write(capability.ino.object_on(*target), *epoch, extents, bytes).map(|()| WorkOutput::Done)
-        }
-        Request::Reserve { capability, target, epoch, offset, length, punch, .. } => dir
-            .reserve(capability.ino.object_on(*target), *epoch, *offset, *length, *punch)
-            .map(|()| WorkOutput::Done),
-        Request::ObjectSeek { capability, target, epoch, offset, seek } => dir
-            .seek(capability.ino.object_on(*target), *epoch, *offset, *seek == Seek::Data)
-            .map(WorkOutput::Position),
-        _ => Err(TargetFailure::Device(i32::from(errno::EINVAL.0))),
-    }
-}
-
 /// The target of a change to an object, by its number on its server.
 pub(crate) fn changed_target(request: &PeerRequest) -> Option<usize> {
     match request {
@@ -247,30 +218,4 @@ pub(crate) fn change_in_memory(ram: &mut Ram, request: &PeerRequest) {
         PeerRequest::RemoveObject { ino, target } => ram.remove(ino.object_on(*target)),
         _ => {}
     }
-}
-
-/// Changes an object after its home has durably recorded the change. With `is_lasting` the change is on stable storage before it is answered:
-/// one file system does not keep the order of its names with the home's journal.
-///
-/// # Errors
-/// The target's refusal.
-pub(crate) fn change_in_directory(
-    dir: &Dir,
-    request: &PeerRequest,
-    is_lasting: bool,
-) -> Result<WorkOutput, TargetFailure> {
-    match request {
-        PeerRequest::TruncateObject { ino, target, length, epoch } if is_lasting => {
-            dir.fence(ino.object_on(*target), *length, *epoch)?
-        }
-        PeerRequest::TruncateObject { ino, target, length, epoch } => {
-            dir.truncate(ino.object_on(*target), *length, *epoch)?
-        }
-        PeerRequest::FenceObject { ino, target, length, epoch } => {
-            dir.fence(ino.object_on(*target), *length, *epoch)?
-        }
-        PeerRequest::RemoveObject { ino, target } => dir.remove(ino.object_on(*target))?,
-        _ => {}
-    }
-    Ok(WorkOutput::Done)
 }

@@ -400,7 +400,6 @@ impl From<TargetFailure> for Outcome {
     fn from(failure: TargetFailure) -> Outcome {
         match failure {
             TargetFailure::Stale(stale) => Outcome::of(Reply::StaleEpoch { epoch: stale.0 }),
-            TargetFailure::Fenced => Outcome::of(Reply::StaleFence),
             other => Outcome::failed(other.errno()),
         }
     }

@@ -3,21 +3,19 @@
 use super::Server;
 use crate::durability::Deferred;
 use crate::errands::Errand;
-use crate::events::Worked;
 use crate::namespace::{errno, Caller, Change, InlineAppend, Verdict};
 use crate::requests::arrival::Sink;
-use crate::requests::continuation::Continued;
+use crate::requests::continuation::{Continued, Woken};
 use crate::requests::devices::ObjectSync;
-use crate::requests::objects::{
-    object_capability, object_fence, run_in_memory, run_on_directory, write_inline,
-};
+use crate::requests::fences::Turn;
+use crate::requests::objects::{object_capability, object_fence, run_in_memory, write_inline};
 use crate::requests::request::{Outcome, Step, Token};
-use crate::storage::{Dir, Target, TargetFailure, Turn};
+use crate::storage::{Dir, Target, TargetFailure};
 use crate::unpublished::{Part, Reach};
-use crate::workers::WorkOutput;
+use crate::work::{TargetWork, Work, WorkOutput};
 use std::rc::Rc;
 use std::sync::Arc;
-use weir_fairshare::Dispatch;
+use weir_fairshare::{Dispatch, Nanos};
 use weir_placement::TargetId;
 use weir_wire::{Capability, Extent, Fence, Ino, Publication, Reply, Request};
 
@@ -33,59 +31,87 @@ impl Server {
                 outcome => self.data_done(token, outcome),
             };
         }
-        let Some(dir) = target.directory().map(Arc::clone) else {
-            return Step::Done(token, Outcome::failed(errno::EINVAL));
-        };
-        let turn = self.turn_of(&token, &dir);
-        let request = &mut self.requests[&token];
-        let bytes = match request.arrival.take() {
-            Sink::Buffer { bytes, .. } => bytes,
-            _ => std::mem::take(&mut request.payload),
-        };
-        if let Some(account) = &mut request.account {
+        if let Some(account) = &mut self.requests[&token].account {
             account.hand_to_worker();
         }
-        let message = request.request.clone();
-        let work = move || match dir.noted(run_on_directory(&dir, turn, &message, &bytes)) {
-            Err(TargetFailure::Full) => Ok(WorkOutput::NoRoom(bytes)),
-            outcome => outcome,
-        };
-        self.errands.submit(Errand::Request(token), work);
-        Step::Away
+        let turn = self.turn_of(&token, index);
+        match self.requests.fences().begin(turn, token) {
+            Some(token) => self.hand_to_worker(token, turn),
+            None => Step::Away,
+        }
     }
 
     /// The turn of a request on a target, by the present fence of its file's home. This server knows that of its own files; for
     /// others only requests that show it come this far.
-    fn turn_of(&self, token: &Token, dir: &Dir) -> Turn {
+    fn turn_of(&mut self, token: &Token, index: usize) -> Turn {
         let request = &self.requests[token].request;
         let shown = object_fence(request);
-        match object_capability(request).map(|capability| capability.ino.home()) {
-            Some(home) if shown != Fence::NONE && home == self.site.id => dir.admit(home, self.locks.fence()),
-            Some(home) => dir.admit(home, shown),
-            None => Turn::default(),
+        let Some(ino) = object_capability(request).map(|capability| capability.ino) else {
+            return Turn::default();
+        };
+        let is_own = shown != Fence::NONE && ino.home() == self.site.id;
+        let fence = if is_own { self.locks.fence() } else { shown };
+        self.requests.fences().admit(index, ino, fence)
+    }
+
+    /// A request that waited for its turn goes on, unless its lock changed hands meanwhile or its client gave it up.
+    pub(super) fn go_on_in_turn(&mut self, token: Token, turn: Turn) -> Step {
+        match self.outcome_of_others(&token) {
+            Some(outcome) => {
+                self.leave_turn(turn);
+                self.refused(token, outcome)
+            }
+            None => self.hand_to_worker(token, turn),
+        }
+    }
+
+    /// Has a worker carry a request out below the directory of its target.
+    fn hand_to_worker(&mut self, token: Token, turn: Turn) -> Step {
+        let request = &mut self.requests[&token];
+        let target = request.device().and_then(|index| self.targets.get(index));
+        let Some(dir) = target.and_then(Target::directory).cloned() else {
+            self.leave_turn(turn);
+            return Step::Done(token, Outcome::failed(errno::EINVAL));
+        };
+        let bytes = match request.arrival.take() {
+            Sink::Buffer { bytes, .. } => bytes,
+            _ => std::mem::take(&mut request.payload),
+        };
+        let work = TargetWork::Request(request.request.clone(), bytes);
+        self.errands.submit(Errand::Request(token, turn), Work::OnTarget(dir, work));
+        Step::Away
+    }
+
+    /// A request that had its turn has ended: those that waited for its end go on.
+    pub(super) fn leave_turn(&mut self, turn: Turn) {
+        for (turn, token) in self.requests.fences().end(turn) {
+            self.requests.wake(Woken::InTurn(token, turn));
         }
     }
 
     /// A worker has carried a request out.
-    pub(super) fn request_worked(&mut self, token: Token, worked: Worked) -> Step {
+    pub(super) fn request_worked(
+        &mut self,
+        token: Token,
+        outcome: Result<WorkOutput, TargetFailure>,
+        service: Nanos,
+    ) -> Step {
         let request = &mut self.requests[&token];
         if let Some(account) = &mut request.account {
-            account.spend(worked.service);
+            account.spend(service);
         }
-        let outcome = match worked.outcome {
+        let outcome = match outcome {
             Ok(WorkOutput::NoRoom(bytes)) => {
                 let filled = bytes.len();
                 request.arrival.open(Sink::Buffer { bytes, filled });
                 return self.found_no_room(token);
             }
-            Ok(WorkOutput::Done | WorkOutput::Cut(_) | WorkOutput::Objects(_)) => {
-                Ok(Outcome::of(match &request.request {
-                    Request::Write { .. } => Reply::Written { size: None },
-                    _ => Reply::Done,
-                }))
-            }
             Ok(WorkOutput::Bytes(bytes)) => Ok(Outcome::of_bytes(bytes)),
             Ok(WorkOutput::Position(position)) => Ok(Outcome::of(Reply::Position(position))),
+            Ok(_) => Ok(Outcome::of(match &request.request {
+                Request::Write { .. } => Reply::Written { size: None },
+                _ => Reply::Done,
+            })),
             Err(failure) => Err(failure),
         };
         self.data_done(token, outcome)
@@ -140,7 +166,7 @@ impl Server {
         let target = self.requests[token].device().and_then(|device| self.targets.get(device));
         match outcome {
             Ok(_) => true,
-            Err(TargetFailure::Stale(_) | TargetFailure::Fenced) => false,
+            Err(TargetFailure::Stale(_)) => false,
             Err(_) => target.is_some_and(|target| target.directory().is_some()),
         }
     }
@@ -259,14 +285,20 @@ impl Server {
         while let Some((dispatch, sync)) = self.devices.take_sync(self.clock.now()) {
             let ObjectSync { token, dir, object } = sync;
             let errand = Errand::ObjectSync(token, dispatch);
-            self.errands.submit(errand, move || dir.noted(dir.sync(object)).map(|()| WorkOutput::Done));
+            self.errands.submit(errand, Work::OnTarget(dir, TargetWork::Sync(object)));
         }
     }
 
     /// A synchronisation ended.
-    pub(super) fn object_synced(&mut self, token: Token, dispatch: &Dispatch, worked: Worked) -> Step {
-        self.devices.end_sync(dispatch, worked.service, self.clock.now());
+    pub(super) fn object_synced(
+        &mut self,
+        token: Token,
+        dispatch: &Dispatch,
+        outcome: Result<WorkOutput, TargetFailure>,
+        service: Nanos,
+    ) -> Step {
+        self.devices.end_sync(dispatch, service, self.clock.now());
         self.start_object_syncs();
-        self.data_done(token, worked.outcome.map(|_| Outcome::of(Reply::Done)))
+        self.data_done(token, outcome.map(|_| Outcome::of(Reply::Done)))
     }
 }

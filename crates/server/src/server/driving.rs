@@ -63,11 +63,11 @@ impl Server {
                 Woken::Reply(token, outcome) => self.reply(token, outcome),
                 Woken::Route(token) => self.unless_abandoned(token, Server::reply, Server::send_to_device),
                 Woken::Enqueue(token) => self.unless_abandoned(token, Server::finish, Server::enqueue),
-                Woken::Synced(synced) => {
-                    if let Some(waiting) = self.end_sync(synced) {
-                        self.carry_out_durable(waiting);
-                    }
+                Woken::InTurn(token, turn) => {
+                    let step = self.go_on_in_turn(token, turn);
+                    self.end_step(step);
                 }
+                Woken::Durable(waiting) => self.carry_out_durable(waiting),
             }
         }
         was_any

@@ -7,10 +7,10 @@ use crate::namespace::{errno, Answer, Decision, Effect, When};
 use crate::notices::warning;
 use crate::peers::Asked;
 use crate::requests::continuation::{Continued, Woken};
-use crate::requests::objects::{change_in_directory, change_in_memory, changed_target};
+use crate::requests::objects::{change_in_memory, changed_target};
 use crate::requests::request::{Outcome, Step, Token};
 use crate::storage::{Aside, Target, TargetFailure};
-use crate::workers::WorkOutput;
+use crate::work::{TargetWork, Work, WorkOutput};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_wire::{ClientId, Errno, Ino, PeerReply, PeerRequest, Reply, Request};
@@ -57,8 +57,7 @@ impl Server {
         let object = ino.object_on(target);
         match self.targets.get(target.number()).and_then(Target::directory) {
             Some(dir) => {
-                let dir = Arc::clone(dir);
-                let work = move || dir.noted(dir.cut_undoably(object, length, epoch)).map(WorkOutput::Cut);
+                let work = Work::OnTarget(Arc::clone(dir), TargetWork::CutUndoably { object, length, epoch });
                 self.errands.submit(Errand::Effect(Box::new(effect)), work);
             }
             None => self.carry_out_now(effect),
@@ -81,8 +80,8 @@ impl Server {
             self.effect_done(effect, Ok(()));
         } else if let Some(dir) = target.directory().cloned() {
             let request = effect.request.clone();
-            let is_apart = changed.is_some_and(|index| self.durability.is_apart(index));
-            let work = move || dir.noted(change_in_directory(&dir, &request, is_apart));
+            let is_lasting = changed.is_some_and(|index| self.durability.is_apart(index));
+            let work = Work::OnTarget(dir, TargetWork::Change { request, is_lasting });
             self.errands.submit(Errand::Effect(Box::new(effect)), work);
         } else {
             // Nothing is left on a target that has retired.
@@ -162,8 +161,7 @@ impl Server {
 
     fn discard(&mut self, target: usize, aside: Aside) {
         if let Some(dir) = self.targets.get(target).and_then(Target::directory).cloned() {
-            self.errands
-                .submit(Errand::Discard, move || dir.noted(dir.discard(aside)).map(|()| WorkOutput::Done));
+            self.errands.submit(Errand::Discard, Work::OnTarget(dir, TargetWork::Discard(aside)));
         }
     }
 
@@ -181,9 +179,7 @@ impl Server {
         if let Some(ram) = target.memory() {
             ram.remove(object);
         } else if let Some(dir) = target.directory().cloned() {
-            self.errands.submit(Errand::Stray(object), move || {
-                dir.noted(dir.remove(object)).map(|()| WorkOutput::Done)
-            });
+            self.errands.submit(Errand::Stray(object), Work::OnTarget(dir, TargetWork::Remove(object)));
         }
     }
 
@@ -193,7 +189,7 @@ impl Server {
         if let Some(ram) = target.memory() {
             ram.vacate(object, epoch);
         } else if let Some(dir) = target.directory().cloned() {
-            let work = move || dir.vacate(object, epoch).map(|()| WorkOutput::Done);
+            let work = Work::OnTarget(dir, TargetWork::Vacate { object, epoch });
             self.errands.submit(Errand::Stray(object), work);
         }
     }
@@ -213,9 +209,8 @@ impl Server {
             // Nothing is left on a target that has retired.
             return self.object_effect_served(token, Ok(()));
         };
-        let request = request.clone();
-        let work = move || dir.noted(change_in_directory(&dir, &request, true));
-        self.errands.submit(Errand::PeerObject(token), work);
+        let work = TargetWork::Change { request: request.clone(), is_lasting: true };
+        self.errands.submit(Errand::PeerObject(token), Work::OnTarget(dir, work));
         Step::Away
     }
 

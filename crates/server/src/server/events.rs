@@ -9,6 +9,7 @@ use crate::namespace::PeerFailure;
 use crate::notices::warning;
 use crate::peers::line::Answer;
 use crate::peers::Asked;
+use crate::work::WorkOutput;
 use weir_fairshare::Nanos;
 
 impl Server {
@@ -130,41 +131,44 @@ impl Server {
     /// A worker is done.
     fn worked(&mut self, worked: Worked) {
         let Some(errand) = self.errands.end(worked.number) else { return };
-        match errand {
-            Errand::Request(token) => {
-                let step = self.request_worked(token, worked);
+        match (errand, worked.outcome) {
+            (Errand::Request(token, turn), outcome) => {
+                self.leave_turn(turn);
+                let step = self.request_worked(token, outcome, worked.service);
                 self.end_step(step);
             }
-            Errand::ObjectSync(token, dispatch) => {
-                let step = self.object_synced(token, &dispatch, worked);
+            (Errand::ObjectSync(token, dispatch), outcome) => {
+                let step = self.object_synced(token, &dispatch, outcome, worked.service);
                 self.end_step(step);
             }
-            Errand::PeerObject(token) => {
-                let step = self.object_effect_served(token, worked.outcome.map(|_| ()));
+            (Errand::PeerObject(token), outcome) => {
+                let step = self.object_effect_served(token, outcome.map(|_| ()));
                 self.end_step(step);
             }
-            Errand::Effect(effect) => self.effect_worked(*effect, worked.outcome),
-            Errand::Stray(ino) => {
-                if let Err(failure) = worked.outcome {
-                    warning!("the object of removed file {ino} stays: errno {}", failure.errno().0);
+            (Errand::Effect(effect), outcome) => self.effect_worked(*effect, outcome),
+            (Errand::Stray(ino), Err(failure)) => {
+                warning!("the object of removed file {ino} stays: errno {}", failure.errno().0);
+            }
+            (Errand::Listing(target), outcome) => self.listed(target, outcome),
+            (Errand::Discard, outcome) => self.discarded(outcome),
+            (Errand::Slice, Ok(WorkOutput::Slice(written))) => {
+                self.durability.end_slice(written, &mut self.namespace);
+            }
+            (Errand::Snapshot, Ok(WorkOutput::Snapshot(result))) => self.durability.end_snapshot(result),
+            (Errand::Renewal, Ok(WorkOutput::Snapshot(result))) => {
+                if self.durability.end_renewal(result) {
+                    self.sync_again();
                 }
             }
-            Errand::Slice(end) => self.durability.end_slice(&end, &mut self.namespace),
-            Errand::Snapshot(end) => self.durability.end_snapshot(&end),
-            Errand::Sync(synced) => {
-                if let Some(waiting) = self.end_sync(synced) {
+            (Errand::Sync(waiting), Ok(WorkOutput::Synced(ticket, result))) => {
+                if let Some(waiting) = self.end_sync(waiting, (*ticket, result)) {
                     self.carry_out_durable(waiting);
                 }
                 self.sync_again();
             }
-            Errand::Listing(target) => self.listed(target, worked.outcome),
-            Errand::Discard => self.discarded(worked.outcome),
-            Errand::Mark => {}
-            Errand::Renewal(end) => {
-                if self.durability.end_renewal(&end) {
-                    self.sync_again();
-                }
-            }
+            // Work on the journal has its own output, and the others have nothing to say.
+            (Errand::Stray(_) | Errand::Mark, _)
+            | (Errand::Slice | Errand::Snapshot | Errand::Renewal | Errand::Sync(_), _) => {}
         }
     }
 

@@ -82,9 +82,8 @@ use crate::config::ClusterConfig;
 use crate::control::showing::{Boards, Showing};
 use crate::descriptors::Budget;
 use crate::durability::Durability;
-use crate::errands::Errands;
+use crate::errands::{Errands, Workers};
 use crate::error::ServerError;
-use crate::events::Events;
 use crate::home::{Home, Opened};
 use crate::host::Host;
 use crate::identity::Consent;
@@ -139,14 +138,14 @@ pub(crate) struct Server {
     is_settled: bool,
 }
 
-/// Everything outside of a server that it calls, and the way by which answers and finished work come back. No call waits for
-/// another server or a client.
+/// Everything outside of a server that it calls. No call waits for another server or a client; answers and finished work come back as
+/// events.
 pub(crate) struct Outside {
     pub(crate) home: Box<dyn Home>,
     pub(crate) host: Box<dyn Host>,
     pub(crate) lines: Box<dyn Lines>,
     pub(crate) time: Arc<dyn Time>,
-    pub(crate) events: Events,
+    pub(crate) workers: Box<dyn Workers>,
 }
 
 /// The facts of a server.
@@ -185,7 +184,7 @@ impl Server {
         budget: Budget,
         consent: Consent,
     ) -> Result<Server, ServerError> {
-        let Outside { mut home, mut host, lines, time, events } = outside;
+        let Outside { mut home, mut host, lines, time, workers } = outside;
         let (sharing, agreement) = agree(&mut config, id, &*home)?;
         let mut boot = [0; 8];
         host.draw(&mut boot).map_err(|source| ServerError::Loop { what: "draw a boot number", source })?;
@@ -214,7 +213,7 @@ impl Server {
             namespace,
             durability: Durability::new(reserve),
             locks: LockTable::default(),
-            errands: Errands::start(events, time)?,
+            errands: Errands::new(workers),
             peers: Peers::new((id, boot), clock.started_milliseconds(), lambda, agreement, lines),
             accounts: Accounts::new(targets.len()),
             windows: Windows::new(Nanos::from(config.window), config.windows_kept, clock.started()),
@@ -264,11 +263,6 @@ impl Server {
 
 #[cfg(test)]
 impl Server {
-    /// The number of pieces of blocking work that are under way.
-    pub(crate) fn errands_under_way(&self) -> usize {
-        self.errands.iter().count()
-    }
-
     /// The targets of a server whose process ends.
     pub(crate) fn into_targets(self) -> Vec<Target> {
         self.targets

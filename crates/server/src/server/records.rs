@@ -1,14 +1,14 @@
 //! The journal: changes are recorded and applied, and work that destroys bytes waits for stable storage.
 
 use super::Server;
-use crate::durability::{Deferred, Purpose, SnapshotStep, SyncStart, Synced, Waiting};
+use crate::durability::{Deferred, Purpose, SnapshotStep, SyncStart, Waiting};
 use crate::errands::Errand;
+use crate::journal::SyncTicket;
 use crate::namespace::{errno, Change, Decision, Effect};
 use crate::requests::continuation::Woken;
 use crate::requests::request::{Outcome, Token};
-use crate::storage::{Dir, TargetFailure};
-use crate::workers::WorkOutput;
-use std::sync::mpsc::{sync_channel, Receiver};
+use crate::storage::Dir;
+use crate::work::Work;
 use std::sync::Arc;
 use weir_fairshare::Nanos;
 use weir_wire::Errno;
@@ -67,19 +67,10 @@ impl Server {
         match self.durability.begin_sync(self.clock.now()) {
             SyncStart::None => {}
             SyncStart::Stopped(requests) => self.fail_syncs(requests, errno::EIO),
-            SyncStart::Durable(synced) => self.requests.wake(Woken::Synced(synced)),
+            SyncStart::Durable(waiting) => self.requests.wake(Woken::Durable(waiting)),
             SyncStart::Begun(ticket, waiting) => {
-                let (sender, receiver) = sync_channel(1);
                 let apart = self.dirs_apart();
-                let synced = Synced::under_way(waiting, receiver);
-                self.errands.submit(Errand::Sync(synced), move || {
-                    let asides = apart.iter().try_for_each(|dir| dir.sync_asides());
-                    let result = asides.and_then(|()| ticket.run());
-                    let failure = result.as_ref().err().and_then(std::io::Error::raw_os_error);
-                    // The loop holds the receiving side until this errand has come back.
-                    let _ = sender.try_send((ticket, result));
-                    failure.map_or(Ok(WorkOutput::Done), |raw| Err(TargetFailure::Device(raw)))
-                });
+                self.errands.submit(Errand::Sync(waiting), Work::Sync(apart, ticket));
             }
         }
     }
@@ -92,8 +83,12 @@ impl Server {
     }
 
     /// A synchronisation ended. Answers everything that waited for it, where it succeeded.
-    pub(super) fn end_sync(&mut self, synced: Synced) -> Option<Waiting> {
-        match self.durability.end_sync(synced, self.clock.now()) {
+    pub(super) fn end_sync(
+        &mut self,
+        waiting: Waiting,
+        end: (SyncTicket, std::io::Result<()>),
+    ) -> Option<Waiting> {
+        match self.durability.end_sync(waiting, end, self.clock.now()) {
             Ok(waiting) => Some(waiting),
             Err((requests, errno)) => {
                 self.fail_syncs(requests, errno);
@@ -116,11 +111,7 @@ impl Server {
     /// Brings the durable mark to stable storage, beside everything else.
     pub(super) fn sync_mark(&mut self) {
         if let Some(ticket) = self.durability.begin_mark() {
-            self.errands.submit(Errand::Mark, move || {
-                // The mark before it is in force, and true as well.
-                let _ = ticket.run();
-                Ok(WorkOutput::Done)
-            });
+            self.errands.submit(Errand::Mark, Work::Mark(ticket));
         }
     }
 
@@ -135,30 +126,18 @@ impl Server {
         let limit = self.clock.limit(SNAPSHOT_TURN);
         let clock = &self.clock;
         let is_over = || clock.is_over(limit);
-        match self.durability.go_on_writing(&mut self.namespace, is_over) {
-            None => {}
-            Some(SnapshotStep::Slice(slice)) => self.write_apart(Errand::Slice, move || slice.run()),
-            Some(SnapshotStep::Seal(ticket, Purpose::Compaction)) => {
-                self.write_apart(Errand::Snapshot, move || ticket.run());
+        let (errand, work) = match self.durability.go_on_writing(&mut self.namespace, is_over) {
+            None => return,
+            Some(SnapshotStep::Slice(slice)) => (Errand::Slice, Work::Slice(slice)),
+            Some(SnapshotStep::Seal(ticket, purpose)) => {
+                let errand = match purpose {
+                    Purpose::Compaction => Errand::Snapshot,
+                    Purpose::Renewal => Errand::Renewal,
+                };
+                (errand, Work::Snapshot(Box::new(ticket)))
             }
-            Some(SnapshotStep::Seal(ticket, Purpose::Renewal)) => {
-                self.write_apart(Errand::Renewal, move || ticket.run());
-            }
-        }
-    }
-
-    /// Has a worker write a part of a snapshot; its result comes back with the errand.
-    fn write_apart<T: Send + 'static>(
-        &mut self,
-        errand: fn(Receiver<T>) -> Errand,
-        write: impl FnOnce() -> T + Send + 'static,
-    ) {
-        let (sender, receiver) = sync_channel(1);
-        self.errands.submit(errand(receiver), move || {
-            // The loop holds the receiving side until this errand has come back.
-            let _ = sender.try_send(write());
-            Ok(WorkOutput::Done)
-        });
+        };
+        self.errands.submit(errand, work);
     }
 
     /// Changes that waited for the device go on once it has caught up.

@@ -121,7 +121,7 @@ impl Server {
         let here = self.site.id;
         let gives_room = |deferred: &Deferred| deferred.gives_room_at(here).is_some_and(&is_meant);
         let is_under_way = |errand: &Errand| match errand {
-            Errand::Sync(synced) => synced.waiting.deferred.iter().any(gives_room),
+            Errand::Sync(waiting) => waiting.deferred.iter().any(gives_room),
             Errand::Effect(effect) => gives_room_at(effect).is_some_and(&is_meant),
             Errand::Discard => is_meant(here),
             _ => false,

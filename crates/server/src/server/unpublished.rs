@@ -10,7 +10,7 @@ use crate::peers::line::Answer;
 use crate::peers::objects::{News, Stray};
 use crate::requests::request::{Outcome, Step, Token};
 use crate::storage::TargetFailure;
-use crate::workers::WorkOutput;
+use crate::work::{TargetWork, Work, WorkOutput};
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{HeldObject, Ino, PaidObject, PeerReply, Reply};
 
@@ -106,7 +106,7 @@ impl Server {
     pub(super) fn look_for_left_bytes(&mut self) {
         for index in 0..self.targets.len() {
             if let Some(dir) = self.targets[index].directory().cloned() {
-                self.errands.submit(Errand::Listing(index), move || Ok(WorkOutput::Objects(dir.listed()?)));
+                self.errands.submit(Errand::Listing(index), Work::OnTarget(dir, TargetWork::List));
             }
         }
     }

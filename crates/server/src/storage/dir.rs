@@ -3,7 +3,6 @@
 //! The calls of a target may block, so the event loop runs them on the worker pool; every method takes `&self`.
 
 pub(super) mod aside;
-pub(super) mod fences;
 mod inventory;
 pub(super) mod names;
 mod objects;
@@ -18,7 +17,6 @@ use super::reserve::Reserve;
 use super::stamp::Stamp;
 use crate::clock::Time;
 use crate::machine_time::machine_start;
-use fences::{Fences, Pass, Turn};
 use inventory::Inventory;
 use names::{lock, subdirectory_of, Found, NameChanges, SUBDIRECTORIES};
 use objects::{occupied_bytes, Objects, Open};
@@ -30,8 +28,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use weir_placement::ServerId;
-use weir_wire::{Disk, DiskId, Extent, Fence, Ino, TargetRoom};
+use weir_wire::{Disk, DiskId, Extent, Ino, TargetRoom};
 
 /// Tries to open an object file, each after another file was closed, if the system has no descriptor left.
 const OPEN_ATTEMPTS: usize = 16;
@@ -60,7 +57,6 @@ pub(crate) struct Dir {
     /// Subdirectories in which an object was set aside since [`Dir::sync_asides`].
     set_aside: Mutex<BTreeSet<usize>>,
     locks: Vec<RwLock<()>>,
-    fences: Fences,
     changes: Mutex<Changes>,
     /// The number of objects in `changes`, so that writes of all other objects pass `changes` by.
     noted: AtomicUsize,
@@ -101,7 +97,6 @@ impl Dir {
             found: Mutex::new(found),
             set_aside: Mutex::default(),
             locks: (0..LOCK_SHARDS).map(|_| RwLock::new(())).collect(),
-            fences: Fences::new(),
             changes: Mutex::default(),
             noted: AtomicUsize::new(0),
         })
@@ -170,19 +165,6 @@ impl Dir {
 
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed).max(0).cast_unsigned()
-    }
-
-    /// The turn of a request about a file of `home`, whose present fence is `fence`.
-    pub(crate) fn admit(&self, home: ServerId, fence: Fence) -> Turn {
-        self.fences.admit(home, fence)
-    }
-
-    /// Lets a request for a file begin in its turn, once what came before has ended.
-    ///
-    /// # Errors
-    /// A lock changed hands since.
-    pub(crate) fn pass(&self, ino: Ino, turn: Turn) -> Result<Pass<'_>, TargetFailure> {
-        self.fences.pass(ino, turn)
     }
 
     /// The bytes of `ranges`, in order; holes read as zeros.

@@ -13,18 +13,16 @@ pub(crate) enum TargetFailure {
     Full,
     /// The object was cut since.
     Stale(StaleEpoch),
-    /// A lock of the file's home changed hands since.
-    Fenced,
     /// The file system below answered this error number.
     Device(i32),
 }
 
 impl TargetFailure {
-    /// The error number for a client; a stale epoch and a stale fence have replies of their own.
+    /// The error number for a client; a stale epoch has a reply of its own.
     pub(crate) fn errno(self) -> Errno {
         let raw = match self {
             TargetFailure::Full => rustix::io::Errno::NOSPC.raw_os_error(),
-            TargetFailure::Stale(_) | TargetFailure::Fenced => rustix::io::Errno::STALE.raw_os_error(),
+            TargetFailure::Stale(_) => rustix::io::Errno::STALE.raw_os_error(),
             TargetFailure::Device(raw) => raw,
         };
         Errno(raw as u16)

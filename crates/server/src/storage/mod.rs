@@ -22,7 +22,6 @@ use weir_wire::{Ino, TargetRoom, TargetState};
 
 pub(crate) use arena::Region;
 pub(crate) use dir::aside::{Cut, Known, Settled};
-pub(crate) use dir::fences::Turn;
 pub(crate) use dir::names::Aside;
 pub(crate) use dir::Dir;
 pub(crate) use failure::TargetFailure;

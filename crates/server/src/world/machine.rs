@@ -6,12 +6,14 @@ use super::network::ServerEnd;
 use super::outside::{Disk, MemoryHome, Outbox, Said};
 use crate::config::{ClusterConfig, Place};
 use crate::descriptors::Budget;
-use crate::events::{Event, Events};
+use crate::errands::Workers;
+use crate::events::{Event, Worked};
 use crate::identity::Consent;
 use crate::links::admission::Origin;
 use crate::server::{Outside, Server};
-use std::sync::mpsc::Receiver;
-use std::task::Waker;
+use crate::work::Work;
+use std::cell::RefCell;
+use std::rc::Rc;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_testing::key;
@@ -31,16 +33,27 @@ pub(super) enum Input {
     Event(Event),
 }
 
+/// The blocking work that a server has handed out since it was last carried out.
+#[derive(Clone, Default)]
+struct HandedOut(Rc<RefCell<Vec<(u64, Work)>>>);
+
+impl Workers for HandedOut {
+    fn submit(&mut self, number: u64, work: Work) {
+        self.0.borrow_mut().push((number, work));
+    }
+
+    fn go_on(&mut self) {}
+}
+
 /// One server, and everything of it that outlives its process.
 pub(super) struct Machine {
     number: usize,
     agenda: Agenda,
-    server: Option<(Server, Receiver<Event>)>,
+    server: Option<Server>,
     /// The number of the start.
     life: u64,
     disk: Disk,
-    /// Ended work of which the server has not heard.
-    untold: usize,
+    work: HandedOut,
     outbox: Outbox,
     inbox: Vec<Input>,
     turn_at: Option<Nanos>,
@@ -54,7 +67,7 @@ impl Machine {
             server: None,
             life: 0,
             disk: Disk::default(),
-            untold: 0,
+            work: HandedOut::default(),
             outbox: Outbox::default(),
             inbox: Vec::new(),
             turn_at: None,
@@ -77,14 +90,14 @@ impl Machine {
     pub(super) fn start(&mut self, config: &ClusterConfig) -> Outcome<()> {
         self.life += 1;
         self.outbox = Outbox::default();
-        let (events, receiver) = Events::new(Waker::noop().clone());
+        self.work = HandedOut::default();
         let id = ServerId(self.number as u16);
         let outside = Outside {
             home: Box::new(MemoryHome { server: id, disk: self.disk.clone(), time: self.agenda.time() }),
             host: Box::new(self.agenda.clone()),
             lines: Box::new(self.outbox.clone()),
             time: self.agenda.time(),
-            events,
+            workers: Box::new(self.work.clone()),
         };
         let started = Server::open(config.clone(), id, key(), outside, BUDGET, Consent::default());
         let mut server = started.map_err(|error| format!("server {id} does not start: {error}"))?;
@@ -96,8 +109,7 @@ impl Machine {
             server.meet_peers()
         });
         met.map_err(|error| format!("server {id} does not settle: {error}"))?;
-        self.server = Some((server, receiver));
-        self.untold = 0;
+        self.server = Some(server);
         self.collect_work();
         self.plan(self.agenda.now());
         Ok(())
@@ -107,7 +119,7 @@ impl Machine {
     pub(super) fn kill(&mut self) {
         self.inbox.clear();
         self.turn_at = None;
-        if let Some((server, _)) = self.server.take() {
+        if let Some(server) = self.server.take() {
             *self.disk.targets.borrow_mut() = server.into_targets();
         }
     }
@@ -136,7 +148,7 @@ impl Machine {
             return;
         }
         self.turn_at = None;
-        let Some((server, _)) = &mut self.server else { return };
+        let Some(server) = &mut self.server else { return };
         server.begin_turn();
         for input in std::mem::take(&mut self.inbox) {
             match input {
@@ -144,10 +156,7 @@ impl Machine {
                 Input::Ready { link, is_readable, has_ended } => {
                     server.link_ready(link, is_readable, has_ended);
                 }
-                Input::Event(event) => {
-                    self.untold -= usize::from(matches!(event, Event::Worked(_)));
-                    server.handle_event(event);
-                }
+                Input::Event(event) => server.handle_event(event),
             }
         }
         server.end_turn();
@@ -157,20 +166,13 @@ impl Machine {
         self.plan(now + next);
     }
 
-    /// Waits for the work that the turn began, whose end the server learns later, in any order.
+    /// Carries out the work that the turn handed out. The server learns of its ends later, in any order.
     fn collect_work(&mut self) {
-        let Some((server, events)) = &self.server else { return };
-        let mut worked = Vec::new();
-        while worked.len() + self.untold < server.errands_under_way() {
-            match events.recv() {
-                Ok(Event::Worked(end)) => worked.push(end),
-                _ => return,
-            }
-        }
-        worked.sort_by_key(|end| end.number);
-        self.untold += worked.len();
-        for end in worked {
-            let (server, life, event) = (self.number, self.life, Event::Worked(end));
+        let mut handed_out = std::mem::take(&mut *self.work.0.borrow_mut());
+        handed_out.sort_by_key(|(number, _)| *number);
+        for (number, work) in handed_out {
+            let worked = Worked { number, outcome: work.carry_out(), service: Nanos::ZERO };
+            let (server, life, event) = (self.number, self.life, Event::Worked(worked));
             self.agenda.add(self.agenda.within(WORK), Happening::Event { server, life, event });
         }
     }
