@@ -4,7 +4,9 @@ use super::error::{Fault, IdentityError};
 use super::{io_error, Consent, Places, FOLDER, RESTORED};
 use crate::error::ServerError;
 use crate::journal::{self, Losses};
-use crate::storage::{Dir, Folder, Found, KnownPlaces, Node, Owner, Place, Record, Stamp, STAMP};
+use crate::storage::{
+    Dir, Folder, Found, KnownPlaces, Node, Owner, Place, Record, Stamp, TargetFolder, STAMP,
+};
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;

@@ -20,7 +20,7 @@ pub(crate) use monitor::Monitor;
 use crate::config::{BackendKind, ServerConfig};
 use crate::error::ServerError;
 use crate::journal::{DirectoryStorage, Losses, Storage};
-use crate::storage::{Folder, KnownPlaces, Owner, Place, Record, Stamp, STAMP};
+use crate::storage::{Folder, KnownPlaces, Owner, Place, Record, Stamp, TargetFolder, STAMP};
 use look::Look;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

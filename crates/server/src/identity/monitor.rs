@@ -4,7 +4,7 @@
 
 use super::Identity;
 use crate::error::ServerError;
-use crate::storage::{Dir, Folder, Node, Stamp, STAMP};
+use crate::storage::{Dir, Folder, Node, Stamp, TargetFolder, STAMP};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};

@@ -59,18 +59,24 @@ pub trait StorageFile: Debug + Send + Sync {
         }
         Ok(())
     }
-    /// Reads the file from its beginning on, up to `bytes_max`.
-    fn read_whole(&self, bytes_max: usize) -> io::Result<Vec<u8>> {
-        let length = usize::try_from(self.length()?).unwrap_or(usize::MAX).min(bytes_max);
-        let (mut bytes, mut filled) = (vec![0; length], 0);
-        while filled < length {
-            match self.read_at(&mut bytes[filled..], filled as u64) {
+    /// Fills `buffer` from `offset`, or as much of it as the file has; answers the number of bytes.
+    fn fill_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read_at(&mut buffer[filled..], offset + filled as u64) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
+        Ok(filled)
+    }
+    /// Reads the file from its beginning on, up to `bytes_max`.
+    fn read_whole(&self, bytes_max: usize) -> io::Result<Vec<u8>> {
+        let length = usize::try_from(self.length()?).unwrap_or(usize::MAX).min(bytes_max);
+        let mut bytes = vec![0; length];
+        let filled = self.fill_at(&mut bytes, 0)?;
         bytes.truncate(filled);
         Ok(bytes)
     }

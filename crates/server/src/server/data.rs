@@ -54,19 +54,8 @@ impl Server {
         self.requests.fences().admit(index, ino, fence)
     }
 
-    /// A request that waited for its turn goes on, unless its lock changed hands meanwhile or its client gave it up.
-    pub(super) fn go_on_in_turn(&mut self, token: Token, turn: Turn) -> Step {
-        match self.outcome_of_others(&token) {
-            Some(outcome) => {
-                self.leave_turn(turn);
-                self.refused(token, outcome)
-            }
-            None => self.hand_to_worker(token, turn),
-        }
-    }
-
     /// Has a worker carry a request out below the directory of its target.
-    fn hand_to_worker(&mut self, token: Token, turn: Turn) -> Step {
+    pub(super) fn hand_to_worker(&mut self, token: Token, turn: Turn) -> Step {
         let request = &mut self.requests[&token];
         let target = request.device().and_then(|index| self.targets.get(index));
         let Some(dir) = target.and_then(Target::directory).cloned() else {

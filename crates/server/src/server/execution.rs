@@ -3,6 +3,7 @@
 use super::Server;
 use crate::namespace::errno;
 use crate::requests::continuation::Continued;
+use crate::requests::fences::Turn;
 use crate::requests::request::{Outcome, Step, Token};
 use weir_placement::TargetId;
 use weir_wire::{Reply, Request};
@@ -47,6 +48,17 @@ impl Server {
         }
         self.outcome_of_before(token)
             .or_else(|| self.is_fenced_off(token).then(|| Outcome::of(Reply::StaleFence)))
+    }
+
+    /// A request that waited for its turn goes on, unless its lock changed hands meanwhile or its client gave it up.
+    pub(super) fn go_on_in_turn(&mut self, token: Token, turn: Turn) -> Step {
+        match self.outcome_of_others(&token) {
+            Some(outcome) => {
+                self.leave_turn(turn);
+                self.refused(token, outcome)
+            }
+            None => self.hand_to_worker(token, turn),
+        }
     }
 
     /// The outcome of a change of bytes that is sent again and was carried out before.

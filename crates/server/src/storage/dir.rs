@@ -4,6 +4,8 @@
 
 pub(super) mod aside;
 mod inventory;
+#[cfg(test)]
+mod law_tests;
 pub(super) mod names;
 mod objects;
 mod presence;
@@ -12,20 +14,17 @@ mod tests;
 
 use super::changes::Changes;
 use super::failure::{StaleEpoch, TargetFailure};
-use super::folder::Folder;
+use super::files::{Opening, TargetFile, TargetFolder};
 use super::reserve::Reserve;
 use super::stamp::Stamp;
 use crate::clock::Time;
 use crate::machine_time::machine_start;
 use inventory::Inventory;
 use names::{lock, subdirectory_of, Found, NameChanges, SUBDIRECTORIES};
-use objects::{occupied_bytes, Objects, Open};
+use objects::{Objects, Open};
 use presence::Presence;
-use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use std::collections::{BTreeSet, HashMap};
-use std::fs::File;
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use weir_wire::{Disk, DiskId, Extent, Ino, TargetRoom};
@@ -37,7 +36,7 @@ const LOCK_SHARDS: usize = 64;
 
 /// The objects of one target in a directory.
 pub(crate) struct Dir {
-    folder: Arc<Folder>,
+    folder: Arc<dyn TargetFolder>,
     presence: Presence,
     capacity_bytes: u64,
     machine: u128,
@@ -69,15 +68,14 @@ impl Dir {
     /// # Errors
     /// The file system's errors.
     pub(crate) fn open(
-        folder: Folder,
+        folder: Arc<dyn TargetFolder>,
         stamp: Option<Arc<Stamp>>,
         capacity_bytes: Option<u64>,
         open_max: usize,
         time: Arc<dyn Time>,
     ) -> io::Result<Dir> {
-        let folder = Arc::new(folder);
         let reserve = Reserve::open(Arc::clone(&folder));
-        let Inventory { objects, epochs, found } = Inventory::of(&folder)?;
+        let Inventory { objects, epochs, found } = Inventory::of(&*folder)?;
         let used_bytes = objects.counted_bytes();
         let capacity_bytes = match capacity_bytes {
             Some(bytes) => bytes,
@@ -108,14 +106,14 @@ impl Dir {
     /// The file system's errors.
     pub(crate) fn listed(&self) -> io::Result<Vec<(Ino, u64)>> {
         self.presence.look()?;
-        inventory::listed(&self.folder)
+        inventory::listed(&*self.folder)
     }
 
     /// As [`Dir::listed`], of a target that no server has open.
     ///
     /// # Errors
     /// The file system's errors.
-    pub(crate) fn listed_in(folder: &Folder) -> io::Result<Vec<(Ino, u64)>> {
+    pub(crate) fn listed_in(folder: &dyn TargetFolder) -> io::Result<Vec<(Ino, u64)>> {
         inventory::listed(folder)
     }
 
@@ -180,7 +178,8 @@ impl Dir {
         let mut rest = bytes.as_mut_slice();
         for range in ranges {
             let (part, after) = rest.split_at_mut(range.length as usize);
-            read_to_end_of_file(&open.file, part, range.offset)?;
+            // Bytes past the end of the file stay zero.
+            open.file.fill_at(part, range.offset)?;
             rest = after;
         }
         Ok(bytes)
@@ -228,13 +227,19 @@ impl Dir {
         let shared = self.shared(ino)?;
         self.check_epoch(ino, epoch)?;
         let open = self.existing(ino)?;
-        let (open, flags) = match open {
+        let (open, done) = match open {
             None if punch => return Ok(()),
-            Some(open) if punch => (open, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE),
+            Some(open) if punch => {
+                let done = open.file.punch(offset, length);
+                (open, done)
+            }
             _ if self.used_bytes() + length > self.capacity_bytes => return Err(TargetFailure::Full),
-            open => (open.map_or_else(|| self.made(ino), Ok)?, FallocateFlags::empty()),
+            open => {
+                let open = open.map_or_else(|| self.made(ino), Ok)?;
+                let done = open.file.allocate(offset, length);
+                (open, done)
+            }
         };
-        let done = rustix::fs::fallocate(&open.file, flags, offset, length).map_err(io::Error::from);
         self.note(ino, offset, length);
         self.ended(shared, (ino, &open), done)
     }
@@ -268,14 +273,19 @@ impl Dir {
     /// # Errors
     /// The device failed; the home will ask again.
     pub(crate) fn truncate(&self, ino: Ino, length: u64, epoch: u64) -> Result<(), TargetFailure> {
+        self.truncated(ino, length, epoch, false).map(drop)
+    }
+
+    /// Cuts the object as [`Dir::truncate`] does; answers whether the epoch was raised.
+    fn truncated(&self, ino: Ino, length: u64, epoch: u64, is_lasting: bool) -> Result<bool, TargetFailure> {
         let _alone = self.alone(ino)?;
         if lock(&self.epochs).get(&ino).is_some_and(|&known| known >= epoch) {
-            return Ok(());
+            return Ok(false);
         }
         self.cut(ino, length)?;
-        self.record_epoch(ino, epoch)?;
+        self.record_epoch(ino, epoch, is_lasting)?;
         lock(&self.epochs).insert(ino, epoch);
-        Ok(())
+        Ok(true)
     }
 
     /// Cuts the object as [`Dir::truncate`] does, and brings the cut and the epoch to stable storage.
@@ -283,15 +293,17 @@ impl Dir {
     /// # Errors
     /// The device failed; the home will ask again.
     pub(crate) fn fence(&self, ino: Ino, length: u64, epoch: u64) -> Result<(), TargetFailure> {
-        self.truncate(ino, length, epoch)?;
+        let is_raised = self.truncated(ino, length, epoch, true)?;
         if let Some(open) = self.existing_alone(ino)? {
-            open.file.sync_data()?;
+            open.file.sync()?;
         }
-        match self.folder.open(&names::epoch(ino), OFlags::RDONLY) {
-            Ok(file) => file.sync_all()?,
-            // The object was removed since, and its epoch with it.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error.into()),
+        if !is_raised {
+            match self.folder.open(&names::epoch(ino), Opening::Read) {
+                Ok(file) => file.sync_whole()?,
+                // The object was removed since, and its epoch with it.
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(self.folder.sync(&names::subdirectory(subdirectory_of(ino)))?)
     }
@@ -316,10 +328,20 @@ impl Dir {
         }
     }
 
-    fn record_epoch(&self, ino: Ino, epoch: u64) -> io::Result<()> {
+    /// Records an epoch. With `is_lasting` the record is on stable storage before it takes the place of the one before: a sync of another
+    /// object's name makes this name durable as well, and a power loss would leave an empty file in place of a durable epoch.
+    fn record_epoch(&self, ino: Ino, epoch: u64, is_lasting: bool) -> io::Result<()> {
         let temporary = names::unfinished_epoch(ino);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-        self.within_reserve(|| self.folder.open(&temporary, flags)?.write_all(epoch.to_string().as_bytes()))?;
+        let text = epoch.to_string();
+        self.within_reserve(|| {
+            let file = self.folder.open(&temporary, Opening::Empty)?;
+            file.write_all_at(text.as_bytes(), 0)?;
+            if is_lasting {
+                file.sync_whole()
+            } else {
+                Ok(())
+            }
+        })?;
         self.folder.rename(&temporary, &names::epoch(ino))
     }
 
@@ -334,8 +356,8 @@ impl Dir {
 
     fn cut(&self, ino: Ino, length: u64) -> io::Result<()> {
         if let Some(open) = self.existing(ino)? {
-            if open.file.metadata()?.len() > length {
-                open.file.set_len(length)?;
+            if open.file.length()? > length {
+                open.file.truncate(length)?;
                 self.recount(&open)?;
             }
         }
@@ -397,15 +419,10 @@ impl Dir {
         let _shared = self.shared(ino)?;
         self.check_epoch(ino, epoch)?;
         let Some(open) = self.existing(ino)? else { return Ok((!data).then_some(offset)) };
-        if offset >= open.file.metadata()?.len() {
+        if offset >= open.file.length()? {
             return Ok((!data).then_some(offset));
         }
-        let from = if data { SeekFrom::Data(offset) } else { SeekFrom::Hole(offset) };
-        match rustix::fs::seek(&open.file, from) {
-            Ok(position) => Ok(Some(position)),
-            Err(rustix::io::Errno::NXIO) => Ok(None),
-            Err(errno) => Err(TargetFailure::Device(errno.raw_os_error())),
-        }
+        Ok(open.file.seek(offset, data)?)
     }
 
     /// Brings the object to stable storage: its bytes, and a new name.
@@ -414,7 +431,7 @@ impl Dir {
     /// The device failed: the bytes may not be durable.
     pub(crate) fn sync(&self, ino: Ino) -> Result<(), TargetFailure> {
         let Some(open) = self.existing_alone(ino)? else { return Ok(()) };
-        open.file.sync_data()?;
+        open.file.sync()?;
         Ok(self.sync_names(subdirectory_of(ino))?)
     }
 
@@ -424,7 +441,7 @@ impl Dir {
     }
 
     fn sync_names(&self, subdirectory: usize) -> io::Result<()> {
-        self.names[subdirectory].sync(&self.folder, &names::subdirectory(subdirectory))
+        self.names[subdirectory].sync(&*self.folder, &names::subdirectory(subdirectory))
     }
 
     fn check_epoch(&self, ino: Ino, epoch: u64) -> Result<(), StaleEpoch> {
@@ -447,12 +464,12 @@ impl Dir {
             return Ok(());
         }
         let Some(open) = open else { return Err(TargetFailure::Full) };
-        let metadata = open.file.metadata()?;
-        let end = metadata.len().next_multiple_of(metadata.blksize().max(1));
+        let sizes = open.file.sizes()?;
+        let end = sizes.length_bytes.next_multiple_of(sizes.block_bytes);
         let behind =
             |range: &Extent| (range.offset + u64::from(range.length)).saturating_sub(range.offset.max(end));
         let missing: u64 = ranges.iter().map(behind).sum();
-        let dense = metadata.blocks() * 512 >= metadata.len();
+        let dense = sizes.occupied_bytes >= sizes.length_bytes;
         if dense && (missing == 0 || self.used_bytes() + missing <= capacity_bytes) {
             Ok(())
         } else {
@@ -462,7 +479,7 @@ impl Dir {
 
     /// Counts the blocks that the object has now.
     fn recount(&self, open: &Open) -> io::Result<()> {
-        let now = occupied_bytes(&open.file.metadata()?);
+        let now = open.file.sizes()?.occupied_bytes;
         self.count(open.recount(now), now);
         Ok(())
     }
@@ -484,7 +501,7 @@ impl Dir {
         if let Some(open) = lock(&self.objects).open(ino) {
             return Ok(Some(open));
         }
-        match self.opened(ino, false) {
+        match self.opened(ino, Opening::Change) {
             Ok(file) => Ok(Some(self.remember(ino, Open::found(file)))),
             Err(error) if error.kind() == ErrorKind::NotFound => self.presence.look().map(|()| None),
             Err(error) => Err(error),
@@ -493,17 +510,16 @@ impl Dir {
 
     /// The open file of an object that had none: the caller has looked for it.
     fn made(&self, ino: Ino) -> io::Result<Arc<Open>> {
-        let file = self.opened(ino, true)?;
+        let file = self.opened(ino, Opening::Make)?;
         self.names_changed(ino);
         Ok(self.remember(ino, Open::new(file)))
     }
 
     /// Opens an object's file. If no descriptor is left, the files of objects that nobody uses now are closed.
-    fn opened(&self, ino: Ino, create: bool) -> io::Result<File> {
+    fn opened(&self, ino: Ino, opening: Opening) -> io::Result<Box<dyn TargetFile>> {
         let name = names::object(ino);
-        let flags = if create { OFlags::RDWR | OFlags::CREATE } else { OFlags::RDWR };
         for _ in 0..OPEN_ATTEMPTS {
-            match self.folder.open(&name, flags) {
+            match self.folder.open(&name, opening) {
                 Err(error) if is_want_of_descriptors(&error) && self.close_idle() => {}
                 opened => return opened,
             }
@@ -549,18 +565,4 @@ fn is_want_of_descriptors(error: &io::Error) -> bool {
 
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
-}
-
-/// Fills `bytes` from `offset`; bytes past the end of the file stay zero.
-fn read_to_end_of_file(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
-            Ok(0) => return Ok(()),
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

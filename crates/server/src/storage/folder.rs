@@ -3,10 +3,11 @@
 //! While a server runs, another folder may come to lie at the path: its disk is unmounted, or something is mounted over it. Nothing is
 //! read there or written there. [`Folder::check_place`] notices it.
 
+use super::files::{Entry, Node, Opening, Sizes, TargetFile, TargetFolder};
 use crate::privacy;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Error, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
@@ -21,24 +22,8 @@ pub(crate) struct Folder {
     node: Node,
 }
 
-/// The number of a folder or file, on the device that has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Node {
-    pub(crate) device: u64,
-    inode: u64,
-}
-
-/// A file in a folder, as a list of the folder's files shows it.
-pub(crate) struct Entry {
-    pub(crate) name: OsString,
-    pub(crate) length_bytes: u64,
-    pub(crate) occupied_bytes: u64,
-    /// Whether others have rights to the file.
-    pub(crate) is_open_to_others: bool,
-}
-
 impl Node {
-    pub(crate) fn of(file: &File) -> io::Result<Node> {
+    fn of(file: &File) -> io::Result<Node> {
         file.metadata().map(|found| Node { device: found.dev(), inode: found.ino() })
     }
 }
@@ -72,14 +57,6 @@ impl Folder {
         privacy::close_to_others(&self.handle)
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn node(&self) -> Node {
-        self.node
-    }
-
     /// Locks the folder until it is dropped. Two targets in one folder would write into each other's objects, which have the same names.
     ///
     /// # Errors
@@ -94,11 +71,34 @@ impl Folder {
         }
     }
 
-    /// Checks that the folder still lies at its path.
-    ///
-    /// # Errors
-    /// It does not: nothing, or something else, lies there.
-    pub(crate) fn check_place(&self) -> io::Result<()> {
+    /// Makes the folder's own name durable, and those of the folders above that were made for it.
+    pub(crate) fn sync_way(&self) {
+        // A folder above that this user may only pass through was there before.
+        let above = self.path.ancestors().skip(1).filter_map(|above| File::open(above).ok());
+        above.for_each(|above| _ = above.sync_all());
+    }
+
+    fn open_inner(&self, name: &Path) -> io::Result<File> {
+        let name = if name.as_os_str().is_empty() { Path::new(".") } else { name };
+        self.opened(name, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    fn opened(&self, name: &Path, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR)?))
+    }
+}
+
+impl TargetFolder for Folder {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn node(&self) -> Node {
+        self.node
+    }
+
+    fn check_place(&self) -> io::Result<()> {
         let there = privacy::open_folder(&self.path).and_then(|there| Node::of(&there));
         match there {
             Ok(node) if node == self.node => Ok(()),
@@ -113,28 +113,21 @@ impl Folder {
         }
     }
 
-    /// Opens the file of a name itself: a link in its place is refused.
-    ///
-    /// # Errors
-    /// As `openat(2)`.
-    pub(crate) fn open(&self, name: &Path, flags: OFlags) -> io::Result<File> {
-        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(File::from(rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR)?))
+    fn open(&self, name: &Path, opening: Opening) -> io::Result<Box<dyn TargetFile>> {
+        let flags = match opening {
+            Opening::Read => OFlags::RDONLY,
+            Opening::Change => OFlags::RDWR,
+            Opening::Make => OFlags::RDWR | OFlags::CREATE,
+            Opening::Empty => OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC,
+        };
+        Ok(Box::new(self.opened(name, flags)?))
     }
 
-    /// Renames a file, replacing the one that has the name.
-    ///
-    /// # Errors
-    /// As `renameat(2)`.
-    pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.handle, from, &self.handle, to)?)
     }
 
-    /// Removes a file; answers whether there was one.
-    ///
-    /// # Errors
-    /// As `unlinkat(2)`.
-    pub(crate) fn remove(&self, name: &Path) -> io::Result<bool> {
+    fn remove(&self, name: &Path) -> io::Result<bool> {
         match rustix::fs::unlinkat(&self.handle, name, AtFlags::empty()) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
@@ -142,17 +135,12 @@ impl Folder {
         }
     }
 
-    /// The number of the file that has a name; none where there is no file.
-    pub(crate) fn node_of(&self, name: &Path) -> Option<Node> {
+    fn node_of(&self, name: &Path) -> Option<Node> {
         let found = rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(Node { device: found.st_dev, inode: found.st_ino })
     }
 
-    /// Makes a folder in this one that only this user may look into, or closes the one that is there to others.
-    ///
-    /// # Errors
-    /// It is no folder of this user, or the file system's errors.
-    pub(crate) fn make_inner(&self, name: &Path) -> io::Result<()> {
+    fn make_inner(&self, name: &Path) -> io::Result<()> {
         match rustix::fs::mkdirat(&self.handle, name, Mode::RWXU) {
             Ok(()) => return Ok(()),
             Err(Errno::EXIST) => {}
@@ -163,29 +151,14 @@ impl Folder {
         privacy::close_to_others(&found)
     }
 
-    /// Makes the names in a folder inside this one durable; the empty name is this one.
-    ///
-    /// # Errors
-    /// The file system's errors.
-    pub(crate) fn sync(&self, name: &Path) -> io::Result<()> {
+    fn sync(&self, name: &Path) -> io::Result<()> {
         match name.as_os_str().is_empty() {
             true => self.handle.sync_all(),
             false => self.open_inner(name)?.sync_all(),
         }
     }
 
-    /// Makes the folder's own name durable, and those of the folders above that were made for it.
-    pub(crate) fn sync_way(&self) {
-        // A folder above that this user may only pass through was there before.
-        let above = self.path.ancestors().skip(1).filter_map(|above| File::open(above).ok());
-        above.for_each(|above| _ = above.sync_all());
-    }
-
-    /// The files in a folder inside this one. Files that come and go meanwhile may be missing.
-    ///
-    /// # Errors
-    /// The file system's errors; `NotFound` where there is no such folder.
-    pub(crate) fn entries(&self, name: &Path) -> io::Result<Vec<Entry>> {
+    fn entries(&self, name: &Path) -> io::Result<Vec<Entry>> {
         let inner = self.open_inner(name)?;
         let mut entries = Vec::new();
         for entry in rustix::fs::Dir::read_from(&inner)? {
@@ -208,24 +181,54 @@ impl Folder {
         Ok(entries)
     }
 
-    /// The room that the file system has left for this user.
-    ///
-    /// # Errors
-    /// The file system's errors.
-    pub(crate) fn free_bytes(&self) -> io::Result<u64> {
+    fn free_bytes(&self) -> io::Result<u64> {
         let statistics = rustix::fs::fstatvfs(&self.handle)?;
         Ok(statistics.f_bavail.saturating_mul(statistics.f_frsize))
     }
 
-    /// The inodes that the file system has left; none where it has no number of them.
-    pub(crate) fn free_files(&self) -> Option<u64> {
+    fn free_files(&self) -> Option<u64> {
         let statistics = rustix::fs::fstatvfs(&self.handle).ok()?;
         (statistics.f_files > 0).then_some(statistics.f_favail)
     }
+}
 
-    fn open_inner(&self, name: &Path) -> io::Result<File> {
-        let name = if name.as_os_str().is_empty() { Path::new(".") } else { name };
-        self.open(name, OFlags::RDONLY | OFlags::DIRECTORY)
+impl TargetFile for File {
+    fn node(&self) -> io::Result<Node> {
+        Node::of(self)
+    }
+
+    fn sizes(&self) -> io::Result<Sizes> {
+        self.metadata().map(|found| Sizes {
+            length_bytes: found.len(),
+            occupied_bytes: found.blocks() * 512,
+            block_bytes: found.blksize().max(1),
+        })
+    }
+
+    fn allocate(&self, offset: u64, length: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(self, FallocateFlags::empty(), offset, length)?)
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(self, flags, offset, length)?)
+    }
+
+    fn seek(&self, offset: u64, data: bool) -> io::Result<Option<u64>> {
+        let from = if data { SeekFrom::Data(offset) } else { SeekFrom::Hole(offset) };
+        match rustix::fs::seek(self, from) {
+            Ok(position) => Ok(Some(position)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn sync_whole(&self) -> io::Result<()> {
+        self.sync_all()
+    }
+
+    fn close_to_others(&self) -> io::Result<()> {
+        privacy::close_to_others(self)
     }
 }
 
@@ -245,7 +248,7 @@ mod tests {
         assert!(folder.check_place().unwrap_err().to_string().contains("moved or removed"));
         fs::create_dir(&path).unwrap();
         assert!(folder.check_place().unwrap_err().to_string().contains("another folder"));
-        folder.open(Path::new("file"), OFlags::WRONLY | OFlags::CREATE).unwrap();
+        folder.open(Path::new("file"), Opening::Make).unwrap();
         assert!(aside.join("file").exists() && !path.join("file").exists());
         fs::remove_dir(&path).unwrap();
         fs::rename(&aside, &path).unwrap();

@@ -4,8 +4,11 @@ mod arena;
 mod changes;
 mod dir;
 mod failure;
+mod files;
 mod folder;
 mod mapped;
+#[cfg(test)]
+mod memory_folder;
 mod object;
 mod pages;
 mod ram;
@@ -25,7 +28,8 @@ pub(crate) use dir::aside::{Cut, Known, Settled};
 pub(crate) use dir::names::Aside;
 pub(crate) use dir::Dir;
 pub(crate) use failure::TargetFailure;
-pub(crate) use folder::{Folder, Node};
+pub(crate) use files::{Node, TargetFolder};
+pub(crate) use folder::Folder;
 pub(crate) use ram::{Ram, ReadPlan, Segment, WritePlan};
 pub(crate) use reserve::Reserve;
 pub(crate) use stamp::{Found, KnownPlaces, Owner, Place, Record, Stamp, NAME as STAMP};
@@ -68,7 +72,7 @@ impl Target {
             return Ok(Target(Backend::Ram(Box::new(Ram::new(Box::new(arena))))));
         };
         let path = folder.path().to_path_buf();
-        let dir = Dir::open(folder, Some(stamp), config.capacity, objects_open, Arc::clone(time));
+        let dir = Dir::open(Arc::new(folder), Some(stamp), config.capacity, objects_open, Arc::clone(time));
         let dir = dir.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
         Ok(Target(Backend::Dir(Arc::new(dir))))
     }

@@ -1,11 +1,9 @@
 //! The reserve: room on a file system for changes that give room back. On a full disk the server can still start, remove names
 //! and cut files.
 
-use super::folder::Folder;
-use crate::privacy;
-use rustix::fs::{FallocateFlags, OFlags};
-use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use super::files::{Opening, TargetFile, TargetFolder};
+use rustix::io::Errno;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,20 +23,20 @@ const NAME: &str = "reserve";
 /// A file that holds room.
 #[derive(Debug)]
 pub(crate) struct Reserve {
-    folder: Arc<Folder>,
+    folder: Arc<dyn TargetFolder>,
     kept_bytes: Mutex<u64>,
     is_given: AtomicBool,
 }
 
 impl Reserve {
     /// The reserve in a directory, filled as far as there is room.
-    pub(crate) fn open(folder: Arc<Folder>) -> Reserve {
+    pub(crate) fn open(folder: Arc<dyn TargetFolder>) -> Reserve {
         // A link in its place would give the reserve's bytes to the file behind it: the folder opens none.
-        let found = folder.open(Path::new(NAME), OFlags::RDONLY).and_then(|file| {
-            privacy::close_to_others(&file)?;
-            file.metadata()
+        let found = folder.open(Path::new(NAME), Opening::Read).and_then(|file| {
+            file.close_to_others()?;
+            file.length()
         });
-        let kept_bytes = found.map_or(0, |metadata| metadata.len().min(RESERVE_BYTES));
+        let kept_bytes = found.map_or(0, |length| length.min(RESERVE_BYTES));
         let is_given = AtomicBool::new(kept_bytes > 0 && kept_bytes < RESERVE_BYTES);
         let reserve = Reserve { folder, kept_bytes: Mutex::new(kept_bytes), is_given };
         reserve.refill();
@@ -53,7 +51,7 @@ impl Reserve {
             (0, _) => Err(ErrorKind::NotFound.into()),
             // An inode may be missing, too.
             (_, 0) => self.folder.remove(Path::new(NAME)).map(drop),
-            _ => self.folder.open(Path::new(NAME), OFlags::WRONLY).and_then(|file| file.set_len(left)),
+            _ => self.folder.open(Path::new(NAME), Opening::Change).and_then(|file| file.truncate(left)),
         };
         *kept_bytes = if given.is_ok() { left } else { 0 };
         if given.is_ok() {
@@ -97,10 +95,12 @@ impl Reserve {
     }
 
     fn fill(&self) -> io::Result<()> {
-        let file = self.folder.open(Path::new(NAME), OFlags::WRONLY | OFlags::CREATE)?;
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES) {
-            Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(&file),
-            allocated => Ok(allocated?),
+        let file = self.folder.open(Path::new(NAME), Opening::Make)?;
+        match file.allocate(0, RESERVE_BYTES) {
+            Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
+                write_zeros(&*file)
+            }
+            allocated => allocated,
         }
     }
 
@@ -114,14 +114,15 @@ impl Reserve {
     }
 }
 
-fn write_zeros(mut file: &File) -> io::Result<()> {
+fn write_zeros(file: &dyn TargetFile) -> io::Result<()> {
     let zeros = [0; GIVEN_BYTES as usize];
-    (0..RESERVE_BYTES / GIVEN_BYTES).try_for_each(|_| file.write_all(&zeros))
+    (0..RESERVE_BYTES / GIVEN_BYTES).try_for_each(|part| file.write_all_at(&zeros, part * GIVEN_BYTES))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::Folder;
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 

@@ -9,13 +9,10 @@
 //! | 0 and 4096 | a record: JSON, filled with spaces; the checksum of all that in eight hexadecimal digits, and a line end |
 //! | 8192 and 12288 | a mark: the sequence of the last durable group of the journal u64, and its checksum u32 |
 
-use super::folder::{Folder, Node};
-use crate::privacy;
-use rustix::fs::OFlags;
+use super::files::{Node, Opening, TargetFile, TargetFolder};
+use super::folder::Folder;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -77,7 +74,7 @@ pub(crate) struct Record {
 /// An open stamp.
 #[derive(Debug)]
 pub(crate) struct Stamp {
-    file: File,
+    file: Box<dyn TargetFile>,
     node: Node,
     record: Mutex<Record>,
     marks: AtomicU64,
@@ -121,7 +118,7 @@ impl Stamp {
     /// # Errors
     /// The file system's errors.
     pub(crate) fn find(folder: &Folder, name: &str) -> io::Result<Found> {
-        let file = match folder.open(Path::new(name), OFlags::RDWR) {
+        let file = match folder.open(Path::new(name), Opening::Change) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::None),
             Err(error) => return Err(error),
@@ -129,14 +126,11 @@ impl Stamp {
         let mut newest: Option<Record> = None;
         for at in RECORDS {
             let mut slot = [0; SLOT_BYTES];
-            let record = match file.read_exact_at(&mut slot, at) {
-                Ok(()) => Record::decode(&slot),
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => None,
-                Err(error) => return Err(error),
-            };
+            let is_whole = file.fill_at(&mut slot, at)? == slot.len();
+            let record = is_whole.then(|| Record::decode(&slot)).flatten();
             newest = record.into_iter().chain(newest).max_by_key(|record| record.writes);
         }
-        let node = Node::of(&file)?;
+        let node = file.node()?;
         Ok(match newest {
             Some(record) => {
                 Found::Whole(Stamp { file, node, record: Mutex::new(record), marks: AtomicU64::new(0) })
@@ -151,17 +145,16 @@ impl Stamp {
     /// The file system's errors.
     pub(crate) fn make(folder: &Folder, name: &str, record: Record) -> io::Result<Stamp> {
         let unfinished = format!("{name}.new");
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
-        let file = folder.open(Path::new(&unfinished), flags)?;
+        let file = folder.open(Path::new(&unfinished), Opening::Empty)?;
         let slot = record.encode()?;
         RECORDS.iter().try_for_each(|&at| file.write_all_at(&slot, at))?;
         // All blocks are there from now on, so that a full disk takes every later write.
         MARKS.iter().try_for_each(|&at| file.write_all_at(&[0; SLOT_BYTES], at))?;
-        file.sync_all()?;
+        file.sync_whole()?;
         folder.rename(Path::new(&unfinished), Path::new(name))?;
         folder.sync(Path::new(""))?;
         folder.sync_way();
-        let node = Node::of(&file)?;
+        let node = file.node()?;
         Ok(Stamp { file, node, record: Mutex::new(record), marks: AtomicU64::new(0) })
     }
 
@@ -187,9 +180,9 @@ impl Stamp {
         let writes = last.writes + 1;
         let record = Record { generation, known, writes, ..last.clone() };
         // A folder that somebody copied or opened may have a stamp that others read.
-        privacy::close_to_others(&self.file)?;
+        self.file.close_to_others()?;
         self.file.write_all_at(&record.encode()?, RECORDS[(writes % 2) as usize])?;
-        self.file.sync_data()?;
+        self.file.sync()?;
         *last = record;
         Ok(())
     }
@@ -198,7 +191,7 @@ impl Stamp {
     pub(crate) fn mark(&self) -> u64 {
         let read = |at: u64| {
             let mut slot = [0; MARK_BYTES];
-            self.file.read_exact_at(&mut slot, at).ok()?;
+            self.file.fill_at(&mut slot, at).ok().filter(|&filled| filled == MARK_BYTES)?;
             let through = u64::from_le_bytes(slot[..8].try_into().ok()?);
             let checksum = u32::from_le_bytes(slot[8..].try_into().ok()?);
             (crc32fast::hash(&slot[..8]) == checksum).then_some(through)
@@ -213,7 +206,7 @@ impl Stamp {
     pub(crate) fn write_mark(&self, through: u64) -> io::Result<()> {
         let turn = self.marks.fetch_add(1, Ordering::Relaxed);
         self.file.write_all_at(&encode_mark(through), MARKS[(turn % 2) as usize])?;
-        self.file.sync_data()
+        self.file.sync()
     }
 
     /// Writes a mark over all earlier ones, durably, also over later ones: their changes were given up.
@@ -222,7 +215,7 @@ impl Stamp {
     /// The file system's errors.
     pub(crate) fn reset_mark(&self, through: u64) -> io::Result<()> {
         MARKS.iter().try_for_each(|&at| self.file.write_all_at(&encode_mark(through), at))?;
-        self.file.sync_data()
+        self.file.sync()
     }
 }
 

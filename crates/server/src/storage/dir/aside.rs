@@ -7,7 +7,7 @@
 
 use super::names::{self, lock, subdirectory_of, Aside};
 use super::{Dir, TargetFailure};
-use rustix::fs::OFlags;
+use crate::storage::files::Opening;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -59,7 +59,7 @@ impl Dir {
         let open = self.existing(ino)?;
         if length > 0 {
             if let Some(open) = &open {
-                if open.file.metadata()?.len() > length {
+                if open.file.length()? > length {
                     return Ok(Cut::NotYet);
                 }
             }
@@ -197,11 +197,11 @@ impl Dir {
             return self.folder.remove(&names::epoch(ino)).map(drop);
         }
         lock(&self.epochs).insert(ino, epoch);
-        self.record_epoch(ino, epoch)
+        self.record_epoch(ino, epoch, false)
     }
 
     fn raise_epoch(&self, ino: Ino, epoch: u64) -> io::Result<()> {
-        self.record_epoch(ino, epoch)?;
+        self.record_epoch(ino, epoch, false)?;
         lock(&self.epochs).insert(ino, epoch);
         Ok(())
     }
@@ -216,6 +216,6 @@ impl Dir {
 
     /// Makes an empty file.
     fn new_file(&self, name: &Path) -> io::Result<()> {
-        self.folder.open(name, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC).map(drop)
+        self.folder.open(name, Opening::Empty).map(drop)
     }
 }

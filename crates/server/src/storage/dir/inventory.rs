@@ -2,16 +2,14 @@
 
 use super::names::{subdirectory, Found, Name, SUBDIRECTORIES};
 use super::objects::Objects;
-use crate::privacy;
-use crate::storage::folder::{Entry, Folder};
-use rustix::fs::OFlags;
+use crate::storage::files::{Entry, Opening, TargetFolder};
 use std::collections::HashMap;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use weir_wire::Ino;
 
 /// Longest file of an epoch: the digits of a number.
-const EPOCH_BYTES: u64 = 32;
+const EPOCH_BYTES: usize = 32;
 
 /// The files below a target.
 #[derive(Default)]
@@ -23,7 +21,7 @@ pub(super) struct Inventory {
 
 impl Inventory {
     /// Makes the subdirectories, reads the names in them, and removes files that a killed server left unfinished.
-    pub(super) fn of(folder: &Folder) -> io::Result<Inventory> {
+    pub(super) fn of(folder: &dyn TargetFolder) -> io::Result<Inventory> {
         let mut inventory = Inventory::default();
         for number in 0..SUBDIRECTORIES as usize {
             let directory = subdirectory(number);
@@ -35,7 +33,7 @@ impl Inventory {
         Ok(inventory)
     }
 
-    fn take(&mut self, folder: &Folder, path: &Path, entry: &Entry) -> io::Result<()> {
+    fn take(&mut self, folder: &dyn TargetFolder, path: &Path, entry: &Entry) -> io::Result<()> {
         let Some(name) = entry.name.to_str() else { return Ok(()) };
         match Name::of(name) {
             Name::Epoch(ino) => match read_epoch(folder, path)? {
@@ -62,23 +60,23 @@ impl Inventory {
     }
 }
 
-fn read_epoch(folder: &Folder, path: &Path) -> io::Result<Option<u64>> {
-    let mut text = String::new();
-    folder.open(path, OFlags::RDONLY)?.take(EPOCH_BYTES).read_to_string(&mut text)?;
+fn read_epoch(folder: &dyn TargetFolder, path: &Path) -> io::Result<Option<u64>> {
+    let text = folder.open(path, Opening::Read)?.read_whole(EPOCH_BYTES)?;
+    let text = String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     Ok(text.trim().parse().ok())
 }
 
 /// Takes the rights of others to a file away. An older server may have made the file, and a directory that was open to others may have
 /// let them in.
-fn close_to_others(folder: &Folder, path: &Path, entry: &Entry) -> io::Result<()> {
+fn close_to_others(folder: &dyn TargetFolder, path: &Path, entry: &Entry) -> io::Result<()> {
     match entry.is_open_to_others {
-        true => privacy::close_to_others(&folder.open(path, OFlags::RDONLY)?),
+        true => folder.open(path, Opening::Read)?.close_to_others(),
         false => Ok(()),
     }
 }
 
 /// The objects below a target with their lengths, by a look that changes nothing. Objects that come and go meanwhile may be missed.
-pub(super) fn listed(folder: &Folder) -> io::Result<Vec<(Ino, u64)>> {
+pub(super) fn listed(folder: &dyn TargetFolder) -> io::Result<Vec<(Ino, u64)>> {
     let mut objects = Vec::new();
     for number in 0..SUBDIRECTORIES as usize {
         let entries = match folder.entries(&subdirectory(number)) {

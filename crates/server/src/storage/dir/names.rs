@@ -1,6 +1,6 @@
 //! The names of files below a target: objects, their epochs, and objects set aside.
 
-use crate::storage::folder::Folder;
+use crate::storage::files::TargetFolder;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ impl NameChanges {
     }
 
     /// Makes the changes so far durable. A caller waits for another caller's sync, as its change may be in that sync.
-    pub(super) fn sync(&self, folder: &Folder, directory: &Path) -> io::Result<()> {
+    pub(super) fn sync(&self, folder: &dyn TargetFolder, directory: &Path) -> io::Result<()> {
         let mut synced = lock(&self.synced);
         let made = self.made.load(Ordering::SeqCst);
         if *synced < made {

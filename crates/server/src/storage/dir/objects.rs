@@ -4,9 +4,8 @@
 //! object goes, its own count goes with it, whatever the file system says then. So the sum of the counts stays true.
 
 use super::names::Aside;
+use crate::storage::files::TargetFile;
 use std::collections::HashMap;
-use std::fs::{File, Metadata};
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use weir_wire::Ino;
@@ -21,7 +20,7 @@ pub(super) struct Objects {
 
 /// An open object file and its count.
 pub(super) struct Open {
-    pub(super) file: File,
+    pub(super) file: Box<dyn TargetFile>,
     counted_bytes: AtomicU64,
     /// Whether a call has written to the object with success.
     is_written: AtomicBool,
@@ -100,12 +99,12 @@ impl Objects {
 
 impl Open {
     /// The file of an object that a call is making.
-    pub(super) fn new(file: File) -> Open {
+    pub(super) fn new(file: Box<dyn TargetFile>) -> Open {
         Open { file, counted_bytes: AtomicU64::new(0), is_written: AtomicBool::new(false) }
     }
 
     /// The file of an object that an earlier call made.
-    pub(super) fn found(file: File) -> Open {
+    pub(super) fn found(file: Box<dyn TargetFile>) -> Open {
         Open { file, counted_bytes: AtomicU64::new(0), is_written: AtomicBool::new(true) }
     }
 
@@ -121,9 +120,4 @@ impl Open {
     pub(super) fn recount(&self, now: u64) -> u64 {
         self.counted_bytes.swap(now, Ordering::Relaxed)
     }
-}
-
-/// The bytes of the blocks that a file has.
-pub(super) fn occupied_bytes(metadata: &Metadata) -> u64 {
-    metadata.blocks() * 512
 }

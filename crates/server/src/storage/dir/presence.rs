@@ -6,7 +6,7 @@
 use super::names::lock;
 use crate::clock::Time;
 use crate::notices::{notice, warning};
-use crate::storage::folder::Folder;
+use crate::storage::files::TargetFolder;
 use crate::storage::stamp::{self, Stamp};
 use crate::storage::TargetFailure;
 use rustix::io::Errno;
@@ -21,7 +21,7 @@ const FAILURE_SHOWN: Nanos = Nanos::from_millis(300_000);
 
 /// The state of a target's folder and device.
 pub(super) struct Presence {
-    folder: Arc<Folder>,
+    folder: Arc<dyn TargetFolder>,
     stamp: Option<Arc<Stamp>>,
     time: Arc<dyn Time>,
     is_gone: AtomicBool,
@@ -33,7 +33,11 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    pub(super) fn new(folder: Arc<Folder>, stamp: Option<Arc<Stamp>>, time: Arc<dyn Time>) -> Presence {
+    pub(super) fn new(
+        folder: Arc<dyn TargetFolder>,
+        stamp: Option<Arc<Stamp>>,
+        time: Arc<dyn Time>,
+    ) -> Presence {
         Presence {
             folder,
             stamp,
