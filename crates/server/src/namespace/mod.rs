@@ -29,6 +29,7 @@ mod intents;
 mod inventory;
 mod kept;
 mod layout;
+pub(crate) mod leases;
 mod listing;
 mod mend;
 mod moves;

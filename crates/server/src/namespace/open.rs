@@ -1,7 +1,8 @@
 //! Open descriptions, which keep an unlinked file alive. The journal does not have them; clients reclaim them.
 
 use super::inode::InoMap;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use super::leases::{Kind, Leases};
+use std::collections::{BTreeSet, HashMap};
 use weir_wire::{Capability, ClientId, HandleId, Ino, Rights};
 
 /// The most descriptions of one client: more than the processes of a node have open through one mount. One more is answered
@@ -24,18 +25,8 @@ pub(super) struct OpenFiles {
     held: usize,
     /// The number of holds by the user who opened the descriptions.
     held_by_user: HashMap<u32, usize>,
-    /// The clients that are mounts.
-    mounts: HashSet<ClientId>,
-    followed: InoMap<Followed>,
-}
-
-/// A file of which kernels of mounts know the size.
-#[derive(Clone, Debug, Default)]
-struct Followed {
-    /// The size that all of them know; none before the first change.
-    told: Option<u64>,
-    /// The number of descriptions of each mount whose processes believe the kernel's size.
-    mounts: BTreeMap<ClientId, u32>,
+    /// What the kernels of mounts hold of files: a size with each description that their processes use.
+    pub(super) leases: Leases,
 }
 
 /// One open description.
@@ -46,7 +37,7 @@ pub(super) struct Description {
     uid: u32,
     /// The clients that hold the description: after fork and exec another client may hold it beside the one that opened it.
     holders: Vec<ClientId>,
-    /// The process that uses the description asks for sizes by itself, so no mount follows the file for it.
+    /// The process that uses the description asks for sizes by itself, so no mount has a lease of the size for it.
     is_unfollowed: bool,
 }
 
@@ -150,32 +141,24 @@ impl OpenFiles {
             description.holders.push(client);
             let is_followed = !description.is_unfollowed;
             self.clients.entry(client).or_default().insert((ino, handle));
-            if is_followed && self.mounts.contains(&client) {
-                self.follow(client, ino);
+            if is_followed {
+                self.leases.give(client, ino, Kind::Size);
             }
         }
     }
 
-    /// A client is a mount: its kernel knows sizes of the files that it holds. Returns those that it held before this was known.
-    pub(super) fn is_mount(&mut self, client: ClientId) -> Vec<Ino> {
-        if !self.mounts.insert(client) {
+    /// A client is the mount of a user, or of the administrator: its kernel knows sizes of the files that it holds. Returns those that it held
+    /// before this was known.
+    pub(super) fn meet_mount(&mut self, client: ClientId, user: Option<u32>) -> Vec<Ino> {
+        if !self.leases.meet(client, user) {
             return Vec::new();
         }
         let handles = &self.handles;
         let is_followed = |handle| handles.get(handle).is_some_and(|description| !description.is_unfollowed);
         let held = self.clients.get(&client).into_iter().flatten();
         let held: Vec<Ino> = held.filter(|(_, handle)| is_followed(handle)).map(|&(ino, _)| ino).collect();
-        held.iter().for_each(|&ino| self.follow(client, ino));
+        held.iter().for_each(|&ino| _ = self.leases.give(client, ino, Kind::Size));
         held
-    }
-
-    /// A mount is gone.
-    pub(super) fn drop_mount(&mut self, client: ClientId) {
-        self.mounts.remove(&client);
-    }
-
-    fn follow(&mut self, client: ClientId, ino: Ino) {
-        *self.followed.entry(ino).or_default().mounts.entry(client).or_default() += 1;
     }
 
     /// Whether a process of the mount `client` believes the kernel's size of the description's file.
@@ -187,47 +170,25 @@ impl OpenFiles {
     ) {
         let Some(description) = self.handles.get_mut(&handle) else { return };
         let is_held = description.ino == ino && description.holders.contains(&client);
-        if !is_held || !self.mounts.contains(&client) || description.is_unfollowed != is_followed {
+        if !is_held || !self.leases.is_mount(client) || description.is_unfollowed != is_followed {
             return;
         }
         description.is_unfollowed = !is_followed;
         match is_followed {
-            true => self.follow(client, ino),
-            false => self.end_following(client, ino),
+            true => _ = self.leases.give(client, ino, Kind::Size),
+            false => self.leases.end(client, ino, Kind::Size),
         }
     }
 
     /// A client that is no mount changes the file by a description that a mount holds: its process does not go through the kernel.
     pub(super) fn is_used_by(&mut self, client: ClientId, (ino, handle): (Ino, HandleId)) {
-        if self.mounts.contains(&client) || !self.followed.contains_key(&ino) {
+        if self.leases.is_mount(client) || !self.leases.has(ino) {
             return;
         }
         let holders =
             self.handles.get(&handle).map_or_else(Vec::new, |description| description.holders.clone());
         for mount in holders {
             self.set_followed(mount, (ino, handle), false);
-        }
-    }
-
-    fn end_following(&mut self, client: ClientId, ino: Ino) {
-        let Some(followed) = self.followed.get_mut(&ino) else { return };
-        if let Some(count) = followed.mounts.get_mut(&client) {
-            *count -= 1;
-            if *count == 0 {
-                followed.mounts.remove(&client);
-            }
-        }
-        if followed.mounts.is_empty() {
-            self.followed.remove(&ino);
-        }
-    }
-
-    /// Notes that `ino` has `size_bytes` now. If the file grew, returns the mounts whose kernels know its size.
-    pub(super) fn resized(&mut self, ino: Ino, size_bytes: u64) -> Vec<ClientId> {
-        let Some(followed) = self.followed.get_mut(&ino) else { return Vec::new() };
-        match followed.told.replace(size_bytes) {
-            Some(told) if told >= size_bytes => Vec::new(),
-            _ => followed.mounts.keys().copied().collect(),
         }
     }
 
@@ -267,8 +228,8 @@ impl OpenFiles {
                 self.clients.remove(&client);
             }
         }
-        if was_followed && self.mounts.contains(&client) {
-            self.end_following(client, ino);
+        if was_followed {
+            self.leases.end(client, ino, Kind::Size);
         }
         if is_held_on {
             return;
@@ -304,41 +265,41 @@ mod tests {
         let at = |client, handle| Opening { handle: HandleId(handle), client, uid: 0, ino: Ino(7), rights };
         open.open(at(mount, 1));
         open.open(at(library, 3));
-        assert!(open.resized(Ino(7), 5).is_empty(), "nobody is a mount");
-        assert_eq!(open.is_mount(mount), [Ino(7)]);
-        assert!(open.is_mount(mount).is_empty() && open.is_mount(other).is_empty());
+        assert!(open.leases.resized(Ino(7), 5).is_empty(), "nobody is a mount");
+        assert_eq!(open.meet_mount(mount, None), [Ino(7)]);
+        assert!(open.meet_mount(mount, None).is_empty() && open.meet_mount(other, None).is_empty());
         open.open(at(mount, 2));
         open.open(at(other, 4));
         open.open(at(library, 1));
-        assert_eq!(open.resized(Ino(7), 5), [mount, other]);
+        assert_eq!(open.leases.resized(Ino(7), 5), [mount, other]);
         assert!(
-            open.resized(Ino(7), 5).is_empty() && open.resized(Ino(7), 4).is_empty(),
+            open.leases.resized(Ino(7), 5).is_empty() && open.leases.resized(Ino(7), 4).is_empty(),
             "the file did not grow"
         );
-        assert_eq!(open.resized(Ino(7), 5), [mount, other]);
+        assert_eq!(open.leases.resized(Ino(7), 5), [mount, other]);
         open.set_followed(mount, (Ino(7), HandleId(1)), false);
         open.set_followed(mount, (Ino(7), HandleId(1)), false);
         open.set_followed(library, (Ino(7), HandleId(2)), false);
         assert_eq!(
-            open.resized(Ino(7), 6),
+            open.leases.resized(Ino(7), 6),
             [mount, other],
             "the second description of the mount is the kernel's"
         );
         open.close(HandleId(1), mount);
         open.set_followed(mount, (Ino(7), HandleId(2)), false);
-        assert_eq!(open.resized(Ino(7), 7), [other]);
+        assert_eq!(open.leases.resized(Ino(7), 7), [other]);
         open.set_followed(mount, (Ino(7), HandleId(2)), true);
-        assert_eq!(open.resized(Ino(7), 8), [mount, other]);
+        assert_eq!(open.leases.resized(Ino(7), 8), [mount, other]);
         open.is_used_by(other, (Ino(7), HandleId(2)));
         open.is_used_by(library, (Ino(8), HandleId(2)));
-        assert_eq!(open.resized(Ino(7), 9), [mount, other]);
+        assert_eq!(open.leases.resized(Ino(7), 9), [mount, other]);
         open.is_used_by(library, (Ino(7), HandleId(2)));
-        assert_eq!(open.resized(Ino(7), 10), [other], "a library uses the description of the mount");
+        assert_eq!(open.leases.resized(Ino(7), 10), [other], "a library uses the description of the mount");
         open.set_followed(mount, (Ino(7), HandleId(2)), true);
         open.close(HandleId(2), mount);
-        assert_eq!(open.resized(Ino(7), 11), [other]);
+        assert_eq!(open.leases.resized(Ino(7), 11), [other]);
         open.close(HandleId(4), other);
-        assert!(open.followed.is_empty());
+        assert!(!open.leases.has(Ino(7)));
     }
 
     /// A user with many clients once had as many descriptions as its clients together, which filled the server's memory.

@@ -6,6 +6,7 @@ use super::core::Namespace;
 use super::decision::{Answer, Caller, Decision};
 use super::errno::ESTALE;
 use super::intent::IntentId;
+use super::leases::Leases;
 use super::open::Opening;
 use weir_wire::{Capability, ClientId, Errno, HandleId, Ino, Reply};
 
@@ -64,11 +65,21 @@ impl Namespace {
         self.open.find(handle).map(|description| (description.ino, description.rights))
     }
 
-    /// A client is a mount: its kernel knows the sizes of files that it has open. Returns the files, with their sizes, that it had open
-    /// before this server knew, such as before a restart.
-    pub fn is_mount(&mut self, client: ClientId) -> Vec<(Ino, u64)> {
-        let held = self.open.is_mount(client);
+    /// A client is the mount of a user, or of the administrator: its kernel knows the sizes of files that it has open. Returns the files, with
+    /// their sizes, that it had open before this server knew, such as before a restart.
+    pub fn meet_mount(&mut self, client: ClientId, user: Option<u32>) -> Vec<(Ino, u64)> {
+        let held = self.open.meet_mount(client, user);
         held.into_iter().filter_map(|ino| Some((ino, self.state.regular(ino)?.size_bytes))).collect()
+    }
+
+    /// The leases of mounts.
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.open.leases
+    }
+
+    /// The leases of mounts, to give and end those of pages.
+    pub(crate) fn leases_mut(&mut self) -> &mut Leases {
+        &mut self.open.leases
     }
 
     /// Whether a process of a mount believes the kernel's size of a description's file.
@@ -94,7 +105,7 @@ impl Namespace {
             if let Some(description) = used {
                 self.open.is_used_by(client, description);
             }
-            let mut mounts = self.open.resized(ino, size_bytes);
+            let mut mounts = self.open.leases.resized(ino, size_bytes);
             // A mount's kernel knows its own changes.
             mounts.retain(|&mount| mount != client);
             grown.push((ino, size_bytes, mounts));
@@ -120,7 +131,7 @@ impl Namespace {
             }
             released.push(ino);
         }
-        self.open.drop_mount(client);
+        self.open.leases.drop_mount(client);
         released.sort_unstable();
         released.dedup();
         released.retain(|ino| self.state.orphans.contains(ino));

@@ -14,10 +14,10 @@ pub(crate) mod devices;
 pub(crate) mod fences;
 pub(crate) mod objects;
 pub(crate) mod pages;
+pub(crate) mod recalls;
 pub(crate) mod request;
 pub(crate) mod room;
 pub(crate) mod turns;
-pub(crate) mod watches;
 
 use crate::namespace::{Appender, IntentId};
 use crate::notices::warning;

@@ -1,8 +1,8 @@
 //! Requests that wait until mounts have dropped or written back kernel pages, and the long polls by which mounts are told.
 
 use super::continuation::Woken;
+use super::recalls::{Recalls, Told, DROP_WAIT};
 use super::request::{Drops, Outcome, Token};
-use super::watches::{Told, Watches, DROP_WAIT};
 use std::collections::HashMap;
 use weir_fairshare::Nanos;
 use weir_wire::{ClientId, Reply, Sequence};
@@ -10,7 +10,7 @@ use weir_wire::{ClientId, Reply, Sequence};
 /// The kernel pages of mounts, and the requests that wait for them.
 #[derive(Default)]
 pub(crate) struct Pages {
-    watches: Watches,
+    recalls: Recalls,
     held: Vec<Held>,
     /// The long poll of each mount.
     polls: HashMap<ClientId, Token>,
@@ -33,9 +33,14 @@ pub(crate) enum Then {
 }
 
 impl Pages {
-    /// The watched files.
-    pub(crate) fn watches(&mut self) -> &mut Watches {
-        &mut self.watches
+    /// What mounts are told.
+    pub(crate) fn recalls(&mut self) -> &mut Recalls {
+        &mut self.recalls
+    }
+
+    /// As [`Recalls::others_hold`].
+    pub(crate) fn others_hold(&self, client: ClientId, holders: &[ClientId]) -> bool {
+        self.recalls.others_hold(client, holders)
     }
 
     /// Whether requests wait for pages.
@@ -63,12 +68,12 @@ impl Pages {
         let mut index = 0;
         while index < self.held.len() {
             let held = &self.held[index];
-            if held.until > now && !self.watches.are_done(&held.drops) {
+            if held.until > now && !self.recalls.are_done(&held.drops) {
                 index += 1;
                 continue;
             }
             let held = self.held.swap_remove(index);
-            self.watches.are_late(&held.drops, now);
+            self.recalls.are_late(&held.drops, now);
             released.push(match held.then {
                 Then::Reply(outcome) => Woken::Reply(held.token, *outcome),
                 Then::Route => Woken::Route(held.token),
@@ -97,13 +102,13 @@ impl Pages {
         if !self.polls.contains_key(&client) {
             return None;
         }
-        let Told { sequence, files, moved } = self.watches.next(client)?;
+        let Told { sequence, files, moved } = self.recalls.next(client)?;
         let token = self.polls.remove(&client)?;
         Some((token, Outcome::of(Reply::Invalidate { sequence, files, moved })))
     }
 
     /// A mount has dropped everything up to `done`.
     pub(crate) fn confirm(&mut self, client: ClientId, done: Sequence) {
-        self.watches.confirm(client, done);
+        self.recalls.confirm(client, done);
     }
 }

@@ -78,7 +78,7 @@ impl Server {
         for token in ended {
             self.requests.wake_done(token, Outcome::failed(errno::EIO));
         }
-        self.pages.watches().drop_client(id);
+        self.pages.recalls().drop_client(id);
         self.release_pages();
         self.drop_from_namespace(id);
     }

@@ -132,7 +132,7 @@ impl Server {
             Request::Write { capability, target, publication, .. } => {
                 let (capability, target, publication) = (*capability, *target, *publication);
                 self.wrote(capability.ino, target, publication.is_some());
-                outcome.drops = self.pages.watches().changed(client, capability.ino);
+                outcome.drops = self.recall_pages(client, capability.ino);
                 if let Some(publication) = publication.filter(|_| capability.ino.home() == self.site.id) {
                     return self.publish(token, capability, publication, outcome);
                 }
@@ -140,7 +140,7 @@ impl Server {
             Request::Reserve { capability, target, punch, .. } => {
                 let (ino, target, punch) = (capability.ino, *target, *punch);
                 if punch {
-                    outcome.drops = self.pages.watches().changed(client, ino);
+                    outcome.drops = self.recall_pages(client, ino);
                 } else {
                     self.wrote(ino, target, false);
                 }
@@ -213,7 +213,7 @@ impl Server {
                     Publication { end: offset + length, written_bytes: length, epoch, reserved_end: 0 };
                 let moment = self.clock.moment();
                 let verdict = self.namespace.append_written(&caller, capability, turn, &publication, moment);
-                let drops = self.pages.watches().changed(caller.client, capability.ino);
+                let drops = self.recall_pages(caller.client, capability.ino);
                 let (ino, uid, client) = (capability.ino, capability.uid, caller.client);
                 let step = self.follow(token, verdict, Outcome { drops, ..Outcome::of(Reply::Done) });
                 self.namespace

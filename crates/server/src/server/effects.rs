@@ -224,7 +224,7 @@ impl Server {
             Request::Peer(PeerRequest::TruncateObject { ino, .. }) => Some(*ino),
             _ => None,
         };
-        let changed = changed.map(|ino: Ino| self.pages.watches().changed(ClientId(0), ino));
+        let changed = changed.map(|ino: Ino| self.recall_pages(ClientId(0), ino));
         let reply = match outcome {
             Ok(()) => Reply::Peer(PeerReply::Done),
             Err(failure) => Reply::Failed(failure.errno()),

@@ -101,7 +101,7 @@ impl Server {
         self.expire_senders();
         self.expire_holders();
         self.peers.confirmations().expire(now);
-        self.pages.watches().expire(now);
+        self.pages.recalls().expire(now);
         self.end_unpublished();
         for token in self.overdue_unsettled() {
             self.route(token);

@@ -153,7 +153,7 @@ impl Server {
                 _ => None,
             };
             if let Some(ino) = file {
-                outcome.drops.extend(self.pages.watches().changed(request.sender.client, ino));
+                outcome.drops.extend(self.recall_pages(request.sender.client, ino));
             }
         }
         if !matches!(reply, Reply::Done) || matches!(outcome.reply, Reply::Done) {

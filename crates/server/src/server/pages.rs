@@ -1,17 +1,18 @@
 //! Kernels of mounts: requests wait until pages are dropped or written back, and moved directories looked up.
 
 use super::Server;
+use crate::namespace::leases::Kind;
 use crate::namespace::{errno, Change};
 use crate::requests::objects::growing_capability;
 use crate::requests::pages::Then;
 use crate::requests::request::{Drops, Outcome, Step, Token};
-use weir_wire::{ClientId, Ino, Reply, Request, Sequence};
+use weir_wire::{ClientId, FileChange, Ino, Reply, Request, Sequence};
 
 impl Server {
     /// Keeps a request that is about to change bytes of `ino` until every watcher has written back and dropped its pages, or
     /// its time is over: a page that is written back later would cover the new bytes with old ones.
     pub(super) fn hold_for_write_back(&mut self, token: Token, client: ClientId, ino: Ino) {
-        let drops = self.pages.watches().changed(client, ino);
+        let drops = self.recall_pages(client, ino);
         self.hold_for_pages(token, Then::Route, drops);
     }
 
@@ -37,13 +38,26 @@ impl Server {
         let paths = self.namespace.moved_directories(changes);
         let used = growing_capability(&self.requests[token].request).map(|used| (used.ino, used.handle));
         let grown = self.namespace.grown_files(changes, client, used);
-        let watches = self.pages.watches();
+        let recalls = self.pages.recalls();
         let mut drops = Drops::new();
-        drops.extend(paths.iter().flat_map(|path| watches.moved((client, uid), path)));
+        drops.extend(paths.iter().flat_map(|path| recalls.moved((client, uid), path)));
         for (ino, size_bytes, mounts) in grown {
-            drops.extend(watches.grew((ino, size_bytes), &mounts));
+            drops.extend(recalls.tell(FileChange { ino, pages: false, grown_to: Some(size_bytes) }, &mounts));
         }
         drops
+    }
+
+    /// The drops that the reply to `writer` waits for, which changed bytes of `ino`. The kernel of a mount drops its own pages.
+    pub(super) fn recall_pages(&mut self, writer: ClientId, ino: Ino) -> Drops {
+        let holders = self.namespace.leases().of_pages(ino);
+        let others: Vec<ClientId> = holders.filter(|&client| client != writer).collect();
+        self.pages.recalls().tell(FileChange { ino, pages: true, grown_to: None }, &others)
+    }
+
+    /// Whether others have to write back pages of `ino` before `client` changes the file.
+    pub(super) fn others_hold_pages(&self, client: ClientId, ino: Ino) -> bool {
+        let holders: Vec<ClientId> = self.namespace.leases().of_pages(ino).collect();
+        self.pages.others_hold(client, &holders)
     }
 
     /// Serves a request of a mount about the files and pages that its kernel has.
@@ -52,12 +66,15 @@ impl Server {
         let (client, acting) = (in_hand.sender.client, &in_hand.sender.acting);
         let user = (!acting.trusted).then_some(acting.who.uid);
         let reply = match in_hand.request {
-            Request::Watch { capability } => match self.pages.watches().watch(client, user, capability.ino) {
-                true => Reply::Done,
-                false => Reply::Failed(errno::ENFILE),
-            },
+            Request::Watch { capability } => {
+                self.meet_mount(client, user);
+                match self.namespace.leases_mut().give(client, capability.ino, Kind::Pages) {
+                    true => Reply::Done,
+                    false => Reply::Failed(errno::ENFILE),
+                }
+            }
             Request::Unwatch { ino } => {
-                self.pages.watches().unwatch(client, ino);
+                self.namespace.leases_mut().end(client, ino, Kind::Pages);
                 Reply::Done
             }
             Request::Follow { ino, handle, is_followed } => {
@@ -70,6 +87,15 @@ impl Server {
         Step::Done(token, Outcome::of(reply))
     }
 
+    /// A client is a mount. It is told all sizes of files that it had open before this server knew.
+    fn meet_mount(&mut self, client: ClientId, user: Option<u32>) {
+        self.pages.recalls().meet(client, user);
+        for (ino, size_bytes) in self.namespace.meet_mount(client, user) {
+            let change = FileChange { ino, pages: false, grown_to: Some(size_bytes) };
+            self.pages.recalls().tell(change, &[client]);
+        }
+    }
+
     /// The long poll of a mount: confirms the pages that were dropped, and is answered when there are more to drop.
     fn poll_invalidations(
         &mut self,
@@ -77,10 +103,7 @@ impl Server {
         (client, user): (ClientId, Option<u32>),
         done: Sequence,
     ) -> Step {
-        self.pages.watches().listens(client, user);
-        for (ino, size_bytes) in self.namespace.is_mount(client) {
-            self.pages.watches().grew((ino, size_bytes), &[client]);
-        }
+        self.meet_mount(client, user);
         self.pages.confirm(client, done);
         self.release_pages();
         if let Some(earlier) = self.pages.poll(client, token) {

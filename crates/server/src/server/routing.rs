@@ -44,7 +44,7 @@ impl Server {
         let request = &self.requests[&token];
         let (client, id) = request.key();
         let file = overwritten(&request.request);
-        let file = file.filter(|ino| self.pages.watches().others_hold(client, *ino));
+        let file = file.filter(|ino| self.others_hold_pages(client, *ino));
         // Nobody writes pages back for a sender that has no right to change the file.
         let file = file.filter(|_| match &request.request {
             Request::Change { at, change, .. } => {

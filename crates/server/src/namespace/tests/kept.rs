@@ -138,8 +138,8 @@ fn kept_by(request: &Request) -> Kept {
         }
         Request::Identify { .. } => Kept::Bounded("identities of root's mount: IDENTITIES_PER_CONNECTION"),
         Request::Lock { .. } => Kept::Bounded("locks: locks/file.rs"),
-        Request::Watch { .. } => Kept::Bounded("watches: requests/watches.rs"),
-        Request::Invalidations { .. } => Kept::Bounded("moves that a mount is told of: requests/watches.rs"),
+        Request::Watch { .. } => Kept::Bounded("leases: namespace/leases.rs"),
+        Request::Invalidations { .. } => Kept::Bounded("moves that a mount is told of: requests/recalls.rs"),
         Request::MoveBegin { .. } => Kept::Bounded("moves, in the account: MOVES_MAX"),
         Request::AppendBegin { .. } => Kept::Bounded("turns of open descriptions: namespace/turns.rs"),
         Request::Write { .. } | Request::Append { .. } => {
