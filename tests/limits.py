@@ -227,6 +227,7 @@ BESIDE = """\
 | shared mapping | other clients see its stores after msync, fsync or munmap; programs of one mount see them at once, except programs that read on the fast path and do not map the file |
 | append through the mount at the same moment as another client's | the bytes of each are whole and in their place; the offset of the descriptor afterwards may miss the other's bytes, because the kernel had looked at the size before. Appends that follow each other tell the right offset |
 | append through the mount after another client made the file shorter | the offset afterwards counts from the size of before, until anything asks this mount for the size: the protocol of FUSE can tell the kernel that a file grew, and not that it became shorter |
+| `copy_file_range` within a file through the mount after another client made it shorter | answers EINVAL for 0 where the two places lie behind the new end and would overlap by the size of before, for the same reason |
 | locks on directories with a mount | are the kernel's, which asks no mount about them: programs of one mount see them, and other mounts do not |
 | `/proc/locks`, `lslocks` | show no lock of the store's files: the kernel leaves these to the mount, and lists its own alone |
 | asynchronous reads (`io_submit`) and `copy_file_range` by a raw system call, through a descriptor that the fast path uses | end at the size that the kernel saw last, until anything asks the mount for the size |

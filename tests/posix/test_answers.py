@@ -302,6 +302,8 @@ def ways_that_are_bound(folder: Path) -> None:
     refused(errno.ELOOP, open_at, "link", NO_SYMLINKS)
     refused(errno.ENOENT, open_at, "up", IN_ROOT)
     refused(errno.ENOENT, open_at, "missing", BENEATH)
+    for resolve in (0, BENEATH, IN_ROOT, NO_SYMLINKS):
+        refused(errno.ENOENT, open_at, "", resolve)
     refused(errno.EINVAL, open_at, "file", 0x4000)
     refused(errno.EINVAL, open_at, "file", BENEATH | IN_ROOT)
     refused(errno.EINVAL, open_at, "file", 0, size=8)
@@ -309,6 +311,34 @@ def ways_that_are_bound(folder: Path) -> None:
 
 def test_ways_that_are_bound(way: Way) -> None:
     way.call(ways_that_are_bound)
+
+
+def real_paths(folder: Path) -> None:
+    """Whatever `.`, `..` or a slash follows is a directory."""
+    (folder / "in").mkdir()
+    (folder / "file").write_bytes(b"x")
+    (folder / "link").symlink_to("in/")
+    (folder / "to-file").symlink_to("file/")
+    realpath = ctypes.CDLL(None, use_errno=True).realpath
+    realpath.restype = ctypes.c_void_p
+
+    def real(path: str) -> str:
+        resolved = ctypes.create_string_buffer(4096)
+        if not realpath(os.fsencode(folder) + b"/" + path.encode(), resolved):
+            raise OSError(ctypes.get_errno(), "realpath")
+        return os.fsdecode(resolved.value)
+
+    top = real("")
+
+    for path, right in {"in/": "/in", "in/.": "/in", "in/..": "", "link": "/in", "link/../file": "/file"}.items():
+        assert real(path) == top + right, path
+    for path in ("file/", "file/.", "file/..", "./file/../in", "to-file", "link/../file/"):
+        refused(errno.ENOTDIR, real, path)
+    refused(errno.ENOENT, real, "missing/..")
+
+
+def test_real_paths(way: Way) -> None:
+    way.call(real_paths)
 
 
 def full_streams(path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ways import MOUNTED, PREFIX
+from ways import MOUNT, MOUNTED, PREFIX
 
 from random_calls.steps import Step
 
@@ -24,6 +24,11 @@ EXPECTED = (
         "directory that was removed while it is open",
         (*MOUNTED, PREFIX),
         lambda step, right, wrong: right == "ENOENT" and wrong == "ESTALE",
+    ),
+    Expected(
+        "`copy_file_range` within a file through the mount after another client made it shorter",
+        (MOUNT,),
+        lambda step, right, wrong: step.command == "copy" and right == "0" and wrong == "EINVAL",
     ),
 )
 

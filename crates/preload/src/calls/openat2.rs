@@ -37,6 +37,9 @@ impl How {
         if self.resolve & !known != 0 || is_contrary || self.mode & !0o7777 != 0 {
             return Some(libc::EINVAL);
         }
+        if path.is_empty() {
+            return Some(libc::ENOENT);
+        }
         if self.resolve & CACHED != 0 {
             return Some(libc::EAGAIN);
         }

@@ -53,19 +53,23 @@ pub(crate) unsafe fn realpath(path: *const c_char, resolved: *mut c_char) -> *mu
     }
 }
 
-/// Resolves a path component by component. This library's `readlink` looks at each component but those of the prefix.
+/// Resolves a path component by component. This library's `readlink` looks at each component but those of the prefix. What `.` or
+/// `..` follows has to be a directory.
 fn resolve(path: &[u8]) -> Result<Vec<u8>, c_int> {
     let mut rest: Vec<Vec<u8>> = split(path);
     let mut done = if path.first() == Some(&b'/') { Vec::new() } else { working_directory()? };
     let mut links = 0;
+    // Whether the last component may be something else than a directory.
+    let mut is_any = false;
     while let Some(part) = rest.pop() {
-        match part.as_slice() {
-            b"." => continue,
-            b".." => {
-                done.truncate(done.iter().rposition(|byte| *byte == b'/').unwrap_or(0));
-                continue;
+        if matches!(part.as_slice(), b"." | b"..") {
+            if std::mem::take(&mut is_any) {
+                link_target(&[&done, b"/.".as_slice()].concat())?;
             }
-            _ => {}
+            if part == b".." {
+                done.truncate(done.iter().rposition(|byte| *byte == b'/').unwrap_or(0));
+            }
+            continue;
         }
         let before = done.len();
         done.push(b'/');
@@ -81,6 +85,8 @@ fn resolve(path: &[u8]) -> Result<Vec<u8>, c_int> {
             }
             done.truncate(if target.first() == Some(&b'/') { 0 } else { before });
             rest.append(&mut split(&target));
+        } else {
+            is_any = true;
         }
     }
     if done.is_empty() {
@@ -89,12 +95,11 @@ fn resolve(path: &[u8]) -> Result<Vec<u8>, c_int> {
     Ok(done)
 }
 
-/// The components of a path, the last one first.
+/// The components of a path, the last one first. A slash at the end stands for `.`.
 fn split(path: &[u8]) -> Vec<Vec<u8>> {
-    let mut parts: Vec<Vec<u8>> =
-        path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect();
-    parts.reverse();
-    parts
+    let end: &[u8] = if path.ends_with(b"/") { b"." } else { b"" };
+    let parts = path.split(|byte| *byte == b'/').chain([end]);
+    parts.rev().filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
 fn working_directory() -> Result<Vec<u8>, c_int> {
