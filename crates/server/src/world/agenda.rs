@@ -29,6 +29,8 @@ pub(super) enum Happening {
     Event { server: usize, life: u64, event: Event },
     /// A session looks at its connection and its deadline.
     Look { session: usize },
+    /// A client has waited long enough.
+    GoOn { client: usize },
     /// Something fails.
     Fault,
     /// A server starts.

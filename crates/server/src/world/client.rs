@@ -1,14 +1,16 @@
 //! A client of a world: it makes, writes, reads, renames and removes names of its own directory, which a model knows, and
 //! shares one file with all others.
 
-use super::agenda::Agenda;
+use super::agenda::{Agenda, Happening};
 use super::register::History;
 use super::session::{Answered, Holdings};
+use super::SETTLED;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use std::task::Poll;
+use weir_fairshare::Nanos;
 use weir_placement::{Layout, TargetId};
 use weir_wire::{
     decode_body, At, AttributeChange, Capability, DirectoryEntry, Errno, Extent, Fence, HandleId, Ino,
@@ -106,12 +108,12 @@ impl Client {
         }
     }
 
-    /// Makes so many operations, and then looks at everything once more.
+    /// Makes so many operations, looks at everything once more, and removes everything when nothing fails any more.
     ///
     /// # Errors
     /// What the store answered, and should not have.
     pub(super) async fn work(mut self, operations: u64) -> Outcome<()> {
-        let made = self.make(At::new(Ino::ROOT, format!("client-{}", self.number))).await;
+        let made = self.make(self.own()).await;
         self.directory = made.map_err(|errno| format!("its directory: {errno:?}"))?;
         for _ in 0..operations {
             let (name, other) = (self.any_name(), self.any_name());
@@ -130,7 +132,32 @@ impl Client {
         for name in self.names.keys().cloned().collect::<Vec<_>>() {
             self.read(&name).await?;
         }
-        self.list().await
+        self.list().await?;
+        self.wait_until(SETTLED).await;
+        self.remove_all().await
+    }
+
+    /// Removes everything, for which no error is an excuse any more.
+    async fn remove_all(&mut self) -> Outcome<()> {
+        for (name, node) in self.names.clone() {
+            let directory = matches!(node, Node::Directory(_));
+            let reply = self.at(self.here(&name), |at| Request::Unlink { at, directory }).await.0;
+            self.expected(&format!("remove {name} at the end"), None, &reply)?;
+            self.names.remove(&name);
+        }
+        let reply = self.at(self.own(), |at| Request::Unlink { at, directory: true }).await.0;
+        self.expected("remove its directory", None, &reply)
+    }
+
+    async fn wait_until(&self, moment: Nanos) {
+        self.agenda.add(moment, Happening::GoOn { client: self.number });
+        std::future::poll_fn(|_| if self.agenda.now() < moment { Poll::Pending } else { Poll::Ready(()) })
+            .await;
+    }
+
+    /// The place of its directory.
+    fn own(&self) -> At {
+        At::new(Ino::ROOT, format!("client-{}", self.number))
     }
 
     fn any_name(&self) -> String {

@@ -42,6 +42,8 @@ const OUTAGE: Nanos = Nanos::from_millis(200);
 const LONG_OUTAGE: Nanos = Nanos::from_millis(7_000);
 /// After the last fault each call is answered within this time: the grace period of a start, and some silences and tries.
 const ANSWER_MAX: Nanos = Nanos::from_millis(60_000);
+/// Nothing fails any more from this moment on, and the traces of the last fault are gone.
+const SETTLED: Nanos = Nanos::from_millis(50_000);
 /// Operations of one client.
 const OPERATIONS: u64 = 60;
 const CONFIGURATION: &str = "version = 1
@@ -179,6 +181,7 @@ impl World {
                 self.take_words(server);
             }
             Happening::Look { session } => return self.look(session),
+            Happening::GoOn { client } => return self.go_on(client),
             Happening::Fault => return self.fail(),
             Happening::Start { server } => return self.start(server),
         }
