@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from store import kept_for
+from store import Store, kept_for
 from ways import MOUNT, MOUNTED, Way, make_way
 
 from suites.comparison import Outcome
@@ -228,6 +228,18 @@ def in_store(name: str, out: Path, seconds: float, options: Sequence[str], uid: 
             yield place
         finally:
             place.end_all()
+
+
+def outcome_of_servers(store: Store, out: Path) -> Outcome:
+    """Whether every server of a store answers. Where one does not, its words are kept beside the log of the suite."""
+    answer = store.weir("status", code=None)
+    if answer.returncode == 0:
+        return Outcome.OK
+    folder = out / store.root.name
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(store.home / "servers", folder, ignore=shutil.ignore_patterns("*.sock"))
+    (folder / "status").write_text(answer.stdout + answer.stderr)
+    return Outcome.DIED
 
 
 def _as_user(way: Way, uid: int) -> Way:

@@ -8,12 +8,14 @@ from pathlib import Path
 from ways import MOUNTED, has_fuse
 
 from suites.comparison import Comparison, Outcome, Results, as_told, compare, read_table
-from suites.place import REFERENCE, in_store, reference
+from suites.place import REFERENCE, in_store, outcome_of_servers, reference
 from suites.suite import ROOT, Suite
 
 TABLES = Path(__file__).parent / "expected"
 OUT = ROOT / "target/suites"
 """The results of the last run of each suite in each place, and the log of its commands."""
+SERVERS = "servers"
+"""The name under which the results say whether all servers answer at the end."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,13 @@ def run_suite(suite: Suite, ways: Sequence[str], *, is_short: bool, out: Path = 
     standard: Results | None = None
     if suite.has_reference:
         with reference(folder / REFERENCE, suite.seconds_max, suite.uid) as place:
-            standard = suite.run(place, is_short=is_short)
+            standard = suite.run(place, is_short=is_short) | {SERVERS: Outcome.OK}
         _keep(folder / REFERENCE, standard)
     for way in ways_of(suite, ways):
         with in_store(way, folder / way, suite.seconds_max, suite.store_options, suite.uid) as place:
             results = suite.run(place, is_short=is_short)
+            if place.way is not None:
+                results[SERVERS] = outcome_of_servers(place.way.store, folder / way)
         _keep(folder / way, results)
         yield _judge(suite, way, standard, results)
 

@@ -17,7 +17,7 @@ from ways import MOUNT
 from weir import native
 
 from suites.comparison import Outcome, Results
-from suites.place import Place
+from suites.place import Place, outcome_of_servers
 from suites.suite import build, missing_build, missing_packages
 
 BUILD = "XFSTESTS"
@@ -86,6 +86,7 @@ class Xfstests:
                 results |= told
                 if not told:
                     raise RuntimeError(f"xfstests does not start; its output is in {place.log}")
+            results["servers of the second store"] = outcome_of_servers(second, place.log.parent)
         if not is_short and not os.environ.get(CHOSEN):
             applicable = [test for test in tests if results.get(test, Outcome.SKIPPED) is not Outcome.SKIPPED]
             (place.log.parent / APPLICABLE).write_text("\n".join(applicable) + "\n")
