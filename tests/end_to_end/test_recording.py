@@ -383,3 +383,34 @@ def test_a_darshan_log_is_shown_beside_traces(store: Store, tmp_path: Path) -> N
     store.weir("trace", "export", log, tmp_path / "t", "--to", tmp_path / "runs.csv")
     lines = (tmp_path / "runs.csv").read_text().splitlines()
     assert len(lines) == 1 + sum(len(run["creations"]) for run in runs)
+
+
+def test_a_trace_plans_storage_as_a_log_does(store: Store, tmp_path: Path) -> None:
+    store.json("up", "--servers", "1", "--no-mount")
+    code = f"""
+import os
+for step in range(3):
+    with open(f"{PREFIX_PATH}/step-{{step}}", "wb") as file:
+        file.write(bytes(1 << 20))
+with open("{PREFIX_PATH}/step-0", "rb") as file:
+    assert len(file.read()) == 1 << 20
+"""
+    for name, script in (("sooner", ""), ("later", code)):
+        program = tmp_path / name
+        program.write_text(f"#!{sys.executable}\n{script}")
+        program.chmod(0o755)
+        store.weir("run", "--prefix", PREFIX_PATH, "--trace", tmp_path / "traces", "--", program)
+    answer = store.weir("plan", "identity", tmp_path / "traces", "--output", "json")
+    assert "has 2 runs: the one that began last counts" in answer.stderr
+    (identity,) = json.loads(answer.stdout)
+    assert identity["program"].startswith("python")
+    assert (identity["written_bytes"], identity["read_bytes"], identity["files"]) == (3 << 20, 1 << 20, 3)
+    assert 3 <= identity["write_operations"] <= 12 and identity["read_operations"] >= 1
+    assert identity["metadata_operations"] >= 4
+    assert identity["name"].startswith("single-") and identity["name"].endswith("-posix")
+    explained = store.weir("plan", "explain", tmp_path / "traces", "--local", tmp_path).stdout
+    assert identity["name"] in explained
+    for each in (tmp_path / "traces").glob("*.weirtrace"):
+        store.weir("plan", "identity", each, "--output", "json")
+    answer = store.weir("plan", "identity", tmp_path, code=1)
+    assert "there are no traces in" in answer.stderr

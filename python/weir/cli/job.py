@@ -63,7 +63,7 @@ job.add_command(release)
 
 @job.command(name="run")
 @click.argument("jobspec", type=_FILE)
-@click.option("--trace", "log", type=click.Path(path_type=Path), metavar="LOG", help="Darshan log of a past run.")
+@click.option("--trace", "log", type=click.Path(path_type=Path), metavar="LOG", help="Log or trace of a past run.")
 @click.option("--schema", "schema_file", type=_FILE, help="A deployment schema, in place of a plan.")
 @click.option("--resources", "resources_file", type=_FILE, help="A resource model; its servers run on this machine.")
 @click.option(
@@ -109,8 +109,8 @@ def run(
     """Run the command of JOBSPEC on storage of its own; the exit code is the command's.
 
     JOBSPEC is a jobspec of Flux, or a batch script. Its command finds the store at $WEIR_MOUNT, or below $WEIR_PREFIX
-    where nothing can be mounted; it reads nothing from the terminal. The storage is planned from the Darshan log of a
-    past run (--trace, or `trace=` of the job), from its size alone (--size, `size=`), or is that of --schema.
+    where nothing can be mounted; it reads nothing from the terminal. The storage is planned from the Darshan log or the
+    trace of a past run (--trace, `trace=` of the job), from its size alone (--size, `size=`), or is that of --schema.
     """
     require_provisioning()
     from weir.provisioning.jobs.job import read_job
@@ -118,7 +118,7 @@ def run(
     from weir.provisioning.lifecycle.interruption import Interruption
 
     if log is not None and schema_file is not None:
-        raise click.UsageError("give either --trace, with a Darshan log of a past run, or --schema")
+        raise click.UsageError("give either --trace, with the record of a past run, or --schema")
     asked = read_job(jobspec)
     command = _command(jobspec, asked)
     transfers = (_transfers(into, "--stage-in"), _transfers(out, "--stage-out"))
@@ -314,7 +314,7 @@ def _identity(log: Path | None, asked: "Job", wishes: "Wishes") -> "Identity":
     if wishes.directives.size_bytes is None:
         raise CommandError(
             "nothing is known of this job",
-            hint="give --size, `#WEIR size=200GB`, --trace with the Darshan log of a past run, or --schema",
+            hint="give --size, `#WEIR size=200GB`, --trace with the record of a past run, or --schema",
             exit_code=2,
         )
     return assumed(wishes.directives.size_bytes, asked)

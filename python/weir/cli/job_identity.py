@@ -10,8 +10,8 @@ from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from weir.provisioning.behaviour.identity import Identity
+    from weir.provisioning.behaviour.recorded import RunReader
     from weir.provisioning.jobs.job import Job
-    from weir.tracing.totals import LogTotals, TotalsReader
 
 
 def require_provisioning() -> None:
@@ -28,11 +28,11 @@ def require_provisioning() -> None:
 
 
 @contextmanager
-def early_reader(log: Path) -> "Iterator[TotalsReader]":
+def early_reader(log: Path) -> "Iterator[RunReader]":
     """Start the reader of logs, which imports its library while the block does other work.
 
     Args:
-        log: The log that will be read; one that cannot be a log is refused at once.
+        log: The log or the traces that will be read; what can be neither is refused at once.
 
     Yields:
         The reader.
@@ -40,45 +40,21 @@ def early_reader(log: Path) -> "Iterator[TotalsReader]":
     Raises:
         DarshanError: The file cannot be a log.
     """
-    from weir.tracing.darshan import refusal
-    from weir.tracing.totals import TotalsReader
+    from weir.provisioning.behaviour.recorded import RunReader
 
-    refused = refusal(log)
-    if refused is not None:
-        raise refused
-    reader = TotalsReader()
-    reader.start()
+    reader = RunReader(note=warn)
     try:
+        reader.start(log)
         yield reader
     finally:
         reader.end()
-
-
-def identity_of(reader: "TotalsReader", log: Path, job: "Job | None") -> "Identity":
-    """Read the identity of a run.
-
-    Args:
-        reader: The reader of logs.
-        log: Darshan log.
-        job: The job that is to run; None where only the log is known.
-
-    Returns:
-        The identity.
-
-    Raises:
-        DarshanError: The log cannot be read.
-    """
-    from weir.provisioning.behaviour.identity import identify
-    from weir.provisioning.behaviour.traits import of_log
-
-    return identify(of_log(_complete(reader.read(log))), job)
 
 
 def identities(logs: Sequence[Path], job: "Job | None") -> "list[tuple[Path, Identity]]":
     """Read the identities of runs.
 
     Args:
-        logs: Darshan logs.
+        logs: Darshan logs, and traces.
         job: The job that is to run; None where only the logs are known.
 
     Returns:
@@ -86,25 +62,16 @@ def identities(logs: Sequence[Path], job: "Job | None") -> "list[tuple[Path, Ide
 
     Raises:
         DarshanError: A log cannot be read.
+        TraceError: Traces cannot be read.
     """
     from weir.provisioning.behaviour.identity import identify
-    from weir.provisioning.behaviour.traits import of_log
-    from weir.tracing.darshan import DarshanError
-    from weir.tracing.totals import read_totals
+    from weir.provisioning.behaviour.recorded import RunReader
 
-    found = []
-    for path, log in read_totals(logs):
-        if isinstance(log, DarshanError):
-            raise log
-        found.append((path, identify(of_log(_complete(log)), job)))
-    return found
-
-
-def _complete(log: "LogTotals") -> "LogTotals":
-    """Warn where a log is not complete."""
-    if log.incomplete:
-        warn(f"{log.path}: {', '.join(log.incomplete)} ran out of memory in the run, so some of its calls are missing")
-    return log
+    reader = RunReader(note=warn)
+    try:
+        return [(path, identify(reader.read(path), job)) for path in logs]
+    finally:
+        reader.end()
 
 
 def document(of: Any) -> dict[str, Any]:

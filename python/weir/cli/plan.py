@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def plan() -> None:
-    """Find the storage that a job needs, from a Darshan log of a past run.
+    """Find the storage that a job needs, from the record of a past run.
 
-    LOG is a Darshan log. --job names the job that is to run: a jobspec of Flux, in YAML or JSON, or a batch script of
+    LOG is a Darshan log, or the trace of `weir run --trace`: its folder, whose last run counts, or one file of it.
+    --job names the job that is to run: a jobspec of Flux, in YAML or JSON, or a batch script of
     Slurm. Each command shows one product of the way from the log to the storage: identity, similar, sslo, resources,
     config, schema. `explain` tells the way in words.
     """

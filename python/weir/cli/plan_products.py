@@ -9,18 +9,18 @@ import click
 
 from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, warn
-from weir.cli.job_identity import document, early_reader, identity_of, require_provisioning
+from weir.cli.job_identity import document, early_reader, require_provisioning
 from weir.cli.output import Quantity, output_option, show, size
 from weir.cli.parameters import Checked
 from weir.store import values
 
 if TYPE_CHECKING:
     from weir.provisioning.behaviour.classes import ClassTable
+    from weir.provisioning.behaviour.recorded import RunReader
     from weir.provisioning.objectives.sslos import SsloTable
     from weir.provisioning.planning.mapping import Mapping
     from weir.provisioning.planning.planner import Plan
     from weir.provisioning.resources.model import Resources
-    from weir.tracing.totals import TotalsReader
 
 _POLICIES = ("performance", "interference", "utilization")
 _SYSTEMS = ("weir", "orangefs", "beeond", "lustre")
@@ -85,7 +85,7 @@ def _plan(*, log: Path, **options: Any) -> "Plan":
 
 
 def _made(
-    reader: "TotalsReader",
+    reader: "RunReader",
     *,
     log: Path,
     job_file: Path | None,
@@ -103,6 +103,7 @@ def _made(
     from_slurm: bool,
     classes_file: Path | None,
 ) -> "Plan":
+    from weir.provisioning.behaviour.identity import identify
     from weir.provisioning.jobs.job import read_job
     from weir.provisioning.jobs.wishes import of_options
     from weir.provisioning.planning.planner import Planner
@@ -130,7 +131,7 @@ def _made(
         None if prices_file is None else prices.of_file(prices_file),
         None if factors_file is None else interference_factors.of_file(factors_file),
     )
-    made = planner.plan(identity_of(reader, log, job), job, resources, wishes=wishes, select=select)
+    made = planner.plan(identify(reader.read(log), job), job, resources, wishes=wishes, select=select)
     _warn(made)
     return made
 
@@ -212,8 +213,9 @@ def show_sslo(
 
 
 def _mapped(
-    reader: "TotalsReader", log: Path, job_file: Path | None, classes_file: Path | None, sslos_file: Path | None
+    reader: "RunReader", log: Path, job_file: Path | None, classes_file: Path | None, sslos_file: Path | None
 ) -> "Mapping":
+    from weir.provisioning.behaviour.identity import identify
     from weir.provisioning.jobs.job import read_job
     from weir.provisioning.jobs.wishes import of_hints
     from weir.provisioning.objectives.sslo_checks import check_table
@@ -224,7 +226,7 @@ def _mapped(
     table = _sslos(sslos_file)[0]
     check_table(table)
     coverages = Coverages(_classes(classes_file).classes, table)
-    return coverages.map(identity_of(reader, log, job), wishes.semantics)
+    return coverages.map(identify(reader.read(log), job), wishes.semantics)
 
 
 @click.command(name="resources")

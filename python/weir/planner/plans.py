@@ -247,7 +247,7 @@ class Plans:
 def _nothing_known() -> PlannerError:
     return PlannerError(
         "nothing is known of this job",
-        hint="ask for a size, such as `#WEIR size=200GB`, or name the Darshan log of a past run, such as "
+        hint="ask for a size, such as `#WEIR size=200GB`, or name the Darshan log or trace of a past run, such as "
         "`#WEIR trace=/logs/run.darshan`",
         code="missing",
     )

@@ -78,7 +78,7 @@ class Plan(Request, kw_only=True, tag="plan"):
     identity: Identity | None = None
     """The job's identity. Without it and `log`, the job's last one is used."""
     log: str = ""
-    """Absolute path of a Darshan log of a past run, which is read with the rights of the user."""
+    """Absolute path of a Darshan log or trace of a past run, which is read with the rights of the user."""
     policy: Policy | None = None
     """Pace of sharing; None for the one of the script's directives."""
     nodes: int | None = None

@@ -171,12 +171,12 @@ class Worker:
 
     def _identify(self, work: Identify) -> Identity:
         from weir.provisioning.behaviour.identity import identify
-        from weir.provisioning.behaviour.traits import of_log
-        from weir.tracing.totals import TotalsReader
+        from weir.provisioning.behaviour.recorded import RunReader
 
         if self._reader is None:
-            self._reader = TotalsReader()
-        return identify(of_log(self._reader.read(Path(work.log))), work.job)
+            # Nobody is there to read a note.
+            self._reader = RunReader(note=lambda _: None)
+        return identify(self._reader.read(Path(work.log)), work.job)
 
     def _plan(self, work: MakePlan) -> Done:
         if self._resources is None or self._resources[0] != work.digest:

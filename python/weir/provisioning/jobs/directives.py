@@ -52,7 +52,7 @@ class Directives(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     representation: Representation | None = None
     durable: bool | None = None
     trace: str = ""
-    """Absolute path of the Darshan log of a past run; empty without one."""
+    """Absolute path of the Darshan log or trace of a past run; empty without one."""
     stage_in: tuple[Transfer, ...] = ()
     stage_out: tuple[Transfer, ...] = ()
 
@@ -293,7 +293,7 @@ _HINTS: Mapping[str, str] = {
     "encrypted": "true or false",
     "representation": "posix, object or hdf5",
     "durable": "true or false",
-    "trace": "the absolute path of the Darshan log of a past run",
+    "trace": "the absolute path of the Darshan log or trace of a past run",
     "stage_in": "stage_in=/absolute/source:place/in/store",
     "stage_out": "stage_out=place/in/store:/absolute/destination",
 }

@@ -1,0 +1,131 @@
+"""Traits of past runs from whatever recorded them: Darshan, or `weir run --trace`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from weir.provisioning.behaviour.traits import Traits, Transfers, of_log
+from weir.tracing.darshan import READ_SECONDS_MAX, refusal
+from weir.tracing.files import SUFFIX, TracedProcess, combined, read_processes
+from weir.tracing.records import SHARED, Run
+from weir.tracing.totals import TotalsReader
+from weir.tracing.windows import summed, windows_of
+
+Note = Callable[[str], None]
+
+
+class RunReader:
+    """Reads records of runs one after the other; Darshan's library runs in a process that stays for the next log."""
+
+    def __init__(self, *, note: Note) -> None:
+        """Make a reader.
+
+        Args:
+            note: Called with a sentence for each record that could be used only in part.
+        """
+        self._logs = TotalsReader()
+        self._note = note
+
+    def start(self, path: Path) -> None:
+        """Begin with what takes long for this record, while the caller does other work.
+
+        Args:
+            path: The record that will be read.
+
+        Raises:
+            DarshanError: The file can be no log.
+        """
+        if is_trace(path):
+            return
+        refused = refusal(path)
+        if refused is not None:
+            raise refused
+        self._logs.start()
+
+    def read(self, path: Path, *, seconds_max: float = READ_SECONDS_MAX) -> Traits:
+        """Read the traits of a run.
+
+        Args:
+            path: A Darshan log, a trace, or a folder of traces, of which the last run counts.
+            seconds_max: Longest time that Darshan's library may take.
+
+        Returns:
+            The traits.
+
+        Raises:
+            DarshanError: The log cannot be read.
+            TraceError: The traces cannot be read.
+            OSError: A trace cannot be opened.
+        """
+        if is_trace(path):
+            return _of_traces(path, self._note)
+        log = self._logs.read(path, seconds_max=seconds_max)
+        if log.incomplete:
+            parts = ", ".join(log.incomplete)
+            self._note(f"{path}: {parts} ran out of memory in the run, so some of its calls are missing")
+        return of_log(log)
+
+    def end(self) -> None:
+        """End the process of Darshan's library."""
+        self._logs.end()
+
+
+def is_trace(path: Path) -> bool:
+    """Whether a path leads to traces, by its name and kind alone.
+
+    Args:
+        path: The path.
+
+    Returns:
+        True for a folder, and for the name of a trace.
+    """
+    return path.suffix == SUFFIX or path.is_dir()
+
+
+def _of_traces(path: Path, note: Note) -> Traits:
+    runs = sorted(((combined(processes), processes) for processes in read_processes([path], note=note)), key=_started)
+    if len(runs) > 1:
+        note(f"{path} has {len(runs)} runs: the one that began last counts")
+    return of_run(*runs[-1], note=note)
+
+
+def _started(run: tuple[Run, list[TracedProcess]]) -> float:
+    return run[0].started
+
+
+def of_run(run: Run, processes: list[TracedProcess], *, note: Note) -> Traits:
+    """Take the traits of a run from its traces.
+
+    Traces count operations on the store's devices, their bytes and times. They do not count the sizes and places of
+    single calls, nor calls on files outside of the store.
+
+    Args:
+        run: The run.
+        processes: Its processes, with their records.
+        note: Called with a sentence for each loss.
+
+    Returns:
+        The traits.
+    """
+    counted = [windows for each in processes if (windows := windows_of(each, note=note)) is not None]
+    lines = [line for windows in summed(counted) for line in windows.lines]
+    files = (*run.creations, *run.overwritten)
+    return Traits(
+        program=run.program,
+        processes=run.ranks,
+        seconds=run.ended - run.started,
+        interface="posix" if lines or files else "none",
+        files=len(files),
+        shared_files=sum(file.rank == SHARED for file in files),
+        read=Transfers(
+            operations=sum(line["reads"] for line in lines),
+            bytes=sum(line["read_bytes"] for line in lines),
+            seconds=sum(line["read_seconds"] for line in lines),
+        ),
+        write=Transfers(
+            operations=sum(line["writes"] for line in lines),
+            bytes=sum(line["written_bytes"] for line in lines),
+            seconds=sum(line["write_seconds"] for line in lines),
+        ),
+        metadata_operations=sum(line["stats"] + line["opens"] + line["closes"] + line["others"] for line in lines),
+        metadata_seconds=sum(line["metadata_seconds"] for line in lines),
+    )
