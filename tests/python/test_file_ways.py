@@ -213,6 +213,7 @@ RUST = {
     "server/src/storage/folder.rs": TARGET,
     "log/src/lib.rs": KERNEL,
     "mount/src/process.rs": KERNEL,
+    "preload/src/calls/handover.rs": KERNEL,
     "server/src/accounts/machine.rs": KERNEL,
     "server/src/control/hosts.rs": KERNEL,
     "server/src/machine_time.rs": KERNEL,
