@@ -18,17 +18,33 @@ pub(crate) fn is_followed() -> bool {
     session::mode() != Mode::Off || recorder::is_on() || placement::is_on()
 }
 
-/// The handlers that run around forks.
-pub(crate) static FORKS: Handlers = Handlers { before: before_fork, in_parent: after_fork, in_child };
+/// The handlers that run around forks. The heap's own ones run between them, with the heap's lock taken and all signals held.
+pub(crate) static FORKS: Handlers =
+    Handlers { before: before_libc_fork, in_parent: after_libc_fork, in_child: in_child_of_libc_fork };
+
+extern "C" fn before_libc_fork() {
+    before_fork();
+    guard::hold_signals_over_fork();
+}
+
+extern "C" fn after_libc_fork() {
+    guard::let_signals_through();
+    after_fork();
+}
+
+extern "C" fn in_child_of_libc_fork() {
+    in_child();
+    guard::let_signals_through();
+}
 
 /// Prepares for a child that may use this process's descriptors.
-pub(crate) extern "C" fn before_fork() {
+fn before_fork() {
     before_child();
     quietly(|| handover::expect_child(false));
 }
 
 /// Ends the preparation, in the parent.
-pub(crate) extern "C" fn after_fork() {
+fn after_fork() {
     after_child();
     quietly(|| handover::await_child(true));
 }
@@ -45,7 +61,7 @@ fn after_child() {
 }
 
 /// Begins anew in the child of a fork: the connections are the parent's, and every description is shared.
-pub(crate) extern "C" fn in_child() {
+fn in_child() {
     quietly(|| {
         counters::reset();
         recorder::in_child();

@@ -22,7 +22,8 @@ static REGISTERED: AtomicBool = AtomicBool::new(false);
 /// The library's start calls this function, and [`register_after`] does where another library starts first. Handlers that are
 /// registered first run last before a fork, and first after the fork. So no handler of the program runs while the fork
 /// holds a lock of this library, and none sees the child's state before the state is rebuilt. For the same reason the
-/// allocator, whose lock all others may need, registers before the library.
+/// allocator, whose lock all others may need, registers before the library. Handlers of signals are the program's, too: the
+/// library's handlers hold signals while the allocator's lock is taken.
 pub(crate) fn register(handlers: &'static Handlers) {
     if REGISTERED.swap(true, Ordering::AcqRel) {
         return;

@@ -22,6 +22,8 @@ extern "C" {
 thread_local! {
     /// The depth of hooks in which this thread is. A vfork child counts as inside for its whole life.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The signals that this thread blocked before the fork that it is making.
+    static BEFORE_FORK: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Holds back signals, cancellation and reentrance while this thread touches state of the library.
@@ -40,22 +42,9 @@ impl Guard {
         if is_inside() {
             return None;
         }
-        let mut guard = Guard { errno: errno(), cancellation: 0, signals: 0 };
-        let mut held = !0_u64;
-        for signal in SYNCHRONOUS {
-            held &= !(1 << (signal - 1));
-        }
-        // SAFETY: both sets and the old state live through the calls.
-        unsafe {
-            let _ = system_call!(
-                libc::SYS_rt_sigprocmask,
-                libc::SIG_BLOCK,
-                &raw const held,
-                &raw mut guard.signals,
-                SIGNAL_SET_BYTES
-            );
-            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut guard.cancellation);
-        }
+        let mut guard = Guard { errno: errno(), cancellation: 0, signals: block_signals() };
+        // SAFETY: the old state lives through the call.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut guard.cancellation) };
         DEPTH.set(1);
         Some(guard)
     }
@@ -65,18 +54,54 @@ impl Drop for Guard {
     fn drop(&mut self) {
         DEPTH.set(0);
         set_errno(self.errno);
-        // SAFETY: the set lives through the call, and the thread had the old state before.
-        unsafe {
-            pthread_setcancelstate(self.cancellation, std::ptr::null_mut());
-            let _ = system_call!(
-                libc::SYS_rt_sigprocmask,
-                libc::SIG_SETMASK,
-                &raw const self.signals,
-                std::ptr::null_mut::<u64>(),
-                SIGNAL_SET_BYTES
-            );
-        }
+        // SAFETY: the thread had the old state before.
+        unsafe { pthread_setcancelstate(self.cancellation, std::ptr::null_mut()) };
+        restore_signals(self.signals);
     }
+}
+
+/// Blocks all signals but the synchronous ones in this thread. Answers those that it blocked before.
+fn block_signals() -> u64 {
+    let mut before = 0_u64;
+    let mut held = !0_u64;
+    for signal in SYNCHRONOUS {
+        held &= !(1 << (signal - 1));
+    }
+    // SAFETY: both sets live through the call.
+    unsafe {
+        let _ = system_call!(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_BLOCK,
+            &raw const held,
+            &raw mut before,
+            SIGNAL_SET_BYTES
+        );
+    }
+    before
+}
+
+fn restore_signals(before: u64) {
+    // SAFETY: the set lives through the call.
+    unsafe {
+        let _ = system_call!(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const before,
+            std::ptr::null_mut::<u64>(),
+            SIGNAL_SET_BYTES
+        );
+    }
+}
+
+/// Holds signals back over a fork, while the heap's lock is taken: a handler of the program that called a hook would wait for
+/// this lock, which its own thread holds.
+pub(crate) fn hold_signals_over_fork() {
+    BEFORE_FORK.set(block_signals());
+}
+
+/// Lets them through again, in the parent or in the child.
+pub(crate) fn let_signals_through() {
+    restore_signals(BEFORE_FORK.get());
 }
 
 /// Whether this thread is inside a hook or is a vfork child.

@@ -108,6 +108,12 @@ fn handlers_of_forks_may_call_the_store() {
                 assert_eq!(expected, found, "{way:?} {handler}");
             }
         }
+        // OpenMPI's launcher writes to a pipe in its handler of SIGCHLD, while it forks the next process.
+        for handler in ["sw", "sn", "sr"] {
+            let expected = checked(Command::new(&program).arg(tmpfs().path()).arg(handler));
+            let found = checked(store.command(way, &program).arg(&root).arg(handler));
+            assert_eq!(expected, found, "{way:?} {handler}");
+        }
     }
 }
 
