@@ -233,6 +233,7 @@ BESIDE = """\
 | asynchronous reads (`io_submit`) and `copy_file_range` by a raw system call, through a descriptor that the fast path uses | end at the size that the kernel saw last, until anything asks the mount for the size |
 | something mounted inside the store or over it | all paths go through the kernel, at the kernel's speed |
 | write through the mount | the kernel splits it at 1 MiB, so a larger append there is not atomic |
+| modification time of overwrites | a client tells it at its first overwrite, then every 100 ms at most, and when it asks for the time itself, syncs or closes: others may see the time of before for that long, and a time that they set meanwhile may be replaced |
 | access time | only explicit calls set it; reading does not change it |
 | lost servers | EIO after `WEIR_TIMEOUT_SECONDS` of their silence, counted once for the whole call; a write over several stripes may be short |
 | capacity beside lost servers | `statfs` counts the servers that answer within half of `WEIR_TIMEOUT_SECONDS` |

@@ -1,5 +1,6 @@
 """Differences from tmpfs that docs/reference/limits.md states. Nothing else is expected."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +20,10 @@ class Expected:
     """Tells by the step, the answer on tmpfs and the one on the store."""
 
 
+def _but_for_times(answer: str) -> str:
+    return re.sub(r" modified=\S+", "", answer)
+
+
 EXPECTED = (
     Expected(
         "directory that was removed while it is open",
@@ -29,6 +34,11 @@ EXPECTED = (
         "`copy_file_range` within a file through the mount after another client made it shorter",
         (MOUNT,),
         lambda step, right, wrong: step.command == "copy" and right == "0" and wrong == "EINVAL",
+    ),
+    Expected(
+        "modification time of overwrites",
+        (*MOUNTED, PREFIX),
+        lambda step, right, wrong: "modified=now" in right + wrong and _but_for_times(right) == _but_for_times(wrong),
     ),
 )
 
