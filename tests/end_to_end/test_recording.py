@@ -414,3 +414,6 @@ with open("{PREFIX_PATH}/step-0", "rb") as file:
         store.weir("plan", "identity", each, "--output", "json")
     answer = store.weir("plan", "identity", tmp_path, code=1)
     assert "there are no traces in" in answer.stderr
+    (tmp_path / "begun.weirtrace").write_bytes(b"")
+    answer = store.weir("plan", "identity", tmp_path / "begun.weirtrace", code=1)
+    assert "was written as far as its process" in answer.stderr

@@ -12,7 +12,7 @@ const PER_CLIENT: usize = 1 << 17;
 /// one alone has half. Mounts of the administrator are few, and have their own bound only.
 const OF_USERS: usize = 1 << 20;
 
-/// What a kernel holds of a file.
+/// The part of a file that a kernel holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Pages, which go with each change of bytes. A mount asks for this lease.
@@ -116,7 +116,7 @@ impl Leases {
         }
     }
 
-    /// A user's client has so many leases less.
+    /// Takes `count` leases off those of a user.
     fn give_back(&mut self, user: Option<u32>, count: usize) {
         let Some(user) = user.filter(|_| count > 0) else { return };
         self.of_users -= count;

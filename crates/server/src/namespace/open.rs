@@ -25,7 +25,7 @@ pub(super) struct OpenFiles {
     held: usize,
     /// The number of holds by the user who opened the descriptions.
     held_by_user: HashMap<u32, usize>,
-    /// What the kernels of mounts hold of files: a size with each description that their processes use.
+    /// The leases of mounts: one of the size with each description that their processes use.
     pub(super) leases: Leases,
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum Then {
 }
 
 impl Pages {
-    /// What mounts are told.
+    /// The recalls of leases.
     pub(crate) fn recalls(&mut self) -> &mut Recalls {
         &mut self.recalls
     }

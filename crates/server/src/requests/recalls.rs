@@ -1,4 +1,4 @@
-//! What mounts are told: of files on which they have leases (`namespace/leases.rs`), pages that they must drop and sizes that they must know
+//! Recalls: mounts hear of files on which they have leases (`namespace/leases.rs`), pages that they must drop and sizes that they must know
 //! before the answer to whoever changed the file; and places of directories that they must look up anew before the answer to a rename.
 
 use super::request::Drops;
@@ -21,7 +21,7 @@ const MOVES_MAX: usize = 64;
 /// Stands for the inode in the drop of a move, which its sequence alone names.
 const NO_FILE: Ino = Ino(0);
 
-/// What a mount is told next.
+/// The next recall of a mount.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     /// Confirms all of it.
@@ -161,7 +161,7 @@ impl Recalls {
         }
     }
 
-    /// What the mount should drop and look up next, in the order of sequences.
+    /// The files that the mount should drop and the places that it should look up next, in the order of sequences.
     pub(crate) fn next(&self, client: ClientId) -> Option<Told> {
         let mount = self.mounts.get(&client)?;
         let mut told = Told { sequence: Sequence(0), files: Vec::new(), moved: Vec::new() };

@@ -111,7 +111,7 @@ impl Client {
     /// Makes so many operations, looks at everything once more, and removes everything when nothing fails any more.
     ///
     /// # Errors
-    /// What the store answered, and should not have.
+    /// An answer that the store should not have given.
     pub(super) async fn work(mut self, operations: u64) -> Outcome<()> {
         let made = self.make(self.own()).await;
         self.directory = made.map_err(|errno| format!("its directory: {errno:?}"))?;

@@ -103,7 +103,7 @@ fn who_can_write_through_a_mount_is_refused_beside_pages() {
     assert!(matches!(writer.call(&append, b"xyz").0, Reply::Appended { .. } | Reply::AppendElsewhere));
 }
 
-/// What a mount has confirmed since the last look.
+/// The confirmations of a mount since the last look.
 type Confirmed = Arc<Mutex<Vec<FileChange>>>;
 
 /// Confirms all that a mount is told, a moment later each time, until the server ends.

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from weir.provisioning.behaviour.traits import Traits, Transfers, of_log
 from weir.tracing.darshan import READ_SECONDS_MAX, refusal
-from weir.tracing.files import SUFFIX, TracedProcess, combined, read_processes
-from weir.tracing.records import SHARED, Run
+from weir.tracing.files import SUFFIX, TracedProcess, TraceError, combined, read_processes
+from weir.tracing.records import SHARED
 from weir.tracing.totals import TotalsReader
 from weir.tracing.windows import summed, windows_of
 
@@ -82,30 +82,18 @@ def is_trace(path: Path) -> bool:
 
 
 def _of_traces(path: Path, note: Note) -> Traits:
-    runs = sorted(((combined(processes), processes) for processes in read_processes([path], note=note)), key=_started)
-    if len(runs) > 1:
-        note(f"{path} has {len(runs)} runs: the one that began last counts")
-    return of_run(*runs[-1], note=note)
-
-
-def _started(run: tuple[Run, list[TracedProcess]]) -> float:
-    return run[0].started
-
-
-def of_run(run: Run, processes: list[TracedProcess], *, note: Note) -> Traits:
     """Take the traits of a run from its traces.
 
     Traces count operations on the store's devices, their bytes and times. They do not count the sizes and places of
     single calls, nor calls on files outside of the store.
-
-    Args:
-        run: The run.
-        processes: Its processes, with their records.
-        note: Called with a sentence for each loss.
-
-    Returns:
-        The traits.
     """
+    runs = read_processes([path], note=note)
+    if not runs:
+        raise TraceError(f"no trace in {path} was written as far as its process", hint="record the run again")
+    if len(runs) > 1:
+        note(f"{path} has {len(runs)} runs: the one that began last counts")
+    processes = max(runs, key=_started)
+    run = combined(processes)
     counted = [windows for each in processes if (windows := windows_of(each, note=note)) is not None]
     lines = [line for windows in summed(counted) for line in windows.lines]
     files = (*run.creations, *run.overwritten)
@@ -129,3 +117,7 @@ def of_run(run: Run, processes: list[TracedProcess], *, note: Note) -> Traits:
         metadata_operations=sum(line["stats"] + line["opens"] + line["closes"] + line["others"] for line in lines),
         metadata_seconds=sum(line["metadata_seconds"] for line in lines),
     )
+
+
+def _started(processes: list[TracedProcess]) -> float:
+    return min(traced.process["started"] for traced in processes)

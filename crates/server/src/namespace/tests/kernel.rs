@@ -4,8 +4,8 @@
 use super::super::errno::{EINVAL, EOPNOTSUPP, EXDEV};
 use super::cluster::{root, user, Cluster};
 use super::model::{directory, operation, tree_of_cluster, tree_of_kernel, Actor, Operation};
+use super::runner;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed, TestRunner};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use weir_wire::{At, Capability, FileKind, Identity, Ino, NodeKind, OpenFlags, Reply, Request};
@@ -188,15 +188,9 @@ fn assert_no_leaks(cluster: &mut Cluster) {
 }
 
 fn run(servers: u16) {
-    let seed = weir_testing::seed();
-    let config = Config {
-        cases: CASES,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..Config::default()
-    };
     let operations = proptest::collection::vec((0usize..3, operation()), 1..OPERATIONS);
-    TestRunner::new(config)
+    let seed = weir_testing::seed();
+    runner(CASES, seed)
         .run(&operations, |operations| compare(servers, &operations))
         .unwrap_or_else(|failure| panic!("WEIR_SEED={seed}\n{failure}"));
 }

@@ -10,3 +10,15 @@ mod restarts;
 mod semantics;
 mod tree;
 mod versions;
+
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+
+/// Runs random cases by a seed alone.
+fn runner(cases: u32, seed: u64) -> TestRunner {
+    TestRunner::new(Config {
+        cases,
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        ..Config::default()
+    })
+}

@@ -9,8 +9,8 @@ use super::super::usage::Charge;
 use super::super::{Birth, BirthNode, Change, IntentId, Namespace};
 use super::cluster::{root, user, writing, Cluster, Fate};
 use super::model::{operation, tree_of_cluster, Operation};
+use super::runner;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed, TestRunner};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_placement::ServerId;
 use weir_wire::{At, FileKind, Ino, Moment, NodeKind, OpenFlags};
@@ -171,15 +171,9 @@ fn found(cluster: &Cluster) -> (Vec<Fault>, bool) {
 
 /// Judges clusters after steps, with records that a damage may be made of.
 fn law(servers: u16, judge: impl Fn(&mut Cluster, &[Record]) -> Result<(), TestCaseError>) {
-    let seed = weir_testing::seed();
-    let config = Config {
-        cases: CASES,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..Config::default()
-    };
     let given = (proptest::collection::vec(step(), 1..STEPS), records());
-    TestRunner::new(config)
+    let seed = weir_testing::seed();
+    runner(CASES, seed)
         .run(&given, |(steps, records)| {
             let mut cluster = Cluster::new(servers);
             carry_out(&mut cluster, &steps);

@@ -3,8 +3,8 @@
 
 use super::cluster::{root, snapshot, user, Cluster};
 use super::model::{operation, tree_of_cluster, Operation};
+use super::runner;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed, TestRunner};
 use std::collections::BTreeMap;
 use weir_wire::{Attributes, DirectoryEntry, Ino, Reply};
 
@@ -97,13 +97,7 @@ fn carry_out(steps: &[Step]) {
 #[test]
 fn what_is_told_under_one_version_is_the_same_and_no_version_falls() {
     let seed = weir_testing::seed();
-    let config = Config {
-        cases: CASES,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..Config::default()
-    };
-    TestRunner::new(config)
+    runner(CASES, seed)
         .run(&proptest::collection::vec(step(), 1..STEPS), |steps| {
             carry_out(&steps);
             Ok(())
