@@ -235,7 +235,7 @@ BESIDE = """\
 | write through the mount | the kernel splits it at 1 MiB, so a larger append there is not atomic |
 | modification time of overwrites | a client tells it at its first overwrite, then every 100 ms at most, and when it asks for the time itself, syncs or closes: others may see the time of before for that long, and a time that they set meanwhile may be replaced |
 | access time | only explicit calls set it; reading does not change it |
-| lost servers | EIO after `WEIR_TIMEOUT_SECONDS` of their silence, counted once for the whole call; a write over several stripes may be short |
+| lost servers | EIO after `WEIR_TIMEOUT_SECONDS` of their silence, counted once for the whole call, and twice at most where connections break in between; a write over several stripes may be short |
 | capacity beside lost servers | `statfs` counts the servers that answer within half of `WEIR_TIMEOUT_SECONDS` |
 | quotas | a write, append, truncation, reservation, new file or change of owner that would go beyond a limit of the file's user or group answers EDQUOT; the size of a file counts, with its holes |
 | connections | one user can have all free ones, of 32,768 or of what the limit of open files leaves |

@@ -129,7 +129,7 @@ IMPURE = re.compile(
 
 SYSTEM = re.compile(
     r"\b(mio|nix|signal_hook|listenfd)::|\bstd::(fs|thread|os::unix::(net|fs))\b|\bstd::net::(Tcp|Udp|ToSocket|Shutdown)"
-    r"|\brustix::(fs|mm|net|process|rand|thread|time)::"
+    r"|\brustix::(event|fs|mm|net|process|rand|thread|time)::"
 )
 """Files, sockets, threads and other calls of the system, as the server's files name them."""
 
@@ -160,6 +160,24 @@ SYSTEM_CALLERS = {
     "storage/mapped.rs",
 }
 """The files of the server that call the system. All others run in a test without sockets, files and threads."""
+
+CLIENT_SYSTEM_CALLERS = {
+    "connect.rs",
+    "descriptors.rs",
+    "exchange.rs",
+    "held.rs",
+    "known.rs",
+    "locks.rs",
+    "observer.rs",
+    "pool.rs",
+    "session.rs",
+    "transfer.rs",
+    "transport.rs",
+}
+"""The files of the client that call the system or look at a clock: they drive the values of `call/`, and wait."""
+
+LOCK = re.compile(r"\b(Mutex|RwLock|Condvar|OnceLock|LazyLock)\b|\bfutex\b")
+"""Locks and cells for which a handler of a signal, or the child of a fork, could wait."""
 
 PARALLEL = "crates/refactor/src/parallel.rs"
 """The one file of the leaves that starts threads; it joins them before it returns."""
@@ -236,15 +254,29 @@ def test_folders_have_plain_names(packages: dict[str, dict[str, Any]]) -> None:
         assert Path(package["manifest_path"]).parent.name == name.removeprefix("weir-")
 
 
-def test_the_system_is_called_at_the_edge_of_the_server() -> None:
-    sources = ROOT / "crates" / "server" / "src"
-    callers = set()
+def files_with(sources: Path, *patterns: re.Pattern[str]) -> set[str]:
+    """Files below `sources` in which one of `patterns` stands outside of tests."""
+    found = set()
     for path in sorted(sources.rglob("*.rs")):
         if "tests" in path.relative_to(sources).parts or path.name.endswith("tests.rs"):
             continue
-        if SYSTEM.search(without_tests(blanked(path.read_text()))):
-            callers.add(str(path.relative_to(sources)))
+        code = without_tests(blanked(path.read_text()))
+        if any(pattern.search(code) for pattern in patterns):
+            found.add(str(path.relative_to(sources)))
+    return found
+
+
+def test_the_system_is_called_at_the_edge_of_the_server() -> None:
+    callers = files_with(ROOT / "crates" / "server" / "src", SYSTEM)
     assert callers == SYSTEM_CALLERS, "a step asks the edge by a trait (ARCHITECTURE.md, the server: one event loop)"
+
+
+def test_the_system_is_called_by_the_drivers_of_the_client() -> None:
+    sources = ROOT / "crates" / "client" / "src"
+    callers = files_with(sources, SYSTEM, CLOCK)
+    assert callers == CLIENT_SYSTEM_CALLERS, "a call says what comes next, its driver does it (crates/client/src/call)"
+    locked = {file for file in files_with(sources, LOCK) if file.startswith("call/")}
+    assert not locked, "a call waits for nobody: a handler of a signal may be in the midst of another one"
 
 
 @pytest.mark.parametrize("leaf", sorted(PURE))

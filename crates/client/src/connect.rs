@@ -1,5 +1,6 @@
 //! New connections: dialling, the mutual proof, and the claim of handles and locks that this client held.
 
+use crate::call::{Approach, Failed};
 use crate::held::{lock_request, look};
 use crate::pool::{Lane, Lease, Link, Live};
 use crate::session::Environment;
@@ -7,15 +8,11 @@ use crate::transfer::{converse, Fault};
 use crate::transport::Connection;
 use crate::{Caller, ClientError, Counters, Result};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_wire::{
     Capability, Credential, DelegatedJob, Errno, IdentityId, Nonce, Reply, Request, SessionBinding,
 };
 
-/// First pause between two attempts; it doubles up to [`BACKOFF_MAX`].
-const BACKOFF_MIN: Duration = Duration::from_millis(5);
-/// Longest pause: a client finds a restarted server within this time.
-const BACKOFF_MAX: Duration = Duration::from_millis(250);
 /// Servers that are asked for the address of another one.
 const ASKED_MAX: usize = 3;
 /// Longest wait for the answer of each.
@@ -31,28 +28,13 @@ pub(crate) enum Unreached {
     Yet(Duration),
 }
 
-/// Gives the lease a connection that knows `caller`, within the bound on the server's silence.
+/// Gives the lease a connection that knows `caller`, within the attempts of `approach`.
 pub(crate) fn prepare(
     environment: Environment<'_>,
     link: &Link,
     lease: &mut Lease<'_>,
     caller: &Caller,
-) -> Result<()> {
-    let until = Instant::now() + environment.silence();
-    prepare_until(environment, link, lease, caller, until).map_err(|unreached| match unreached {
-        Unreached::Final(error) => error,
-        Unreached::Yet(waited) => environment.lose(link, waited),
-    })
-}
-
-/// Does the work of [`prepare`] until the moment `until` at most. One attempt is made where the server counts as lost, or
-/// where the call can do without the server.
-pub(crate) fn prepare_until(
-    environment: Environment<'_>,
-    link: &Link,
-    lease: &mut Lease<'_>,
-    caller: &Caller,
-    until: Instant,
+    mut approach: Approach,
 ) -> std::result::Result<(), Unreached> {
     let is_known = match (&lease.state().live, &caller.registered) {
         (None, _) => false,
@@ -62,45 +44,40 @@ pub(crate) fn prepare_until(
     if is_known {
         return Ok(());
     }
-    let is_once = environment.counts_as_lost(link) || !environment.tries_again();
-    let until = until.min(Instant::now() + environment.silence_of(link));
-    let mut pause = BACKOFF_MIN;
     loop {
         environment.check_generation().map_err(Unreached::Final)?;
-        let began = Instant::now();
+        let until = approach.attempt(environment.now());
         let Err(fault) = attempt(environment, link, lease, caller, until) else { return Ok(()) };
         link.break_off(lease);
         environment.look_for_servers();
-        if matches!(fault, Attempt::Again) {
-            link.turn_to_other_address();
-            ask_where(environment, link, until);
+        if let Attempt::Final(error) = fault {
+            return Err(Unreached::Final(error));
         }
-        match fault {
-            Attempt::Final(error) => return Err(Unreached::Final(error)),
-            Attempt::Again if !is_once && Instant::now() + pause < until => {
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(BACKOFF_MAX);
-            }
-            Attempt::Again => return Err(Unreached::Yet(began.elapsed())),
+        link.turn_to_other_address();
+        ask_where(environment, link, until);
+        match approach.failed(environment.now()) {
+            Failed::Pause(pause) => std::thread::sleep(pause),
+            Failed::Over(waited) => return Err(Unreached::Yet(waited)),
         }
     }
 }
 
 /// Asks other servers where the server of a link is, unless that was done a moment ago: another program may have its port, and
 /// cluster.json may be old. The first one that answers is believed, since it has proved the key.
-fn ask_where(environment: Environment<'_>, link: &Link, until: Instant) {
+fn ask_where(environment: Environment<'_>, link: &Link, until: Duration) {
     let links = &environment.session().links;
-    let others =
-        links.iter().filter(|other| other.server() != link.server() && !environment.counts_as_lost(other));
+    let is_lost = |other: &Link| other.standing.counts_as_lost(environment.now());
+    let others = links.iter().filter(|other| other.server() != link.server() && !is_lost(other));
     if !environment.may_ask_where(link) {
         return;
     }
     for other in others.take(ASKED_MAX) {
         let Some(mut lease) = other.try_lease(Lane::Probe) else { continue };
-        let deadline = until.min(Instant::now() + ASKED_LIMIT);
-        if lease.state().live.is_none() && connect(environment, other, &mut lease, deadline).is_err() {
+        let until = until.min(environment.now() + ASKED_LIMIT);
+        if lease.state().live.is_none() && connect(environment, other, &mut lease, until).is_err() {
             continue;
         }
+        let deadline = environment.session().instant(until);
         let state = lease.state();
         let Some(live) = &mut state.live else { continue };
         let connection = live.connection.as_mut();
@@ -130,10 +107,10 @@ fn attempt(
     link: &Link,
     lease: &mut Lease<'_>,
     caller: &Caller,
-    deadline: Instant,
+    until: Duration,
 ) -> std::result::Result<(), Attempt> {
     if lease.state().live.is_none() {
-        connect(environment, link, lease, deadline)?;
+        connect(environment, link, lease, until)?;
     }
     let Some(who) = &caller.registered else { return Ok(()) };
     let state = lease.state();
@@ -145,6 +122,7 @@ fn attempt(
     let (identity, names) = (IdentityId(who.number), who.names.clone());
     let request = Request::Identify { identity, who: who.who.clone(), names, job };
     let connection = live.connection.as_mut();
+    let deadline = environment.session().instant(until);
     match converse(connection, &mut state.send, &mut state.receive, &request, deadline) {
         Ok(Reply::Done) => {
             live.identities.insert(who.number, who.generation);
@@ -161,9 +139,9 @@ pub(crate) fn connect_once(
     environment: Environment<'_>,
     link: &Link,
     lease: &mut Lease<'_>,
-    deadline: Instant,
+    until: Duration,
 ) -> std::result::Result<(), ClientError> {
-    connect(environment, link, lease, deadline).map_err(|attempt| match attempt {
+    connect(environment, link, lease, until).map_err(|attempt| match attempt {
         Attempt::Final(error) => error,
         Attempt::Again => ClientError::number(libc::ECONNREFUSED),
     })
@@ -174,12 +152,12 @@ fn dial(
     environment: Environment<'_>,
     link: &Link,
     (credential, reading): (&Credential, usize),
-    deadline: Instant,
+    until: Duration,
 ) -> std::result::Result<Box<dyn Connection>, Attempt> {
-    let left = deadline.saturating_duration_since(Instant::now()).min(environment.dial_max());
+    let left = until.saturating_sub(environment.now()).min(environment.dial_max());
     let dialled = environment.transport().dial(link.address(), credential, left, environment.tick());
     let is_another = dialled.as_ref().is_err_and(|&errno| errno == rustix::io::Errno::PERM);
-    link.is_another.store(is_another, Ordering::Relaxed);
+    link.standing.is_another.store(is_another, Ordering::Relaxed);
     if is_another {
         // The site may have another key since the credential's file was read.
         environment.renew(reading);
@@ -193,16 +171,17 @@ fn connect(
     environment: Environment<'_>,
     link: &Link,
     lease: &mut Lease<'_>,
-    deadline: Instant,
+    until: Duration,
 ) -> std::result::Result<(), Attempt> {
-    if link.breaks.load(Ordering::SeqCst) > 0 {
+    if link.standing.has_broken() {
         // The server's number may have gone to another host. The old one may take no connection, and refuse none either.
         environment.look_for_servers();
     }
     let address = link.address();
     let session = environment.session();
     let (credential, reading) = session.credential();
-    let mut connection = dial(environment, link, (credential, reading), deadline)?;
+    let mut connection = dial(environment, link, (credential, reading), until)?;
+    let deadline = session.instant(until);
     let slot = lease.slot_number();
     let state = lease.state();
     let client_nonce = random_nonce().map_err(Attempt::Final)?;
@@ -216,7 +195,7 @@ fn connect(
         claims: credential.claims.clone(),
         nonce: client_nonce,
         has_mount: environment.has_mount(),
-        is_new: link.boot.load(Ordering::SeqCst) == 0,
+        is_new: link.standing.boot.load(Ordering::SeqCst) == 0,
     };
     let (boot, server_nonce) = match ask(connection.as_mut(), &hello)? {
         Reply::Challenge { server, boot, nonce } if server == link.server() => (boot, nonce),
@@ -246,7 +225,7 @@ fn connect(
     if !is_known {
         reclaim(link, |request| ask(connection.as_mut(), request))?;
     }
-    link.boot.store(boot, Ordering::SeqCst);
+    link.standing.boot.store(boot, Ordering::SeqCst);
     lease.set_live(Live { connection, session: proved, identities: Default::default(), reading });
     link.close_kept();
     Ok(())
@@ -268,7 +247,7 @@ fn reclaim(
         // A description that the server no longer knows answers ESTALE at its next use.
         ask(&Request::Reclaim { handles: part.to_vec() })?;
     }
-    let last = link.fence();
+    let last = link.standing.fence();
     for lock in locks {
         let is_held = matches!(ask(&lock_request(&lock, false, Some(last)))?, Reply::Held { .. });
         // Another client may have had the lock meanwhile, as after a restart of an NFS server.
@@ -278,7 +257,7 @@ fn reclaim(
     }
     let claimed = ask(&Request::Reclaim { handles: Vec::new() })?;
     if let Reply::Held { fence } = claimed {
-        link.renew_fence(fence);
+        link.standing.renew_fence(fence);
     }
     Ok(())
 }

@@ -1,27 +1,24 @@
 //! Requests with their guarantees: bounded silence, reconnection, resending under the same id, several requests at once.
 
-use crate::connect::{connect_once, prepare, prepare_until, Unreached};
+use crate::call::{Approach, Break, Course, Delivery, Stall, Verdict};
+use crate::connect::{connect_once, prepare, Unreached};
 use crate::fence;
 use crate::held::look;
 pub(crate) use crate::message::Message;
 use crate::observer::Span;
 use crate::pool::{owe, Lane, Lease, Link};
-use crate::session::{Environment, HeldTurn, Session};
+use crate::session::{Environment, HeldTurn};
 use crate::transfer::{converse, encode_frame, Fault, Sink, Step, Transfer};
 use crate::transport::timespec;
 use crate::{Caller, ClientError, Counters, Result};
 use rustix::event::{PollFd, PollFlags};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::thread::sleep;
+use std::time::Duration;
 use weir_placement::ServerId;
 use weir_wire::{limits, Fence, Header, IdentityId, Ino, Kind, Reply, Request, RequestId};
 
-/// Times that a request is sent again after its connection broke, before the server counts as lost. A request that
-/// makes a server crash must not go on for ever.
-const RESENDS_MAX: u32 = 8;
-/// Times that a request is tried again because the home told its target of another fence meanwhile.
-const FENCES_MAX: usize = 8;
 /// The first turn of one server among several is this part of the bound on silence. Each further turn is twice as long.
 const TURN_PARTS: u32 = 8;
 /// Longest `poll` list: the calls of one round over all lanes of a usual number of servers.
@@ -55,13 +52,7 @@ struct Exchange<'s> {
     lease: Lease<'s>,
     transfer: Transfer,
     request: u64,
-    /// The time at which the call began to wait for its server, in nanoseconds since the session began.
-    began: u64,
-    /// The time of sending, or of the last sign of life, in milliseconds of the session's clock.
-    since: u64,
-    resends: u32,
-    /// Whether the request is sent again over a new connection. Else it fails with the old connection.
-    is_resent: bool,
+    delivery: Delivery,
 }
 
 // The value lives on the stack of one call. A box would cost each reply an allocation.
@@ -84,32 +75,24 @@ pub(crate) fn call(
     again_if_unknown(environment, caller, &mut call, answer)
 }
 
-/// Makes the call once more where the target did not know the description, or another fence. The home of the file may have
-/// started anew, or missed this client or others for a while. So this client greets the home first, which claims its handles
-/// and locks again.
+/// Makes the call again as its [`Course`] wants after an answer.
 fn again_if_unknown(
     environment: Environment<'_>,
     caller: &Caller,
     call: &mut Call<'_, '_>,
     mut answer: Result<(Reply, usize)>,
 ) -> Result<(Reply, usize)> {
-    let is_unknown = matches!(&answer, Err(ClientError::Failed(errno)) if i32::from(errno.0) == libc::ESTALE);
     let home = call.message.capability().map(|capability| capability.ino.home());
-    let Some(home) = home else { return answer };
-    if is_unknown && home != call.server {
-        greet(environment, caller, home)?;
-        answer = converse_once(environment, caller, call, None);
-    }
-    for _ in 0..FENCES_MAX {
-        if !matches!(answer, Ok((Reply::StaleFence, _))) {
-            return answer;
+    let mut course = Course::new(call.server, home);
+    loop {
+        match course.judge(&answer) {
+            Verdict::Done => return answer,
+            Verdict::Fail => return Err(ClientError::number(libc::EIO)),
+            Verdict::Ask(home) => {
+                greet(environment, caller, home)?;
+                answer = converse_once(environment, caller, call, None);
+            }
         }
-        greet(environment, caller, home)?;
-        answer = converse_once(environment, caller, call, None);
-    }
-    match answer {
-        Ok((Reply::StaleFence, _)) => Err(ClientError::number(libc::EIO)),
-        answer => answer,
     }
 }
 
@@ -118,7 +101,7 @@ fn greet(environment: Environment<'_>, caller: &Caller, home: ServerId) -> Resul
     let message = Message::Plain(&Request::Fence);
     let mut greeting = Call { server: home, lane: Lane::Small, message, payload: &[], sink: Sink::None };
     if let (Reply::Held { fence }, _) = converse_once(environment, caller, &mut greeting, None)? {
-        environment.link(home)?.renew_fence(fence);
+        environment.link(home)?.standing.renew_fence(fence);
     }
     Ok(())
 }
@@ -161,7 +144,7 @@ fn converse_once(
 }
 
 /// Does the work of [`call`] for a request that only a server which remembers this client understands. The call fails once
-/// [`Link::memory`] is no longer `memory`, also while it waits.
+/// [`crate::call::Standing::memory`] is no longer `memory`, also while it waits.
 pub(crate) fn call_while_remembered(
     environment: Environment<'_>,
     mut call: Call<'_, '_>,
@@ -170,15 +153,15 @@ pub(crate) fn call_while_remembered(
     let caller = &Caller::own();
     let link = environment.link(call.server)?;
     let mut exchange = Exchange::connect(environment, link, caller, &call)?;
-    exchange.is_resent = false;
-    while link.memory() == memory {
+    exchange.delivery.send_once();
+    while link.standing.memory() == memory {
         if let Progress::Replied(reply, bytes) = exchange.step(environment, caller, &mut call, true)? {
             return succeeded(reply, bytes);
         }
     }
     // The connection itself may be a good one: it only ends so that its late reply finds nobody.
     exchange.lease.disconnect();
-    Err(exchange.broken(environment))
+    Err(environment.lost(link))
 }
 
 /// Sends all requests, then takes all replies. The answers have the order of the calls.
@@ -200,7 +183,7 @@ pub(crate) fn call_all(
         return vec![call(environment, caller, empty)];
     }
     let mut answers: Vec<Option<Result<(Reply, usize)>>> = calls.iter().map(|_| None).collect();
-    let mut tries = Tries::new(environment);
+    let mut tries = Tries::new(environment, environment.now());
     while answers.iter().any(Option::is_none) {
         round(environment, caller, calls, &mut answers, &tries);
         tries.turn *= 2;
@@ -243,7 +226,7 @@ fn succeeded(reply: Reply, bytes: usize) -> Result<(Reply, usize)> {
 fn lease<'s>(environment: Environment<'s>, link: &'s Link, lane: Lane) -> Result<Lease<'s>> {
     link.lease(lane, || {
         environment.check_generation()?;
-        if environment.counts_as_lost(link) {
+        if link.standing.counts_as_lost(environment.now()) {
             return Err(environment.lose(link, Duration::ZERO));
         }
         Ok(())
@@ -252,15 +235,15 @@ fn lease<'s>(environment: Environment<'s>, link: &'s Link, lane: Lane) -> Result
 
 /// The time for which the servers of several calls are tried, all of them together.
 struct Tries {
-    until: Instant,
+    until: Duration,
     /// The time of one server, before the others are tried.
     turn: Duration,
 }
 
 impl Tries {
-    fn new(environment: Environment<'_>) -> Tries {
+    fn new(environment: Environment<'_>, now: Duration) -> Tries {
         let silence = environment.silence();
-        Tries { until: Instant::now() + silence, turn: silence / TURN_PARTS }
+        Tries { until: now + silence, turn: silence / TURN_PARTS }
     }
 
     /// Connects a slot. Answers false where the next round tries the server again.
@@ -271,14 +254,16 @@ impl Tries {
         lease: &mut Lease<'_>,
         caller: &Caller,
     ) -> Result<bool> {
-        let until = self.until.min(Instant::now() + self.turn);
-        let is_last = environment.counts_as_lost(link) || until == self.until;
-        match prepare_until(environment, link, lease, caller, until) {
+        let now = environment.now();
+        let until = self.until.min(now + self.turn);
+        let approach = Approach::new(environment.bounds(), &link.standing, now, until);
+        let is_last = link.standing.counts_as_lost(now) || until == self.until;
+        match prepare(environment, link, lease, caller, approach) {
             Ok(()) => Ok(true),
             Err(Unreached::Final(error)) => Err(error),
             // A server that refuses does so at once. A silent server takes its whole turn.
             Err(Unreached::Yet(waited))
-                if is_last || !environment.tries_again() && waited < self.turn / 2 =>
+                if is_last || !environment.bounds().tries_again && waited < self.turn / 2 =>
             {
                 Err(environment.lose(link, waited))
             }
@@ -307,11 +292,11 @@ fn round(
                 None if exchanges.is_empty() => lease(environment, link, call.lane)?,
                 None => return Ok(None),
             };
-            let began = environment.session().nanoseconds();
+            let delivery = Delivery::new(environment.bounds(), environment.now());
             if !tries.prepare(environment, link, &mut found, caller)? {
                 return Ok(None);
             }
-            let mut exchange = Exchange::begin(environment, link, found, caller, call, began)?;
+            let mut exchange = Exchange::begin(environment, link, found, caller, call, delivery)?;
             let progress = exchange.step(environment, caller, call, false)?;
             Ok(Some((exchange, progress)))
         });
@@ -379,20 +364,20 @@ impl<'s> Exchange<'s> {
             settle(environment, link)?;
         }
         let mut lease = lease(environment, link, call.lane)?;
-        let began = environment.session().nanoseconds();
-        prepare(environment, link, &mut lease, caller)?;
-        Exchange::begin(environment, link, lease, caller, call, began)
+        let now = environment.now();
+        let delivery = Delivery::new(environment.bounds(), now);
+        reach(environment, link, &mut lease, caller, delivery.approach(&link.standing, now))?;
+        Exchange::begin(environment, link, lease, caller, call, delivery)
     }
 
-    /// Writes the request into the buffer of a connected slot. The call has waited for its server since `began`, in
-    /// nanoseconds since the session began. Nothing is sent yet.
+    /// Writes the request into the buffer of a connected slot. Nothing is sent yet.
     fn begin(
         environment: Environment<'s>,
         link: &'s Link,
         mut lease: Lease<'s>,
         caller: &Caller,
         call: &Call<'_, '_>,
-        began: u64,
+        mut delivery: Delivery,
     ) -> Result<Exchange<'s>> {
         let fence = fence::shown(environment, call.message)?;
         let session = environment.session();
@@ -409,10 +394,8 @@ impl<'s> Exchange<'s> {
         encode(&mut lease, header, call.message, fence);
         let transfer = Transfer::new(RequestId(request), &lease.state().send, call.payload);
         Counters::add(&environment.counters().requests, 1);
-        // The time of connecting counts as silence, but each server keeps a quarter of the bound for its answer.
-        let patience = environment.silence().as_millis() as u64 / 4 * 3;
-        let since = Session::milliseconds_of(began).max(session.milliseconds().saturating_sub(patience));
-        Ok(Exchange { link, lease, transfer, request, began, since, resends: 0, is_resent: true })
+        delivery.connected(environment.now());
+        Ok(Exchange { link, lease, transfer, request, delivery })
     }
 
     /// The readiness of the connection for which the exchange waits.
@@ -462,11 +445,7 @@ impl<'s> Exchange<'s> {
                             continue;
                         }
                     }
-                    if moved {
-                        self.since = environment.session().milliseconds();
-                    } else {
-                        self.check_silence(environment)?;
-                    }
+                    self.stalled(environment, moved)?;
                     return Ok(Progress::Waiting { moved, interrupted });
                 }
                 Err(Fault::Broken) => self.resend(environment, caller, call.message)?,
@@ -479,17 +458,17 @@ impl<'s> Exchange<'s> {
         }
     }
 
-    /// Counts the call, which ended so many nanoseconds after the session began.
+    /// Counts the call, which ended at this moment of the session.
     fn count(
         &self,
         environment: Environment<'_>,
         caller: &Caller,
         call: &Call<'_, '_>,
         (reply, received): (&Reply, usize),
-        ended: u64,
+        ended: Duration,
     ) {
         let Some(observer) = environment.observer() else { return };
-        let span = Span::ended_now(ended.saturating_sub(self.began));
+        let span = Span::ended_now(ended.saturating_sub(self.delivery.began()).as_nanos() as u64);
         let sent = call.payload.iter().map(|slice| slice.len()).sum();
         observer.count(caller, (call.message, call.server), (reply, sent, received), span);
     }
@@ -499,58 +478,46 @@ impl<'s> Exchange<'s> {
         self.lease.state().live.as_ref().map_or(usize::MAX, |live| live.reading)
     }
 
-    /// Connects again and starts the same request over. The server knows the request by its id.
+    /// Connects again and starts the same request over.
     fn resend(&mut self, environment: Environment<'s>, caller: &Caller, message: Message<'_>) -> Result<()> {
         environment.check_generation()?;
         self.link.break_off(&mut self.lease);
-        if !self.is_resent {
-            return Err(self.broken(environment));
-        }
-        self.resends += 1;
-        if self.resends > RESENDS_MAX {
-            return Err(environment.lose(self.link, Duration::ZERO));
-        }
-        if self.resends > 1 {
-            std::thread::sleep(Duration::from_millis(1 << self.resends));
-        }
+        let approach = match self.delivery.broke(&self.link.standing, environment.now()) {
+            Break::Resend(pause, approach) => {
+                sleep(pause);
+                approach
+            }
+            Break::Lost => return Err(environment.lose(self.link, Duration::ZERO)),
+            Break::Fail => return Err(environment.lost(self.link)),
+        };
         // The handshake uses the slot's buffers, so the frame is kept aside.
         let frame = std::mem::take(&mut self.lease.state().send);
-        let prepared = prepare(environment, self.link, &mut self.lease, caller);
+        let reached = reach(environment, self.link, &mut self.lease, caller, approach);
         self.lease.state().send = frame;
-        prepared?;
+        reached?;
         // The locks under which the request was sent may be lost. The fence that it showed stays.
         fence::shown(environment, message)?;
         Counters::add(&environment.counters().resends, 1);
         Counters::add(&environment.counters().requests, 1);
         self.transfer.restart();
-        self.since = environment.session().milliseconds();
+        self.delivery.connected(environment.now());
         Ok(())
     }
 
     /// Asks after a stall whether the server lives, where the server has been silent for a while.
-    fn check_silence(&mut self, environment: Environment<'s>) -> Result<()> {
-        environment.check_generation()?;
-        let silence = environment.silence_of(self.link).as_millis() as u64;
-        let quiet = self.quiet(environment);
-        if quiet >= silence {
-            self.link.break_off(&mut self.lease);
-            return Err(environment.lose(self.link, Duration::from_millis(quiet)));
+    fn stalled(&mut self, environment: Environment<'s>, moved: bool) -> Result<()> {
+        if !moved {
+            environment.check_generation()?;
         }
-        if quiet >= silence / 4 {
-            probe(environment, self.link, &Request::Ping, Duration::from_millis(silence - quiet));
+        match self.delivery.stalled(moved, &self.link.standing, environment.now()) {
+            Stall::Wait => {}
+            Stall::Probe(limit) => probe(environment, self.link, &Request::Ping, limit),
+            Stall::Lost(quiet) => {
+                self.link.break_off(&mut self.lease);
+                return Err(environment.lose(self.link, quiet));
+            }
         }
         Ok(())
-    }
-
-    /// Milliseconds since the server's last sign of life.
-    fn quiet(&self, environment: Environment<'s>) -> u64 {
-        let heard = self.link.heard.load(Ordering::Relaxed).max(self.since);
-        environment.session().milliseconds().saturating_sub(heard)
-    }
-
-    /// The error of a broken connection that is not made again. The server does not count as lost for it.
-    fn broken(&self, environment: Environment<'s>) -> ClientError {
-        environment.lost(self.link)
     }
 
     fn fail(&mut self, environment: Environment<'s>, fault: Fault) -> ClientError {
@@ -566,19 +533,34 @@ impl<'s> Exchange<'s> {
     }
 }
 
+/// Gives the lease a connection that knows `caller`, within the attempts of `approach`.
+fn reach(
+    environment: Environment<'_>,
+    link: &Link,
+    lease: &mut Lease<'_>,
+    caller: &Caller,
+    approach: Approach,
+) -> Result<()> {
+    prepare(environment, link, lease, caller, approach).map_err(|unreached| match unreached {
+        Unreached::Final(error) => error,
+        Unreached::Yet(waited) => environment.lose(link, waited),
+    })
+}
+
 /// Sends the server a small request, unless another thread is doing so. The link notes the server's answer as a sign of
 /// life.
 fn probe(environment: Environment<'_>, link: &Link, request: &Request, limit: Duration) {
     let Some(mut lease) = link.try_lease(Lane::Probe) else { return };
-    let deadline = Instant::now() + limit;
-    if lease.live().is_none() && connect_once(environment, link, &mut lease, deadline).is_err() {
+    let until = environment.now() + limit;
+    if lease.live().is_none() && connect_once(environment, link, &mut lease, until).is_err() {
         // The server may have refused at once. The pause keeps the caller from coming back before anything can change.
-        std::thread::sleep(environment.tick().min(limit));
+        sleep(environment.tick().min(limit));
         return;
     }
     let state = lease.state();
     let Some(live) = &mut state.live else { return };
     let connection = live.connection.as_mut();
+    let deadline = environment.session().instant(until);
     match converse(connection, &mut state.send, &mut state.receive, request, deadline) {
         Ok(_) => _ = environment.heard(link),
         Err(_) => link.break_off(&mut lease),

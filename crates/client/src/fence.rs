@@ -10,29 +10,6 @@ use std::sync::atomic::Ordering;
 use weir_wire::{Capability, Fence};
 
 impl Link {
-    /// The fence that the server told last.
-    pub(crate) fn fence(&self) -> Fence {
-        Fence(self.fence.load(Ordering::SeqCst))
-    }
-
-    /// Takes over the fence under which a lock was granted. Replies may overtake each other: an earlier one is ignored.
-    pub(crate) fn note_fence(&self, told: Fence) {
-        self.fence.fetch_max(told.0, Ordering::SeqCst);
-    }
-
-    /// Takes over the fence of a server that knows this client's holdings, where this client uses locks. The number of a start
-    /// may be lower than that of an earlier one, if the server kept nothing and its clock was set back.
-    pub(crate) fn renew_fence(&self, told: Fence) {
-        let known = self.fence();
-        if known == Fence::NONE {
-            return;
-        }
-        let is_earlier = known.start() == told.start() && told < known;
-        let fence = if is_earlier { known } else { told };
-        // Where another thread was faster, its fence is as good.
-        let _ = self.fence.compare_exchange(known.0, fence.0, Ordering::SeqCst, Ordering::SeqCst);
-    }
-
     /// Notes that the server gave a lock up. Answers `false` where the record stays busy.
     pub(crate) fn lose(&self, lock: &HeldLock) -> bool {
         let Some(mut held) = look(&self.held) else { return false };
@@ -61,7 +38,7 @@ pub(crate) fn shown(environment: Environment<'_>, message: Message<'_>) -> Resul
     let Some(capability) = message.changes_or_reads() else { return Ok(Fence::NONE) };
     let link = environment.link(capability.ino.home())?;
     // The fence comes first: a connection that finds locks lost notes them before it takes over a fence.
-    let fence = link.fence();
+    let fence = link.standing.fence();
     if link.has_lost(&capability) {
         return Err(ClientError::LockLost(link.server()));
     }

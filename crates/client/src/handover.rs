@@ -95,8 +95,8 @@ impl Store {
         for part in handover.servers {
             // Nothing is held at a server that has left the store.
             let Some(link) = session.links.find(part.server) else { continue };
-            link.boot.store(part.boot, Ordering::SeqCst);
-            link.fence.store(part.fence, Ordering::SeqCst);
+            link.standing.boot.store(part.boot, Ordering::SeqCst);
+            link.standing.fence.store(part.fence, Ordering::SeqCst);
             link.has_lost.store(part.held.has_lost_any(), Ordering::SeqCst);
             link.owes.store(part.held.owes_any(), Ordering::SeqCst);
             if let Some(mut held) = look(&link.held) {
@@ -119,8 +119,8 @@ fn at_server(link: &Link) -> Option<AtServer> {
     let live = lease.as_mut().and_then(|lease| lease.live());
     Some(AtServer {
         server: link.server(),
-        boot: link.boot.load(Ordering::SeqCst),
-        fence: link.fence.load(Ordering::SeqCst),
+        boot: link.standing.boot.load(Ordering::SeqCst),
+        fence: link.standing.fence.load(Ordering::SeqCst),
         held,
         connection: live.map_or_else(|| link.kept_number(), |live| live.connection.descriptor_number()),
     })

@@ -5,6 +5,7 @@
 //! which a [`File`] reads and writes under the consistency protocol of `ARCHITECTURE.md`.
 #![forbid(unsafe_code)]
 
+mod call;
 mod caller;
 mod connect;
 mod counters;

@@ -199,7 +199,7 @@ impl File {
 
     fn remember(&self, environment: Environment<'_>, lock: HeldLock, fence: Fence) -> Result<()> {
         let link = environment.link(self.ino().home())?;
-        link.note_fence(fence);
+        link.standing.note_fence(fence);
         if let Some(mut held) = look(&link.held) {
             held.apply(lock);
         }

@@ -130,7 +130,7 @@ impl Store {
         let home = capability.ino.home();
         if let Reply::Held { fence } = self.ask_server(&Caller::own(), home, &request)? {
             // The other process may have locked the file through the description.
-            self.environment()?.link(home)?.note_fence(fence);
+            self.environment()?.link(home)?.standing.note_fence(fence);
         }
         self.hold(capability)
     }
@@ -361,7 +361,7 @@ impl Store {
     /// # Errors
     /// An unreadable cluster.json or credential; an unknown server.
     pub fn memory(&self, server: ServerId) -> Result<u64> {
-        Ok(self.environment()?.link(server)?.memory())
+        Ok(self.environment()?.link(server)?.standing.memory())
     }
 
     /// Confirms the invalidation `done` (0 at first), and waits for the server's next one while the server's

@@ -3,6 +3,7 @@
 //! A slot is leased by `try_lock` alone, so no thread ever waits inside a lock. A signal handler that interrupts a call
 //! finds the slot taken and uses another slot, and so does a child forked in the midst of a call.
 
+use crate::call::Standing;
 use crate::descriptors::OwnSocket;
 use crate::held::{look, Held};
 use crate::transport::{timespec, Connection};
@@ -80,24 +81,12 @@ pub(crate) struct Link {
     lanes: [OnceLock<LaneSlots>; 4],
     /// The connection of the program that this process executed before, until the first one of this program.
     kept: Mutex<Option<OwnSocket>>,
-    /// The time of the last reply, in milliseconds of the session's clock.
-    pub(crate) heard: AtomicU64,
-    /// The end of the time in which the server counts as lost, in the same clock. Until then calls try once instead of waiting.
-    pub(crate) lost_until: AtomicU64,
-    /// The end of the time in which calls fail at once, because the server let a call wait in vain.
-    pub(crate) silent_until: AtomicU64,
-    /// The start of the server that the last connection found, 0 before the first connection.
-    pub(crate) boot: AtomicU64,
-    /// The number of connections that broke or were refused.
-    pub(crate) breaks: AtomicU64,
-    /// Whether what listened at the server's address did not prove to be the server, at the last try.
-    pub(crate) is_another: AtomicBool,
+    /// What the client knows of the server.
+    pub(crate) standing: Standing,
     /// Handles and locks that this client holds at the server.
     pub(crate) held: Mutex<Held>,
     /// Whether releases are owed to the server.
     pub(crate) owes: AtomicBool,
-    /// The fence that the server told last, [`weir_wire::Fence::NONE`] before this client's first lock.
-    pub(crate) fence: AtomicU64,
     /// Whether locks at the server were lost ([`Held`]).
     pub(crate) has_lost: AtomicBool,
 }
@@ -173,15 +162,9 @@ impl Link {
             is_mount,
             lanes: [const { OnceLock::new() }; 4],
             kept: Mutex::new(None),
-            heard: AtomicU64::new(0),
-            lost_until: AtomicU64::new(0),
-            silent_until: AtomicU64::new(0),
-            boot: AtomicU64::new(0),
-            breaks: AtomicU64::new(0),
-            is_another: AtomicBool::new(false),
+            standing: Standing::default(),
             held: Mutex::new(Held::default()),
             owes: AtomicBool::new(false),
-            fence: AtomicU64::new(0),
             has_lost: AtomicBool::new(false),
         }
     }
@@ -230,16 +213,10 @@ impl Link {
         }
     }
 
-    /// A number that changes when the server may have forgotten requests of earlier connections: after a connection broke, or
-    /// the server started anew.
-    pub(crate) fn memory(&self) -> u64 {
-        self.boot.load(Ordering::SeqCst).wrapping_add(self.breaks.load(Ordering::SeqCst))
-    }
-
     /// Closes a connection that broke or was refused. The server may release what this client holds.
     pub(crate) fn break_off(&self, lease: &mut Lease<'_>) {
         if lease.live().is_some() {
-            self.breaks.fetch_add(1, Ordering::SeqCst);
+            self.standing.note_break();
             lease.disconnect();
         }
     }

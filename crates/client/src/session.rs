@@ -1,5 +1,6 @@
 //! One process's part of a store: client id, credential and links. A forked child begins a new part.
 
+use crate::call::Bounds;
 use crate::links::Links;
 use crate::observer::{Observed, Observer, Observing};
 use crate::place::Anchors;
@@ -17,13 +18,6 @@ use weir_wire::{Capability, ClientId, Cluster, Credential, Role, Sequence, Serve
 
 /// Longest cluster.json or credential file that is read: thousands of servers fit.
 const FILE_BYTES: usize = 4 * 1024 * 1024;
-/// After a server was lost, calls for this long make one attempt instead of waiting for it.
-const LOST_SECONDS: u64 = 2;
-/// Longest wait of such an attempt for a silent server.
-const LOST_ATTEMPT: Duration = Duration::from_secs(1);
-/// After an attempt that waited for a silent server, calls fail at once for as long as the attempt took, at most for this
-/// time. So a program that makes many calls waits for half of its time at most, and a command of a few calls waits once.
-const AT_ONCE_MAX: Duration = Duration::from_secs(1);
 /// Milliseconds between two readings of cluster.json: a name of a server that does not exist costs little.
 const LOOK_PAUSE: u64 = 100;
 /// Milliseconds between two questions to servers where another one is: a server that is down for long costs the others little.
@@ -231,18 +225,18 @@ impl Session {
 
     /// The milliseconds of the session's clock.
     pub(crate) fn milliseconds(&self) -> u64 {
-        Session::milliseconds_of(self.nanoseconds())
-    }
-
-    /// The time since the session began, in nanoseconds.
-    pub(crate) fn nanoseconds(&self) -> u64 {
-        self.origin.elapsed().as_nanos() as u64
-    }
-
-    /// The milliseconds of the session's clock after so many nanoseconds.
-    pub(crate) fn milliseconds_of(nanoseconds: u64) -> u64 {
         // The clock begins at 1, so that 0 means "never".
-        nanoseconds / 1_000_000 + 1
+        self.now().as_millis() as u64 + 1
+    }
+
+    /// The time since the session began.
+    pub(crate) fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// A moment of the session as the system's clock has it.
+    pub(crate) fn instant(&self, moment: Duration) -> Instant {
+        self.origin + moment
     }
 }
 
@@ -271,11 +265,6 @@ impl<'s> Environment<'s> {
     /// The environment of a call that is useful without the answers of some servers, and does not report lost servers.
     pub(crate) fn brief(self) -> Environment<'s> {
         Environment { patience: Patience::Brief, ..self }
-    }
-
-    /// Whether the call tries a server again that takes no connection now.
-    pub(crate) fn tries_again(&self) -> bool {
-        self.patience == Patience::Full
     }
 
     /// The environment of calls in an append turn.
@@ -355,12 +344,14 @@ impl<'s> Environment<'s> {
         }
     }
 
-    /// The bound on the silence of this server, which is shorter where the server was lost a moment ago.
-    pub(crate) fn silence_of(&self, link: &Link) -> Duration {
-        if self.counts_as_lost(link) {
-            return self.silence().min(LOST_ATTEMPT);
-        }
-        self.silence()
+    /// The patience of the call.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds { silence: self.silence(), tries_again: self.patience == Patience::Full }
+    }
+
+    /// The time since the session began.
+    pub(crate) fn now(&self) -> Duration {
+        self.session.now()
     }
 
     /// Whether the caller can write through a mount instead.
@@ -373,14 +364,10 @@ impl<'s> Environment<'s> {
         (self.settings.silence / 8).min(TICK_MAX)
     }
 
-    /// Notes that the server answered. Answers the time since the session began, in nanoseconds.
-    pub(crate) fn heard(&self, link: &Link) -> u64 {
-        let now = self.session.nanoseconds();
-        link.heard.store(Session::milliseconds_of(now), Ordering::Relaxed);
-        if link.lost_until.load(Ordering::Relaxed) != 0 {
-            link.lost_until.store(0, Ordering::Relaxed);
-            link.silent_until.store(0, Ordering::Relaxed);
-        }
+    /// Notes that the server answered. Answers the moment.
+    pub(crate) fn heard(&self, link: &Link) -> Duration {
+        let now = self.now();
+        link.standing.note_heard(now);
         now
     }
 
@@ -391,24 +378,16 @@ impl<'s> Environment<'s> {
 
     /// Fails where the server has just let another call wait in vain.
     pub(crate) fn check_silent(&self, link: &Link) -> Result<()> {
-        if link.silent_until.load(Ordering::Relaxed) > self.session.milliseconds() {
+        if link.standing.fails_at_once(self.now()) {
             return Err(self.lost(link));
         }
         Ok(())
     }
 
-    /// Whether the server was lost a moment ago.
-    pub(crate) fn counts_as_lost(&self, link: &Link) -> bool {
-        link.lost_until.load(Ordering::Relaxed) > self.session.milliseconds()
-    }
-
     /// Notes that the server is lost. The last attempt waited for the time `waited`.
     pub(crate) fn lose(&self, link: &Link, waited: Duration) -> ClientError {
         if self.patience == Patience::Full {
-            let now = self.session.milliseconds();
-            link.lost_until.store(now + LOST_SECONDS * 1000, Ordering::Relaxed);
-            let at_once = waited.min(AT_ONCE_MAX).as_millis() as u64;
-            link.silent_until.fetch_max(now + at_once, Ordering::Relaxed);
+            link.standing.lose(self.now(), waited);
             Counters::add(&self.counters.lost, 1);
         }
         self.lost(link)
@@ -416,7 +395,7 @@ impl<'s> Environment<'s> {
 
     /// The error of a call to a server that is lost.
     pub(crate) fn lost(&self, link: &Link) -> ClientError {
-        let is_another = link.is_another.load(Ordering::Relaxed);
+        let is_another = link.standing.is_another.load(Ordering::Relaxed);
         ClientError::Lost {
             server: link.server(),
             waited_seconds: self.settings.silence.as_secs(),

@@ -173,6 +173,25 @@ fn a_server_that_accepts_and_never_answers_is_lost() {
     assert_eq!(store.counters().snapshot().lost, 1);
 }
 
+/// Each connection that broke once gave the server its whole bound again, so a call waited for up to 18 of them.
+#[test]
+fn a_server_that_drops_its_connections_unanswered_is_lost_after_twice_the_bound() {
+    let folder = folder();
+    let silence = Duration::from_millis(800);
+    let fake = FakeServer::start(folder.path(), 0, move |arrived| {
+        if matches!(arrived.request, Request::Ping) {
+            return Answer::Silence;
+        }
+        std::thread::sleep(silence / 4 * 3);
+        Answer::HangUp
+    });
+    let store = store(folder.path(), &[&fake], silence);
+    let error = store.attributes(&CALLER, Place::root(b"x"), true).expect_err("lost");
+    assert!(matches!(error, ClientError::Lost { .. }), "{error}");
+    let sent = fake.requests().len();
+    assert!((1..=4).contains(&sent), "sent {sent} times in twice the bound");
+}
+
 #[test]
 fn a_server_that_is_not_there_is_lost_and_found_again() {
     let folder = folder();

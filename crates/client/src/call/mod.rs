@@ -1,0 +1,44 @@
+//! A call as values without I/O: they are told what happened and at which moment, and say what comes next.
+//!
+//! A [`Course`] is one call of a program: one request, or several where the home of the file has to be asked for its fence
+//! first. A [`Delivery`] is one request on its way to one server. It begins with an [`Approach`], the attempts at a connection,
+//! and so does each resend. A [`Standing`] is what all calls know of one server, in atomics.
+//!
+//! No value here calls the system, reads a clock, waits or takes a lock. Whoever drives one owns the connection and the wait:
+//! `exchange.rs` and `connect.rs` for threads of programs. Moments are durations since the session began.
+
+mod approach;
+mod course;
+mod delivery;
+#[cfg(test)]
+mod law_tests;
+mod standing;
+
+pub(crate) use approach::{Approach, Failed};
+pub(crate) use course::{Course, Verdict};
+pub(crate) use delivery::{Break, Delivery, Stall};
+pub(crate) use standing::Standing;
+
+use std::time::Duration;
+
+/// The patience of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// The longest silence of a server.
+    pub(crate) silence: Duration,
+    /// Whether a server that takes no connection now is tried again.
+    pub(crate) tries_again: bool,
+}
+
+/// Longest wait for a silent server that was lost a moment ago.
+const LOST_ATTEMPT: Duration = Duration::from_secs(1);
+
+impl Bounds {
+    /// The bound on the silence of a server, which is shorter where the server was lost a moment ago.
+    pub(crate) fn silence_of(&self, standing: &Standing, now: Duration) -> Duration {
+        if standing.counts_as_lost(now) {
+            return self.silence.min(LOST_ATTEMPT);
+        }
+        self.silence
+    }
+}
