@@ -22,7 +22,7 @@ LEAVES = {
     "weir-refactor",
     "weir-interference",
 }
-PURE = LEAVES | {"weir-channel", "weir-simulator"}
+PURE = LEAVES | {"weir-channel", "weir-exchange", "weir-simulator"}
 """The crates that know no thread, clock, file, socket or random source."""
 
 ALLOWED = {
@@ -34,10 +34,11 @@ ALLOWED = {
     "weir-interference": set[str](),
     "weir-wire": {"weir-fairshare", "weir-placement"},
     "weir-channel": {"weir-placement", "weir-wire"},
-    "weir-simulator": {"weir-fairshare", "weir-device", "weir-placement"},
+    "weir-exchange": {"weir-fairshare", "weir-device", "weir-placement", "weir-wire"},
+    "weir-simulator": {"weir-exchange", "weir-fairshare", "weir-device", "weir-placement", "weir-wire"},
     "weir-log": set[str](),
     "weir-windows": set[str](),
-    "weir-server": {"weir-channel", "weir-log", *LEAVES},
+    "weir-server": {"weir-channel", "weir-exchange", "weir-log", *LEAVES},
     "weir-client": {"weir-channel", "weir-windows", *LEAVES},
     "weir-preload": {"weir-client", *LEAVES, "weir-windows"},
     "weir-mount": {"weir-client", "weir-log", *LEAVES},

@@ -29,5 +29,5 @@ pub use schedulers::{
     REQUEST_COST_MAX,
 };
 pub use sharing::{Algorithm, Sharing, SharingError};
-pub use store::{device_number, division_pause, StoreDevice, StoreDivision, StoreUses, METADATA_DEVICE};
+pub use store::{device_number, StoreDevice, StoreDivision, StoreUses, METADATA_DEVICE};
 pub use time::Nanos;

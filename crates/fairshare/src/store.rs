@@ -6,12 +6,9 @@ use crate::division::{Presence, Settled, Spending, Use};
 use crate::job::{JobAttributes, JobId};
 use crate::schedulers::Portions;
 use crate::sharing::Sharing;
-use crate::time::Nanos;
 
 /// The number of the metadata service among a server's devices; targets have their index.
 pub const METADATA_DEVICE: u8 = u8::MAX;
-/// With many jobs devices are divided less often, so that divisions take at most one part in so many of a server's time.
-const DIVISION_COST_FACTOR: u64 = 20;
 
 /// The number of device `index` of a server; `metadata` is the index of its last device, the metadata service.
 pub fn device_number(index: usize, metadata: usize) -> u8 {
@@ -20,11 +17,6 @@ pub fn device_number(index: usize, metadata: usize) -> u8 {
     } else {
         index as u8
     }
-}
-
-/// The least time from the begin of one division of a server's devices to the next, where the first took so long.
-pub fn division_pause(taken: Nanos) -> Nanos {
-    Nanos(DIVISION_COST_FACTOR * taken.0)
 }
 
 /// A device of a store.

@@ -3,10 +3,8 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
-use weir_fairshare::{
-    Entitlements, Grant, GroupId, JobAttributes, JobGrant, JobId, JobName, Policy, Priority, Sharing, UserId,
-};
-use weir_wire::name_number;
+use weir_fairshare::{Entitlements, Grant, JobAttributes, JobGrant, JobId, Policy, Sharing};
+use weir_wire::{job_attributes, name_number};
 
 /// The part of a device's time that each job is owed while exactly these jobs want more than theirs.
 ///
@@ -29,13 +27,8 @@ pub(crate) fn owed_shares(
         return Err(wrong(format!("{} weights for {} jobs", weights.len(), jobs.len())));
     }
     let grants = serde_json::from_str::<Vec<Grant>>(grants).map_err(|error| wrong(error.to_string()))?;
-    let attributes = |(number, job): (u64, &(String, String, String, u32, u32))| JobAttributes {
-        job: JobId(number),
-        name: JobName(name_number(&job.0)),
-        user: UserId(name_number(&job.1)),
-        group: GroupId(name_number(&job.2)),
-        nodes: job.3,
-        priority: Priority(job.4),
+    let attributes = |(number, job): (u64, &(String, String, String, u32, u32))| {
+        job_attributes(JobId(number), (&job.0, &job.1, &job.2), job.3, job.4)
     };
     let attributes: Vec<JobAttributes> = (0..).zip(&jobs).map(attributes).collect();
     let further = attributes.iter().zip(&weights).filter(|(_, &weight)| weight != 1.0);

@@ -5,6 +5,7 @@
 
 use crate::{limits, HandleId, Ino, JobId, WireError};
 use serde::{Deserialize, Serialize};
+use weir_fairshare::{GroupId, JobAttributes, JobName, Priority, UserId};
 use weir_placement::ServerId;
 
 /// A challenge: fresh random bytes.
@@ -353,6 +354,23 @@ pub fn job_number(uid: u32, name: &str) -> JobId {
 /// The number that stands for a job's, user's or group's name where names are compared.
 pub fn name_number(name: &str) -> u64 {
     first_word(&blake3::hash(name.as_bytes()))
+}
+
+/// The attributes of a job of these names, for the policy.
+pub fn job_attributes(
+    id: JobId,
+    (job, user, group): (&str, &str, &str),
+    nodes: u32,
+    priority: u32,
+) -> JobAttributes {
+    JobAttributes {
+        job: id,
+        name: JobName(name_number(job)),
+        user: UserId(name_number(user)),
+        group: GroupId(name_number(group)),
+        nodes,
+        priority: Priority(priority),
+    }
 }
 
 fn first_word(digest: &blake3::Hash) -> u64 {

@@ -24,8 +24,8 @@ mod way;
 
 pub use agreement::{ServerRecord, SharingNames, StoreSettings, TargetRecord, TargetState};
 pub use credential::{
-    job_number, name_number, same_secret, Capability, ChannelBinding, ChannelKey, Claims, Credential,
-    Description, Nonce, Proof, Rights, Role, SessionBinding, SiteKey, UNSEALED,
+    job_attributes, job_number, name_number, same_secret, Capability, ChannelBinding, ChannelKey, Claims,
+    Credential, Description, Nonce, Proof, Rights, Role, SessionBinding, SiteKey, UNSEALED,
 };
 pub use decision::{Decided, Stamp};
 pub use error::WireError;

@@ -8,14 +8,12 @@ mod awaited;
 mod cluster;
 mod company;
 mod detour;
-mod heard;
 mod placer;
 mod record;
 mod refusal;
 mod unheard;
 
 pub use cluster::{Figures, Presence};
-pub use heard::Heard;
 pub use placer::{each_stripe, Placed, Placer, Seat, Tally};
 pub use record::{LeftOut, Record};
 pub use refusal::Refusal;

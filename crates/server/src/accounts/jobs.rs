@@ -12,8 +12,8 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use weir_device::{Debt, Debts};
-use weir_fairshare::{Dispatch, GroupId, JobAttributes, JobName, JobShare, Nanos, Priority, UserId};
-use weir_wire::{name_number, Claims, DeviceUse, JobId, JobReport};
+use weir_fairshare::{Dispatch, JobAttributes, JobShare, Nanos};
+use weir_wire::{job_attributes, Claims, DeviceUse, JobId, JobReport};
 
 /// Time of silence after which a job has no place in devices and in reports to other servers.
 const RETIREMENT: Nanos = Nanos::from_millis(600_000);
@@ -399,7 +399,7 @@ impl JobIdentity {
             user: user.clone(),
             group: group.clone(),
             uid: *uid,
-            attributes: attributes_of(*job, name, user, group, *nodes, *priority),
+            attributes: job_attributes(*job, (name, user, group), *nodes, *priority),
         }
     }
 
@@ -548,26 +548,7 @@ impl Job {
 /// The attributes of the job of `claims`, for the policy.
 pub(crate) fn attributes(claims: &Claims) -> JobAttributes {
     let Claims { job, user, group, nodes, priority, .. } = claims;
-    attributes_of(claims.job_id(), job, user, group, *nodes, *priority)
-}
-
-/// The attributes of a job, for the policy.
-pub(crate) fn attributes_of(
-    id: JobId,
-    job: &str,
-    user: &str,
-    group: &str,
-    nodes: u32,
-    priority: u32,
-) -> JobAttributes {
-    JobAttributes {
-        job: id,
-        name: JobName(name_number(job)),
-        user: UserId(name_number(user)),
-        group: GroupId(name_number(group)),
-        nodes,
-        priority: Priority(priority),
-    }
+    job_attributes(claims.job_id(), (job, user, group), *nodes, *priority)
 }
 
 #[cfg(test)]

@@ -385,7 +385,6 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::jobs::attributes_of;
     use crate::links::connection::Frame;
     use crate::links::link::{Acting, LinkKey};
     use request::Sender;
@@ -404,7 +403,7 @@ mod tests {
         let acting = Acting {
             who: Identity { uid: 1, gid: 1, groups: Vec::new() },
             job,
-            attributes: attributes_of(job, "a", "b", "c", 1, 1),
+            attributes: weir_wire::job_attributes(job, ("a", "b", "c"), 1, 1),
             account: None,
             trusted: false,
             expires_seconds: 0,

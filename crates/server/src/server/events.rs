@@ -56,7 +56,7 @@ impl Server {
         let due = self.devices.deadlines().chain(due);
         let mut deadline = due.fold(self.clock.next_expiry(), Nanos::min);
         if self.is_exchanging() {
-            deadline = deadline.min(self.peers.next_exchange());
+            deadline = deadline.min(self.exchange.next());
         }
         let is_looking = self.pages.has_held() || self.requests.awaits_vacancy();
         if is_looking || self.links.is_short_of_memory() {

@@ -7,9 +7,10 @@ use crate::peers::line::{Answer, PeerAccess};
 use crate::requests::arrival::Sink;
 use crate::requests::request::{Outcome, Step, Token};
 use std::collections::HashMap;
+use weir_exchange::measure;
 use weir_fairshare::device_number;
 use weir_placement::ServerId;
-use weir_wire::{decode_body, ClientId, DeviceUse, JobId, PeerReply, Reply, ServerReport};
+use weir_wire::{decode_body, ClientId, DeviceUse, JobId, PeerReply, QuotaReport, Reply, ServerReport};
 
 /// Life of the credential with which a server meets its peers: as long as it runs.
 const CREDENTIAL_SECONDS: u64 = 100 * 365 * 24 * 3600;
@@ -39,30 +40,32 @@ impl Server {
             credential: self.site.key().mint(claims),
             client: ClientId(self.site.boot),
         };
-        self.peers.open(server, access)
+        self.peers.open(server, access)?;
+        self.exchange.meet(server);
+        Ok(())
     }
 
     /// Closes an interval, where it is over: accounts, reports, and the division of the devices.
     pub(super) fn exchange_if_due(&mut self) {
         let now = self.clock.now();
-        if !self.peers.take_exchange(now) {
+        if !self.exchange.take_due(now) {
             return;
         }
-        let lambda = self.peers.lambda();
-        let reports = self.peers.fresh(now).chain(self.peers.late(now));
+        let lambda = self.exchange.lambda();
+        let reports = self.exchange.fresh(now).chain(self.exchange.late(now));
         self.accounts.jobs().note_elsewhere(reports.flat_map(|report| &report.jobs), now);
         self.accounts.begin_interval(self.devices.all_mut(), lambda, &self.clock);
         self.update_report();
         self.refresh_placement();
         self.divide_devices();
-        self.exchange(now + lambda);
+        self.tell_peers(now + lambda);
         self.tell_homes();
         self.devices.end_interval();
     }
 
     /// The answer to a report of this server.
     pub(super) fn exchanged(&mut self, server: ServerId, answer: Answer) {
-        self.peers.end_exchange(server);
+        self.exchange.answered(server);
         if let Ok((PeerReply::Report, payload)) = answer {
             self.take_report(&payload);
         }
@@ -77,7 +80,7 @@ impl Server {
         };
         self.take_report(&payload);
         let reply = Outcome::of(Reply::Peer(PeerReply::Report));
-        Step::Done(token, Outcome { payload: self.peers.encoded_report(), ..reply })
+        Step::Done(token, Outcome { payload: self.encoded_report(), ..reply })
     }
 
     pub(super) fn take_report(&mut self, payload: &[u8]) {
@@ -88,7 +91,7 @@ impl Server {
             if self.peers.objects().note_start(report.server, report.boot) {
                 self.look_for_left_bytes();
             }
-            self.peers.take_report(report, self.clock.now());
+            self.exchange.hear(report, self.clock.now());
             self.divide_devices();
         }
     }
@@ -96,35 +99,33 @@ impl Server {
     /// Divides this server's devices by the last reports of all servers.
     fn divide_devices(&mut self) {
         let now = self.clock.now();
-        let Some(mut divided) = self.peers.division(self.devices.sharing(), self.site.id, now) else {
+        if !self.exchange.may_divide(now) {
             return;
-        };
+        }
+        let mut divided = self.exchange.uses(now).portions(self.devices.sharing(), self.site.id.0);
         let metadata = self.devices.metadata();
         for index in 0..=metadata {
             let portions = divided.remove(&device_number(index, metadata)).unwrap_or_default();
             self.devices.set_portions(index, &portions, now);
         }
-        self.peers.note_division(now, self.clock.within_step());
+        self.exchange.divided(now, self.clock.within_step().saturating_since(now));
     }
 
     /// Looks again at everything that this server's report tells.
     fn update_report(&mut self) {
-        let (now, metadata) = (self.clock.now(), self.devices.metadata());
+        let now = self.clock.now();
         let mut uses: HashMap<JobId, Vec<DeviceUse>> = HashMap::new();
-        for (index, device) in self.devices.all_mut().iter_mut().enumerate() {
-            let number = device_number(index, metadata);
-            for (job, wanted) in device.measure(now) {
-                let wanted = wanted.map(|wanted| wanted as f32);
-                uses.entry(job).or_default().push(DeviceUse { device: number, wanted });
-            }
+        for (job, usage) in measure(self.devices.all_mut().iter_mut(), now) {
+            uses.entry(job).or_default().push(usage);
         }
         self.accounts.look_at_machine(&mut *self.host, now);
         self.report_targets();
         self.note_capacity();
         self.report_leaving();
-        let jobs = self.accounts.jobs().reports(uses);
-        self.peers.report_jobs(jobs, self.accounts.machine_load());
-        self.peers.report_quotas(self.namespace.take_quota_news(), now);
-        self.peers.renew_report();
+        let limits_digest = self.peers.agreement().settings().quotas.digest();
+        let own = self.exchange.own_mut();
+        (own.jobs, own.load) = (self.accounts.jobs().reports(uses), self.accounts.machine_load());
+        own.quotas = QuotaReport { limits_digest, ..self.namespace.take_quota_news() };
+        self.renew_report();
     }
 }

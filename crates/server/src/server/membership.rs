@@ -199,12 +199,9 @@ impl Server {
         (kind, heirs): (&str, &[TargetId]),
         hint: String,
     ) -> Result<(), NotChanged> {
-        let reports = self.peers.all_reports(self.clock.now());
-        let rooms: HashMap<TargetId, TargetRoom> = reports
-            .iter()
-            .flat_map(|report| &report.targets)
-            .map(|report| (report.target, report.room))
-            .collect();
+        let reports = self.exchange.believed(self.clock.now());
+        let rooms: HashMap<TargetId, TargetRoom> =
+            reports.flat_map(|report| &report.targets).map(|report| (report.target, report.room)).collect();
         let fillable = heirs.iter().filter_map(|heir| {
             let room = rooms.get(heir)?;
             Some(TargetRoom { capacity_bytes: room.capacity_bytes / 100 * FILL_MAX_PERCENT, ..*room })
@@ -229,9 +226,9 @@ impl Server {
             return Err(NotChanged::refused(format!("target {target} takes files"), hint.into()));
         }
         self.report_leaving();
-        let reports = self.peers.all_reports(self.clock.now());
+        let reports = self.exchange.believed(self.clock.now());
         for server in (0..self.site.config.servers.len() as u16).map(ServerId) {
-            let report = reports.iter().find(|report| report.server == server);
+            let report = reports.clone().find(|report| report.server == server);
             match report.map(|report| objects_left(report, target)) {
                 Some(Some(0)) => {}
                 Some(Some(objects)) => {
@@ -436,8 +433,7 @@ impl Server {
         let leaving: Vec<TargetId> = leaving.map(|record| record.target).collect();
         self.leaving.emptied.retain(|target, _| leaving.contains(target));
         let report = |target| LeavingReport { target, objects: self.objects_leaving(target) };
-        let report = leaving.into_iter().map(report).collect();
-        self.peers.report_leaving(report);
+        self.exchange.own_mut().leaving = leaving.into_iter().map(report).collect();
     }
 
     /// Objects of files of this home on a target that retires. None is left once no power loss can take the records of it.
@@ -460,9 +456,9 @@ impl Server {
         let now = self.clock.now();
         self.report_targets();
         self.report_leaving();
-        self.peers.renew_report();
+        self.renew_report();
         self.refresh_placement();
-        self.exchange(now + self.peers.lambda());
+        self.tell_peers(now + self.exchange.lambda());
     }
 }
 

@@ -34,7 +34,7 @@
 //! | `effects` | the work of targets and other servers for a decision |
 //! | `room` | writes that wait for room |
 //! | `charges` | bytes behind the ends of files, before and after a write |
-//! | `records`, `questions` | the journal, and questions to other servers |
+//! | `records`, `questions` | the journal, and the report and questions to other servers |
 //!
 //! A step that ends the wait of another request puts that request into [`Requests::wake`]; `driving` takes it on.
 
@@ -102,12 +102,14 @@ use crate::requests::Requests;
 use crate::storage::Target;
 use lease::Leased;
 use membership::Leaving;
+use questions::empty_report;
 use std::rc::Rc;
 use std::sync::Arc;
 use unpublished::Listings;
+use weir_exchange::Exchange;
 use weir_fairshare::{Nanos, Sharing};
 use weir_placement::{ServerId, TargetId};
-use weir_wire::{Room, ServerAddress, SiteKey};
+use weir_wire::{Room, ServerAddress, ServerReport, SiteKey};
 
 /// One server of a store.
 pub(crate) struct Server {
@@ -124,6 +126,7 @@ pub(crate) struct Server {
     durability: Durability,
     locks: LockTable,
     errands: Errands,
+    exchange: Exchange<ServerReport>,
     peers: Peers,
     accounts: Accounts,
     windows: Windows,
@@ -203,6 +206,7 @@ impl Server {
         namespace.placer_mut().set_allocator(config.layout.allocator);
         namespace.note_capacity(Room::of(targets.iter().map(Target::room)).capacity_bytes);
         let clock = Clock::start(Arc::clone(&time));
+        let report = empty_report((id, boot), clock.started_milliseconds(), agreement.settings().clone());
         let lambda = Nanos::from_millis(config.lambda_milliseconds);
         let mut server = Server {
             links: Links::new(&budget, sharing.policy()),
@@ -214,7 +218,8 @@ impl Server {
             durability: Durability::new(reserve),
             locks: LockTable::default(),
             errands: Errands::new(workers),
-            peers: Peers::new((id, boot), clock.started_milliseconds(), lambda, agreement, lines),
+            exchange: Exchange::new(report, lambda, Nanos::ZERO),
+            peers: Peers::new(agreement, lines),
             accounts: Accounts::new(targets.len()),
             windows: Windows::new(Nanos::from(config.window), config.windows_kept, clock.started()),
             notices: Notices::default(),

@@ -1,14 +1,14 @@
 //! Reports of this server's targets, and the reports of all servers for the placer of new files.
 
 use super::Server;
-use crate::clock::seconds;
 use crate::control::status::{PlacementStatus, Placements};
 use crate::notices::notice;
-use weir_device::{Peers, UnderWay, Usual};
+use weir_device::UnderWay;
+use weir_exchange::{placements, report_target};
 use weir_fairshare::DeviceSpeed;
-use weir_placement::online::{Figures, Heard, Presence, Tally};
-use weir_placement::{ServerStatistics, TargetId};
-use weir_wire::{MachineLoad, PlacedReport, Room, ServerReport, TargetReport};
+use weir_placement::online::Tally;
+use weir_placement::TargetId;
+use weir_wire::Room;
 
 impl Server {
     /// Sets the part of this server's report about its targets.
@@ -16,27 +16,18 @@ impl Server {
         let rates = self.present_rates();
         self.judge_targets(&rates, self.clock.wall_milliseconds());
         let targets = self.targets.iter().zip(rates).enumerate().map(|(index, (target, rates))| {
-            let (load, health) = (self.accounts.load(index), self.accounts.health(index));
-            TargetReport {
-                target: self.site.target(index),
-                room: target.room(),
-                load: load.ratio,
-                queued: self.devices.all()[index].queued() as u64,
-                backlog_seconds: load.backlog_seconds as f32,
-                rates,
-                speed: health.speed as f32,
-                slow_since: health.slow_since,
-            }
+            let told = (self.site.target(index), target.room());
+            let account = (self.accounts.load(index), self.accounts.health(index));
+            report_target(told, &self.devices.all()[index], account, rates)
         });
         let targets = targets.collect();
-        let placed = self.namespace.placer().reported();
-        let placed = placed.map(|(target, bytes)| PlacedReport { target, bytes }).collect();
-        self.peers.report_targets(targets, placed);
+        let own = self.exchange.own_mut();
+        (own.targets, own.placed) = (targets, placements(self.namespace.placer()));
     }
 
     /// Tells the namespace how much the targets here can hold.
     pub(super) fn note_capacity(&mut self) {
-        let bytes = Room::of(self.peers.own_targets().iter().map(|report| report.room)).capacity_bytes;
+        let bytes = Room::of(self.exchange.own().targets.iter().map(|report| report.room)).capacity_bytes;
         self.namespace.note_capacity(bytes);
     }
 
@@ -44,34 +35,18 @@ impl Server {
     /// may follow until the next exchange.
     pub(super) fn tell_of_full(&mut self) {
         let now = self.clock.now();
-        if !self.peers.take_full(now) {
+        if !self.exchange.take_news(now) {
             return;
         }
         self.report_targets();
-        self.peers.renew_report();
+        self.renew_report();
         self.refresh_placement();
-        self.exchange(now + self.peers.lambda());
+        self.tell_peers(now + self.exchange.lambda());
     }
 
     /// Tells the placer of new files the last reports of all servers.
     pub(super) fn refresh_placement(&mut self) {
-        let now = self.clock.now();
-        let mut heard = Heard::new(self.peers.is_within_age(now));
-        let reports = self.peers.all_reports(now);
-        for report in &reports {
-            let busy = busy_of(report);
-            for target in &report.targets {
-                heard.tell(target.target, Figures { busy, ..figures_of(target) });
-            }
-        }
-        for target in self.peers.late(now).flat_map(|report| &report.targets) {
-            heard.tell(target.target, Figures { presence: Presence::Late, ..figures_of(target) });
-        }
-        let others = reports.iter().filter(|report| report.server != self.site.id);
-        for placed in others.flat_map(|report| &report.placed) {
-            heard.place(placed.target, f64::from(placed.bytes));
-        }
-        self.namespace.placer_mut().refresh(seconds(now), |target| heard.figures(target));
+        self.exchange.inform(self.namespace.placer_mut(), self.clock.now());
     }
 
     /// A target's part of `/v1/status`.
@@ -130,14 +105,11 @@ impl Server {
 
     /// Compares each target of this server with the targets of its class on all servers.
     fn judge_targets(&mut self, own: &[Vec<(u8, f32)>], now: u64) {
-        let heard = self.peers.fresh(self.clock.now()).flat_map(|report| &report.targets);
-        let mut all: Vec<(TargetId, Usual)> =
-            heard.map(|target| (target.target, &target.rates[..])).collect();
         let site = &self.site;
-        all.extend(own.iter().enumerate().map(|(index, rates)| (site.target(index), &rates[..])));
         let config = |target: TargetId| site.config.target(target);
         let class = |target| config(target).map(|config| config.class());
-        let peers: Peers = all.into_iter().map(|(target, rates)| (class(target), rates)).collect();
+        let here = own.iter().enumerate().map(|(index, rates)| (site.target(index), &rates[..]));
+        let peers = self.exchange.usual(here, class, self.clock.now());
         for (index, rates) in own.iter().enumerate() {
             let Some(config) = config(site.target(index)) else { continue };
             let expected = config.expected.map(|rate| rate as f64);
@@ -145,27 +117,4 @@ impl Server {
             self.accounts.judge((index, device), rates, (config.class(), expected), &peers, now);
         }
     }
-}
-
-fn figures_of(report: &TargetReport) -> Figures {
-    let streaming = report.rates.iter().map(|&(_, rate)| f64::from(rate)).fold(0.0, f64::max);
-    let finite = |number: f64| if number.is_finite() && number >= 0.0 { number } else { 0.0 };
-    Figures {
-        capacity_bytes: report.room.capacity_bytes,
-        free_bytes: report.room.free_bytes(),
-        speed: finite(f64::from(report.speed)),
-        is_slow: report.slow_since.is_some(),
-        presence: Presence::Alive,
-        backlog_seconds: finite(f64::from(report.backlog_seconds)),
-        bytes_per_second: finite(streaming),
-        placed_bytes: 0.0,
-        busy: None,
-    }
-}
-
-fn busy_of(report: &ServerReport) -> Option<f64> {
-    let MachineLoad { processors, memory, network } = report.load;
-    let [processors, memory, network] = [processors, memory, network]
-        .map(|part| part.filter(|part| part.is_finite()).map(|part| f64::from(part.clamp(0.0, 1.0))));
-    ServerStatistics { server: report.server, bytes_per_second: None, processors, memory, network }.busy()
 }

@@ -96,7 +96,7 @@ impl Server {
             return;
         }
         let now = self.clock.now();
-        let homes = self.peers.maybe_up(now);
+        let homes = self.exchange.maybe_up(now);
         let question = self.requests.room().ask(homes.len(), now);
         for &home in &homes {
             self.ask_peer(home, PeerRequest::Room, ANSWER_WAIT, Asked::Room(question));
@@ -108,7 +108,7 @@ impl Server {
 
     /// Whether a write that finds no room is to wait for some.
     pub(super) fn room_may_come(&self) -> bool {
-        self.will_give_room_here() || !self.peers.maybe_up(self.clock.now()).is_empty()
+        self.will_give_room_here() || !self.exchange.maybe_up(self.clock.now()).is_empty()
     }
 
     fn will_give_room_here(&self) -> bool {

@@ -6,12 +6,12 @@ use crate::clock::seconds;
 use crate::control::question::{Objects, Observed};
 use crate::control::snapshot::Snapshot;
 use crate::control::status::{
-    CostStatus, DeviceStatus, DirectionCost, LeavingStatus, SpeedStatus, Status, TargetStatus,
+    CostStatus, DeviceStatus, DirectionCost, LeavingStatus, PeerStatus, SpeedStatus, Status, TargetStatus,
 };
 use crate::storage::KEEPS_NOTHING;
 use std::sync::Arc;
-use weir_fairshare::TransferSpeed;
-use weir_placement::TargetId;
+use weir_fairshare::{Nanos, TransferSpeed};
+use weir_placement::{ServerId, TargetId};
 
 impl Server {
     /// Makes the snapshots that are asked for and due; copies one slice of the job table.
@@ -73,7 +73,7 @@ impl Server {
                 device: self.device_status(index),
             }
         });
-        let leaving = self.peers.leaving().iter();
+        let leaving = self.exchange.own().leaving.iter();
         let leaving =
             leaving.map(|left| LeavingStatus { target: left.target.to_string(), objects: left.objects });
         let sharing = self.leased.decided();
@@ -107,8 +107,8 @@ impl Server {
             leaving: leaving.collect(),
             metadata: self.device_status(self.devices.metadata()),
             placements: self.placements(),
-            peers: self.peers.status(now),
-            reports_ignored: self.peers.reports_ignored(),
+            peers: self.peer_status(now),
+            reports_ignored: self.exchange.ignored(),
         }
     }
 
@@ -134,6 +134,12 @@ impl Server {
             Some((number, objects))
         });
         listed.collect()
+    }
+
+    fn peer_status(&self, now: Nanos) -> Vec<PeerStatus> {
+        let age = |server| self.exchange.heard_at(server).map(|heard| seconds(now.saturating_since(heard)));
+        let status = |server: ServerId| PeerStatus { server: server.0, age_seconds: age(server) };
+        self.exchange.peers().map(status).collect()
     }
 
     fn device_status(&self, index: usize) -> DeviceStatus {

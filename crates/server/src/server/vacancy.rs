@@ -36,7 +36,7 @@ impl Server {
         if !vacancy.wants_question() || vacancy.is_recent(now, HELD_LOOK) {
             return;
         }
-        let homes = self.peers.maybe_up(now);
+        let homes = self.exchange.maybe_up(now);
         let question = self.requests.vacancy().ask(homes.len(), now);
         self.hurry_removals(|_| true);
         for &home in &homes {
@@ -52,9 +52,9 @@ impl Server {
         let is_promised = self.will_give_room(|_| true);
         self.hurry_removals(|_| true);
         self.report_targets();
-        self.peers.renew_report();
+        self.renew_report();
         let reply = Outcome::of(Reply::Peer(PeerReply::Room { is_promised }));
-        Step::Done(token, Outcome { payload: self.peers.encoded_report(), ..reply })
+        Step::Done(token, Outcome { payload: self.encoded_report(), ..reply })
     }
 
     /// Another server told its room, or did not answer in time.

@@ -8,7 +8,7 @@
 use super::machines::Machines;
 use super::time::seconds;
 use crate::check::Settings;
-use weir_device::{lateness_max, silence_max};
+use weir_exchange::{lateness_max, silence_max};
 use weir_fairshare::Nanos;
 use weir_placement::online::{Figures, Placed, Placer, Presence, Refusal, Seat, EXCHANGES_MAX};
 use weir_placement::{AllocatorName, Layout, LayoutDefaults, LayoutSpecification, ServerId, TargetId};

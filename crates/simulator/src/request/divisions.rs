@@ -3,10 +3,11 @@
 //! A division follows from the uses that a server believes, and from nothing else. So servers that believe the same uses
 //! have one division, which the first of them finds.
 
-use super::reports::{DeviceUse, Report};
+use super::reports::{Told, Uses};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use weir_fairshare::{JobAttributes, Sharing, StoreDevice, StoreDivision, StoreUses};
+use weir_exchange::uses_of;
+use weir_fairshare::{Sharing, StoreDivision};
 
 /// Divisions that are kept: while reports are under way some servers know the newest ones, and others do not yet.
 const KEPT_MAX: usize = 8;
@@ -14,53 +15,81 @@ const KEPT_MAX: usize = 8;
 /// The divisions, the one that was asked for last first.
 pub(super) struct Divisions<'a> {
     sharing: &'a Sharing,
-    jobs: &'a [JobAttributes],
     found: VecDeque<Found>,
 }
 
 /// A division, and the uses of each server that it was found by, by ascending server.
 struct Found {
-    by: Vec<(u16, Rc<Vec<DeviceUse>>)>,
+    by: Vec<(u16, Rc<Uses>)>,
     division: StoreDivision,
 }
 
 impl<'a> Divisions<'a> {
     /// No division is known yet.
-    pub(super) fn new(sharing: &'a Sharing, jobs: &'a [JobAttributes]) -> Divisions<'a> {
-        Divisions { sharing, jobs, found: VecDeque::new() }
+    pub(super) fn new(sharing: &'a Sharing) -> Divisions<'a> {
+        Divisions { sharing, found: VecDeque::new() }
     }
 
     /// The division by the reports of these servers, which come by ascending server.
-    pub(super) fn by<'r>(&mut self, reports: impl Iterator<Item = &'r Report> + Clone) -> &StoreDivision {
+    pub(super) fn by<'r>(&mut self, reports: impl Iterator<Item = &'r Told> + Clone) -> &StoreDivision {
         let is_by = |found: &Found| {
-            let is_same = |((server, uses), report): (&(u16, Rc<Vec<DeviceUse>>), &Report)| {
-                *server == report.server && Rc::ptr_eq(uses, &report.uses)
+            let mut reports = reports.clone();
+            let is_same = |(server, uses): &(u16, Rc<Uses>)| {
+                let report = reports.next();
+                report.is_some_and(|report| *server == report.server && Rc::ptr_eq(uses, &report.uses))
             };
-            found.by.len() == reports.clone().count() && found.by.iter().zip(reports.clone()).all(is_same)
+            found.by.iter().all(is_same) && reports.next().is_none()
         };
         let known = self.found.iter().position(is_by).and_then(|place| self.found.remove(place));
-        let found = known.unwrap_or_else(|| self.find(reports));
+        let found = known.unwrap_or_else(|| Found {
+            by: reports.clone().map(|report| (report.server, Rc::clone(&report.uses))).collect(),
+            division: uses_of(reports).divide(self.sharing),
+        });
         self.found.truncate(KEPT_MAX - 1);
         self.found.push_front(found);
         &self.found[0].division
     }
+}
 
-    fn find<'r>(&self, reports: impl Iterator<Item = &'r Report> + Clone) -> Found {
-        let mut uses = StoreUses::default();
-        for report in reports.clone() {
-            for usage in &*report.uses {
-                let device = StoreDevice { server: report.server, number: usage.device };
-                let attributes = || self.jobs[usage.job.0 as usize];
-                uses.tell(device, usage.job, attributes, usage.wanted.map(f64::from));
-            }
-        }
-        let by = reports.map(|report| (report.server, Rc::clone(&report.uses))).collect();
-        Found { by, division: uses.divide(self.sharing) }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_exchange::Exchange;
+    use weir_fairshare::{JobId, Nanos};
+    use weir_wire::DeviceUse;
+
+    /// A report of the only job, which wants a part of a server's only target.
+    fn told(server: u16, sequence: u64, wanted: Option<f32>) -> Rc<Told> {
+        Rc::new(Told {
+            server,
+            boot: 0,
+            sequence,
+            jobs: [weir_testing::job(0, 1, 1, 16)].into(),
+            uses: Rc::new(vec![(JobId(0), DeviceUse { device: 0, wanted })]),
+            targets: Vec::new(),
+            placed: Vec::new(),
+        })
     }
 
-    /// The number of divisions that are kept.
-    #[cfg(test)]
-    pub(super) fn found(&self) -> usize {
-        self.found.len()
+    /// Two servers believe the same until one of them wants something else: the second one's portions then are others.
+    #[test]
+    fn servers_that_believe_the_same_have_one_division() {
+        let sharing = Sharing::of("size-fair".parse().expect("a policy"));
+        let mut divisions = Divisions::new(&sharing);
+        let reports = [0, 1].map(|server| told(server, 1, None));
+        let again = Rc::new(Told { sequence: 2, ..Told::clone(&reports[1]) });
+        let other = told(1, 3, Some(0.25));
+        let mut portions = |own: u16, peer: &Rc<Told>| {
+            let mut exchange =
+                Exchange::new(Rc::clone(&reports[usize::from(own)]), Nanos::from_millis(100), Nanos::ZERO);
+            exchange.hear(Rc::clone(peer), Nanos::ZERO);
+            let division = divisions.by(exchange.believed(Nanos::ZERO).map(|report| &**report));
+            (division.portions(own)[&0][&JobId(0)][0], divisions.found.len())
+        };
+        assert_eq!(portions(0, &reports[1]), (0.5, 1));
+        assert_eq!(portions(1, &reports[0]), (0.5, 1));
+        assert_eq!(portions(0, &again), (0.5, 1), "a report that says the same");
+        let (changed, found) = portions(0, &other);
+        assert!(changed > 0.7 && found == 2, "it has three quarters of its time here: {changed}, {found}");
     }
 }

@@ -1,8 +1,7 @@
 //! The request model: each server runs the parts of the product, unchanged, in virtual time.
 //!
 //! A server is a `weir_device::Device` for each target and one for metadata, with the scheduler of the scenario; `Load`,
-//! `Rates` and `Health` of each target; a `Placer`; and the reports of its peers, by which it divides its devices
-//! (`StoreUses`) and places files (`Heard`). Constants of the server's own code stand here with their source.
+//! `Rates` and `Health` of each target; a `Placer`; and an `Exchange`, by which it divides its devices and places files.
 //!
 //! A step is cut into requests, of which `depth` are under way. Payload passes the client's link, a router of each stage,
 //! the server's link and its processor; a device takes a request once all of it has come, as the product's does. The answer
@@ -14,7 +13,6 @@
 //! pages, locks, and the movement of files. Payload that comes slowly holds no slot.
 
 mod divisions;
-mod knowledge;
 mod model;
 mod network;
 mod observation;

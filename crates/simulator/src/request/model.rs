@@ -5,7 +5,7 @@ use super::divisions::Divisions;
 use super::network::{Ends, Network, Span};
 use super::observation::Observation;
 use super::owed::Owed;
-use super::reports::Report;
+use super::reports::Told;
 use super::server::{Server, Site};
 use super::slab::{Request, Requests, Stage};
 use super::station::Next;
@@ -57,7 +57,7 @@ struct At {
 
 /// A report on its way.
 struct Mail {
-    report: Rc<Report>,
+    report: Rc<Told>,
     to: u16,
     is_answer: bool,
 }
@@ -129,7 +129,7 @@ impl<'a> Requesting<'a> {
         }
         world.files.tell_by_model(&world.machines);
         Requesting {
-            divisions: Divisions::new(&site.settings.sharing, &site.settings.jobs),
+            divisions: Divisions::new(&site.settings.sharing),
             network: Network::new(topology),
             is_alive: vec![true; count],
             stuck: vec![Vec::new(); count],
@@ -349,15 +349,15 @@ impl<'a> Requesting<'a> {
         }
         let placer = world.files.homes().placer(at.server.into());
         server.close_interval(&self.site, &world.machines, (placer, &mut self.divisions), world.now);
-        self.events.push(world.now + self.site.lambda, Event::Exchange(at));
+        self.events.push(server.exchange().next(), Event::Exchange(at));
         self.tell_peers(at.server, world);
     }
 
     fn tell_peers(&mut self, from: u16, world: &World<'_>) {
-        let server = &mut self.servers[usize::from(from)];
-        let report = Rc::clone(server.report());
-        for to in server.begin_exchange() {
-            self.post(Mail { report: Rc::clone(&report), to, is_answer: false }, world);
+        let exchange = self.servers[usize::from(from)].exchange();
+        let report = Rc::clone(exchange.own());
+        for to in exchange.tell() {
+            self.post(Mail { report: Rc::clone(&report), to: to.0, is_answer: false }, world);
         }
     }
 
@@ -393,7 +393,7 @@ impl<'a> Requesting<'a> {
         }
         self.servers[server].hear((&report, is_answer), &mut self.divisions, world.now);
         if !is_answer && self.is_alive[usize::from(report.server)] {
-            let own = Rc::clone(self.servers[server].report());
+            let own = Rc::clone(self.servers[server].exchange().own());
             self.post(Mail { report: own, to: report.server, is_answer: true }, world);
         }
     }

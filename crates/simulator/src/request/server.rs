@@ -1,27 +1,31 @@
-//! A simulated server: its devices, its placer, its reports, and its belief about its peers.
+//! A simulated server: its devices, and its exchange with its peers.
 //!
-//! The end of an interval has the steps, and their order, of `exchange_if_due` of
-//! `crates/server/src/server/exchange.rs`.
+//! The steps at the end of an interval are those of `weir_exchange`.
 
 use super::divisions::Divisions;
-use super::knowledge::Knowledge;
-use super::reports::{DeviceUse, Report, TargetReport};
+use super::reports::{Told, Uses};
 use super::station::Station;
 use crate::check::Settings;
 use crate::core::machines::Machines;
-use crate::core::time::{nanos, seconds};
+use crate::core::time::nanos;
 use crate::scenario::Scenario;
 use std::rc::Rc;
-use weir_device::{Health, Load, Peers};
-use weir_fairshare::{device_number, Nanos};
-use weir_placement::online::{Figures, Placer, Presence};
+use weir_device::{Health, Load};
+use weir_exchange::{measure, placements, report_target, Exchange};
+use weir_fairshare::{device_number, JobAttributes, Nanos};
+use weir_placement::online::Placer;
 use weir_placement::{ServerId, SplitMix64, TargetId};
+use weir_wire::{TargetReport, TargetRoom};
+
+/// Time of a division for each use of a device by a job: `sharing division 128 1000 user-then-size-fair` of this crate's examples.
+const DIVISION_NANOSECONDS_PER_USE: u64 = 2_100;
 
 /// The settings that all servers have in common.
 pub(super) struct Site<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) settings: &'a Settings,
     pub(super) lambda: Nanos,
+    jobs: Rc<[JobAttributes]>,
 }
 
 /// A server.
@@ -29,21 +33,18 @@ pub(super) struct Server {
     number: u16,
     /// Its starts.
     boot: u32,
-    started: Nanos,
     /// Its targets, and the metadata service last.
     pub(super) stations: Vec<Station>,
     loads: Vec<Load>,
     health: Vec<Health>,
-    knowledge: Knowledge,
-    report: Rc<Report>,
-    /// Peers whose answer to the last exchange is outstanding.
-    exchanging: Vec<bool>,
+    exchange: Exchange<Rc<Told>>,
 }
 
 impl<'a> Site<'a> {
     /// The site of a scenario that was checked.
     pub(super) fn new(scenario: &'a Scenario, settings: &'a Settings) -> Site<'a> {
-        Site { scenario, settings, lambda: nanos(scenario.lambda_seconds) }
+        let jobs = settings.jobs.iter().copied().collect();
+        Site { scenario, settings, lambda: nanos(scenario.lambda_seconds), jobs }
     }
 
     fn class(&self, target: TargetId) -> &str {
@@ -67,25 +68,25 @@ impl Server {
             .map(|(target, index)| Station::target(target, &site.settings.sharing, dice(index)))
             .collect();
         stations.push(Station::metadata(own.metadata_seconds, &site.settings.sharing, dice(u64::MAX)));
-        let servers = site.scenario.topology.servers.len();
-        let nothing = Report {
+        let nothing = Told {
             server: number,
             boot,
             sequence: 0,
+            jobs: Rc::clone(&site.jobs),
             uses: Rc::default(),
             targets: Vec::new(),
             placed: Vec::new(),
         };
+        let mut exchange = Exchange::new(Rc::new(nothing), site.lambda, now);
+        let servers = (0..site.scenario.topology.servers.len() as u16).filter(|&server| server != number);
+        servers.for_each(|server| exchange.meet(ServerId(server)));
         Server {
             number,
             boot,
-            started: now,
             loads: vec![Load::default(); stations.len()],
             health: vec![Health::default(); own.targets.len()],
             stations,
-            knowledge: Knowledge::new(number, site.lambda, now),
-            report: Rc::new(nothing),
-            exchanging: vec![false; servers],
+            exchange,
         }
     }
 
@@ -104,12 +105,12 @@ impl Server {
         self.stations.len() - 1
     }
 
-    /// Its last report.
-    pub(super) fn report(&self) -> &Rc<Report> {
-        &self.report
+    /// Its exchange.
+    pub(super) fn exchange(&mut self) -> &mut Exchange<Rc<Told>> {
+        &mut self.exchange
     }
 
-    /// Closes an interval: loads, report, placement and division, in this order.
+    /// Closes an interval that is over: loads, report, placement and division, in this order.
     pub(super) fn close_interval(
         &mut self,
         site: &Site,
@@ -117,36 +118,30 @@ impl Server {
         (placer, divisions): (&mut Placer, &mut Divisions<'_>),
         now: Nanos,
     ) {
+        if !self.exchange.take_due(now) {
+            return;
+        }
         for (load, station) in self.loads.iter_mut().zip(&self.stations) {
             load.look(&station.device, site.lambda);
         }
-        let uses = self.measure(now);
-        self.renew(site, machines, (uses, placer), now);
+        self.renew(site, machines, placer, now);
+        self.exchange.inform(placer, now);
         self.divide(divisions, now);
         // Answers are awaited until the interval ends.
-        self.exchanging.fill(false);
-    }
-
-    /// The peers that are to have the report now.
-    pub(super) fn begin_exchange(&mut self) -> Vec<u16> {
-        let own = usize::from(self.number);
-        let idle = |peer: &usize| *peer != own && !self.exchanging[*peer];
-        let idle: Vec<usize> = (0..self.exchanging.len()).filter(idle).collect();
-        idle.iter().for_each(|&peer| self.exchanging[peer] = true);
-        idle.into_iter().map(|peer| peer as u16).collect()
+        self.exchange.give_up();
     }
 
     /// Takes a peer's report; `is_answer` tells whether it answers one of this server.
     pub(super) fn hear(
         &mut self,
-        (report, is_answer): (&Rc<Report>, bool),
+        (report, is_answer): (&Rc<Told>, bool),
         divisions: &mut Divisions<'_>,
         now: Nanos,
     ) {
         if is_answer {
-            self.exchanging[usize::from(report.server)] = false;
+            self.exchange.answered(ServerId(report.server));
         }
-        self.knowledge.take(report, now);
+        self.exchange.hear(Rc::clone(report), now);
         self.divide(divisions, now);
     }
 
@@ -155,88 +150,54 @@ impl Server {
         self.boot += 1;
     }
 
-    /// Makes the next report, and lets the placer know it.
-    fn renew(
-        &mut self,
-        site: &Site,
-        machines: &Machines,
-        (uses, placer): (Vec<DeviceUse>, &mut Placer),
-        now: Nanos,
-    ) {
-        let is_same = *self.report.uses == uses;
-        self.report = Rc::new(Report {
-            server: self.number,
-            boot: self.boot,
-            sequence: self.report.sequence + 1,
-            uses: if is_same { Rc::clone(&self.report.uses) } else { Rc::new(uses) },
-            targets: self.look_at_targets(site, machines, now),
-            placed: placer.reported().collect(),
-        });
-        let heard = self.knowledge.figures(&self.report, now);
-        let since = seconds(now.saturating_since(self.started));
-        placer.refresh(since, |target| heard.figures(target));
+    /// Looks again at everything that the report tells.
+    fn renew(&mut self, site: &Site, machines: &Machines, placer: &Placer, now: Nanos) {
+        let mut uses: Uses =
+            measure(self.stations.iter_mut().map(|station| &mut station.device), now).collect();
+        uses.sort_unstable_by_key(|(job, usage)| (*job, usage.device));
+        let targets = self.look_at_targets(site, machines, now);
+        let before = self.exchange.own();
+        let is_same = *before.uses == uses;
+        let uses = if is_same { Rc::clone(&before.uses) } else { Rc::new(uses) };
+        let (sequence, placed) = (before.sequence + 1, placements(placer));
+        let told = Told { sequence, uses, targets, placed, jobs: Rc::clone(&site.jobs), ..**before };
+        *self.exchange.own_mut() = Rc::new(told);
     }
 
-    /// The demand of each job on each device.
-    fn measure(&mut self, now: Nanos) -> Vec<DeviceUse> {
-        let metadata = self.metadata();
-        let mut uses = Vec::new();
-        for (index, station) in self.stations.iter_mut().enumerate() {
-            let device = device_number(index, metadata);
-            let wanted = station.device.measure(now);
-            uses.extend(wanted.map(|(job, wanted)| DeviceUse {
-                job,
-                device,
-                wanted: wanted.map(|wanted| wanted as f32),
-            }));
-        }
-        uses.sort_unstable_by_key(|usage| (usage.job, usage.device));
-        uses
-    }
-
-    /// Compares each target with those of its class, and tells its figures.
+    /// Compares each target with those of its class.
     fn look_at_targets(&mut self, site: &Site, machines: &Machines, now: Nanos) -> Vec<TargetReport> {
-        let metadata = self.metadata();
         let own = |index: usize| TargetId { server: ServerId(self.number), index: index as u16 };
-        let rates: Vec<Vec<(u8, f32)>> =
-            self.stations[..metadata].iter().map(|station| station.present_rates(now)).collect();
-        let heard = self.knowledge.fresh(now).flat_map(|report| &report.targets);
-        let heard = heard.map(|target| (Some(site.class(target.target)), &target.rates[..]));
-        let own_rates =
-            rates.iter().enumerate().map(|(index, rates)| (Some(site.class(own(index))), &rates[..]));
-        let peers: Peers = heard.chain(own_rates).collect();
+        let targets = &self.stations[..self.metadata()];
+        let rates: Vec<Vec<(u8, f32)>> = targets.iter().map(|station| station.present_rates(now)).collect();
+        let here = rates.iter().enumerate().map(|(index, rates)| (own(index), &rates[..]));
+        let peers = self.exchange.usual(here, |target| Some(site.class(target)), now);
         for (index, (health, rates)) in self.health.iter_mut().zip(&rates).enumerate() {
             health.judge(rates, site.class(own(index)), &peers, None, now.0 / 1_000_000, Nanos::ZERO);
         }
         drop(peers);
-        let told = |(index, rates): (usize, Vec<(u8, f32)>)| {
-            let (target, health, load) = (own(index), &self.health[index], &self.loads[index]);
-            let machine = &machines.targets[machines.number(target) as usize];
-            let figures = Figures {
-                capacity_bytes: machine.capacity_bytes,
-                free_bytes: machine.free_bytes(),
-                speed: f64::from(health.speed as f32),
-                is_slow: health.slow_since.is_some(),
-                presence: Presence::Alive,
-                backlog_seconds: f64::from(load.backlog_seconds as f32),
-                bytes_per_second: rates.iter().map(|&(_, rate)| f64::from(rate)).fold(0.0, f64::max),
-                placed_bytes: 0.0,
-                busy: None,
-            };
-            TargetReport { target, figures, rates }
+        let told = |(index, rates)| {
+            let machine = &machines.targets[machines.number(own(index)) as usize];
+            let (capacity_bytes, used_bytes) = (machine.capacity_bytes, machine.used_bytes());
+            let room = TargetRoom { capacity_bytes, used_bytes, disk: None };
+            let account = (&self.loads[index], &self.health[index]);
+            report_target((own(index), room), &self.stations[index].device, account, rates)
         };
         rates.into_iter().enumerate().map(told).collect()
     }
 
     /// Divides the devices by the reports of all, where the last division is not too recent.
     fn divide(&mut self, divisions: &mut Divisions<'_>, now: Nanos) {
-        let Some(divided) = self.knowledge.divide(&self.report, divisions, now) else { return };
-        let metadata = self.metadata();
-        let mut divided = divided.into_iter().peekable();
-        for (index, station) in self.stations.iter_mut().enumerate() {
-            let number = device_number(index, metadata);
-            let portions = divided.next_if(|(device, _)| *device == number);
-            station.device.set_portions(&portions.map(|(_, portions)| portions).unwrap_or_default(), now);
+        if !self.exchange.may_divide(now) {
+            return;
         }
+        let believed = self.exchange.believed(now).map(|report| &**report);
+        let uses: u64 = believed.clone().map(|report| report.uses.len() as u64).sum();
+        let mut divided = divisions.by(believed).portions(self.number);
+        let metadata = self.metadata();
+        for (index, station) in self.stations.iter_mut().enumerate() {
+            let portions = divided.remove(&device_number(index, metadata)).unwrap_or_default();
+            station.device.set_portions(&portions, now);
+        }
+        self.exchange.divided(now, Nanos(DIVISION_NANOSECONDS_PER_USE * uses));
     }
 }

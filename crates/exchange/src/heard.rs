@@ -1,12 +1,12 @@
 //! The last reports of all servers about their targets, brought together for a placer.
 
-use super::cluster::{Figures, Presence};
-use crate::TargetId;
 use std::collections::HashMap;
+use weir_placement::online::{Figures, Presence};
+use weir_placement::TargetId;
 
 /// The figures of every target that was heard of.
 #[derive(Clone, Debug, Default)]
-pub struct Heard {
+pub(crate) struct Heard {
     figures: HashMap<TargetId, Figures>,
     is_starting: bool,
 }
@@ -14,25 +14,25 @@ pub struct Heard {
 impl Heard {
     /// Nothing was heard yet. While the placer's server `is_starting`, a target that was not heard of may yet be; later
     /// its server counts as dead.
-    pub fn new(is_starting: bool) -> Heard {
+    pub(crate) fn new(is_starting: bool) -> Heard {
         Heard { figures: HashMap::new(), is_starting }
     }
 
     /// Its server says this of a target.
-    pub fn tell(&mut self, target: TargetId, figures: Figures) {
+    pub(crate) fn tell(&mut self, target: TargetId, figures: Figures) {
         self.figures.insert(target, figures);
     }
 
     /// Notes that another server has lately placed so many bytes on a target. Bytes on a target without a report do not
     /// count.
-    pub fn place(&mut self, target: TargetId, bytes: f64) {
+    pub(crate) fn place(&mut self, target: TargetId, bytes: f64) {
         if let Some(figures) = self.figures.get_mut(&target) {
             figures.placed_bytes += bytes.max(0.0);
         }
     }
 
     /// The figures that count for a target now; nothing if the old ones stay.
-    pub fn figures(&self, target: TargetId) -> Option<Figures> {
+    pub(crate) fn figures(&self, target: TargetId) -> Option<Figures> {
         let dead = Figures { presence: Presence::Dead, ..Figures::UNKNOWN };
         self.figures.get(&target).copied().or_else(|| (!self.is_starting).then_some(dead))
     }
@@ -41,7 +41,7 @@ impl Heard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ServerId;
+    use weir_placement::ServerId;
 
     #[test]
     fn a_silent_server_is_dead_once_all_could_have_been_heard_and_its_placed_bytes_do_not_count() {

@@ -34,7 +34,7 @@ pub struct Origin {
 
 /// The newest report of each server.
 #[derive(Debug)]
-pub struct Reports<R> {
+pub(crate) struct Reports<R> {
     /// By server.
     heard: BTreeMap<u16, Heard<R>>,
     silence_max: Nanos,
@@ -50,7 +50,7 @@ struct Heard<R> {
 
 impl<R> Reports<R> {
     /// Nothing was heard yet of servers that report every `lambda`.
-    pub fn every(lambda: Nanos) -> Reports<R> {
+    pub(crate) fn every(lambda: Nanos) -> Reports<R> {
         Reports { heard: BTreeMap::new(), silence_max: silence_max(lambda), ignored: 0 }
     }
 
@@ -59,7 +59,7 @@ impl<R> Reports<R> {
     ///
     /// The later of two starts of a server counts, by its clock; where that was set back, it counts once the
     /// other has been silent for long.
-    pub fn take(&mut self, origin: Origin, report: R, now: Nanos) -> bool {
+    pub(crate) fn take(&mut self, origin: Origin, report: R, now: Nanos) -> bool {
         let is_newer = self.heard.get(&origin.server).is_none_or(|Heard { origin: known, at, .. }| {
             if known.boot == origin.boot {
                 return known.sequence < origin.sequence;
@@ -75,13 +75,13 @@ impl<R> Reports<R> {
     }
 
     /// The reports of servers that have been heard of lately, by ascending server.
-    pub fn fresh(&self, now: Nanos) -> impl Iterator<Item = &R> + Clone {
+    pub(crate) fn fresh(&self, now: Nanos) -> impl Iterator<Item = &R> + Clone {
         let is_fresh = move |heard: &&Heard<R>| now.saturating_since(heard.at) <= self.silence_max;
         self.heard.values().filter(is_fresh).map(|heard| &heard.report)
     }
 
     /// The reports of servers that are late, by ascending server.
-    pub fn late(&self, now: Nanos) -> impl Iterator<Item = &R> {
+    pub(crate) fn late(&self, now: Nanos) -> impl Iterator<Item = &R> {
         let is_late = move |heard: &&Heard<R>| {
             let silence = now.saturating_since(heard.at);
             silence > self.silence_max && silence <= lateness_max(self.silence_max)
@@ -90,17 +90,17 @@ impl<R> Reports<R> {
     }
 
     /// Whether a server that is up may not have been heard of yet, so long after this one started.
-    pub fn is_within_age(&self, since: Nanos) -> bool {
+    pub(crate) fn is_within_age(&self, since: Nanos) -> bool {
         since <= self.silence_max
     }
 
     /// The last moment at which a server was heard of.
-    pub fn heard_at(&self, server: u16) -> Option<Nanos> {
+    pub(crate) fn heard_at(&self, server: u16) -> Option<Nanos> {
         self.heard.get(&server).map(|heard| heard.at)
     }
 
     /// Reports that were late or came twice.
-    pub fn ignored(&self) -> u64 {
+    pub(crate) fn ignored(&self) -> u64 {
         self.ignored
     }
 }
