@@ -15,7 +15,6 @@ import errno
 import grp
 import os
 import pwd
-import secrets
 import stat
 from collections import deque
 from collections.abc import Collection, Iterator
@@ -225,7 +224,7 @@ def _place(path: Path, *, closed: bool, users: Collection[int]) -> tuple[int | N
 @contextlib.contextmanager
 def _fresh(folder: int, name: str, mode: int | None, owner: tuple[int, int] | None) -> Iterator[BinaryIO]:
     """A new file in an open folder, which takes its name when the block ends well."""
-    fresh = f".{name}.{secrets.token_hex(4)}"
+    fresh = f".{name}.{os.urandom(4).hex()}"
     descriptor = os.open(fresh, _NEW, _ANY_MODE if mode is None else mode, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -12,15 +12,13 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weir import native
 from weir.store import mount_points, processes, taken_ports, values
 from weir.store.access import server_at, servers_at
-from weir.store.answers import Status
 from weir.store.client_windows import WINDOW_SECONDS
 from weir.store.configuration import Configuration, read_toml
-from weir.store.control import Server
 from weir.store.errors import AnswerError, StoreError
 from weir.store.files import make_folder, remove_folder
 from weir.store.home import Home
@@ -28,6 +26,10 @@ from weir.store.mounts import ANNOUNCEMENT
 from weir.store.notices import Listener, Notice
 from weir.store.processes import Process
 from weir.ways import write_whole
+
+if TYPE_CHECKING:
+    from weir.store.answers import Status
+    from weir.store.control import Server
 
 _START_SECONDS = 60.0
 """Longest time until a server listens, on a busy machine: a `dir` server replays its journal first."""
@@ -484,7 +486,7 @@ def _address(home: Home, server: _Started, deadline: float) -> dict[str, Any]:
     return address
 
 
-def _await_status(server: Server, deadline: float) -> Status:
+def _await_status(server: "Server", deadline: float) -> "Status":
     while True:
         try:
             return server.status()

@@ -4,7 +4,6 @@ Callers of these functions hold no lock: each function takes the lock of the hom
 """
 
 import os
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from typing import Any
 from weir.store import cluster, configuration, machine, mounts, settings
 from weir.store.access import servers_at
 from weir.store.configuration import Configuration
-from weir.store.control import Server, ask_all
 from weir.store.errors import StoreError
 from weir.store.home import Home, not_a_home
 from weir.store.identity import LASTING_SECONDS, Identity
@@ -303,7 +301,7 @@ def _refuse_other_shape(home: Home, wanted: Configuration) -> None:
 
 def _make_site_key(home: Home) -> None:
     if home.read_site_key() is None:
-        write_whole(home.site_key, secrets.token_hex(32) + "\n")
+        write_whole(home.site_key, os.urandom(32).hex() + "\n")
 
 
 def _mount(home: Home, mounting: Mounting, listener: Listener) -> Path | None:
@@ -334,6 +332,8 @@ def _used_memory(home: Home) -> int:
     """Bytes on `ram` targets of those servers of this host that answer."""
     if not home.cluster.is_file():
         return 0
+    from weir.store.control import Server, ask_all
+
     own = set(home.server_numbers())
     answers = ask_all([server for server in servers_at(home) if server.number in own], Server.status)
     targets = [target for answer in answers if not isinstance(answer, StoreError) for target in answer.targets]

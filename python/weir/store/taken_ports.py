@@ -1,12 +1,15 @@
 """Ports of servers that other programs have: no user keeps a server down by taking its ports."""
 
 import pwd
+from typing import TYPE_CHECKING
 
-from weir.store.answers import Status, TakenPort
 from weir.store.notices import Notice
 
+if TYPE_CHECKING:
+    from weir.store.answers import Status, TakenPort
 
-def notices(state: Status) -> list[Notice]:
+
+def notices(state: "Status") -> list[Notice]:
     """Tell of the ports of a server that other programs had when it started.
 
     Args:
@@ -18,7 +21,7 @@ def notices(state: Status) -> list[Notice]:
     return [_notice(state.server, taken) for taken in state.taken_ports]
 
 
-def _notice(server: int, taken: TakenPort) -> Notice:
+def _notice(server: int, taken: "TakenPort") -> Notice:
     port = taken.wanted.rpartition(":")[2]
     return Notice(
         f"{_holder(taken.holder)} has the {taken.name} port {taken.wanted} of server {server}, which listens at "
