@@ -44,6 +44,7 @@ cd "$1"
 while :; do
     dd if=/dev/zero of=growing bs=64k count=1 oflag=append conv=notrunc status=none
     head -c 300000 /dev/zero > new && mv new replaced && rm -f gone && cp replaced gone
+    sleep 0.05
 done
 """
 

@@ -25,6 +25,8 @@ Answer = TypeVar("Answer")
 CAPACITY = "256MiB"
 MIB = 1 << 20
 FILES = 6
+PAUSE_SECONDS = 0.01
+"""Pause between two changes, so that the servers have the processors."""
 
 
 def content(number: int) -> bytes:
@@ -119,6 +121,7 @@ def changes(path: Path) -> Iterator[bytearray]:
                     same = next((n for n in range(len(found)) if found[n : n + 1] != expected[n : n + 1]), len(found))
                     failures.append(f"{len(found)} bytes read from {at}: wrong from byte {same} on")
                     return
+                time.sleep(PAUSE_SECONDS)
 
     writer = threading.Thread(target=change)
     writer.start()

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from weir.store.control import servers_of
 CAPACITY = "64MiB"
 MIB = 1 << 20
 FILES = 12
+PAUSE_SECONDS = 0.01
+"""Pause between two changes, so that the servers have the processors."""
 RATE = "500kB/s"
 """The rate of a rebalancing that is to be seen under way: all its moves take about 40 s."""
 
@@ -79,6 +82,7 @@ def test_a_full_target_is_levelled_under_those_who_use_its_files(full: Store) ->
                 if os.pread(file.fileno(), 300_000, at) != model[at : at + 300_000]:
                     failures.append(f"bytes from {at}")
                     return
+                time.sleep(PAUSE_SECONDS)
 
     before = used(full)
     assert before["0.0"] > 10 * max(before[name] for name in ("0.1", "1.0", "1.1"))

@@ -17,7 +17,7 @@ from pathlib import Path
 FILES = 6
 LENGTH_MAX = 3 << 20
 PATIENCE_SECONDS = 600.0
-PAUSE_SECONDS = 0.01
+PAUSE_SECONDS = 0.05
 """Pause between two changes: several of these programs leave some of the processors to others."""
 
 
