@@ -92,7 +92,7 @@ fn codecs() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn floats(shape in shapes(), seed in any::<u64>(), codec in codecs()) {

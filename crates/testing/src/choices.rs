@@ -45,12 +45,22 @@ impl Choices {
 
     /// Any bytes.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
-        (0..length).map(|_| (self.number() >> 32) as u8).collect()
+        self.drawn(length, 0)
     }
 
     /// Bytes for a file. None of them is zero, so a hole differs from all of them.
     pub fn data(&mut self, length: usize) -> Vec<u8> {
-        (0..length).map(|_| (self.number() >> 32) as u8 | 1).collect()
+        self.drawn(length, u64::from_le_bytes([1; 8]))
+    }
+
+    /// Eight bytes of each number, with these bits set in all of them.
+    fn drawn(&mut self, length: usize, bits: u64) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(length.next_multiple_of(8));
+        while bytes.len() < length {
+            bytes.extend_from_slice(&(self.number() | bits).to_le_bytes());
+        }
+        bytes.truncate(length);
+        bytes
     }
 }
 
