@@ -16,6 +16,8 @@ pub(crate) mod visits;
 
 use crate::descriptors::Budget;
 use crate::storage::Target;
+#[cfg(test)]
+use crate::world::mutants::{self, Mutant};
 use admission::{Admission, Origin};
 use clients::Clients;
 use connection::{Frame, Received, Tail};
@@ -141,6 +143,10 @@ impl Links {
 
     /// Gives a proved link the slot that its client told. Answers the place of the link that had it: that link is over.
     pub(crate) fn take_slot(&mut self, index: usize) -> Option<usize> {
+        #[cfg(test)]
+        if mutants::is(Mutant::SlotShared) {
+            return None;
+        }
         let link = self.links.get(index)?;
         let session = link.session()?;
         let key = LinkKey { index, serial: link.serial() };

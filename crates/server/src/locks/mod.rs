@@ -9,6 +9,8 @@ mod runs;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+use crate::world::mutants::{self, Mutant};
 use file::{Changed, FileLocks, Waiting};
 use runs::{overlap, Mode, WHOLE};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -232,6 +234,10 @@ impl LockTable {
 
     /// Ends the wait of a request, which the caller answers with EINTR; false when it does not wait (any more).
     pub fn cancel(&mut self, client: ClientId, request: RequestId) -> bool {
+        #[cfg(test)]
+        if mutants::is(Mutant::CancelledStillWait) {
+            return false;
+        }
         let Some(place) = self.waiting.get(&(client, request)).copied() else { return false };
         let _ = self.take_waiting(place);
         self.forget_if_idle(place.ino);
@@ -263,6 +269,10 @@ impl LockTable {
         for class in Class::BOTH {
             let places = self.places(ino, class, |waiting| waiting.asked.who() == owner);
             answers.extend(places.into_iter().filter_map(|place| self.fail_waiting(place, EBADF)));
+            #[cfg(test)]
+            if mutants::is(Mutant::CloseKeepsLocks) {
+                continue;
+            }
             if self.release(ino, class, owner) {
                 self.has_lost |= is_loss;
                 self.settle(ino, class, WHOLE, &mut answers);
@@ -276,6 +286,10 @@ impl LockTable {
     /// be shared with other clients: the namespace, which knows them, calls [`LockTable::lose`].
     pub fn drop_client(&mut self, client: ClientId) -> Vec<Answer> {
         let mut answers = Vec::new();
+        #[cfg(test)]
+        if mutants::is(Mutant::LocksKept) {
+            return answers;
+        }
         let requests = (client, RequestId(0))..=(client, RequestId(u64::MAX));
         let places: Vec<Place> = self.waiting.range(requests).map(|(_, place)| *place).collect();
         for place in places {
@@ -436,6 +450,10 @@ impl LockTable {
         if self.is_full(&wanted.asked, 2) {
             return Err(ENOLCK);
         }
+        #[cfg(test)]
+        if mutants::is(Mutant::FenceKept) {
+            self.has_lost = false;
+        }
         if std::mem::take(&mut self.has_lost) {
             self.fence = self.fence.next();
         }
@@ -451,6 +469,8 @@ impl LockTable {
         }
         // A client that missed a whole start knows nothing of those that had the lock then.
         let is_known = asked.reclaim.is_some_and(|held| self.grace == Some(held.start()));
+        #[cfg(test)]
+        let is_known = is_known || mutants::is(Mutant::ClaimsOfAnyStart);
         if !is_known || locks.is_some_and(|locks| locks.is_blocked(owner, asked.range, wanted.mode)) {
             return Outcome::Failed(ENOLCK);
         }

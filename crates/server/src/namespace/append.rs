@@ -82,6 +82,18 @@ pub enum InlineAppend {
 }
 
 impl Namespace {
+    /// The decision that comes before an append to a file of an earlier start of the server, if it is the first one since: a client
+    /// that had the turn then may still write where the next appender would.
+    pub fn end_earlier_turn(
+        &self,
+        caller: &Caller<'_>,
+        capability: &Capability,
+        now: Moment,
+    ) -> Option<Decision> {
+        let is_due = self.turns.may_be_written(capability.ino) && self.writable(caller, capability).is_ok();
+        is_due.then(|| self.cut_off(capability.ino, now)).flatten()
+    }
+
     /// Asks for the append turn of a file.
     ///
     /// # Errors
@@ -264,9 +276,15 @@ impl Namespace {
         Some(TakenTurn { decision, cut, waiting: self.turns.take(ino) })
     }
 
+    /// The decision that cuts a file at its end; none while another cut of the file is under way.
+    pub(crate) fn cut_off(&self, ino: Ino, now: Moment) -> Option<Decision> {
+        let (decision, cut) = self.cut_at_end(ino, now)?;
+        cut.map(|_| decision)
+    }
+
     /// The decision that cuts a file at its end, and its intent, which is missing if the file is gone. `None` while the file is
     /// being cut.
-    pub(super) fn cut_at_end(&self, ino: Ino, now: Moment) -> Option<(Decision, Option<IntentId>)> {
+    fn cut_at_end(&self, ino: Ino, now: Moment) -> Option<(Decision, Option<IntentId>)> {
         if self.state.cuts.contains_key(&ino) {
             return None;
         }

@@ -104,8 +104,13 @@ impl Namespace {
         let restarted = matches!(change, Change::Started { .. }) && self.state.starts > 0;
         self.in_grace |= restarted;
         self.state.apply(change);
-        if let Change::Started { number, .. } = change {
-            self.open.begin(*number);
+        match change {
+            Change::Started { number, .. } => {
+                self.open.begin(*number);
+                self.turns.begin(*number, self.state.next_sequence);
+            }
+            Change::Resized { ino, cut: Some(_), .. } => self.turns.cut(*ino),
+            _ => {}
         }
     }
 

@@ -6,12 +6,18 @@ use super::decision::{Answer, Decision};
 use super::intent::{Intent, IntentId};
 use super::outstanding::{requests, when, Effect, Outstanding};
 use crate::storage::Known;
+#[cfg(test)]
+use crate::world::mutants::{self, Mutant};
 use weir_placement::TargetId;
 use weir_wire::{ClientId, Errno, Ino, Moment, Reply, RequestId};
 
 impl Namespace {
     /// All unfinished effects of the journal, which the server carries out after a restart.
     pub fn pending_effects(&mut self) -> Vec<Effect> {
+        #[cfg(test)]
+        if mutants::is(Mutant::IntentsForgotten) {
+            return Vec::new();
+        }
         let ids: Vec<IntentId> = self.state.intents.keys().copied().collect();
         ids.into_iter().flat_map(|id| self.issue(id)).collect()
     }

@@ -13,6 +13,8 @@ use super::intent::IntentId;
 use super::passes::is_recent;
 use super::permission::{self, EXECUTE, READ, WRITE};
 use super::walk::{detour, Last};
+#[cfg(test)]
+use crate::world::mutants::{self, Mutant};
 use weir_wire::{
     limits, At, Capability, ClientId, Description, Errno, HandleId, Identity, Ino, Moment, Reply, Request,
     Rights,
@@ -60,6 +62,10 @@ impl Namespace {
         let Capability { ino, handle, .. } = *capability;
         if handle.0 & MOVE != 0 {
             return self.state.moves.get(&ino).is_some_and(|record| move_handle(record.id) == handle);
+        }
+        #[cfg(test)]
+        if mutants::is(Mutant::ClosedStillOpen) {
+            return self.has(ino);
         }
         let is_awaited = self.in_grace && self.open.is_earlier(handle) && self.has(ino);
         handle != HandleId::NONE && (self.open.has(capability) || is_awaited)

@@ -8,6 +8,8 @@ use super::errno::{EBADF, EFBIG, EINVAL};
 use super::inode::allocation_of;
 use super::inode::{Inode, RegularFile};
 use super::permission;
+#[cfg(test)]
+use crate::world::mutants::{self, Mutant};
 use weir_wire::{limits, Capability, Errno, Ino, Publication, Reply};
 
 impl Namespace {
@@ -73,6 +75,8 @@ impl Namespace {
         let inode = self.inode(ino)?;
         let file = inode.regular().ok_or(EINVAL)?;
         let size_bytes = file.size_bytes.max(publication.end);
+        #[cfg(test)]
+        let size_bytes = if mutants::is(Mutant::SizeReplaced) { publication.end } else { size_bytes };
         // Overwritten bytes are counted twice, but no file allocates more than its whole pages.
         let reserved_bytes = file.allocated_bytes.max(allocation_of(publication.reserved_end));
         let written_bytes = file.allocated_bytes.saturating_add(publication.written_bytes);

@@ -1,12 +1,17 @@
 //! Append turns: one appender of a file at a time, in the order of their requests.
 
 use super::inode::InoMap;
+#[cfg(test)]
+use crate::world::mutants::{self, Mutant};
 use std::collections::{HashMap, HashSet, VecDeque};
 use weir_wire::{ClientId, Ino, RequestId, Sequence};
 
 /// The most appenders that may wait for one file: every connection of a thousand clients at its limit of outstanding requests.
 /// One more is answered EAGAIN.
 const WAITERS_PER_FILE: usize = 65_536;
+/// The most files of earlier starts that are known to be free of turns of those, in a megabyte or two. At the limit all are forgotten, and
+/// each is cut once more.
+const SETTLED_FILES: usize = 65_536;
 
 /// A request for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +26,10 @@ pub struct Appender {
 #[derive(Clone, Debug, Default)]
 pub(super) struct AppendTurns {
     last: u64,
+    /// Inodes with lower numbers were made before the last start.
+    first_of_start: u64,
+    /// Files of earlier starts that were cut since the last one.
+    settled: HashSet<Ino>,
     files: InoMap<Turns>,
     clients: HashMap<ClientId, HashSet<Ino>>,
 }
@@ -41,6 +50,36 @@ pub(super) enum Asked {
 }
 
 impl AppendTurns {
+    /// The server starts, and forgets the turns of before: no later turn has the number of one of those. Inodes from
+    /// `next_sequence` on are made by this start.
+    pub(super) fn begin(&mut self, start: u32, next_sequence: u64) {
+        *self = AppendTurns {
+            last: u64::from(start) << 32,
+            first_of_start: next_sequence,
+            ..AppendTurns::default()
+        };
+    }
+
+    /// Whether a client may still write to a file in a turn that it had of an earlier start.
+    pub(super) fn may_be_written(&self, ino: Ino) -> bool {
+        #[cfg(test)]
+        if mutants::is(Mutant::TurnsOutliveStart) {
+            return false;
+        }
+        ino.sequence() < self.first_of_start && !self.settled.contains(&ino)
+    }
+
+    /// A file is cut: nothing that was begun before takes effect.
+    pub(super) fn cut(&mut self, ino: Ino) {
+        if ino.sequence() >= self.first_of_start {
+            return;
+        }
+        if self.settled.len() >= SETTLED_FILES {
+            self.settled.clear();
+        }
+        self.settled.insert(ino);
+    }
+
     pub(super) fn is_taken(&self, ino: Ino) -> bool {
         self.files.contains_key(&ino)
     }
@@ -70,6 +109,10 @@ impl AppendTurns {
             return Asked::Granted(turn);
         };
         if turns.holder == appender {
+            return Asked::Granted(turns.turn);
+        }
+        #[cfg(test)]
+        if mutants::is(Mutant::TurnsShared) {
             return Asked::Granted(turns.turn);
         }
         if turns.waiting.contains(&appender) {
@@ -173,6 +216,28 @@ mod tests {
         assert_eq!(turns.end(file).unwrap().0, appender(3, 1));
         assert_eq!(turns.end(file), None);
         assert!(turns.files.is_empty() && turns.clients.is_empty());
+    }
+
+    #[test]
+    fn a_start_ends_all_turns_and_each_older_file_is_cut_once() {
+        let mut turns = AppendTurns::default();
+        turns.begin(1, 1);
+        let (older, newer) = (Ino(9), Ino(10));
+        assert!(!turns.may_be_written(older));
+        let Asked::Granted(before) = turns.ask(older, appender(1, 1)) else { panic!("the file is free") };
+        turns.begin(2, 10);
+        assert!(turns.may_be_written(older) && !turns.may_be_written(newer));
+        turns.cut(older);
+        assert!(!turns.may_be_written(older));
+        let Asked::Granted(turn) = turns.ask(older, appender(1, 2)) else {
+            panic!("the turn of before is over")
+        };
+        assert!(turn > before && !turns.holds(older, ClientId(1), before));
+        for file in 0..=SETTLED_FILES as u64 {
+            turns.first_of_start = u64::MAX;
+            turns.cut(Ino(100 + file));
+        }
+        assert!(turns.settled.len() <= SETTLED_FILES && turns.may_be_written(older));
     }
 
     #[test]

@@ -5,13 +5,12 @@
 
 use super::change::Change;
 use super::core::Namespace;
-use super::decision::Decision;
 use super::errno::{EDQUOT, EINVAL, ENOSPC};
 use super::usage::QuotaLine;
 use crate::unpublished::{Charge, Part, Reach};
 use weir_fairshare::Nanos;
 use weir_placement::{ServerId, TargetId};
-use weir_wire::{ClientId, Errno, HeldObject, Ino, Moment, PaidObject, QuotaOwner, QuotaUse};
+use weir_wire::{ClientId, Errno, HeldObject, Ino, PaidObject, QuotaOwner, QuotaUse};
 
 /// Files that are cut at their ends at once: the cuts of one look of the server stay far below the limit of one group of the journal.
 const CUTS_PER_LOOK: usize = 1024;
@@ -131,12 +130,6 @@ impl Namespace {
         let files = self.unpublished.files().into_iter();
         let left = files.filter(|(ino, is_left)| *is_left || !self.open.has_writers(*ino));
         left.map(|(ino, _)| ino).filter(|ino| !self.is_settling(*ino)).take(CUTS_PER_LOOK).collect()
-    }
-
-    /// The decision that cuts a file at its end; none while another cut of the file is under way.
-    pub(crate) fn cut_off(&self, ino: Ino, now: Moment) -> Option<Decision> {
-        let (decision, cut) = self.cut_at_end(ino, now)?;
-        cut.map(|_| decision)
     }
 
     /// Notes a file with bytes of earlier starts on a target here: `bytes` is the length of its object.

@@ -181,6 +181,9 @@ impl Server {
 
     /// Writes the payload of an `Append` at the end of its file, where one object in memory here takes all of it.
     pub(super) fn execute_append(&mut self, token: Token, capability: &Capability) -> Step {
+        if let Err(errno) = self.end_earlier_turn(&token, capability) {
+            return Step::Done(token, Outcome::failed(errno));
+        }
         let request = &self.requests[&token];
         let acting = Rc::clone(&request.sender.acting);
         let caller = Caller { who: &acting.who, ..request.caller() };

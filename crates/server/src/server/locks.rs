@@ -2,11 +2,14 @@
 
 use super::Server;
 use crate::locks::{Answer, LockRequest, Outcome as Acquired};
-use crate::namespace::{errno, AppendGrant, Appender, NextTurn, TurnReply};
+use crate::namespace::{errno, AppendGrant, Appender, Caller, NextTurn, TurnReply};
 use crate::notices::Notice;
 use crate::requests::continuation::Continued;
 use crate::requests::request::{Outcome, Step, Token};
-use weir_wire::{Capability, Errno, LockKind, LockType, Reply, Request, RequestId, Sequence};
+#[cfg(test)]
+use crate::world::mutants::{self, Mutant};
+use std::rc::Rc;
+use weir_wire::{Capability, ClientId, Errno, LockKind, LockType, Reply, Request, RequestId, Sequence};
 
 impl Server {
     /// Takes or gives back a lock.
@@ -16,9 +19,7 @@ impl Server {
             Err(errno) => return Step::Done(token, Outcome::failed(errno)),
         };
         let (acquired, answers) = match asked.reclaim {
-            Some(_) if self.namespace.is_released(asked.client) => {
-                (Acquired::Failed(errno::ENOLCK), Vec::new())
-            }
+            Some(_) if self.is_released(asked.client) => (Acquired::Failed(errno::ENOLCK), Vec::new()),
             _ => self.locks.acquire(&asked),
         };
         if asked.reclaim.is_some() && matches!(acquired, Acquired::Failed(_)) {
@@ -31,6 +32,15 @@ impl Server {
         };
         self.answer_locks(answers);
         step
+    }
+
+    /// Whether others may have had the locks of a client since.
+    fn is_released(&self, client: ClientId) -> bool {
+        #[cfg(test)]
+        if mutants::is(Mutant::ReleasesForgotten) {
+            return false;
+        }
+        self.namespace.is_released(client)
     }
 
     fn tell_of_lost_lock(&mut self, claimed: &LockRequest) {
@@ -116,11 +126,26 @@ impl Server {
 
     /// A client asks for the append turn of a file.
     pub(super) fn begin_append(&mut self, token: Token, capability: &Capability) -> Step {
+        if let Err(errno) = self.end_earlier_turn(&token, capability) {
+            return Step::Done(token, Outcome::failed(errno));
+        }
         match self.namespace.append_begin(&self.requests[&token].caller(), capability) {
             Ok(TurnReply::Now(reply)) => Step::Done(token, Outcome::of(reply)),
             Ok(TurnReply::Later) => self.wait_for_turn(token),
             Ok(TurnReply::Wait(intent)) => self.away_until(intent, Continued::AtOnce(token)),
             Err(errno) => Step::Done(token, Outcome::failed(errno)),
+        }
+    }
+
+    /// Has a file cut at its end before its first append since the start: the turns of before are forgotten, and their clients may
+    /// still write. The append then waits for the cut.
+    pub(super) fn end_earlier_turn(&mut self, token: &Token, capability: &Capability) -> Result<(), Errno> {
+        let request = &self.requests[token];
+        let acting = Rc::clone(&request.sender.acting);
+        let caller = Caller { who: &acting.who, ..request.caller() };
+        match self.namespace.end_earlier_turn(&caller, capability, self.clock.moment()) {
+            Some(decision) => self.commit_and_wake(&decision),
+            None => Ok(()),
         }
     }
 

@@ -29,10 +29,12 @@ pub(super) enum Happening {
     Event { server: usize, life: u64, event: Event },
     /// A session looks at its connection and its deadline.
     Look { session: usize },
-    /// A client has waited long enough.
-    GoOn { client: usize },
+    /// A task has waited long enough.
+    GoOn { worker: usize },
     /// Something fails.
     Fault,
+    /// Nothing is under way, and the store is checked.
+    Check,
     /// A server starts.
     Start { server: usize },
 }

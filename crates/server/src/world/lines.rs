@@ -1,6 +1,7 @@
 //! The lines between servers of a world: one question after the other, as the product's lines have it.
 
 use super::agenda::{Agenda, Happening};
+use super::client::Ticket;
 use super::session::{Answered, Session};
 use crate::events::Event;
 use crate::namespace::PeerFailure;
@@ -8,7 +9,7 @@ use crate::peers::line::{Answer, Ask};
 use std::collections::VecDeque;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
-use weir_wire::{Reply, Request, RequestId};
+use weir_wire::{Reply, Request};
 
 /// The line of one start of a server to another server.
 pub(super) struct Line {
@@ -19,12 +20,12 @@ pub(super) struct Line {
     /// Questions with the moments at which they are given up. The first one is under way, if its flag says so.
     queue: VecDeque<(Ask, Nanos)>,
     is_asking: bool,
-    next: u64,
+    asked: u64,
 }
 
 impl Line {
     pub(super) fn new((from, life): (usize, u64), to: ServerId, session: usize) -> Line {
-        Line { from, life, to, session, queue: VecDeque::new(), is_asking: false, next: 1 }
+        Line { from, life, to, session, queue: VecDeque::new(), is_asking: false, asked: 0 }
     }
 
     pub(super) fn is_of(&self, from: usize, life: u64, to: ServerId) -> bool {
@@ -85,9 +86,9 @@ impl Line {
         }
         if let Some((ask, _)) = self.queue.front().filter(|_| !self.is_asking) {
             self.is_asking = true;
-            let request = RequestId(self.next);
-            self.next += 1;
-            session.begin(request, &Request::Peer(ask.request.clone()), &ask.payload);
+            self.asked += 1;
+            let ticket = Ticket { worker: 0, number: self.asked };
+            session.begin(ticket, Request::Peer(ask.request.clone()), ask.payload.clone());
         }
     }
 }

@@ -1,10 +1,11 @@
 //! A server of a world, from one start to the next.
 
 use super::agenda::{Agenda, Happening};
-use super::client::Outcome;
 use super::network::ServerEnd;
 use super::outside::{Disk, MemoryHome, Outbox, Said};
+use super::task::Outcome;
 use crate::config::{ClusterConfig, Place};
+use crate::control::question::Question;
 use crate::descriptors::Budget;
 use crate::errands::Workers;
 use crate::events::{Event, Worked};
@@ -14,6 +15,7 @@ use crate::server::{Outside, Server};
 use crate::work::Work;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::mpsc::{sync_channel, SyncSender};
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_testing::key;
@@ -24,7 +26,7 @@ const TURN_PAUSE: Nanos = Nanos::from_micros(50);
 /// The longest time that a piece of blocking work takes.
 const WORK: Nanos = Nanos::from_millis(5);
 /// Connections and callers: more than a world has.
-const BUDGET: Budget = Budget { links: 64, strangers: 64, callers: 4, objects: 16 };
+const BUDGET: Budget = Budget { links: 256, strangers: 256, callers: 4, objects: 16 };
 
 /// Something that waits for a server's next turn.
 pub(super) enum Input {
@@ -164,6 +166,20 @@ impl Machine {
         let next = if server.has_work() { Nanos(1_000) } else { wait.max(Nanos(1_000)) };
         self.collect_work();
         self.plan(now + next);
+    }
+
+    /// Asks a question of the control API, which is answered at once.
+    ///
+    /// # Errors
+    /// The server is down, or has no answer.
+    pub(super) fn ask<T>(&mut self, question: impl FnOnce(SyncSender<T>) -> Question) -> Outcome<T> {
+        let Some(server) = &mut self.server else { return Err(format!("server {} is down", self.number)) };
+        let (sender, receiver) = sync_channel(1);
+        server.begin_turn();
+        server.handle_event(Event::Control(question(sender)));
+        server.end_turn();
+        self.collect_work();
+        receiver.try_recv().map_err(|error| format!("server {}: {error}", self.number))
     }
 
     /// Carries out the work that the turn handed out. The server learns of its ends later, in any order.

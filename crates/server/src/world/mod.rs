@@ -5,33 +5,36 @@
 
 mod agenda;
 mod client;
+mod histories;
 mod lines;
 mod machine;
 pub(crate) mod mutants;
 mod network;
 mod outside;
-mod register;
+mod rest;
 mod session;
+mod task;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use crate::config::ClusterConfig;
 use agenda::{Agenda, Happening};
-use client::{Client, Desk, Outcome};
+use client::{Client, Shared, Ticket};
+use histories::Histories;
 use lines::Line;
 use machine::{Input, Machine};
 use network::{Network, Side};
 use outside::Said;
-use register::History;
-use session::{Answered, Holdings, Identity, Session};
+use session::{Answered, Identity, Session};
 use std::cell::RefCell;
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use task::{Desk, Outcome, Task};
 use weir_fairshare::Nanos;
 use weir_testing::{claims, key};
-use weir_wire::{ClientId, RequestId};
+use weir_wire::ClientId;
+use work::Work;
 
 /// The time in which faults happen.
 const FAULTS: Nanos = Nanos::from_millis(5_000);
@@ -44,8 +47,12 @@ const LONG_OUTAGE: Nanos = Nanos::from_millis(7_000);
 const ANSWER_MAX: Nanos = Nanos::from_millis(60_000);
 /// Nothing fails any more from this moment on, and the traces of the last fault are gone.
 const SETTLED: Nanos = Nanos::from_millis(50_000);
-/// Operations of one client.
-const OPERATIONS: u64 = 60;
+/// The store is checked before anything is removed.
+const CHECK: Nanos = Nanos::from_millis(49_000);
+/// A world ends before this moment.
+const END_MAX: Nanos = Nanos::from_millis(600_000);
+/// Slots of a client for each server: more than its tasks have calls at a time.
+const SLOTS: u16 = 12;
 const CONFIGURATION: &str = "version = 1
 namespace_memory = \"1GiB\"
 [layout]
@@ -55,17 +62,15 @@ stripe_size = \"4KiB\"
 /// The user of a session.
 #[derive(Clone, Copy)]
 enum User {
-    Client(usize),
+    Client,
     Line(usize),
 }
 
-/// A client that works.
+/// A task at work.
 struct Worker {
-    sessions: Vec<usize>,
+    client: usize,
     desk: Rc<RefCell<Desk>>,
-    work: Option<Pin<Box<dyn Future<Output = Outcome<()>>>>>,
-    began: Nanos,
-    next: u64,
+    work: Option<Work>,
 }
 
 /// A world.
@@ -76,8 +81,10 @@ struct World {
     machines: Vec<Machine>,
     sessions: Vec<(Session, User)>,
     lines: Vec<Line>,
+    /// The slots of each client, by server.
+    slots: Vec<Vec<Vec<usize>>>,
     workers: Vec<Worker>,
-    history: Rc<RefCell<History>>,
+    histories: Rc<RefCell<Histories>>,
     last_fault: Nanos,
 }
 
@@ -96,16 +103,15 @@ struct Figures {
 fn run(seed: u64, servers: usize, clients: usize) -> Outcome<Figures> {
     let mut world = World::new(seed, servers, clients);
     (0..servers).try_for_each(|server| world.start(server))?;
-    (0..clients).try_for_each(|client| world.go_on(client))?;
+    (0..world.workers.len()).try_for_each(|worker| world.go_on(worker))?;
     world.agenda.add(FAULT_PAUSE, Happening::Fault);
-    while world.workers.iter().any(|worker| worker.work.is_some()) {
-        let Some(happening) = world.agenda.next() else { return Err("nothing happens any more".into()) };
-        world.take(happening)?;
-        world.check_patience()?;
-    }
-    if let Some(fault) = world.history.borrow().fault() {
+    world.agenda.add(CHECK, Happening::Check);
+    world.go_on_to_the_end()?;
+    if let Some(fault) = world.histories.borrow().fault() {
         return Err(fault);
     }
+    world.remove_all()?;
+    rest::check_empty(&mut world.machines)?;
     let (trace, steps) = world.agenda.trace();
     Ok(Figures { trace, steps, virtual_time: world.agenda.now() })
 }
@@ -121,8 +127,9 @@ impl World {
             machines: (0..servers).map(|number| Machine::new(number, &agenda)).collect(),
             sessions: Vec::new(),
             lines: Vec::new(),
+            slots: Vec::new(),
             workers: Vec::new(),
-            history: Rc::default(),
+            histories: Rc::default(),
             last_fault: Nanos::ZERO,
             agenda,
         };
@@ -130,22 +137,52 @@ impl World {
         world
     }
 
+    /// Adds a client with a task of each kind.
     fn add_client(&mut self, number: usize) {
-        let (desk, holdings) = (Rc::<RefCell<Desk>>::default(), Holdings::default());
-        let sessions = (0..self.machines.len())
-            .map(|server| {
-                let identity = Identity {
-                    credential: key().mint(claims(0)),
-                    client: ClientId(1 + number as u64),
-                    slot: 0,
-                    holdings: Rc::clone(&holdings),
-                };
-                self.add_session(server, identity, User::Client(number))
-            })
-            .collect();
-        let client = Client::new(number, (&desk, &holdings), &self.history, &self.agenda);
-        let work = Some(Box::pin(client.work(OPERATIONS)) as Pin<Box<dyn Future<Output = Outcome<()>>>>);
-        self.workers.push(Worker { sessions, desk, work, began: Nanos::ZERO, next: 1 });
+        let client = Client::new(ClientId(1 + number as u64));
+        let slots = (0..self.machines.len()).map(|server| self.add_slots(server, &client)).collect();
+        self.slots.push(slots);
+        for kind in 0..work::KINDS {
+            self.add_task(number, &client, |task| work::begin(task, kind));
+        }
+    }
+
+    fn add_task(&mut self, number: usize, client: &Shared, begin: impl FnOnce(Task) -> Work) {
+        let desk = Rc::<RefCell<Desk>>::default();
+        let task = Task {
+            client: Rc::clone(client),
+            number: self.workers.len(),
+            desk: Rc::clone(&desk),
+            agenda: self.agenda.clone(),
+            histories: Rc::clone(&self.histories),
+        };
+        self.workers.push(Worker { client: number, desk, work: Some(begin(task)) });
+    }
+
+    /// One more client removes whatever is left.
+    fn remove_all(&mut self) -> Outcome<()> {
+        let number = self.slots.len();
+        let client = Client::new(ClientId(1 + number as u64));
+        let slots = (0..self.machines.len()).map(|server| self.add_slots(server, &client)).collect();
+        self.slots.push(slots);
+        self.add_task(number, &client, |task| Box::pin(work::remove_all(task)));
+        self.go_on(self.workers.len() - 1)?;
+        self.go_on_to_the_end()
+    }
+
+    /// Lets everything happen until all tasks have ended.
+    fn go_on_to_the_end(&mut self) -> Outcome<()> {
+        while self.workers.iter().any(|worker| worker.work.is_some()) {
+            let Some(happening) = self.agenda.next() else { return Err("nothing happens any more".into()) };
+            self.take(happening)?;
+            self.check_patience()?;
+        }
+        Ok(())
+    }
+
+    fn add_slots(&mut self, server: usize, client: &Shared) -> Vec<usize> {
+        let identity = |slot| Identity { credential: key().mint(claims(0)), client: Rc::clone(client), slot };
+        (0..SLOTS).map(|slot| self.add_session(server, identity(slot), User::Client)).collect()
     }
 
     fn add_session(&mut self, server: usize, identity: Identity, user: User) -> usize {
@@ -181,8 +218,9 @@ impl World {
                 self.take_words(server);
             }
             Happening::Look { session } => return self.look(session),
-            Happening::GoOn { client } => return self.go_on(client),
+            Happening::GoOn { worker } => return self.go_on(worker),
             Happening::Fault => return self.fail(),
+            Happening::Check => return rest::check(&mut self.machines),
             Happening::Start { server } => return self.start(server),
         }
         Ok(())
@@ -191,6 +229,7 @@ impl World {
     /// Starts a server.
     fn start(&mut self, server: usize) -> Outcome<()> {
         self.machines[server].start(&self.config)?;
+        self.histories.borrow_mut().holders.starts(server);
         self.take_words(server);
         Ok(())
     }
@@ -202,12 +241,8 @@ impl World {
             match said {
                 Said::Open(to, access) => {
                     let line = self.lines.len();
-                    let identity = Identity {
-                        credential: access.credential,
-                        client: access.client,
-                        slot: 0,
-                        holdings: Holdings::default(),
-                    };
+                    let client = Client::new(access.client);
+                    let identity = Identity { credential: access.credential, client, slot: 0 };
                     let session = self.add_session(usize::from(to.0), identity, User::Line(line));
                     self.lines.push(Line::new((server, life), to, session));
                 }
@@ -235,50 +270,65 @@ impl World {
         let (session, user) = &mut self.sessions[number];
         let answered = session.look();
         match *user {
-            User::Client(client) => match answered {
-                Some(answered) => self.answer(client, answered),
+            User::Client => match answered {
+                Some((ticket, answered)) => self.answer(ticket, answered),
                 None => Ok(()),
             },
             User::Line(line) => {
-                self.lines[line].look(session, answered, &self.agenda);
+                self.lines[line].look(session, answered.map(|(_, answered)| answered), &self.agenda);
                 Ok(())
             }
         }
     }
 
-    /// A client has the answer to its call.
-    fn answer(&mut self, client: usize, answered: Answered) -> Outcome<()> {
-        let worker = &mut self.workers[client];
+    /// A task has the answer to a call.
+    fn answer(&mut self, ticket: Ticket, answered: Answered) -> Outcome<()> {
         self.agenda.note(answered.1.len() as u64);
-        worker.desk.borrow_mut().answer = Some(answered);
-        self.go_on(client)
+        let mut desk = self.workers[ticket.worker].desk.borrow_mut();
+        desk.waiting.remove(&ticket.number);
+        desk.answers.insert(ticket.number, answered);
+        drop(desk);
+        self.go_on(ticket.worker)
     }
 
-    /// A client goes on until it waits for an answer, or has ended.
-    fn go_on(&mut self, client: usize) -> Outcome<()> {
-        let worker = &mut self.workers[client];
+    /// A task goes on until it waits for an answer, or has ended.
+    fn go_on(&mut self, number: usize) -> Outcome<()> {
+        let worker = &mut self.workers[number];
         let Some(work) = &mut worker.work else { return Ok(()) };
         if let Poll::Ready(outcome) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             worker.work = None;
-            return outcome;
+            return outcome.map_err(|fault| format!("task {number}: {fault}"));
         }
-        let call = worker.desk.borrow_mut().call.take();
-        if let Some((server, request, payload)) = call {
-            worker.began = self.agenda.now();
-            worker.next += 1;
-            let session = worker.sessions[server];
-            self.sessions[session].0.begin(RequestId(worker.next), &request, &payload);
+        let client = worker.client;
+        let calls = std::mem::take(&mut worker.desk.borrow_mut().calls);
+        for (ticket, server, request, payload) in calls {
+            let slot = self.free_slot(client, server);
+            self.sessions[slot].0.begin(ticket, request, payload);
         }
         Ok(())
+    }
+
+    /// A slot without a call: mostly one with a connection.
+    fn free_slot(&self, client: usize, server: usize) -> usize {
+        let session = |slot: &usize| &self.sessions[*slot].0;
+        let slots = &self.slots[client][server];
+        let free: Vec<usize> = slots.iter().copied().filter(|slot| session(slot).is_free()).collect();
+        let ready: Vec<usize> = free.iter().copied().filter(|slot| session(slot).is_ready()).collect();
+        let among = if ready.is_empty() || self.agenda.by_chance(10) { &free } else { &ready };
+        among[self.agenda.below(among.len() as u64) as usize]
     }
 
     /// Whether each call is answered in time, once nothing fails any more.
     fn check_patience(&self) -> Outcome<()> {
         let now = self.agenda.now();
-        let waits = |worker: &&Worker| worker.work.is_some();
-        let is_late = |worker: &Worker| now.saturating_since(worker.began.max(self.last_fault)) > ANSWER_MAX;
-        match self.workers.iter().filter(waits).position(is_late) {
-            Some(client) => Err(format!("a call of client {client} is not answered in time")),
+        let is_late = |worker: &Worker| {
+            let desk = worker.desk.borrow();
+            let began = desk.waiting.values().next();
+            began.is_some_and(|began| now.saturating_since((*began).max(self.last_fault)) > ANSWER_MAX)
+        };
+        match self.workers.iter().position(is_late) {
+            Some(worker) => Err(format!("a call of task {worker} is not answered in time")),
+            None if now > END_MAX => Err("the world does not end".into()),
             None => Ok(()),
         }
     }
@@ -292,18 +342,22 @@ impl World {
         let server = self.agenda.below(self.machines.len() as u64) as usize;
         let longest = if self.agenda.by_chance(5) { LONG_OUTAGE } else { OUTAGE };
         let until = self.agenda.within(longest);
-        match self.agenda.below(4) {
+        match self.agenda.below(5) {
             0 if self.machines[server].accepts().is_some() => {
                 self.machines[server].kill();
                 self.end_lines(server);
                 self.agenda.add(until, Happening::Start { server });
             }
             1 => self.agenda.hold_up(server, until),
+            2 => {
+                let client = self.agenda.below(self.slots.len() as u64);
+                self.network.isolate(ClientId(1 + client), until);
+            }
             kind => {
                 let open = self.network.open();
                 let broken = self.agenda.below(open.len() as u64) as usize;
                 match open.get(broken) {
-                    Some(&connection) if kind == 2 => self.network.half_cut(connection, until),
+                    Some(&connection) if kind == 3 => self.network.half_cut(connection, until),
                     Some(&connection) => self.network.cut(connection),
                     None => {}
                 }

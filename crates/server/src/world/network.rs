@@ -3,10 +3,11 @@
 use super::agenda::{Agenda, Happening};
 use crate::links::socket::{Socket, RECEIVE_BYTES};
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
 use std::rc::Rc;
 use weir_fairshare::Nanos;
+use weir_wire::ClientId;
 
 /// Bytes that one direction takes before its sender has to wait.
 const WINDOW_BYTES: usize = 256 << 10;
@@ -33,6 +34,7 @@ struct Flow {
 
 struct Connection {
     server: usize,
+    client: ClientId,
     /// The client's session.
     session: usize,
     /// The start of the server to which the connection goes.
@@ -49,6 +51,8 @@ struct Connection {
 #[derive(Clone)]
 pub(super) struct Network {
     connections: Rc<RefCell<Vec<Connection>>>,
+    /// Clients that reach no server before a moment.
+    alone_until: Rc<RefCell<BTreeMap<ClientId, Nanos>>>,
     agenda: Agenda,
 }
 
@@ -84,14 +88,15 @@ impl Connection {
 
 impl Network {
     pub(super) fn new(agenda: Agenda) -> Network {
-        Network { connections: Rc::default(), agenda }
+        Network { connections: Rc::default(), alone_until: Rc::default(), agenda }
     }
 
     /// Begins a connection to a server, which takes it after a while if it lives.
-    pub(super) fn connect(&self, server: usize, session: usize) -> usize {
+    pub(super) fn connect(&self, server: usize, client: ClientId, session: usize) -> usize {
         let mut connections = self.connections.borrow_mut();
         connections.push(Connection {
             server,
+            client,
             session,
             life: 0,
             link: None,
@@ -101,7 +106,8 @@ impl Network {
             to_client: Flow::default(),
         });
         let number = connections.len() - 1;
-        let at = self.agenda.later(server);
+        let alone_until = self.alone_until.borrow().get(&client).copied();
+        let at = self.agenda.later(server).max(alone_until.unwrap_or(Nanos::ZERO));
         connections[number].to_server.last = at;
         self.agenda.add(at, Happening::Accept { server, connection: number });
         number
@@ -222,6 +228,21 @@ impl Network {
         connection.to_client.under_way.clear();
         connection.to_client.has_ended = true;
         self.agenda.add(self.agenda.now(), Happening::Look { session: connection.session });
+    }
+
+    /// A client reaches no server before a moment. What it has sent may still arrive, and late.
+    pub(super) fn isolate(&self, client: ClientId, until: Nanos) {
+        self.alone_until.borrow_mut().insert(client, until);
+        for number in self.open() {
+            let is_its = self.connections.borrow()[number].client == client;
+            match is_its.then(|| self.agenda.by_chance(30)) {
+                Some(true) => {
+                    self.half_cut(number, self.agenda.within(until.saturating_since(self.agenda.now())))
+                }
+                Some(false) => self.cut(number),
+                None => {}
+            }
+        }
     }
 
     /// The connections that hold.

@@ -1,16 +1,15 @@
-//! The client's side of a connection: it greets, claims what it held, sends one request at a time, and sends it again over a
-//! new connection where one broke.
+//! The client's side of a connection: it greets, claims what the client held, sends one request at a time, and sends it again
+//! over a new connection where one broke.
 
 use super::agenda::{Agenda, Happening};
+use super::client::{Claim, Shared, Ticket};
 use super::network::{Network, Side};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::collections::VecDeque;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_wire::{
-    decode_body, encode_body, Capability, ClientId, Credential, HandleId, Header, IdentityId, Ino, Kind,
-    Nonce, Reply, Request, RequestId, SessionBinding, HEADER_BYTES, UNSEALED,
+    decode_body, encode_body, Capability, Credential, Errno, Fence, Header, IdentityId, Kind, Nonce, Reply,
+    Request, RequestId, SessionBinding, HEADER_BYTES, UNSEALED,
 };
 
 /// How long a server may be silent while a request waits, as for clients and peers of the product.
@@ -18,33 +17,35 @@ const SILENCE: Nanos = Nanos::from_millis(5_000);
 /// The longest pause before connecting again.
 const PAUSE: Nanos = Nanos::from_millis(20);
 
-/// The descriptions that a client has open, by their files and handles.
-pub(super) type Holdings = Rc<RefCell<BTreeMap<(Ino, HandleId), Capability>>>;
+/// The answer to a call that was not sent, as the lock of its description is lost. No server answers it.
+pub(super) const LOCK_LOST: Errno = Errno(u16::MAX);
 
 /// The identity of a client at a server.
 pub(super) struct Identity {
     pub(super) credential: Credential,
-    pub(super) client: ClientId,
+    pub(super) client: Shared,
     pub(super) slot: u16,
-    pub(super) holdings: Holdings,
 }
 
 enum Stage {
     Down,
     Greeting(Nonce),
     Proving(SessionBinding),
-    Claiming(VecDeque<Request>),
+    Claiming(VecDeque<Claim>),
     Ready,
 }
 
 /// A request, and whether its answer is awaited on the connection that holds.
 struct Call {
-    request: RequestId,
-    frame: Vec<u8>,
+    ticket: Ticket,
+    message: Request,
+    payload: Vec<u8>,
+    /// Its number and bytes, from its first sending on.
+    framed: Option<(RequestId, Vec<u8>)>,
     is_sent: bool,
 }
 
-/// A client's line to one server.
+/// A slot of a client for one server, with one call at a time.
 pub(super) struct Session {
     number: usize,
     server: usize,
@@ -55,7 +56,6 @@ pub(super) struct Session {
     stage: Stage,
     input: Vec<u8>,
     call: Option<Call>,
-    has_met: bool,
     /// The moment of the next try, or of the end of a silence.
     look_at: Nanos,
 }
@@ -80,26 +80,37 @@ impl Session {
             stage: Stage::Down,
             input: Vec::new(),
             call: None,
-            has_met: false,
             look_at: Nanos::ZERO,
         }
     }
 
     /// Begins a call.
-    pub(super) fn begin(&mut self, request: RequestId, message: &Request, payload: &[u8]) {
+    pub(super) fn begin(&mut self, ticket: Ticket, message: Request, payload: Vec<u8>) {
         assert!(self.call.is_none(), "one call at a time");
-        self.call = Some(Call { request, frame: framed(request, message, payload), is_sent: false });
+        self.call = Some(Call { ticket, message, payload, framed: None, is_sent: false });
         self.go_on();
+    }
+
+    /// Whether the slot has no call.
+    pub(super) fn is_free(&self) -> bool {
+        self.call.is_none()
+    }
+
+    /// Whether the slot has a connection that takes calls.
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.stage, Stage::Ready)
     }
 
     /// Gives the call and its connection up.
     pub(super) fn give_up(&mut self) {
-        self.call = None;
+        if let Some(call) = self.call.take() {
+            self.identity.client.borrow_mut().is_answered(call.ticket);
+        }
         self.drop_connection();
     }
 
     /// Bytes arrived, the connection broke, or a moment has come.
-    pub(super) fn look(&mut self) -> Option<Answered> {
+    pub(super) fn look(&mut self) -> Option<(Ticket, Answered)> {
         let mut answered = None;
         if let Some(connection) = self.connection {
             let (bytes, has_ended) = self.network.receive_by_client(connection);
@@ -114,7 +125,18 @@ impl Session {
             }
         }
         self.go_on();
-        answered
+        answered.or_else(|| self.refuse_if_lost())
+    }
+
+    /// A call through a description whose lock is lost is not sent, nor sent again.
+    fn refuse_if_lost(&mut self) -> Option<(Ticket, Answered)> {
+        let mut client = self.identity.client.borrow_mut();
+        let is_lost = |call: &mut Call| {
+            !call.is_sent && of_bytes(&call.message).is_some_and(|of| client.has_lost(of.handle))
+        };
+        let ticket = self.call.take_if(is_lost)?.ticket;
+        client.is_answered(ticket);
+        Some((ticket, (Reply::Failed(LOCK_LOST), Vec::new())))
     }
 
     fn awaits(&self) -> bool {
@@ -125,6 +147,7 @@ impl Session {
     fn drop_connection(&mut self) {
         if let Some(connection) = self.connection.take() {
             self.network.close(connection, Side::Client);
+            self.identity.client.borrow_mut().broke(self.server);
         }
         self.stage = Stage::Down;
         self.input.clear();
@@ -143,26 +166,43 @@ impl Session {
     /// Does whatever can be done without an answer.
     fn go_on(&mut self) {
         match (&self.stage, &mut self.call) {
-            (Stage::Down, Some(_)) if self.agenda.now() >= self.look_at => {
-                self.connection = Some(self.network.connect(self.server, self.number));
-                let nonce = self.draw();
-                let Identity { credential, client, slot, .. } = &self.identity;
-                let (client, slot, claims) = (*client, *slot, credential.claims.clone());
-                let is_new = !self.has_met;
-                self.stage = Stage::Greeting(nonce);
-                self.send(&Request::Hello { client, slot, claims, nonce, has_mount: false, is_new });
-                self.rest(SILENCE);
-            }
+            (Stage::Down, Some(_)) if self.agenda.now() >= self.look_at => self.connect(),
             (Stage::Ready, Some(call)) if !call.is_sent => {
-                call.is_sent = true;
-                let frame = call.frame.clone();
-                if let Some(connection) = self.connection {
-                    self.network.send_by_client(connection, &frame);
+                let mut client = self.identity.client.borrow_mut();
+                let capability = of_bytes(&call.message);
+                if capability.is_some_and(|of| client.has_lost(of.handle)) {
+                    // The next look tells the task.
+                    return self.agenda.add(self.agenda.now(), Happening::Look { session: self.number });
                 }
+                call.is_sent = true;
+                let (_, frame) = call.framed.get_or_insert_with(|| {
+                    let request = client.take_request(call.ticket, self.server);
+                    let fence = capability.map(|of| client.fence(usize::from(of.ino.home().0)));
+                    show_fence(&mut call.message, fence.unwrap_or(Fence::NONE));
+                    let numbers = (request, client.lowest_waiting(self.server));
+                    (request, framed(numbers, &call.message, &call.payload))
+                });
+                if let Some(connection) = self.connection {
+                    self.network.send_by_client(connection, frame);
+                }
+                drop(client);
                 self.rest(SILENCE);
             }
             _ => {}
         }
+    }
+
+    fn connect(&mut self) {
+        let (client, is_new) = {
+            let client = self.identity.client.borrow();
+            (client.id, !client.has_met(self.server))
+        };
+        self.connection = Some(self.network.connect(self.server, client, self.number));
+        let nonce = self.draw();
+        let (slot, claims) = (self.identity.slot, self.identity.credential.claims.clone());
+        self.stage = Stage::Greeting(nonce);
+        self.send(&Request::Hello { client, slot, claims, nonce, has_mount: false, is_new });
+        self.rest(SILENCE);
     }
 
     fn draw(&self) -> Nonce {
@@ -173,7 +213,7 @@ impl Session {
 
     fn send(&self, message: &Request) {
         if let Some(connection) = self.connection {
-            self.network.send_by_client(connection, &framed(RequestId(0), message, &[]));
+            self.network.send_by_client(connection, &framed((RequestId(0), RequestId(0)), message, &[]));
         }
     }
 
@@ -191,7 +231,7 @@ impl Session {
     }
 
     /// Takes a reply of the handshake, or to the call.
-    fn take(&mut self, request: RequestId, reply: Reply, payload: Vec<u8>) -> Option<Answered> {
+    fn take(&mut self, request: RequestId, reply: Reply, payload: Vec<u8>) -> Option<(Ticket, Answered)> {
         match (&mut self.stage, reply) {
             (Stage::Greeting(nonce), Reply::Challenge { server, boot, nonce: theirs }) => {
                 assert_eq!(server, ServerId(self.server as u16));
@@ -202,27 +242,26 @@ impl Session {
             }
             (Stage::Proving(session), Reply::Welcome { proof, is_known }) => {
                 assert!(self.identity.credential.server_is_genuine(session, &proof));
-                self.has_met = true;
-                let mut claims = VecDeque::new();
-                if !is_known {
-                    let held = self.identity.holdings.borrow();
-                    let home = |capability: &&Capability| usize::from(capability.ino.home().0) == self.server;
-                    let handles: Vec<Capability> = held.values().filter(home).copied().collect();
-                    if !handles.is_empty() {
-                        claims.push_back(Request::Reclaim { handles });
-                    }
-                    claims.push_back(Request::Reclaim { handles: Vec::new() });
-                }
+                let client = self.identity.client.borrow();
+                let claims = if is_known { VecDeque::new() } else { client.claims(self.server) };
+                drop(client);
                 self.stage = Stage::Claiming(claims);
                 self.claim();
             }
-            (Stage::Claiming(_), _) => self.claim(),
+            (Stage::Claiming(claims), reply) => {
+                if let Some(claim) = claims.pop_front() {
+                    self.identity.client.borrow_mut().claimed(self.server, &claim, &reply);
+                }
+                self.claim();
+            }
             (Stage::Ready, reply) => {
-                let is_it = self.call.as_ref().is_some_and(|call| call.is_sent && call.request == request);
                 // An answer of a request that was given up is of no use.
-                if is_it {
-                    self.call = None;
-                    return Some((reply, payload));
+                let is_it = self.call.as_ref().is_some_and(|call| {
+                    call.is_sent && call.framed.as_ref().is_some_and(|(number, _)| *number == request)
+                });
+                if let Some(call) = self.call.take_if(|_| is_it) {
+                    self.identity.client.borrow_mut().is_answered(call.ticket);
+                    return Some((call.ticket, (reply, payload)));
                 }
             }
             // A credential of another start: the peer, or this one, began anew.
@@ -233,21 +272,43 @@ impl Session {
 
     /// Sends the next claim, or is ready.
     fn claim(&mut self) {
-        let Stage::Claiming(claims) = &mut self.stage else { return };
-        match claims.pop_front() {
+        let Stage::Claiming(claims) = &self.stage else { return };
+        match claims.front().map(Claim::request) {
             Some(claim) => self.send(&claim),
-            None => self.stage = Stage::Ready,
+            None => {
+                self.identity.client.borrow_mut().meets(self.server);
+                self.stage = Stage::Ready;
+            }
         }
     }
 }
 
-/// The frame of a request. Everything before it is answered, as there is one call at a time.
-fn framed(request: RequestId, message: &Request, payload: &[u8]) -> Vec<u8> {
+/// The right by which a request reads or changes bytes.
+fn of_bytes(message: &Request) -> Option<Capability> {
+    match message {
+        Request::Read { capability, .. }
+        | Request::Write { capability, .. }
+        | Request::Append { capability }
+        | Request::AppendBegin { capability }
+        | Request::Reserve { capability, .. } => Some(*capability),
+        _ => None,
+    }
+}
+
+fn show_fence(message: &mut Request, shown: Fence) {
+    if let Request::Read { fence, .. } | Request::Write { fence, .. } | Request::Reserve { fence, .. } =
+        message
+    {
+        *fence = shown;
+    }
+}
+
+/// The frame of a request with its number and the lowest one that its client waits for.
+fn framed((request, acknowledged): (RequestId, RequestId), message: &Request, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; HEADER_BYTES];
     let body_bytes = encode_body(message, &mut frame) as u32;
     let (identity, payload_bytes) = (IdentityId(0), payload.len() as u32);
-    let header =
-        Header { kind: Kind::Request, body_bytes, payload_bytes, identity, request, acknowledged: request };
+    let header = Header { kind: Kind::Request, body_bytes, payload_bytes, identity, request, acknowledged };
     frame[..HEADER_BYTES].copy_from_slice(&header.encode());
     frame.extend_from_slice(payload);
     frame

@@ -15,24 +15,24 @@ struct Call {
 
 /// The history of the register.
 #[derive(Default)]
-pub(super) struct History {
+pub(in crate::world) struct Register {
     writes: Vec<Call>,
     reads: Vec<Call>,
 }
 
-impl History {
+impl Register {
     /// A write that is answered.
-    pub(super) fn wrote(&mut self, value: u64, began: Nanos, ended: Nanos) {
+    pub(in crate::world) fn wrote(&mut self, value: u64, began: Nanos, ended: Nanos) {
         self.writes.push(Call { value, began, ended });
     }
 
     /// A read that is answered; 0 where nothing was written before.
-    pub(super) fn read(&mut self, value: u64, began: Nanos, ended: Nanos) {
+    pub(in crate::world) fn read(&mut self, value: u64, began: Nanos, ended: Nanos) {
         self.reads.push(Call { value, began, ended });
     }
 
     /// The fault of the history, where it has none of the orders that it may have.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(in crate::world) fn fault(&self) -> Option<String> {
         self.reads.iter().find_map(|read| self.is_stale(read).or_else(|| self.is_back(read)))
     }
 
@@ -64,8 +64,8 @@ mod tests {
     /// A value, and the moments at which its call began and ended.
     type Told = (u64, u64, u64);
 
-    fn history(writes: &[Told], reads: &[Told]) -> History {
-        let mut history = History::default();
+    fn history(writes: &[Told], reads: &[Told]) -> Register {
+        let mut history = Register::default();
         writes.iter().for_each(|&(value, began, ended)| history.wrote(value, Nanos(began), Nanos(ended)));
         reads.iter().for_each(|&(value, began, ended)| history.read(value, Nanos(began), Nanos(ended)));
         history

@@ -1,0 +1,29 @@
+//! What the tasks of a world saw of the things that they share: each history has an order, or the store is at fault.
+
+pub(super) mod counter;
+pub(super) mod holders;
+pub(super) mod records;
+pub(super) mod register;
+
+use counter::Counter;
+use holders::Holders;
+use records::Records;
+use register::Register;
+use std::collections::BTreeMap;
+use weir_wire::Ino;
+
+/// All histories of a world.
+#[derive(Default)]
+pub(super) struct Histories {
+    pub(super) register: Register,
+    pub(super) counters: BTreeMap<Ino, Counter>,
+    pub(super) records: BTreeMap<Ino, Records>,
+    pub(super) holders: Holders,
+}
+
+impl Histories {
+    /// The fault of a history that is seen at the end alone.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.register.fault()
+    }
+}

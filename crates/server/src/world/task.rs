@@ -1,0 +1,379 @@
+//! A task of a client: one thread of a program, with the calls that the product's library makes for it.
+
+use super::agenda::{Agenda, Happening};
+use super::client::{HeldLock, Shared, Ticket};
+use super::histories::Histories;
+use super::session::{Answered, LOCK_LOST};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::task::Poll;
+use weir_fairshare::Nanos;
+use weir_placement::{Layout, TargetId};
+use weir_wire::{
+    At, Capability, Errno, Extent, Fence, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, OpenFlags,
+    Publication, Reply, Request,
+};
+
+const EIO: Errno = Errno(5);
+const EISDIR: Errno = Errno(21);
+const ESTALE: Errno = Errno(116);
+
+const NONE: OpenFlags = OpenFlags {
+    read: false,
+    write: false,
+    create: false,
+    exclusive: false,
+    truncate: false,
+    directory: false,
+    no_follow: false,
+    unnamed: false,
+};
+/// The flags of an open that reads.
+pub(super) const READ: OpenFlags = OpenFlags { read: true, ..NONE };
+/// The flags of an open that reads and writes, and makes a file where there is none.
+pub(super) const WRITE: OpenFlags = OpenFlags { read: true, write: true, create: true, ..NONE };
+
+/// Times that a request for bytes is tried again for one reason. A world has fewer causes for each.
+const TRIES: usize = 1_000;
+
+/// The fault that a world found.
+pub(super) type Outcome<T> = Result<T, String>;
+
+/// The end of a call that did not do what it should.
+pub(super) enum Failure {
+    /// The program is told of an error, and so is everyone who reads this number.
+    Refused(Errno),
+    /// The store did what it should not.
+    Fault(String),
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> String {
+        match failure {
+            Failure::Refused(errno) => format!("refused: {errno:?}"),
+            Failure::Fault(fault) => fault,
+        }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(fault: String) -> Failure {
+        Failure::Fault(fault)
+    }
+}
+
+/// The calls of a task that are to be sent, those that wait, and the answers that came.
+#[derive(Default)]
+pub(super) struct Desk {
+    pub(super) calls: Vec<(Ticket, usize, Request, Vec<u8>)>,
+    pub(super) answers: BTreeMap<u64, Answered>,
+    /// The beginnings of calls that are not answered.
+    pub(super) waiting: BTreeMap<u64, Nanos>,
+    next: u64,
+}
+
+/// An open file.
+#[derive(Clone)]
+pub(super) struct Open {
+    pub(super) ino: Ino,
+    pub(super) handle: HandleId,
+    pub(super) capability: Capability,
+    pub(super) layout: Layout,
+    pub(super) epoch: u64,
+    pub(super) size_bytes: u64,
+    pub(super) created: bool,
+}
+
+impl Open {
+    pub(super) fn home(&self) -> usize {
+        usize::from(self.ino.home().0)
+    }
+}
+
+/// A task.
+pub(super) struct Task {
+    pub(super) client: Shared,
+    pub(super) number: usize,
+    pub(super) desk: Rc<RefCell<Desk>>,
+    pub(super) agenda: Agenda,
+    pub(super) histories: Rc<RefCell<Histories>>,
+}
+
+impl Task {
+    pub(super) fn now(&self) -> Nanos {
+        self.agenda.now()
+    }
+
+    /// Begins a call.
+    pub(super) fn send(&self, server: usize, request: Request, payload: &[u8]) -> Ticket {
+        let mut desk = self.desk.borrow_mut();
+        desk.next += 1;
+        let ticket = Ticket { worker: self.number, number: desk.next };
+        desk.calls.push((ticket, server, request, payload.to_vec()));
+        desk.waiting.insert(ticket.number, self.now());
+        ticket
+    }
+
+    /// Waits for the answer to a call.
+    pub(super) async fn answer(&self, ticket: Ticket) -> Answered {
+        std::future::poll_fn(|_| match self.desk.borrow_mut().answers.remove(&ticket.number) {
+            Some(answer) => Poll::Ready(answer),
+            None => Poll::Pending,
+        })
+        .await
+    }
+
+    /// Waits for the answer to a call until a moment.
+    pub(super) async fn answer_until(&self, ticket: Ticket, moment: Nanos) -> Option<Answered> {
+        self.agenda.add(moment, Happening::GoOn { worker: self.number });
+        std::future::poll_fn(|_| match self.desk.borrow_mut().answers.remove(&ticket.number) {
+            Some(answer) => Poll::Ready(Some(answer)),
+            None if self.now() >= moment => Poll::Ready(None),
+            None => Poll::Pending,
+        })
+        .await
+    }
+
+    pub(super) async fn wait_until(&self, moment: Nanos) {
+        self.agenda.add(moment, Happening::GoOn { worker: self.number });
+        std::future::poll_fn(|_| if self.now() < moment { Poll::Pending } else { Poll::Ready(()) }).await;
+    }
+
+    pub(super) async fn call(&self, server: usize, request: Request, payload: &[u8]) -> Answered {
+        let ticket = self.send(server, request, payload);
+        self.answer(ticket).await
+    }
+
+    /// A request to the homes to which a place leads.
+    pub(super) async fn at(&self, at: At, request: impl Fn(At) -> Request) -> Answered {
+        self.at_with(at, request, &[]).await
+    }
+
+    /// The same with a payload.
+    pub(super) async fn at_with(&self, at: At, request: impl Fn(At) -> Request, payload: &[u8]) -> Answered {
+        let first = at.clone();
+        let mut at = at;
+        loop {
+            let server = usize::from(at.ino.home().0);
+            match self.call(server, request(at), payload).await {
+                (Reply::Redirect { at: elsewhere }, _) => at = elsewhere,
+                (Reply::Stale, _) => at = first.clone(),
+                answered => return answered,
+            }
+        }
+    }
+
+    /// Opens a file; a name that is none of a file is EISDIR.
+    pub(super) async fn open(&self, at: At, flags: OpenFlags) -> Result<Open, Errno> {
+        let request = |at| Request::Open { at, flags, permissions: 0o644, layout: None };
+        match self.at(at, request).await.0 {
+            Reply::Opened { attributes, handle, capability, layout: Some(layout), created } => {
+                self.client.borrow_mut().opened(attributes.ino, handle, capability);
+                let (epoch, size_bytes) = (attributes.epoch, attributes.size_bytes);
+                Ok(Open { ino: attributes.ino, handle, capability, layout, epoch, size_bytes, created })
+            }
+            Reply::Opened { attributes, handle, .. } => {
+                self.close(attributes.ino, handle).await;
+                Err(EISDIR)
+            }
+            Reply::Failed(errno) => Err(errno),
+            _ => Err(Errno(0)),
+        }
+    }
+
+    /// Opens a file for reading and writing, and makes it where there is none.
+    pub(super) async fn open_or_make(&self, at: At) -> Outcome<Open> {
+        let what = format!("{at:?}");
+        self.open(at, WRITE).await.map_err(|errno| format!("open {what}: {errno:?}"))
+    }
+
+    pub(super) async fn close(&self, ino: Ino, handle: HandleId) {
+        self.client.borrow_mut().closed(ino, handle);
+        self.call(usize::from(ino.home().0), Request::Close { ino, handle }, &[]).await;
+    }
+
+    /// Has the home of a file tell its fence. A new connection claims what the client holds before.
+    pub(super) async fn greet(&self, home: usize) {
+        if let (Reply::Held { fence }, _) = self.call(home, Request::Fence, &[]).await {
+            self.client.borrow_mut().renew_fence(home, fence);
+        }
+    }
+
+    /// Asks for the present layout, size and epoch of a file.
+    pub(super) async fn refresh(&self, file: &mut Open) -> Outcome<()> {
+        let at = At::described(file.capability);
+        match self.call(file.home(), Request::Layout { at }, &[]).await.0 {
+            Reply::Layout { layout, size_bytes, epoch, .. } => {
+                (file.layout, file.size_bytes, file.epoch) = (layout, size_bytes, epoch);
+                Ok(())
+            }
+            other => Err(format!("layout of {:?}: {other:?}", file.ino)),
+        }
+    }
+
+    /// A data request, repeated under the epoch, the fence and the rights that its server knows.
+    pub(super) async fn transfer(
+        &self,
+        file: &mut Open,
+        server: usize,
+        payload: &[u8],
+        request: impl Fn(&Open) -> Request,
+    ) -> Result<Answered, Failure> {
+        for _ in 0..TRIES {
+            match self.call(server, request(file), payload).await {
+                (Reply::StaleEpoch { .. }, _) => self.refresh(file).await?,
+                (Reply::StaleFence, _) => self.greet(file.home()).await,
+                (Reply::Failed(ESTALE), _) => {
+                    let reclaim = Request::Reclaim { handles: vec![file.capability] };
+                    match self.call(file.home(), reclaim, &[]).await.0 {
+                        Reply::Held { .. } => {}
+                        other => return Err(format!("reclaim of {:?}: {other:?}", file.ino).into()),
+                    }
+                }
+                // The home was away for too long for the server of the bytes.
+                (Reply::Failed(EIO), _) => {}
+                (Reply::Failed(errno), _) => return Err(Failure::Refused(errno)),
+                answered => return Ok(answered),
+            }
+        }
+        Err(Failure::Fault(format!("a request for bytes of {:?} is tried for ever", file.ino)))
+    }
+
+    /// Writes and publishes.
+    pub(super) async fn write_bytes(
+        &self,
+        file: &mut Open,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), Failure> {
+        let home = file.ino.home();
+        let pieces: Vec<_> = file.layout.pieces(offset, bytes.len() as u64).collect();
+        for piece in pieces {
+            let target: TargetId = file.layout.targets()[piece.object];
+            let end = piece.file_offset + piece.length;
+            let published = |file: &Open| Publication {
+                end,
+                written_bytes: piece.length,
+                epoch: file.epoch,
+                reserved_end: 0,
+            };
+            let extent = Extent { offset: piece.object_offset, length: piece.length as u32 };
+            let first = (piece.file_offset - offset) as usize;
+            let part = &bytes[first..first + piece.length as usize];
+            let request =
+                |file: &Open| write(file, target, extent, (target.server == home).then(|| published(file)));
+            let answered = self.transfer(file, usize::from(target.server.0), part, request).await?;
+            if !matches!(answered.0, Reply::Written { .. }) {
+                return Err(format!("write to {target}: {:?}", answered.0).into());
+            }
+            if target.server == home {
+                continue;
+            }
+            let publish =
+                |file: &Open| Request::Publish { capability: file.capability, publication: published(file) };
+            let answered = self.transfer(file, usize::from(home.0), &[], publish).await?;
+            if !matches!(answered.0, Reply::Written { .. }) {
+                return Err(format!("publish of {:?}: {:?}", file.ino, answered.0).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the first bytes of a file.
+    pub(super) async fn read_bytes(&self, file: &mut Open, length: u64) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        let pieces: Vec<_> = file.layout.pieces(0, length).collect();
+        for piece in pieces {
+            let target = file.layout.targets()[piece.object];
+            let request = |file: &Open| Request::Read {
+                fence: Fence::NONE,
+                capability: file.capability,
+                target,
+                epoch: file.epoch,
+                extents: vec![Extent { offset: piece.object_offset, length: piece.length as u32 }],
+            };
+            match self.transfer(file, usize::from(target.server.0), &[], request).await? {
+                (Reply::Data { .. }, part) => bytes.extend(part),
+                (other, _) => return Err(format!("read of {:?}: {other:?}", file.ino).into()),
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// A lock through a description of a file, or its release.
+    pub(super) fn lock_of(&self, file: &Open, kind: LockKind, lock: LockType, last: u64) -> HeldLock {
+        let last = if kind == LockKind::Flock { u64::MAX } else { last };
+        HeldLock {
+            ino: file.ino,
+            handle: file.handle,
+            owner: LockOwner(1 + self.number as u64),
+            kind,
+            lock,
+            range: LockRange { first: 0, last },
+        }
+    }
+
+    /// Begins a lock call.
+    pub(super) fn begin_lock(&self, lock: &HeldLock, wait: bool) -> Ticket {
+        self.send(usize::from(lock.ino.home().0), lock.request(wait, None), &[])
+    }
+
+    /// Takes over the answer to a lock call.
+    pub(super) fn end_lock(&self, lock: &HeldLock, reply: Reply) -> Result<(), Failure> {
+        match reply {
+            Reply::Held { fence } => {
+                self.client.borrow_mut().locked(*lock, fence);
+                Ok(())
+            }
+            Reply::Failed(errno) => Err(Failure::Refused(errno)),
+            other => Err(Failure::Fault(format!("{lock:?}: {other:?}"))),
+        }
+    }
+
+    /// Gives all locks of the owner of one back, as a process that closes a descriptor of the file does.
+    pub(super) async fn release_all(&self, lock: &HeldLock) -> Outcome<()> {
+        let HeldLock { ino, owner, .. } = *lock;
+        self.client.borrow_mut().released(lock);
+        match self.call(usize::from(ino.home().0), Request::ReleaseLocks { ino, owner }, &[]).await.0 {
+            Reply::Done => Ok(()),
+            other => Err(format!("the release of {lock:?}: {other:?}")),
+        }
+    }
+
+    /// Ends the wait of a lock call that may wait.
+    pub(super) async fn cancel(&self, lock: &HeldLock, ticket: Ticket) -> Outcome<()> {
+        let waiting = self.client.borrow().request_of(ticket);
+        let Some(waiting) = waiting else { return Ok(()) };
+        let cancel = Request::CancelLock { ino: lock.ino, waiting };
+        match self.call(usize::from(lock.ino.home().0), cancel, &[]).await.0 {
+            Reply::Done => Ok(()),
+            other => Err(format!("the end of the wait for {lock:?}: {other:?}")),
+        }
+    }
+}
+
+/// A write of one piece.
+pub(super) fn write(
+    file: &Open,
+    target: TargetId,
+    extent: Extent,
+    publication: Option<Publication>,
+) -> Request {
+    Request::Write {
+        // The session shows the fence that the client knows as the request is sent.
+        fence: Fence::NONE,
+        capability: file.capability,
+        target,
+        epoch: file.epoch,
+        extents: vec![extent],
+        publication,
+    }
+}
+
+impl Failure {
+    /// Whether the program was told that its lock is lost.
+    pub(super) fn is_lost_lock(&self) -> bool {
+        matches!(self, Failure::Refused(LOCK_LOST))
+    }
+}

@@ -1,0 +1,52 @@
+//! The kinds of work that tasks do. Each knows by a model or a history which answers the store may give.
+
+mod appending;
+mod counting;
+mod names;
+mod registering;
+mod removing;
+
+use super::task::{Outcome, Task};
+use appending::Appending;
+use counting::Counting;
+use names::Names;
+use registering::Registering;
+pub(super) use removing::remove_all;
+use std::future::Future;
+use std::pin::Pin;
+use weir_wire::{At, Errno, Ino, NodeKind, Reply, Request};
+
+const EIO: Errno = Errno(5);
+const EEXIST: Errno = Errno(17);
+
+/// Directories that all tasks share. Their homes follow from their names.
+const SHARED_DIRECTORIES: u64 = 2;
+/// The kinds of work.
+pub(super) const KINDS: usize = 4;
+
+/// The work of a task, until it ends.
+pub(super) type Work = Pin<Box<dyn Future<Output = Outcome<()>>>>;
+
+/// Begins the work of a task.
+pub(super) fn begin(task: Task, kind: usize) -> Work {
+    match kind {
+        0 => Box::pin(Names::new(task).work()),
+        1 => Box::pin(Registering::new(task).work()),
+        2 => Box::pin(Counting::new(task).work()),
+        _ => Box::pin(Appending::new(task).work()),
+    }
+}
+
+/// Any directory that all tasks share, which is made where it is not there.
+async fn shared_directory(task: &Task) -> Outcome<String> {
+    let name = format!("shared-{}", task.agenda.below(SHARED_DIRECTORIES));
+    let make = |at| Request::Make { at, kind: NodeKind::Directory, permissions: 0o755 };
+    loop {
+        match task.at(At::new(Ino::ROOT, name.as_str()), make).await.0 {
+            Reply::Attributes(_) | Reply::Failed(EEXIST) => return Ok(name),
+            // Its other home was away for too long.
+            Reply::Failed(EIO) => {}
+            other => return Err(format!("mkdir {name}: {other:?}")),
+        }
+    }
+}
