@@ -5,6 +5,8 @@
 # make test-slurm  what runs under Slurm, as root: sweeps, stores in an allocation, storage of jobs; its daemons are installed for it alone
 # make soak    an hour of random calls, then 100 random schedules of faults on several hosts, as root: a night; ARGUMENTS='--seed N'
 #              goes on (docs/development/soak.md); make soak-calls ARGUMENTS='--minutes 5' the calls alone (docs/development/random-calls.md)
+# make world   worlds of servers and clients that fail by a seed, for a night; ARGUMENTS='--seconds 60' for a minute; make world-mutants takes
+#              rules out, and says which seed misses each (docs/development/world.md)
 # make suites  suites that others wrote, on the store and on tmpfs; make suite-NAME one of them (docs/development/suites.md)
 # make bench   every benchmark; make bench-NAME one of them (its last line is one JSON object)
 # make clean   removes what was built
@@ -14,7 +16,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
 .PHONY: setup packages demo-packages fuse-device demo check test test-slurm lint lint-format lint-clippy lint-ruff lint-mypy \
-	lint-benchmarks lint-stubs lint-imports test-rust test-python soak soak-calls suites suites-packages simulate-packages bench clean
+	lint-benchmarks lint-stubs lint-imports test-rust test-python world world-mutants soak soak-calls suites suites-packages simulate-packages bench clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -191,6 +193,13 @@ test-slurm: setup
 	$(BIN)/pytest -rs -k slurm tests/python/test_sweeps.py tests/python/test_classes_build.py tests/python/test_slurm_resources.py tests/python/test_sbatch_scripts.py \
 		tests/end_to_end/test_deployment_slurm.py tests/end_to_end/test_slurm_storage.py \
 		tests/end_to_end/test_slurm_storage_on_hosts.py
+
+# Ten thousand worlds take a night on two processors.
+world:
+	cargo run --quiet --release --locked --package weir-world -- $(or $(ARGUMENTS),--seeds 10000)
+
+world-mutants:
+	cargo run --quiet --release --locked --package weir-world -- --mutants $(ARGUMENTS)
 
 soak: setup
 	PYTHONPATH=tests $(BIN)/python -m random_calls --minutes 60

@@ -38,18 +38,23 @@ ALLOWED = {
     "weir-simulator": {"weir-exchange", "weir-fairshare", "weir-device", "weir-placement", "weir-wire"},
     "weir-log": set[str](),
     "weir-windows": set[str](),
-    "weir-server": {"weir-channel", "weir-exchange", "weir-log", *LEAVES},
+    "weir-core": {"weir-channel", "weir-exchange", "weir-log", *LEAVES},
+    "weir-server": {"weir-core", "weir-channel", "weir-log", *LEAVES},
     "weir-client": {"weir-channel", "weir-windows", *LEAVES},
     "weir-preload": {"weir-client", *LEAVES, "weir-windows"},
     "weir-mount": {"weir-client", "weir-log", *LEAVES},
     "weir-mover": {"weir-client", *LEAVES},
     "weir-python": {"weir-channel", "weir-simulator", "weir-windows", *LEAVES},
     "weir-testing": {"weir-channel", "weir-fairshare", "weir-placement", "weir-wire"},
+    "weir-world": {"weir-core", "weir-channel", "weir-testing", *LEAVES},
 }
 """Which crates of this workspace each one may depend on."""
 
 SUPPORTS = "weir-testing"
 """The supports of tests: every crate may use them, in its tests alone."""
+
+WORLD = "weir-world"
+"""The world is a test as a whole: nothing depends on it."""
 
 TEST_ONLY = {"weir-device": {"weir-placement"}}
 """The crates that only tests may use beside the supports: all decisions of a store beside a device."""
@@ -132,35 +137,17 @@ SYSTEM = re.compile(
     r"\b(mio|nix|signal_hook|listenfd)::|\bstd::(fs|thread|os::unix::(net|fs))\b|\bstd::net::(Tcp|Udp|ToSocket|Shutdown)"
     r"|\brustix::(event|fs|mm|net|process|rand|thread|time)::"
 )
-"""Files, sockets, threads and other calls of the system, as the server's files name them."""
+"""Files, sockets, threads and other calls of the system."""
 
-SYSTEM_CALLERS = {
-    "activation.rs",
-    "config.rs",
-    "descriptors.rs",
-    "event_loop.rs",
-    "host.rs",
-    "inventory.rs",
-    "machine_time.rs",
-    "main.rs",
-    "namespace_memory.rs",
-    "ports.rs",
-    "privacy.rs",
-    "published.rs",
-    "sockets.rs",
-    "workers.rs",
-    "accounts/machine.rs",
-    "control/hosts.rs",
-    "control/http.rs",
-    "home/folders.rs",
-    "identity/look.rs",
-    "identity/monitor.rs",
-    "journal/storage.rs",
-    "peers/threads.rs",
-    "storage/folder.rs",
-    "storage/mapped.rs",
-}
-"""The files of the server that call the system. All others run in a test without sockets, files and threads."""
+CLOCK = re.compile(r"\b(Instant|SystemTime)\s*::\s*now\b|\bclock_gettime\b")
+"""Looks at a clock of the system."""
+
+CORE_IMPURE = re.compile(
+    r"\bstd::(thread|net(?!::IpAddr)|fs|os|process|env|io::(stdin|stdout|stderr)|time::(Instant|SystemTime))\b"
+    r"|\b(Instant|SystemTime)::now\b|\b(libc|mio|nix|tokio|rand|getrandom)::|\brustix::(?!io::Errno\b)"
+)
+"""What the core of the server may not call. It knows errors of the system and addresses, and its questions carry the sending end of a
+channel."""
 
 CLIENT_SYSTEM_CALLERS = {
     "connect.rs",
@@ -183,25 +170,8 @@ LOCK = re.compile(r"\b(Mutex|RwLock|Condvar|OnceLock|LazyLock)\b|\bfutex\b")
 PARALLEL = "crates/refactor/src/parallel.rs"
 """The one file of the leaves that starts threads; it joins them before it returns."""
 
-CLOCK = re.compile(
-    r"\b(Instant|SystemTime)\s*::\s*now\b|\bclock_gettime\b|\bmachine_time::(MachineTime|wall_seconds)\b"
-)
-"""Looks at a clock of the system."""
-
-SERVER_EDGE = {
-    "machine_time.rs": "the time that the server's core is given",
-    "event_loop.rs": "it gives that time to the core",
-    "journal/storage.rs": "the wait for the lock of a folder, before the server starts",
-    "peers/threads.rs": "the threads of the lines to peers",
-    "control/callers.rs": "the threads of the control API",
-    "control/door.rs": "the threads of the control API",
-    "control/http.rs": "the threads of the control API",
-    "control/interference.rs": "the threads of the control API",
-}
-"""Files of the server that may look at a clock of the system, each with its use; all others are given the time."""
-
 UNSAFE_CRATES = {"preload", "mount", "server", "refactor", "windows"}
-"""Crates in which `unsafe` may stand; of the server only in its targets, of the codec where it names instructions,
+"""Crates in which `unsafe` may stand; of the server only in the memory of targets, of the codec where it names instructions,
 and of the windows where they are mapped."""
 
 
@@ -246,8 +216,9 @@ def test_dependencies_point_down(packages: dict[str, dict[str, Any]]) -> None:
 def test_supports_of_tests_stay_in_tests(packages: dict[str, dict[str, Any]]) -> None:
     assert packages[SUPPORTS]["publish"] == [], "the supports of tests are published nowhere"
     for name, package in packages.items():
+        assert WORLD not in ours(package, development=False), f"{name} names {WORLD}"
         kinds = {dependency["kind"] for dependency in package["dependencies"] if dependency["name"] == SUPPORTS}
-        assert kinds <= {"dev"}, f"{name} names {SUPPORTS} outside its dev-dependencies"
+        assert name == WORLD or kinds <= {"dev"}, f"{name} names {SUPPORTS} outside its dev-dependencies"
 
 
 def test_folders_have_plain_names(packages: dict[str, dict[str, Any]]) -> None:
@@ -267,9 +238,20 @@ def files_with(sources: Path, *patterns: re.Pattern[str]) -> set[str]:
     return found
 
 
-def test_the_system_is_called_at_the_edge_of_the_server() -> None:
-    callers = files_with(ROOT / "crates" / "server" / "src", SYSTEM)
-    assert callers == SYSTEM_CALLERS, "a step asks the edge by a trait (ARCHITECTURE.md, the server: one event loop)"
+def test_the_core_of_the_server_calls_no_system() -> None:
+    callers = files_with(ROOT / "crates" / "core" / "src", CORE_IMPURE)
+    assert not callers, "a step asks the edge by a trait (ARCHITECTURE.md, the server: one event loop)"
+
+
+def test_rules_are_taken_out_in_worlds_alone(packages: dict[str, dict[str, Any]]) -> None:
+    for name, package in packages.items():
+        features = {
+            feature
+            for dependency in package["dependencies"]
+            if dependency["name"] == "weir-core"
+            for feature in dependency["features"]
+        }
+        assert not features or name == WORLD, f"{name} asks for {features} of the core"
 
 
 def test_the_system_is_called_by_the_drivers_of_the_client() -> None:
@@ -291,19 +273,6 @@ def test_leaves_are_pure(packages: dict[str, dict[str, Any]], leaf: str) -> None
         for number, line in enumerate(code.splitlines(), start=1):
             found = IMPURE.search(line.split("//")[0])
             assert not found, f"{path}:{number}: {line.strip()}"
-
-
-def test_the_core_of_the_server_is_given_the_time() -> None:
-    sources = ROOT / "crates/server/src"
-    looks = {
-        str(path.relative_to(sources))
-        for path in sources.rglob("*.rs")
-        if "tests" not in path.parts
-        and not path.name.endswith("tests.rs")
-        and CLOCK.search(without_tests(blanked(path.read_text())))
-    }
-    assert looks <= SERVER_EDGE.keys(), "these files look at a clock: they are to be given the time (`clock::Time`)"
-    assert looks >= SERVER_EDGE.keys(), "these files look at no clock any longer: take them out of the list"
 
 
 def test_unsafe_stands_where_it_may(packages: dict[str, dict[str, Any]]) -> None:

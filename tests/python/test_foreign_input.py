@@ -453,7 +453,7 @@ RUST = {
     "a container of a refactored array": ("crates/refactor/tests/container.rs", "proptest!"),
     "a message of the protocol": ("crates/wire/tests/laws.rs", "any_message"),
     "a frame, before and after the handshake": ("crates/server/tests/all/malformed.rs", "any_frame"),
-    "a journal": ("crates/server/src/journal/tests.rs", "proptest!"),
+    "a journal": ("crates/core/src/journal/tests.rs", "proptest!"),
     "an .ini layout": ("crates/placement/src/ini.rs", "proptest!"),
     "the spelling of a layout": ("crates/placement/src/spelling.rs", "proptest!"),
 }

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_server::journal::{DirectoryStorage, Journal};
-use weir_server::namespace::Change;
-use weir_server::JOURNAL_SCHEMA;
+use weir_core::journal::Journal;
+use weir_core::namespace::Change;
+use weir_core::JOURNAL_SCHEMA;
+use weir_server::journal::DirectoryStorage;
 
 fn main() -> ExitCode {
     match write() {

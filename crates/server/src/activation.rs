@@ -1,9 +1,9 @@
 //! Listening sockets that the system passes at the start (sd_listen_fds(3)): nobody can take a port that systemd holds.
 
-use crate::error::ServerError;
 use listenfd::ListenFd;
 use rustix::net::sockopt::socket_acceptconn;
 use std::net::TcpListener;
+use weir_core::error::ServerError;
 
 /// Names of the sockets, as `FileDescriptorName` of their units gives them.
 pub(crate) const DATA: &str = "data";

@@ -1,24 +1,13 @@
 //! The event loop: waits, reads, serves, sends.
 
 use crate::activation::{Passed, CONTROL, DATA};
-use crate::clock::Time;
-use crate::config::Place;
-use crate::config::{BackendKind, ClusterConfig};
 use crate::control;
-use crate::descriptors::Budget;
-use crate::error::ServerError;
-use crate::events::{Event, Events};
-use crate::home::folders::Folders;
+use crate::descriptors::budget;
+use crate::home::Folders;
 use crate::host::Machine;
-use crate::identity::Consent;
-use crate::links::admission::Origin;
-use crate::links::socket::Socket;
 use crate::machine_time::MachineTime;
-use crate::notices::notice;
-use crate::notices::Notice;
-use crate::peers::threads::Threads;
+use crate::peers::Threads;
 use crate::ports::{listen, peer_user, resolve, Listening};
-use crate::server::{Outside, Server};
 use crate::sockets::{link_of, polled};
 use crate::workers::WorkerPool;
 use mio::net::{TcpListener, UnixListener};
@@ -38,6 +27,16 @@ use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
+use weir_core::clock::Time;
+use weir_core::config::{BackendKind, ClusterConfig, Place};
+use weir_core::error::ServerError;
+use weir_core::events::{Event, Events};
+use weir_core::identity::Consent;
+use weir_core::links::admission::Origin;
+use weir_core::links::socket::Socket;
+use weir_core::notices::notice;
+use weir_core::notices::Notice;
+use weir_core::server::{Outside, Server};
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_wire::{ServerAddress, SiteKey};
@@ -120,7 +119,7 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent) -
     };
     let rules = control::Rules::new(&config, id, key.clone())?;
     let directories = own.targets.iter().filter(|target| target.backend == BackendKind::Dir).count();
-    let budget = Budget::of_process(config.servers.len(), directories)?;
+    let budget = budget(config.servers.len(), directories)?;
     let time: Arc<dyn Time> = Arc::new(MachineTime::start());
     let outside = Outside {
         home: Box::new(Folders::of((id, &key), home, budget.objects, &time)),
@@ -162,7 +161,7 @@ pub fn check(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent)
         false => SiteKey::new(drawn_key()?),
     };
     let time: Arc<dyn Time> = Arc::new(MachineTime::start());
-    crate::server::check(config, id, &Folders::of((id, &key), home, 0, &time), consent)
+    weir_core::server::check(config, id, &Folders::of((id, &key), home, 0, &time), consent)
 }
 
 fn drawn_key() -> Result<[u8; 32], ServerError> {

@@ -1,15 +1,11 @@
 //! The inventory of a stopped server: its journal is replayed from a copy, and its targets are listed. Nothing changes.
 
-use crate::config::{BackendKind, ClusterConfig};
 use crate::control::inventory::{Inventory, ObjectEntry};
 use crate::control::tree::{Sums, Tree};
-use crate::durability::JOURNAL_SCHEMA;
-use crate::error::ServerError;
 use crate::event_loop::read_key;
-use crate::identity::{IdentityError, Places};
-use crate::journal::{DirectoryStorage, Journal, Losses};
-use crate::namespace::{Change, FaultKind, Namespace, PlaceEntry, Position, Settings};
-use crate::storage::{Dir, Folder};
+use crate::folder::Folder;
+use crate::identity::Places;
+use crate::journal::DirectoryStorage;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -17,6 +13,13 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use weir_core::config::{BackendKind, ClusterConfig};
+use weir_core::error::ServerError;
+use weir_core::identity::IdentityError;
+use weir_core::journal::{Journal, Losses};
+use weir_core::namespace::{Change, FaultKind, Namespace, PlaceEntry, Position, Settings};
+use weir_core::storage::Dir;
+use weir_core::JOURNAL_SCHEMA;
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{Ino, SiteKey};
 

@@ -1,7 +1,7 @@
 //! The time of this machine, as its kernel tells it.
 
-use crate::clock::Time;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_core::clock::Time;
 use weir_fairshare::Nanos;
 
 /// The monotonic clock and the wall clock of the kernel.

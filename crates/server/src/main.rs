@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weir_core::config::ClusterConfig;
+use weir_core::identity::Consent;
+use weir_core::journal::Losses;
 use weir_placement::ServerId;
-use weir_server::journal::Losses;
-use weir_server::{inventory, run, ClusterConfig, Consent};
+use weir_server::{inventory, run};
 
 const USAGE: &str =
     "usage: weir-server --config CLUSTER.toml --home DIR --server N [--log FILE] [--first-run] [--accept-journal-loss]
@@ -99,7 +101,7 @@ fn parse() -> Result<Task, lexopt::Error> {
 }
 
 fn check(path: &std::path::Path, of: Option<(PathBuf, u16)>, consent: Consent) -> ExitCode {
-    let config = match ClusterConfig::read(path) {
+    let config = match weir_server::config::read(path) {
         Ok(config) => config,
         Err(error) => {
             complain(&error.to_string());
@@ -154,7 +156,7 @@ fn take_inventory(config: &std::path::Path, home: &std::path::Path, server: u16,
 
 /// The configuration, if it is right and has this server.
 fn read(config: &std::path::Path, server: u16) -> Option<ClusterConfig> {
-    match ClusterConfig::read(config) {
+    match weir_server::config::read(config) {
         Ok(config) if usize::from(server) < config.servers.len() => return Some(config),
         Ok(config) => complain(&format!(
             "--server {server}: the configuration has servers 0 to {}",

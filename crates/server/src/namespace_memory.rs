@@ -1,11 +1,11 @@
 //! The memory that the namespace of a server may take, where the configuration says nothing: a half of what the machine, the
 //! control group and the limits of the process leave it.
 
-use crate::accounts::machine::meminfo_bytes;
-use crate::config::{BackendKind, ClusterConfig, ServerConfig};
 use rustix::process::{getrlimit, Resource};
 use std::fs;
 use std::path::{Path, PathBuf};
+use weir_core::accounts::machine::meminfo_bytes;
+use weir_core::config::{BackendKind, ClusterConfig, ServerConfig};
 use weir_placement::ServerId;
 
 /// Memory that a server needs beside its namespace: requests and replies (`links/memory.rs`), and the program itself.

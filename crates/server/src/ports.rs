@@ -5,14 +5,11 @@
 //! the range from which the system serves every other program, and every outgoing connection (ip(7), `ip_local_port_range`).
 //! Any user can take it all the same, and keeps no server down by it.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Result};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
-use std::str::FromStr;
+use weir_core::config::{Ports, TakenPort};
 
 /// The first and last port that the system gives to programs that name none.
 const SYSTEM_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
@@ -21,38 +18,6 @@ const LEAST: u16 = 10_000;
 /// Fewest ports that make a range of their own: with fewer, two stores of a host meet too easily.
 const FEWEST: u16 = 1_000;
 
-/// Ports from which a server takes those that its addresses leave open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ports(RangeInclusive<u16>);
-
-impl Ports {
-    /// The ports below the system's own range; none where that range leaves too few.
-    fn of_host() -> Option<Ports> {
-        let text = std::fs::read_to_string(SYSTEM_RANGE).ok()?;
-        Ports::below(text.split_whitespace().next()?.parse().ok()?)
-    }
-
-    fn below(first_of_system: u16) -> Option<Ports> {
-        let last = first_of_system.checked_sub(1)?;
-        (last >= LEAST + (FEWEST - 1)).then_some(Ports(LEAST..=last))
-    }
-
-    /// Listens on a free port of the range. The search begins anywhere, so that stores of one host seldom try the same ports.
-    fn listen(&self, address: SocketAddr) -> Result<TcpListener> {
-        let (first, last) = (*self.0.start(), *self.0.end());
-        let count = u32::from(last - first) + 1;
-        let start = anywhere()? % count;
-        for step in 0..count {
-            let port = first + ((start + step) % count) as u16;
-            match TcpListener::bind(SocketAddr::new(address.ip(), port)) {
-                Err(error) if error.kind() == ErrorKind::AddrInUse => {}
-                outcome => return outcome,
-            }
-        }
-        Err(Error::new(ErrorKind::AddrInUse, format!("every port of {self} is in use")))
-    }
-}
-
 /// A listener of a server.
 pub(crate) struct Listening {
     pub(crate) listener: TcpListener,
@@ -60,19 +25,6 @@ pub(crate) struct Listening {
     pub(crate) address: String,
     /// The named port that was taken.
     pub(crate) taken: Option<TakenPort>,
-}
-
-/// A port of a server that another program had when the server started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct TakenPort {
-    /// `data` or `control`.
-    pub(crate) name: &'static str,
-    /// The address that is taken.
-    pub(crate) wanted: String,
-    /// The address at which the server listens instead.
-    pub(crate) address: String,
-    /// The user whose program listens there; absent where the system does not tell.
-    pub(crate) holder: Option<u32>,
 }
 
 /// Listens for `name` on a socket that the system passed, else on `host:port`. Port 0 is any of `ports`, or of the host's where
@@ -113,25 +65,35 @@ pub(crate) fn listen(
     }
 }
 
-impl fmt::Display for TakenPort {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TakenPort { name, wanted, address, holder } = self;
-        let port = wanted.rsplit_once(':').map_or("", |(_, port)| port);
-        match holder {
-            Some(user) => write!(formatter, "a program of user {user} has the {name} port {wanted}")?,
-            None => write!(formatter, "another program has the {name} port {wanted}")?,
+/// The ports below the system's own range; none where that range leaves too few.
+fn ports_of_host() -> Option<Ports> {
+    let text = std::fs::read_to_string(SYSTEM_RANGE).ok()?;
+    ports_below(text.split_whitespace().next()?.parse().ok()?)
+}
+
+fn ports_below(first_of_system: u16) -> Option<Ports> {
+    let last = first_of_system.checked_sub(1)?;
+    (last >= LEAST + (FEWEST - 1)).then(|| Ports::new(LEAST..=last))
+}
+
+/// Listens on a free port of the range. The search begins anywhere, so that stores of one host seldom try the same ports.
+fn listen_in(ports: &Ports, address: SocketAddr) -> Result<TcpListener> {
+    let (first, last) = ports.range().into_inner();
+    let count = u32::from(last - first) + 1;
+    let start = anywhere()? % count;
+    for step in 0..count {
+        let port = first + ((start + step) % count) as u16;
+        match TcpListener::bind(SocketAddr::new(address.ip(), port)) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            outcome => return outcome,
         }
-        write!(
-            formatter,
-            "; this server listens on {address} instead, and tells the other servers and cluster.json; hint: `ss -ltnp 'sport = :{port}'` \
-             shows the program: end it, and give the port to a socket unit of systemd, which nobody can take"
-        )
     }
+    Err(Error::new(ErrorKind::AddrInUse, format!("every port of {ports} is in use")))
 }
 
 fn listen_anywhere(address: SocketAddr, ports: Option<&Ports>) -> Result<TcpListener> {
-    match ports.cloned().or_else(Ports::of_host) {
-        Some(ports) => ports.listen(address),
+    match ports.cloned().or_else(ports_of_host) {
+        Some(ports) => listen_in(&ports, address),
         None => TcpListener::bind(address),
     }
 }
@@ -204,59 +166,18 @@ fn anywhere() -> Result<u32> {
     Ok(u32::from_ne_bytes(bytes))
 }
 
-impl FromStr for Ports {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Ports, String> {
-        let range = text.split_once('-').and_then(|(first, last)| {
-            let [first, last] = [first, last].map(|number| number.trim().parse::<u16>().ok());
-            first.zip(last).filter(|&(first, last)| (1..=last).contains(&first))
-        });
-        range
-            .map(|(first, last)| Ports(first..=last))
-            .ok_or_else(|| format!("\"{text}\" is not a range of ports; try \"20000-29999\""))
-    }
-}
-
-impl fmt::Display for Ports {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}-{}", self.0.start(), self.0.end())
-    }
-}
-
-impl<'de> Deserialize<'de> for Ports {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Ports, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl Serialize for Ports {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_range_of_ports_is_read_or_refused() {
-        assert_eq!("20000-29999".parse::<Ports>().unwrap().to_string(), "20000-29999");
-        assert_eq!("7-7".parse::<Ports>().unwrap(), Ports(7..=7));
-        for wrong in ["", "20000", "0-9", "9-8", "1-65536", "a-b", "1-2-3"] {
-            wrong.parse::<Ports>().unwrap_err();
-        }
-    }
-
-    #[test]
     fn a_port_that_nobody_named_is_none_that_the_system_gives_away() {
-        assert_eq!(Ports::below(32_768), Some(Ports(10_000..=32_767)));
-        assert_eq!(Ports::below(1_024), None);
-        let Some(ports) = Ports::of_host() else { return };
+        assert_eq!(ports_below(32_768), Some(Ports::new(10_000..=32_767)));
+        assert_eq!(ports_below(1_024), None);
+        let Some(ports) = ports_of_host() else { return };
         let listening = listen("data", ("127.0.0.1:0", None), None).unwrap();
         let port = listening.listener.local_addr().unwrap().port();
-        assert!(ports.0.contains(&port), "{port} is outside of {ports}");
+        assert!(ports.range().contains(&port), "{port} is outside of {ports}");
         assert_eq!(listening.address, format!("127.0.0.1:{port}"));
     }
 
@@ -264,7 +185,7 @@ mod tests {
     fn an_unnamed_port_is_one_of_the_range_or_none() {
         let held = listen("data", ("127.0.0.1:0", None), None).unwrap();
         let port = held.listener.local_addr().unwrap().port();
-        let alone = Ports(port..=port);
+        let alone = Ports::new(port..=port);
         let error = listen("data", ("127.0.0.1:0", Some(&alone)), None).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
         assert!(error.to_string().contains(&alone.to_string()), "{error}");
@@ -278,7 +199,7 @@ mod tests {
             let held = TcpListener::bind(at).unwrap();
             let port = held.local_addr().unwrap().port();
             let named = format!("127.0.0.1:{port}");
-            let alone = Ports(port..=port);
+            let alone = Ports::new(port..=port);
             // No range helps a server out, not even one that the holder has as a whole.
             for ports in [None, Some(&alone)] {
                 let listening = listen("control", (&named, ports), None).unwrap();

@@ -4,8 +4,6 @@
 //! `weir up` writes the file whenever it starts a server. Where a unit of systemd starts one, or the server is on another host,
 //! nobody else does. Commands and servers take turns by the lock of the home.
 
-use crate::config::Place;
-use crate::notices::{notice, warning};
 use crate::ports::resolve;
 use rustix::fs::{flock, FlockOperation};
 use rustix::io::Errno;
@@ -17,6 +15,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
+use weir_core::config::Place;
+use weir_core::notices::{notice, warning};
 use weir_placement::ServerId;
 
 /// The list of addresses, and the lock of the home.

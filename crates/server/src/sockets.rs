@@ -1,6 +1,5 @@
 //! Sockets of the system, and the poll that tells of them.
 
-use crate::links::socket::{Socket, RECEIVE_BYTES};
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -8,6 +7,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use weir_core::links::socket::{Socket, RECEIVE_BYTES};
 
 /// Tokens of the poll from here on are links.
 const FIRST_LINK: usize = 16;

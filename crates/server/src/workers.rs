@@ -1,13 +1,13 @@
 //! The pool of threads on which blocking work runs: `dir` targets and journal synchronisation.
 
-use crate::clock::Time;
-use crate::errands::Workers;
-use crate::error::ServerError;
-use crate::events::{Event, Events, Worked};
-use crate::work::Work;
 use std::collections::VecDeque;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
+use weir_core::clock::Time;
+use weir_core::errands::Workers;
+use weir_core::error::ServerError;
+use weir_core::events::{Event, Events, Worked};
+use weir_core::work::Work;
 
 /// Threads of the pool: as many service slots as a `dir` target has, so one slow call never holds the others.
 pub(crate) const WORKERS: usize = 8;

@@ -4,7 +4,7 @@
 //! them are kept; these measure that one of each takes no more than is said of it, in a process without other tests.
 
 use std::sync::{Mutex, PoisonError};
-use weir_server::locks::{LockRequest, LockTable, Outcome};
+use weir_core::locks::{LockRequest, LockTable, Outcome};
 use weir_testing::{assert_held, claims, key, ram, Cluster, Line, Transport, READ_WRITE};
 use weir_wire::{
     At, Claims, ClientId, Fence, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, NodeKind, Reply,

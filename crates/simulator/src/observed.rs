@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use weir_device::{Statistic, Statistics};
 
-/// Samples of a window, as in `crates/server/src/accounts/windows.rs`.
+/// Samples of a window, as in `crates/core/src/accounts/windows.rs`.
 pub(crate) const SAMPLES: u64 = 10;
 /// Most pairs of a window and a device in a run: each takes some 400 bytes.
 pub(crate) const LINES_MAX: f64 = 1e6;

@@ -20,7 +20,7 @@ from weir.store.files import make_folder
 from weir.store.home import Home
 
 _LEAVING = "names"
-"""Folder of names that go to another host (crates/server/src/server/handover.rs)."""
+"""Folder of names that go to another host (crates/core/src/server/handover.rs)."""
 _ARRIVED = "arrived"
 """Folder from which a server takes them."""
 _JOURNALS = ("journal", _LEAVING)

@@ -10,8 +10,6 @@ use std::net::{Shutdown, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Connections served at once, each by a short-lived thread; one more takes the place of a caller that keeps the server waiting.
-pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// Longest request line and headers, as other servers take them.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Headers of one request: several times as many as browsers and scrapers send.
@@ -89,7 +87,7 @@ pub(crate) fn serve(
     handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
 ) -> io::Result<()> {
     let service = Arc::new(Service { door, body_max, handler });
-    let callers = Arc::new(Callers::new(connections_max.min(CONNECTIONS_MAX)));
+    let callers = Arc::new(Callers::new(connections_max));
     std::thread::Builder::new().name("control".into()).spawn(move || {
         yield_to_the_loop();
         take_callers(&listener, &callers, &service);

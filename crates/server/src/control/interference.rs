@@ -5,7 +5,6 @@
 
 use super::windows::{sight, Sight};
 use super::{failure, json, Answer, Desk};
-use crate::accounts::metrics::{self, label_text, Format};
 use crate::control::http::Request;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{text, DescriptorEncoder, EncodeMetric};
@@ -16,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use weir_core::accounts::metrics::{self, label_text, Format};
 
 /// `GET` shows the predictions, `PUT` tells them.
 pub(super) const PATH: &str = "/v1/interference";

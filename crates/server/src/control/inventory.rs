@@ -3,12 +3,12 @@
 //! A part has the inodes of one residue, so parts of different servers fit together and none is large. Threads of the control API
 //! read the directories of targets; the loop copies numbers at once, and entries in small batches.
 
-use super::question::{Objects, Part, Question};
 use super::{failure, json, Answer, Desk};
 use crate::control::http::Request;
-use crate::namespace::{FileEntry, PlaceEntry};
 use serde::Serialize;
 use std::collections::HashSet;
+use weir_core::control::question::{Objects, Part, Question};
+use weir_core::namespace::{FileEntry, PlaceEntry};
 use weir_placement::TargetId;
 use weir_wire::Ino;
 

@@ -1,9 +1,9 @@
 //! The lease of the sharing in the control API.
 
-use super::lease_terms::LeaseWanted;
-use super::question::Question;
 use super::{failure, json, Answer, Desk};
 use crate::control::http::Request;
+use weir_core::control::lease_terms::LeaseWanted;
+use weir_core::control::question::Question;
 
 /// `GET` and `PUT /v1/lease`.
 pub(super) const PATH: &str = "/v1/lease";

@@ -1,6 +1,5 @@
 //! The control API: JSON and Prometheus over HTTP, beside the event loop.
 
-pub(crate) mod board;
 pub(crate) mod callers;
 mod door;
 mod hosts;
@@ -8,35 +7,30 @@ pub(crate) mod http;
 pub(crate) mod interference;
 pub(crate) mod inventory;
 pub(crate) mod lease;
-pub(crate) mod lease_terms;
-pub(crate) mod question;
 pub(crate) mod quotas;
-pub(crate) mod showing;
-pub(crate) mod snapshot;
-pub(crate) mod status;
-pub(crate) mod table;
 pub(crate) mod tree;
 pub(crate) mod windows;
 
-use crate::accounts::metrics;
-use crate::config::{ClusterConfig, ServerConfig, SpeedConfig, TargetConfig};
-use crate::error::ServerError;
-use crate::events::Events;
+use crate::config::check_addresses;
 use crate::ports::{resolve, Listening};
 use door::{Bearer, Door};
 use hosts::Hosts;
 use http::{Request, Response};
 use interference::Told;
-use question::{NotChanged, NotDecided, Question, Shown};
 use serde::{Deserialize, Serialize};
-use showing::Boards;
-use status::Status;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::Arc;
 use std::time::Duration;
-use table::Table;
+use weir_core::accounts::metrics;
+use weir_core::config::{ClusterConfig, ServerConfig, SpeedConfig, TargetConfig};
+use weir_core::control::question::{NotChanged, NotDecided, Question, Shown};
+use weir_core::control::showing::Boards;
+use weir_core::control::status::Status;
+use weir_core::control::table::Table;
+use weir_core::error::ServerError;
+use weir_core::events::Events;
 use weir_fairshare::{Algorithm, Policy};
 use weir_placement::{AllocatorName, ServerId, TargetId};
 use weir_wire::{same_secret, SiteKey, TargetState};
@@ -353,7 +347,8 @@ fn change_server(request: &Request, desk: &Desk) -> Answer {
 fn add_server(request: &Request, desk: &Desk, number: u16) -> Answer {
     let refused = |what: &str| json(400, &failure(what, "see `weir server add --help`"));
     let config = std::str::from_utf8(&request.body).map_err(|error| error.to_string());
-    match config.and_then(ServerConfig::described) {
+    let config = config.and_then(ServerConfig::described);
+    match config.and_then(|config| check_addresses(&config).map(|()| config)) {
         Ok(config) => {
             let ask = |answer| Question::AddServer(ServerId(number), Box::new(config), answer);
             changed(desk.ask(ask), || serde_json::json!({ "server": number }))

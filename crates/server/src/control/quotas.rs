@@ -1,10 +1,10 @@
 //! Quotas in the control API: the use and the limits of every owner, and decisions about limits.
 
-use super::question::{NotDecided, Question, Quotas};
 use super::{failure, json, Answer, Desk};
 use crate::control::http::Request;
-use crate::namespace::QuotaLine;
 use serde::{Deserialize, Serialize};
+use weir_core::control::question::{NotDecided, Question, Quotas};
+use weir_core::namespace::QuotaLine;
 use weir_wire::{QuotaLimits, QuotaOwner, QuotaTable};
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]

@@ -2,11 +2,11 @@
 //!
 //! As for the inventory, a part has the inodes of one residue, and the loop judges them in small batches.
 
-use super::question::{NotMended, Part, Question};
 use super::{failure, json, Answer, Desk};
 use crate::control::http::Request;
-use crate::namespace::{AwayEntry, EntryQuestion, Examined, Fault, Order, Position, UseFault};
 use serde::Serialize;
+use weir_core::control::question::{NotMended, Part, Question};
+use weir_core::namespace::{AwayEntry, EntryQuestion, Examined, Fault, Order, Position, UseFault};
 use weir_wire::{Ino, QuotaOwner};
 
 /// `GET /v1/tree/PART/PARTS`.

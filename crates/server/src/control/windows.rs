@@ -2,15 +2,15 @@
 //!
 //! The holder of the site key sees all jobs, and the holder of a credential sees the jobs of its own user.
 
-use super::question::{Observed, Question};
 use super::{failure, json, Answer, Desk};
-use crate::accounts::observed::ObservedLine;
-use crate::accounts::windows::{Window, SAMPLES};
-use crate::clock::seconds;
 use crate::control::door::Bearer;
 use crate::control::http::Request;
 use serde::Serialize;
 use std::sync::Arc;
+use weir_core::accounts::observed::ObservedLine;
+use weir_core::accounts::windows::{Window, SAMPLES};
+use weir_core::clock::seconds;
+use weir_core::control::question::{Observed, Question};
 use weir_device::{Statistic, Statistics};
 
 /// `GET /v1/windows/NUMBER`: the windows after that one.

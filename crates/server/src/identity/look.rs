@@ -1,15 +1,15 @@
 //! A look at all places of a server before anything is changed.
 
-use super::error::{Fault, IdentityError};
-use super::{io_error, Consent, Places, FOLDER, RESTORED};
-use crate::error::ServerError;
-use crate::journal::{self, Losses};
-use crate::storage::{
-    Dir, Folder, Found, KnownPlaces, Node, Owner, Place, Record, Stamp, TargetFolder, STAMP,
-};
+use super::fault::Fault;
+use super::{io_error, Places, FOLDER, RESTORED};
+use crate::folder::Folder;
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
+use weir_core::error::ServerError;
+use weir_core::identity::{Consent, IdentityError};
+use weir_core::journal::{self, Losses};
+use weir_core::storage::{Dir, Found, KnownPlaces, Node, Owner, Place, Record, Stamp, TargetFolder, STAMP};
 
 /// The places of a server as they were found; all of them may be opened.
 pub(super) struct Look {

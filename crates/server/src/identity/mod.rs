@@ -7,24 +7,25 @@
 //! Each start gives its number, the *generation*, to all stamps. The home is told first which generation comes, so a start that was killed in
 //! between leaves places of two generations, and both are right. A place with an older one missed a start: it is an older copy.
 
-mod error;
+mod fault;
 mod look;
 mod monitor;
 
 #[cfg(test)]
 mod tests;
 
-pub use error::IdentityError;
 pub(crate) use monitor::Monitor;
 
-use crate::config::{BackendKind, ServerConfig};
-use crate::error::ServerError;
-use crate::journal::{DirectoryStorage, Losses, Storage};
-use crate::storage::{Folder, KnownPlaces, Owner, Place, Record, Stamp, TargetFolder, STAMP};
+use crate::folder::Folder;
+use crate::journal::DirectoryStorage;
 use look::Look;
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weir_core::config::{BackendKind, ServerConfig};
+use weir_core::error::ServerError;
+use weir_core::identity::{Consent, IdentityError, IdentityStatus};
+use weir_core::journal::Storage;
+use weir_core::storage::{KnownPlaces, Owner, Place, Record, Stamp, TargetFolder, STAMP};
 use weir_placement::ServerId;
 use weir_wire::{SiteKey, TargetState};
 
@@ -32,15 +33,6 @@ use weir_wire::{SiteKey, TargetState};
 const FOLDER: &str = "identities";
 /// A file in a journal that was brought back by `weir restore`, which is the owner's consent to its age.
 const RESTORED: &str = "restored";
-
-/// The owner's consent to a start.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Consent {
-    /// The server is new: its places may be stamped where nothing lies in them.
-    pub is_first_run: bool,
-    /// Whether a journal is accepted that lost changes which were on stable storage.
-    pub losses: Losses,
-}
 
 /// The places of one server.
 pub(crate) struct Places {
@@ -71,14 +63,6 @@ pub(crate) struct Opened {
     pub(crate) targets: Vec<Option<(Folder, Arc<Stamp>)>>,
     /// The last change that any stamp knows to have been on stable storage.
     pub(crate) witnessed: u64,
-}
-
-/// The identity of a server's folders in `/v1/status`.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct IdentityStatus {
-    pub(crate) store: String,
-    pub(crate) birth: String,
-    pub(crate) generation: u64,
 }
 
 impl Places {

@@ -3,12 +3,13 @@
 //! It is a thread of its own, because a look at a dead disk may take for ever, and must hold up neither the loop nor a worker.
 
 use super::Identity;
-use crate::error::ServerError;
-use crate::storage::{Dir, Folder, Node, Stamp, TargetFolder, STAMP};
+use crate::folder::Folder;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use weir_core::error::ServerError;
+use weir_core::storage::{Dir, Node, Stamp, TargetFolder, STAMP};
 
 /// Pause between two looks: a folder that is gone is noticed, and a mark is in the stamps, after about as long.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -1,8 +1,9 @@
 //! Every damage to the places of a server, at every place, with and without consent.
 
 use super::*;
-use crate::config::ClusterConfig;
 use std::fs;
+use weir_core::config::ClusterConfig;
+use weir_core::journal::Losses;
 
 const KEY: [u8; 32] = [7; 32];
 
@@ -303,7 +304,7 @@ fn a_start_that_was_killed_is_gone_on_with() {
         stamp.rewrite(next, None).unwrap();
         scene.run(0);
         let record = |path: &Path| match Stamp::find(&Folder::found(path).unwrap(), STAMP).unwrap() {
-            crate::storage::Found::Whole(stamp) => stamp.record().generation,
+            weir_core::storage::Found::Whole(stamp) => stamp.record().generation,
             _ => panic!("no stamp in {}", path.display()),
         };
         let generations = [scene.target(0), scene.target(1), scene.journal()].map(|path| record(&path));

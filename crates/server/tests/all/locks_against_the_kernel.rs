@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
-use weir_server::locks::{LockRequest, LockTable, Outcome};
+use weir_core::locks::{LockRequest, LockTable, Outcome};
 use weir_testing::PATIENCE;
 use weir_wire::{ClientId, Fence, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, RequestId};
 

@@ -51,7 +51,7 @@ impl<'a> Site<'a> {
         &self.scenario.topology.servers[usize::from(target.server.0)].targets[usize::from(target.index)].class
     }
 
-    /// The start of a device's dice, as `crates/server/src/requests/devices.rs` makes it of a number of the start.
+    /// The start of a device's dice, as `crates/core/src/requests/devices.rs` makes it of a number of the start.
     fn dice(&self, server: u16, boot: u32, device: u64) -> u64 {
         let mut start = SplitMix64(self.scenario.seed ^ u64::from(server) << 48 ^ u64::from(boot) << 32);
         start.draw() ^ device

@@ -1,0 +1,106 @@
+//! The folders of a server, as the server sees them: its own files, its journal, its targets, and the list of the host.
+
+use crate::config::{ClusterConfig, Place, TargetConfig};
+use crate::error::ServerError;
+use crate::identity::{Consent, IdentityStatus};
+use crate::journal::{JournalError, Storage};
+use crate::storage::{Reserve, Target};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use weir_placement::ServerId;
+
+/// Everything of a server that outlives its process, opened and locked.
+#[derive(Default)]
+pub struct Opened {
+    /// None where nothing outlives the server.
+    pub journal: Option<Arc<dyn Storage>>,
+    /// Room for removals and for a start, where the store is durable.
+    pub reserve: Option<Reserve>,
+    /// The targets by their numbers.
+    pub targets: Vec<Target>,
+    /// The last change that any stamp knows to have been on stable storage.
+    pub witnessed: u64,
+}
+
+/// The folders of one server.
+pub trait Home {
+    /// The server's own files beside its journal.
+    fn own(&self) -> Arc<dyn Storage>;
+
+    /// The folder of these files, for words.
+    fn path(&self) -> &Path;
+
+    /// Looks whether all places are the right ones, and changes nothing.
+    ///
+    /// # Errors
+    /// [`ServerError::Identity`] of the first one that is not; the file system's errors.
+    fn check(&self, config: &ClusterConfig, consent: Consent) -> Result<(), ServerError>;
+
+    /// Opens all places of a server that starts. Nothing is written beside a place that is not the right one.
+    ///
+    /// # Errors
+    /// As [`Home::check`]; a place is in use.
+    fn open(&mut self, config: &ClusterConfig, consent: Consent) -> Result<Opened, ServerError>;
+
+    /// The journal was opened, and its last change on stable storage is `durable`.
+    ///
+    /// # Errors
+    /// The file system's errors.
+    fn settle(&self, durable: u64) -> Result<(), ServerError>;
+
+    /// Has the opened places looked after.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    fn watch(&mut self, targets: &[Target]) -> Result<(), ServerError>;
+
+    /// Notes the last change on stable storage, for the stamps. Reports why the journal's folder is gone; none while it is there.
+    fn look(&self, durable: Option<u64>) -> Option<String>;
+
+    /// The journal was closed with this last change on stable storage.
+    fn close(&mut self, durable: Option<u64>);
+
+    /// The identity that the places carry; none where nothing outlives the server.
+    fn identity(&self) -> Option<IdentityStatus>;
+
+    /// Looks whether a target that joins may lie in a folder.
+    ///
+    /// # Errors
+    /// The fault of the folder, in words.
+    fn check_new(&self, folder: &Path) -> Result<(), String>;
+
+    /// Opens a target that joins, which has this number.
+    ///
+    /// # Errors
+    /// As [`Home::open`].
+    fn open_target(
+        &mut self,
+        config: &ClusterConfig,
+        target: (usize, &TargetConfig),
+    ) -> Result<Target, ServerError>;
+
+    /// Whether a target lies on another device than the journal.
+    fn is_apart(&self, target: &Target) -> bool;
+
+    /// An empty folder for names that go to another host.
+    ///
+    /// # Errors
+    /// The file system's errors.
+    fn leaving_names(&self) -> Result<Arc<dyn Storage>, JournalError>;
+
+    /// The folder of names that came from another host; none where none came.
+    ///
+    /// # Errors
+    /// As [`Home::leaving_names`].
+    fn arrived_names(&self) -> Result<Option<Arc<dyn Storage>>, JournalError>;
+
+    /// Removes the names that came here, which are read, and those that did not leave.
+    fn forget_names(&self);
+
+    /// Has the list of the host name the place of a server. The first call begins to write the list.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    fn publish(&mut self, server: ServerId, place: Place) -> io::Result<()>;
+}

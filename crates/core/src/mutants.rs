@@ -1,0 +1,71 @@
+//! Rules that a world takes out, to see whether it misses them.
+
+use std::cell::Cell;
+
+macro_rules! mutants {
+    ($($(#[$words:meta])* $name:ident,)*) => {
+        /// A rule that is taken out.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutant {
+            $($(#[$words])* $name,)*
+        }
+
+        impl Mutant {
+            /// Every one.
+            pub const ALL: &[Mutant] = &[$(Mutant::$name),*];
+        }
+    };
+}
+
+mutants! {
+    /// Changes of bytes that were carried out are not remembered, and carried out again when they are sent again.
+    ExecutedForgotten,
+    /// A connection that was replaced goes on beside the one that has its slot.
+    SlotShared,
+    /// A start does not end the append turns of the start before.
+    TurnsOutliveStart,
+    /// An append turn is granted to all who ask.
+    TurnsShared,
+    /// Fences of requests are not compared with those of the homes.
+    FencesIgnored,
+    /// A lock that is granted after others were lost begins no other fence.
+    FenceKept,
+    /// A start grants locks at once, before those who had locks under the start before claim them.
+    GraceSkipped,
+    /// A lock is given to those who claim that they had it under any start.
+    ClaimsOfAnyStart,
+    /// A start forgets which clients had lost their locks before.
+    ReleasesForgotten,
+    /// The locks of a client that is gone stay.
+    LocksKept,
+    /// The locks of a description stay when it is closed.
+    CloseKeepsLocks,
+    /// A lock is given to a request whose wait was ended.
+    CancelledStillWait,
+    /// Requests for bytes are carried out under any epoch.
+    EpochsIgnored,
+    /// A publication sets the size, also where the file is longer.
+    SizeReplaced,
+    /// A start does not go on with the operations over two servers that were under way.
+    IntentsForgotten,
+    /// A description that was closed gives its rights on.
+    ClosedStillOpen,
+    /// Some changes are acknowledged that the journal does not take.
+    JournalSkipped,
+    /// The replies of changes of names are not remembered, and the changes are decided again when they are sent again.
+    RepliesForgotten,
+}
+
+thread_local! {
+    static MUTANT: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// Whether a rule is taken out.
+pub fn is(mutant: Mutant) -> bool {
+    MUTANT.get() == Some(mutant)
+}
+
+/// Takes a rule out on this thread, or puts all rules in force.
+pub fn set(mutant: Option<Mutant>) {
+    MUTANT.set(mutant);
+}

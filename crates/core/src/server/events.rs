@@ -1,0 +1,267 @@
+//! Events from other threads, and everything that is due at a moment.
+
+use super::waiting::HELD_LOOK;
+use super::Server;
+use crate::control::question::Question;
+use crate::errands::Errand;
+use crate::events::{Event, Worked};
+use crate::namespace::PeerFailure;
+use crate::notices::warning;
+use crate::peers::line::Answer;
+use crate::peers::Asked;
+use crate::work::WorkOutput;
+use weir_fairshare::Nanos;
+
+impl Server {
+    /// Begins a turn of the loop. What has arrived is told between this and [`Server::end_turn`].
+    pub fn begin_turn(&mut self) {
+        self.read_clock();
+        self.observe();
+    }
+
+    /// Ends a turn of the loop: links are read, devices served, and replies sent.
+    pub fn end_turn(&mut self) {
+        self.read_links();
+        self.queue_slow_senders();
+        self.serve_devices();
+        self.tick();
+        self.go_on_with_snapshot();
+        self.show();
+        self.flush_links();
+    }
+
+    /// Takes up an event from another thread.
+    pub fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::Worked(worked) => self.worked(worked),
+            Event::Peer { question, answer } => self.peer_answered(question, answer),
+            Event::Control(question) => self.answer_question(question),
+            Event::Stop => {}
+        }
+        self.take_on_woken();
+    }
+
+    /// Whether the next turn of the loop has something to do even if nothing arrives.
+    pub fn has_work(&self) -> bool {
+        self.links.has_work()
+            || self.devices.is_unserved()
+            || self.requests.has_woken()
+            || self.showing.is_copying()
+            || self.durability.is_showing()
+    }
+
+    /// The next moment at which something has to be done even if nothing arrives.
+    pub fn next_deadline(&self) -> Nanos {
+        let due = self.showing.due().chain(self.durability.due()).chain(self.requests.next_slow_sender());
+        let due = self.devices.deadlines().chain(due);
+        let mut deadline = due.fold(self.clock.next_expiry(), Nanos::min);
+        if self.is_exchanging() {
+            deadline = deadline.min(self.exchange.next());
+        }
+        let is_looking = self.pages.has_held() || self.requests.awaits_vacancy();
+        if is_looking || self.links.is_short_of_memory() {
+            deadline = deadline.min(self.clock.now() + HELD_LOOK);
+        }
+        deadline
+    }
+
+    /// An idle single server needs no interval; with peers the exchange is also the sign of life.
+    fn is_exchanging(&self) -> bool {
+        self.site.config.servers.len() > 1 || self.requests.len() > 0 || self.devices.was_busy()
+    }
+
+    /// Does everything that is due.
+    pub(crate) fn tick(&mut self) {
+        let now = self.clock.now();
+        self.exchange_if_due();
+        if self.pages.has_held() {
+            self.release_pages();
+        }
+        self.links.retry_held_back(now);
+        self.ask_for_vacancy();
+        self.sync_if_due();
+        self.take_up_held_back();
+        if self.clock.take_expiry() {
+            self.expire(now);
+        }
+        if self.take_on_woken() {
+            // These requests may stand in the queues of devices, which have had their turn.
+            self.devices.leave_unserved();
+        }
+    }
+
+    fn expire(&mut self, now: Nanos) {
+        self.end_lease_if_due();
+        self.expire_clients();
+        self.requests.expire_continued(now);
+        self.expire_turns();
+        self.expire_moves();
+        self.repeat_effects();
+        self.remove_leftovers();
+        self.expire_senders();
+        self.expire_holders();
+        self.peers.confirmations().expire(now);
+        self.pages.recalls().expire(now);
+        self.end_unpublished();
+        for token in self.overdue_unsettled() {
+            self.route(token);
+        }
+        let kept = Nanos::from(self.site.config.finished_jobs_kept);
+        // A request may be in hand for longer than a finished job is kept, and its job is not finished.
+        for account in self.requests.iter().filter_map(|request| request.sender.acting.account.as_ref()) {
+            self.accounts.jobs().meet_again(account, now);
+        }
+        for job in self.accounts.jobs().expire(now, kept) {
+            self.devices.remove_job(job, now);
+            self.links.visits().remove_job(job, now);
+        }
+        for key in self.links.admission().overdue(now) {
+            self.close_link(key.index);
+        }
+        self.notices.end_intervals(now);
+        self.expire_grace();
+        self.write_journal_anew();
+        self.durability.refill();
+        self.expire_roomless();
+        self.expire_unplaced();
+        self.sync_mark();
+        self.heed_home();
+    }
+
+    /// A worker is done.
+    fn worked(&mut self, worked: Worked) {
+        let Some(errand) = self.errands.end(worked.number) else { return };
+        match (errand, worked.outcome) {
+            (Errand::Request(token, turn), outcome) => {
+                self.leave_turn(turn);
+                let step = self.request_worked(token, outcome, worked.service);
+                self.end_step(step);
+            }
+            (Errand::ObjectSync(token, dispatch), outcome) => {
+                let step = self.object_synced(token, &dispatch, outcome, worked.service);
+                self.end_step(step);
+            }
+            (Errand::PeerObject(token), outcome) => {
+                let step = self.object_effect_served(token, outcome.map(|_| ()));
+                self.end_step(step);
+            }
+            (Errand::Effect(effect), outcome) => self.effect_worked(*effect, outcome),
+            (Errand::Stray(ino), Err(failure)) => {
+                warning!("the object of removed file {ino} stays: errno {}", failure.errno().0);
+            }
+            (Errand::Listing(target), outcome) => self.listed(target, outcome),
+            (Errand::Discard, outcome) => self.discarded(outcome),
+            (Errand::Slice, Ok(WorkOutput::Slice(written))) => {
+                self.durability.end_slice(written, &mut self.namespace);
+            }
+            (Errand::Snapshot, Ok(WorkOutput::Snapshot(result))) => self.durability.end_snapshot(result),
+            (Errand::Renewal, Ok(WorkOutput::Snapshot(result))) => {
+                if self.durability.end_renewal(result) {
+                    self.sync_again();
+                }
+            }
+            (Errand::Sync(waiting), Ok(WorkOutput::Synced(ticket, result))) => {
+                if let Some(waiting) = self.end_sync(waiting, (*ticket, result)) {
+                    self.carry_out_durable(waiting);
+                }
+                self.sync_again();
+            }
+            // Work on the journal has its own output, and the others have nothing to say.
+            (Errand::Stray(_) | Errand::Mark, _)
+            | (Errand::Slice | Errand::Snapshot | Errand::Renewal | Errand::Sync(_), _) => {}
+        }
+    }
+
+    /// A peer answered, or did not in time.
+    fn peer_answered(&mut self, question: u64, answer: Answer) {
+        match self.peers.take_asked(question) {
+            Some(Asked::Exchange(server)) => self.exchanged(server, answer),
+            Some(Asked::Confirm(home, capabilities)) => {
+                for (token, word) in self.confirmed(home, &capabilities, &answer) {
+                    match word {
+                        Ok(()) => self.route(token),
+                        Err(reply) => self.answer_unserved(token, reply),
+                    }
+                }
+            }
+            Some(Asked::ObjectsHeld(home, news)) => {
+                for token in self.told(home, &news, &answer) {
+                    self.route(token);
+                }
+            }
+            Some(Asked::Room(question)) => self.room_answered(question, &answer),
+            Some(Asked::Vacancy(question)) => self.vacancy_answered(question, &answer),
+            Some(Asked::Effect(effect)) => match answer {
+                Ok(_) => self.effect_done(*effect, Ok(())),
+                Err(PeerFailure::Refused(errno)) => self.effect_done(*effect, Err(errno)),
+                Err(PeerFailure::Unreachable) => self.carry_out_now(*effect),
+            },
+            Some(Asked::Request(token, continuation)) => {
+                let step = self.resume(token, *continuation, answer);
+                self.end_step(step);
+            }
+            None => {}
+        }
+    }
+
+    /// Answers the control API.
+    fn answer_question(&mut self, question: Question) {
+        match question {
+            Question::Show(shown) => self.showing.ask(shown),
+            Question::SetPolicy(policy, algorithm, answer) => {
+                let _ = answer.try_send(self.decide_policy(policy, algorithm));
+            }
+            Question::Lease(answer) => _ = answer.try_send(self.lease_told()),
+            Question::SetLease(wanted, answer) => _ = answer.try_send(self.set_lease(*wanted)),
+            Question::SetAllocator(name, answer) => {
+                let _ = answer.try_send(self.decide_allocator(name));
+            }
+            Question::SetServerState(server, state, answer) => {
+                // The caller may have given up.
+                let _ = answer.send(self.set_server_state(server, state));
+            }
+            Question::KeepNames(server, answer) => _ = answer.try_send(self.keep_names(server)),
+            Question::AddServer(server, config, answer) => {
+                let _ = answer.try_send(self.add_server(server, &config));
+            }
+            Question::AddTarget(target, config, answer) => {
+                let _ = answer.try_send(self.add_target(target, *config));
+            }
+            Question::SetTargetState(target, state, answer) => {
+                let _ = answer.try_send(self.set_target_state(target, state));
+            }
+            Question::Objects(answer) => _ = answer.try_send(self.listed_objects()),
+            Question::Files(part, answer) => {
+                let _ = answer.try_send(self.namespace.inventoried(|ino| part.has(ino)));
+            }
+            Question::FileEntries(inos, answer) => {
+                let _ = answer.try_send(self.namespace.file_entries(&inos));
+            }
+            Question::Numbers(part, answer) => {
+                let _ = answer.try_send(self.namespace.numbers(|ino| part.has(ino)));
+            }
+            Question::Examine(inos, after, answer) => {
+                let _ = answer.try_send(self.namespace.examine(&inos, after));
+            }
+            Question::Positions(inos, answer) => _ = answer.try_send(self.namespace.positions(&inos)),
+            Question::Entries(questions, answer) => {
+                let _ = answer.try_send(self.namespace.entries(&questions));
+            }
+            Question::BeginRecount(answer) => _ = answer.try_send(self.namespace.begin_recount()),
+            Question::GoOnRecount(id, inos, answer) => {
+                let _ = answer.try_send(self.namespace.go_on_recount(id, &inos));
+            }
+            Question::EndRecount(id, answer) => _ = answer.try_send(self.namespace.end_recount(id)),
+            Question::Mend(order, answer) => _ = answer.try_send(self.mend(&order)),
+            Question::Places(inos, answer) => _ = answer.try_send(self.namespace.places(&inos)),
+            Question::Quotas(answer) => _ = answer.try_send(self.quotas()),
+            Question::Windows(after, answer) => _ = answer.try_send(self.observed(after)),
+            Question::SetQuota(owner, limits, answer) => {
+                let _ = answer.try_send(self.decide_quota(owner, limits));
+            }
+            Question::SetSpeed(target, speed, answer) => {
+                let _ = answer.try_send(self.set_speed(target, speed));
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The lambda exchange: every interval each server tells its peers its job table and its loads.
+
+use super::Server;
+use crate::error::ServerError;
+use crate::links::claims;
+use crate::peers::line::{Answer, PeerAccess};
+use crate::requests::arrival::Sink;
+use crate::requests::request::{Outcome, Step, Token};
+use std::collections::HashMap;
+use weir_exchange::measure;
+use weir_fairshare::device_number;
+use weir_placement::ServerId;
+use weir_wire::{decode_body, ClientId, DeviceUse, JobId, PeerReply, QuotaReport, Reply, ServerReport};
+
+/// Life of the credential with which a server meets its peers: as long as it runs.
+const CREDENTIAL_SECONDS: u64 = 100 * 365 * 24 * 3600;
+
+impl Server {
+    /// Opens the lines to the other servers.
+    ///
+    /// # Errors
+    /// As [`Lines::open`](crate::peers::line::Lines::open).
+    pub fn meet_peers(&mut self) -> Result<(), ServerError> {
+        let (own, count) = (self.site.id, self.site.config.servers.len() as u16);
+        let mut others = (0..count).map(ServerId).filter(|&server| server != own);
+        others.try_for_each(|server| self.meet(server))?;
+        self.resume_effects();
+        Ok(())
+    }
+
+    /// Opens the line to another server of the configuration.
+    ///
+    /// # Errors
+    /// As [`Server::meet_peers`].
+    pub(super) fn meet(&mut self, server: ServerId) -> Result<(), ServerError> {
+        let claims = claims::of_server(self.site.id, self.clock.wall_seconds(), CREDENTIAL_SECONDS);
+        let configured = Some(self.site.config.servers[usize::from(server.0)].listen.clone());
+        let access = PeerAccess {
+            configured: configured.filter(|address| !address.ends_with(":0")),
+            credential: self.site.key().mint(claims),
+            client: ClientId(self.site.boot),
+        };
+        self.peers.open(server, access)?;
+        self.exchange.meet(server);
+        Ok(())
+    }
+
+    /// Closes an interval, where it is over: accounts, reports, and the division of the devices.
+    pub(super) fn exchange_if_due(&mut self) {
+        let now = self.clock.now();
+        if !self.exchange.take_due(now) {
+            return;
+        }
+        let lambda = self.exchange.lambda();
+        let reports = self.exchange.fresh(now).chain(self.exchange.late(now));
+        self.accounts.jobs().note_elsewhere(reports.flat_map(|report| &report.jobs), now);
+        self.accounts.begin_interval(self.devices.all_mut(), lambda, &self.clock);
+        self.update_report();
+        self.refresh_placement();
+        self.divide_devices();
+        self.tell_peers(now + lambda);
+        self.tell_homes();
+        self.devices.end_interval();
+    }
+
+    /// The answer to a report of this server.
+    pub(super) fn exchanged(&mut self, server: ServerId, answer: Answer) {
+        self.exchange.answered(server);
+        if let Ok((PeerReply::Report, payload)) = answer {
+            self.take_report(&payload);
+        }
+    }
+
+    /// Another server reports; it is answered with this one's report.
+    pub(super) fn serve_exchange(&mut self, token: Token) -> Step {
+        let request = &mut self.requests[&token];
+        let payload = match request.arrival.take() {
+            Sink::Buffer { bytes, .. } => bytes,
+            _ => std::mem::take(&mut request.payload),
+        };
+        self.take_report(&payload);
+        let reply = Outcome::of(Reply::Peer(PeerReply::Report));
+        Step::Done(token, Outcome { payload: self.encoded_report(), ..reply })
+    }
+
+    pub(super) fn take_report(&mut self, payload: &[u8]) {
+        let Ok(report) = decode_body::<ServerReport>(payload, "report") else { return };
+        if report.server != self.site.id {
+            self.follow_settings(&report.settings);
+            self.namespace.note_use_elsewhere(report.server, report.boot, &report.quotas);
+            if self.peers.objects().note_start(report.server, report.boot) {
+                self.look_for_left_bytes();
+            }
+            self.exchange.hear(report, self.clock.now());
+            self.divide_devices();
+        }
+    }
+
+    /// Divides this server's devices by the last reports of all servers.
+    fn divide_devices(&mut self) {
+        let now = self.clock.now();
+        if !self.exchange.may_divide(now) {
+            return;
+        }
+        let mut divided = self.exchange.uses(now).portions(self.devices.sharing(), self.site.id.0);
+        let metadata = self.devices.metadata();
+        for index in 0..=metadata {
+            let portions = divided.remove(&device_number(index, metadata)).unwrap_or_default();
+            self.devices.set_portions(index, &portions, now);
+        }
+        self.exchange.divided(now, self.clock.within_step().saturating_since(now));
+    }
+
+    /// Looks again at everything that this server's report tells.
+    fn update_report(&mut self) {
+        let now = self.clock.now();
+        let mut uses: HashMap<JobId, Vec<DeviceUse>> = HashMap::new();
+        for (job, usage) in measure(self.devices.all_mut().iter_mut(), now) {
+            uses.entry(job).or_default().push(usage);
+        }
+        self.accounts.look_at_machine(&mut *self.host, now);
+        self.report_targets();
+        self.note_capacity();
+        self.report_leaving();
+        let limits_digest = self.peers.agreement().settings().quotas.digest();
+        let own = self.exchange.own_mut();
+        (own.jobs, own.load) = (self.accounts.jobs().reports(uses), self.accounts.machine_load());
+        own.quotas = QuotaReport { limits_digest, ..self.namespace.take_quota_news() };
+        self.renew_report();
+    }
+}

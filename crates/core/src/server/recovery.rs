@@ -1,0 +1,105 @@
+//! The start of a server: the journal is replayed, and the targets are brought to the state that it knows.
+
+use super::Server;
+use crate::durability::read_names;
+use crate::error::ServerError;
+use crate::journal::{Losses, Recovered, Storage};
+use crate::locks::LockTable;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
+use crate::notices::warning;
+use crate::storage::Settled;
+use std::sync::Arc;
+use weir_wire::Fence;
+
+impl Server {
+    /// Opens the journal of a durable store and brings the namespace to its last state. In a store that keeps nothing, this is
+    /// the state with which the server came from another host.
+    ///
+    /// # Errors
+    /// [`ServerError::Journal`] when it is damaged or in use.
+    pub(super) fn recover(
+        &mut self,
+        journal: Option<Arc<dyn Storage>>,
+        losses: (Losses, u64),
+    ) -> Result<(), ServerError> {
+        let mut has_returned = false;
+        if let Some(journal) = journal {
+            let recovered = self.durability.open(journal, losses, &mut self.namespace)?;
+            if let Some((_, durable)) = self.durability.progress() {
+                self.home.settle(durable)?;
+            }
+            self.links.keep_executed(&*self.home.own()).map_err(|source| ServerError::Io {
+                what: "open the executed writes in",
+                path: self.home.path().to_path_buf(),
+                source,
+            })?;
+            for notice in &recovered.notices {
+                warning!("{notice}");
+            }
+            has_returned = recovered.groups > 0 || recovered.snapshot_records > 0;
+            self.settle_targets(&recovered)?;
+            self.namespace.index();
+        } else if let Some(arrived) = self.home.arrived_names()? {
+            read_names(arrived, &mut self.namespace)?;
+            has_returned = true;
+            self.namespace.index();
+        }
+        let last_start = self.namespace.last_start();
+        let start = self.namespace.start(self.clock.moment());
+        self.record(std::slice::from_ref(&start)).map_err(|errno| ServerError::Io {
+            what: "record the start in",
+            path: self.home.path().join("journal"),
+            source: std::io::Error::from_raw_os_error(i32::from(errno.0)),
+        })?;
+        self.locks = LockTable::new(Fence::of_start(self.namespace.last_start()));
+        #[cfg(any(test, feature = "world"))]
+        let has_returned = has_returned && !mutants::is(Mutant::GraceSkipped);
+        if has_returned {
+            self.locks.begin_grace(last_start);
+            self.clock.begin_grace();
+        } else {
+            self.expire_orphans();
+        }
+        Ok(())
+    }
+
+    /// Brings the objects here to the state of their files in the journal.
+    fn settle_targets(&mut self, recovered: &Recovered) -> Result<(), ServerError> {
+        // After a restored copy or an accepted loss the records may be somewhere else: their objects stay.
+        let lost_power = recovered.lost_power && !recovered.accepted_loss;
+        for (index, opened) in self.targets.iter().enumerate() {
+            let Some(dir) = opened.directory() else { continue };
+            let target = self.site.target(index);
+            let settled =
+                dir.settle(|object| self.namespace.known(object.file(), lost_power)).map_err(|source| {
+                    let path = self.home.path().join(format!("target {target}"));
+                    ServerError::Io { what: "bring to what the journal knows", path, source }
+                })?;
+            if settled != Settled::default() {
+                warning!(
+                    "target {target}: of changes that a power loss took, {} emptied objects have their \
+                     bytes again, and {} objects of files that were never durable are removed",
+                    settled.restored,
+                    settled.removed
+                );
+            }
+            dir.raise_known_epochs(self.namespace.epochs_on(target));
+            if self.home.is_apart(opened) {
+                self.durability.note_apart(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out the effects that an earlier start left unfinished.
+    pub(super) fn resume_effects(&mut self) {
+        if let Some(abandoned) = self.namespace.abandon_moves() {
+            // Where it cannot be recorded now, the next start gives the moves up.
+            let _ = self.record(&abandoned.changes);
+        }
+        for effect in self.namespace.pending_effects() {
+            self.carry_out(effect);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The folders of a server in the file system of its host.
+
+use crate::folder::Folder;
+use crate::identity::{Identity, Monitor, Places};
+use crate::journal::DirectoryStorage;
+use crate::mapped::MappedArena;
+use crate::published::Publisher;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_core::clock::Time;
+use weir_core::config::{BackendKind, ClusterConfig, Place, TargetConfig};
+use weir_core::error::ServerError;
+use weir_core::home::{Home, Opened};
+use weir_core::identity::{Consent, IdentityStatus};
+use weir_core::journal::{JournalError, Storage};
+use weir_core::notices::warning;
+use weir_core::storage::{Dir, Reserve, Stamp, Target, TargetFolder};
+use weir_placement::ServerId;
+use weir_wire::{SiteKey, TargetState};
+
+/// Object files that a target keeps open at least, where it joins a server that planned for none.
+const OBJECTS_OPEN_MIN: usize = 16;
+
+/// The folders of one server.
+pub(crate) struct Folders {
+    server: ServerId,
+    key: SiteKey,
+    /// Folder of the store's files on this host.
+    home: PathBuf,
+    /// Folder of the server's own files.
+    folder: PathBuf,
+    /// Object files that a target in a directory keeps open.
+    objects_open: usize,
+    time: Arc<dyn Time>,
+    /// None where nothing outlives the server.
+    identity: Option<Identity>,
+    monitor: Option<Monitor>,
+    /// None until the server listens.
+    publisher: Option<Publisher>,
+}
+
+impl Folders {
+    /// The folders of a server in the store's folder `home`. Each target in a directory keeps up to `objects_open` files open.
+    pub(crate) fn of(
+        (server, key): (ServerId, &SiteKey),
+        home: &Path,
+        objects_open: usize,
+        time: &Arc<dyn Time>,
+    ) -> Folders {
+        Folders {
+            server,
+            key: key.clone(),
+            home: home.to_path_buf(),
+            folder: home.join(format!("servers/{server}")),
+            objects_open: objects_open.max(OBJECTS_OPEN_MIN),
+            time: Arc::clone(time),
+            identity: None,
+            monitor: None,
+            publisher: None,
+        }
+    }
+
+    fn places(&self, config: &ClusterConfig, is_durable: bool) -> Places {
+        let own = &config.servers[usize::from(self.server.0)];
+        Places::of((self.server, own), is_durable, &self.home, &self.key)
+    }
+
+    /// The identity of the server, which a server without one gets for its first lasting place.
+    fn identity(&mut self, config: &ClusterConfig) -> Result<&mut Identity, ServerError> {
+        if self.identity.is_none() {
+            let mut identity = self.places(config, false).begin()?;
+            self.monitor = Some(Monitor::start(&mut identity, Vec::new())?);
+            self.identity = Some(identity);
+        }
+        self.identity.as_mut().ok_or_else(|| ServerError::Loop {
+            what: "find the identity of the folders",
+            source: ErrorKind::NotFound.into(),
+        })
+    }
+
+    fn leaving(&self) -> PathBuf {
+        self.folder.join("names")
+    }
+
+    fn arrived(&self) -> PathBuf {
+        self.folder.join("arrived")
+    }
+}
+
+impl Home for Folders {
+    fn own(&self) -> Arc<dyn Storage> {
+        DirectoryStorage::at(&self.folder)
+    }
+
+    fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    fn check(&self, config: &ClusterConfig, consent: Consent) -> Result<(), ServerError> {
+        self.places(config, config.is_durable()).check(consent)
+    }
+
+    fn open(&mut self, config: &ClusterConfig, consent: Consent) -> Result<Opened, ServerError> {
+        let places = self.places(config, config.is_durable());
+        places.check(consent)?;
+        let reserve = match config.is_durable() {
+            true => Some(Folder::found(&self.folder).map(|folder| Reserve::open(Arc::new(folder)))),
+            false => None,
+        };
+        let reserve = reserve.transpose().map_err(|source| ServerError::Io {
+            what: "open",
+            path: self.folder.clone(),
+            source,
+        })?;
+        if let Some(reserve) = &reserve {
+            reserve.make_room_to_start();
+        }
+        let opened = places.open(consent)?;
+        self.identity = opened.identity;
+        let own = &config.servers[usize::from(self.server.0)];
+        let targets = own.targets.iter().enumerate().zip(opened.targets);
+        let targets = targets.map(|((index, target), place)| {
+            open_target((index, target), place, self.objects_open, &self.time)
+        });
+        let targets = targets.collect::<Result<Vec<Target>, ServerError>>()?;
+        Ok(Opened { journal: opened.journal, reserve, targets, witnessed: opened.witnessed })
+    }
+
+    fn settle(&self, durable: u64) -> Result<(), ServerError> {
+        self.identity.as_ref().map_or(Ok(()), |identity| identity.settle(durable))
+    }
+
+    fn watch(&mut self, targets: &[Target]) -> Result<(), ServerError> {
+        if let Some(identity) = &mut self.identity {
+            let targets = targets.iter().filter_map(Target::directory).map(Arc::downgrade);
+            self.monitor = Some(Monitor::start(identity, targets.collect())?);
+        }
+        Ok(())
+    }
+
+    fn look(&self, durable: Option<u64>) -> Option<String> {
+        let monitor = self.monitor.as_ref()?;
+        if let Some(durable) = durable {
+            monitor.note_durable(durable);
+        }
+        monitor.journal_gone()
+    }
+
+    fn close(&mut self, durable: Option<u64>) {
+        // The thread lets go of the stamps first.
+        self.monitor = None;
+        if let (Some(identity), Some(durable)) = (&self.identity, durable) {
+            identity.close(durable);
+        }
+    }
+
+    fn identity(&self) -> Option<IdentityStatus> {
+        self.identity.as_ref().map(Identity::status)
+    }
+
+    fn check_new(&self, folder: &Path) -> Result<(), String> {
+        match std::fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("is not empty".into()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(format!("cannot be read: {error}")),
+        }
+    }
+
+    fn open_target(
+        &mut self,
+        config: &ClusterConfig,
+        (number, target): (usize, &TargetConfig),
+    ) -> Result<Target, ServerError> {
+        let place = match target.backend {
+            BackendKind::Dir => {
+                let path = target.place(&self.folder, number);
+                Some(self.identity(config)?.add_target(number, &path)?)
+            }
+            BackendKind::Ram => None,
+        };
+        let opened = open_target((number, target), place, self.objects_open, &self.time)?;
+        if let (Some(monitor), Some(dir)) = (&self.monitor, opened.directory()) {
+            monitor.add_target(dir);
+        }
+        Ok(opened)
+    }
+
+    fn is_apart(&self, target: &Target) -> bool {
+        let Some(dir) = target.directory() else { return false };
+        let journal = std::fs::metadata(self.folder.join("journal"));
+        dir.device() != journal.map_or(0, |metadata| metadata.dev())
+    }
+
+    fn leaving_names(&self) -> Result<Arc<dyn Storage>, JournalError> {
+        let folder = self.leaving();
+        if folder.exists() {
+            let described = folder.display().to_string();
+            std::fs::remove_dir_all(&folder).map_err(JournalError::io("remove", described))?;
+        }
+        DirectoryStorage::open(&folder)
+    }
+
+    fn arrived_names(&self) -> Result<Option<Arc<dyn Storage>>, JournalError> {
+        let folder = self.arrived();
+        folder.is_dir().then(|| DirectoryStorage::open(&folder)).transpose()
+    }
+
+    fn forget_names(&self) {
+        for folder in [self.arrived(), self.leaving()].into_iter().filter(|folder| folder.exists()) {
+            if let Err(error) = std::fs::remove_dir_all(&folder) {
+                warning!("{} cannot be removed: {error}; remove it before the next start", folder.display());
+            }
+        }
+    }
+
+    fn publish(&mut self, server: ServerId, place: Place) -> io::Result<()> {
+        let publisher = match self.publisher.take() {
+            Some(publisher) => publisher,
+            None => Publisher::start(&self.home)?,
+        };
+        self.publisher.insert(publisher).note(server, place);
+        Ok(())
+    }
+}
+
+/// Opens a target of a server. A target in a directory lies in `place`, which is stamped, and keeps up to `objects_open` files open.
+///
+/// # Errors
+/// [`ServerError::Io`] if the system refuses the memory or the directory.
+fn open_target(
+    (number, config): (usize, &TargetConfig),
+    place: Option<(Folder, Arc<Stamp>)>,
+    objects_open: usize,
+    time: &Arc<dyn Time>,
+) -> Result<Target, ServerError> {
+    if config.state == TargetState::Retired {
+        return Ok(Target::retired(config.backend));
+    }
+    let Some((folder, stamp)) = place else {
+        let arena = MappedArena::new(config.capacity.unwrap_or(0)).map_err(|source| {
+            let path = PathBuf::from(format!("target {number} (ram)"));
+            ServerError::Io { what: "reserve the memory of", path, source }
+        })?;
+        return Ok(Target::in_memory(Box::new(arena)));
+    };
+    let path = folder.path().to_path_buf();
+    let dir = Dir::open(Arc::new(folder), Some(stamp), config.capacity, objects_open, Arc::clone(time));
+    let dir = dir.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
+    Ok(Target::in_directory(dir))
+}

@@ -1,0 +1,166 @@
+//! The agenda of a world: everything that is to happen, in the order of virtual time, and the choices of its seed.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+use weir_core::clock::Time;
+use weir_core::events::Event;
+use weir_fairshare::Nanos;
+use weir_placement::SplitMix64;
+
+/// Unix time at which a world begins: any moment after 1970.
+const BEGIN_SECONDS: u64 = 1_700_000_000;
+
+/// The ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Client,
+    Server,
+}
+
+/// Something that happens.
+pub(super) enum Happening {
+    /// A connection reaches a server.
+    Accept { server: usize, connection: usize },
+    /// A piece of bytes reaches an end of a connection.
+    Arrive { connection: usize, towards: Side },
+    /// A link of a server has something to read, has room, or has ended.
+    Ready { server: usize, life: u64, link: usize, is_readable: bool, has_ended: bool },
+    /// A server has a turn.
+    Turn { server: usize, life: u64 },
+    /// Work outside of a server ended.
+    Event { server: usize, life: u64, event: Event },
+    /// A session looks at its connection and its deadline.
+    Look { session: usize },
+    /// A task has waited long enough.
+    GoOn { worker: usize },
+    /// Something fails.
+    Fault,
+    /// Nothing is under way, and the store is checked.
+    Check,
+    /// A server starts.
+    Start { server: usize },
+}
+
+/// Virtual time, for servers.
+#[derive(Default)]
+struct VirtualTime(AtomicU64);
+
+struct State {
+    happenings: BTreeMap<(Nanos, u64), Happening>,
+    order: u64,
+    choices: SplitMix64,
+    /// Bytes from and to a server arrive no earlier.
+    held_up: BTreeMap<usize, Nanos>,
+    /// A number of everything that happened, in its order.
+    trace: u64,
+    steps: u64,
+}
+
+/// The agenda; clones share it.
+#[derive(Clone)]
+pub(super) struct Agenda {
+    state: Rc<RefCell<State>>,
+    time: Arc<VirtualTime>,
+}
+
+impl Time for VirtualTime {
+    fn elapsed(&self) -> Nanos {
+        Nanos(self.0.load(Ordering::Relaxed))
+    }
+
+    fn unix(&self) -> Duration {
+        Duration::from_secs(BEGIN_SECONDS) + Duration::from(self.elapsed())
+    }
+}
+
+impl Agenda {
+    pub(super) fn new(seed: u64) -> Agenda {
+        let state = State {
+            happenings: BTreeMap::new(),
+            order: 0,
+            choices: SplitMix64(seed),
+            held_up: BTreeMap::new(),
+            trace: seed,
+            steps: 0,
+        };
+        Agenda { state: Rc::new(RefCell::new(state)), time: Arc::default() }
+    }
+
+    /// The time of the world, for a server.
+    pub(super) fn time(&self) -> Arc<dyn Time> {
+        Arc::<VirtualTime>::clone(&self.time)
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        self.time.elapsed()
+    }
+
+    /// Any number below `bound`.
+    pub(super) fn below(&self, bound: u64) -> u64 {
+        self.state.borrow_mut().choices.draw() % bound.max(1)
+    }
+
+    /// Whether something with this chance happens, in hundredths.
+    pub(super) fn by_chance(&self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// A moment after now, at most `longest` later.
+    pub(super) fn within(&self, longest: Nanos) -> Nanos {
+        self.now() + Nanos(1 + self.below(longest.0))
+    }
+
+    /// The moment at which bytes from or to a server arrive that are sent now: mostly soon, seldom late.
+    pub(super) fn later(&self, server: usize) -> Nanos {
+        let longest = if self.by_chance(3) { Nanos::from_millis(100) } else { Nanos::from_millis(2) };
+        let at = self.within(longest);
+        let held_up = self.state.borrow().held_up.get(&server).copied();
+        held_up.map_or(at, |until| at.max(until))
+    }
+
+    /// The bytes from and to a server are held up until a moment.
+    pub(super) fn hold_up(&self, server: usize, until: Nanos) {
+        self.state.borrow_mut().held_up.insert(server, until);
+    }
+
+    /// The length of the next piece of so many bytes: often all of them.
+    pub(super) fn piece(&self, bytes: usize) -> usize {
+        match self.below(4) {
+            0 => 1 + self.below(bytes as u64) as usize,
+            _ => bytes,
+        }
+        .min(bytes)
+    }
+
+    pub(super) fn add(&self, at: Nanos, happening: Happening) {
+        let mut state = self.state.borrow_mut();
+        state.order += 1;
+        let key = (at.max(self.now()), state.order);
+        state.happenings.insert(key, happening);
+    }
+
+    /// Goes on to the next thing that happens.
+    pub(super) fn next(&self) -> Option<Happening> {
+        let ((at, order), happening) = self.state.borrow_mut().happenings.pop_first()?;
+        self.time.0.store(at.0, Ordering::Relaxed);
+        self.note(at.0 ^ order.rotate_left(32));
+        Some(happening)
+    }
+
+    /// Takes something into the trace.
+    pub(super) fn note(&self, what: u64) {
+        let mut state = self.state.borrow_mut();
+        state.trace = SplitMix64(state.trace ^ what).draw();
+        state.steps += 1;
+    }
+
+    /// A number of everything that happened so far, and the number of steps.
+    pub(super) fn trace(&self) -> (u64, u64) {
+        let state = self.state.borrow();
+        (state.trace, state.steps)
+    }
+}

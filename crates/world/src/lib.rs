@@ -1,0 +1,374 @@
+//! A world: servers and clients with their network, files and clock, in one thread and in virtual time, by one seed.
+//!
+//! Servers are the product's, without sockets and files; the network, the files and the clients are the world's. Whatever
+//! happens next is decided by the seed, so a seed shows a fault again.
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod client;
+mod histories;
+mod lines;
+mod machine;
+mod network;
+mod outside;
+mod rest;
+mod session;
+mod task;
+#[cfg(test)]
+mod tests;
+mod work;
+pub mod worlds;
+
+use agenda::{Agenda, Happening, Side};
+use client::{Client, Shared, Ticket};
+use histories::Histories;
+use lines::Line;
+use machine::{Input, Machine};
+use network::Network;
+use outside::Said;
+use session::{Answered, Identity, Session};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use task::{Desk, Outcome, Task};
+use weir_core::config::ClusterConfig;
+use weir_fairshare::Nanos;
+use weir_testing::{claims, key};
+use weir_wire::ClientId;
+use work::Work;
+
+/// The time in which faults happen.
+const FAULTS: Nanos = Nanos::from_millis(5_000);
+/// The longest pause between two faults.
+const FAULT_PAUSE: Nanos = Nanos::from_millis(100);
+/// The longest time for which a server is down, or its network held up: mostly, and seldom, when clients and peers lose patience.
+const OUTAGE: Nanos = Nanos::from_millis(200);
+const LONG_OUTAGE: Nanos = Nanos::from_millis(7_000);
+/// After the last fault each call is answered within this time: the grace period of a start, and some silences and tries.
+const ANSWER_MAX: Nanos = Nanos::from_millis(60_000);
+/// Nothing fails any more from this moment on, and the traces of the last fault are gone.
+const SETTLED: Nanos = Nanos::from_millis(50_000);
+/// The store is checked before anything is removed.
+const CHECK: Nanos = Nanos::from_millis(49_000);
+/// A world ends before this moment.
+const END_MAX: Nanos = Nanos::from_millis(600_000);
+/// Slots of a client for each server: more than its tasks have calls at a time.
+const SLOTS: u16 = 12;
+const CONFIGURATION: &str = "version = 1
+namespace_memory = \"1GiB\"
+[layout]
+stripe_size = \"4KiB\"
+";
+
+/// The user of a session.
+#[derive(Clone, Copy)]
+enum User {
+    Client,
+    Line(usize),
+}
+
+/// A task at work.
+struct Worker {
+    client: usize,
+    desk: Rc<RefCell<Desk>>,
+    work: Option<Work>,
+}
+
+/// A world.
+struct World {
+    agenda: Agenda,
+    network: Network,
+    config: ClusterConfig,
+    machines: Vec<Machine>,
+    sessions: Vec<(Session, User)>,
+    lines: Vec<Line>,
+    /// The slots of each client, by server.
+    slots: Vec<Vec<Vec<usize>>>,
+    workers: Vec<Worker>,
+    histories: Rc<RefCell<Histories>>,
+    last_fault: Nanos,
+}
+
+/// The figures of a world that found no fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// A number of everything that happened, in its order.
+    pub trace: u64,
+    /// The things that happened.
+    pub steps: u64,
+    /// The time that passed in the world.
+    pub virtual_time: Nanos,
+}
+
+/// Runs the world of a seed to its end.
+///
+/// # Errors
+/// The fault that it found.
+pub fn run(seed: u64, servers: usize, clients: usize) -> Outcome<Figures> {
+    let mut world = World::new(seed, servers, clients);
+    (0..servers).try_for_each(|server| world.start(server))?;
+    (0..world.workers.len()).try_for_each(|worker| world.go_on(worker))?;
+    world.agenda.add(FAULT_PAUSE, Happening::Fault);
+    world.agenda.add(CHECK, Happening::Check);
+    world.go_on_to_the_end()?;
+    if let Some(fault) = world.histories.borrow().fault() {
+        return Err(fault);
+    }
+    world.remove_all()?;
+    rest::check_empty(&mut world.machines)?;
+    let (trace, steps) = world.agenda.trace();
+    Ok(Figures { trace, steps, virtual_time: world.agenda.now() })
+}
+
+impl World {
+    fn new(seed: u64, servers: usize, clients: usize) -> World {
+        let agenda = Agenda::new(seed);
+        let network = Network::new(agenda.clone());
+        let text = format!("{CONFIGURATION}{}", weir_testing::ram(servers, "64MiB"));
+        let mut world = World {
+            network,
+            config: toml::from_str(&text).expect("a configuration"),
+            machines: (0..servers).map(|number| Machine::new(number, &agenda)).collect(),
+            sessions: Vec::new(),
+            lines: Vec::new(),
+            slots: Vec::new(),
+            workers: Vec::new(),
+            histories: Rc::default(),
+            last_fault: Nanos::ZERO,
+            agenda,
+        };
+        (0..clients).for_each(|number| world.add_client(number));
+        world
+    }
+
+    /// Adds a client with a task of each kind.
+    fn add_client(&mut self, number: usize) {
+        let client = Client::new(ClientId(1 + number as u64));
+        let slots = (0..self.machines.len()).map(|server| self.add_slots(server, &client)).collect();
+        self.slots.push(slots);
+        for kind in 0..work::KINDS {
+            self.add_task(number, &client, |task| work::begin(task, kind));
+        }
+    }
+
+    fn add_task(&mut self, number: usize, client: &Shared, begin: impl FnOnce(Task) -> Work) {
+        let desk = Rc::<RefCell<Desk>>::default();
+        let task = Task {
+            client: Rc::clone(client),
+            number: self.workers.len(),
+            desk: Rc::clone(&desk),
+            agenda: self.agenda.clone(),
+            histories: Rc::clone(&self.histories),
+        };
+        self.workers.push(Worker { client: number, desk, work: Some(begin(task)) });
+    }
+
+    /// One more client removes whatever is left.
+    fn remove_all(&mut self) -> Outcome<()> {
+        let number = self.slots.len();
+        let client = Client::new(ClientId(1 + number as u64));
+        let slots = (0..self.machines.len()).map(|server| self.add_slots(server, &client)).collect();
+        self.slots.push(slots);
+        self.add_task(number, &client, |task| Box::pin(work::remove_all(task)));
+        self.go_on(self.workers.len() - 1)?;
+        self.go_on_to_the_end()
+    }
+
+    /// Lets everything happen until all tasks have ended.
+    fn go_on_to_the_end(&mut self) -> Outcome<()> {
+        while self.workers.iter().any(|worker| worker.work.is_some()) {
+            let Some(happening) = self.agenda.next() else { return Err("nothing happens any more".into()) };
+            self.take(happening)?;
+            self.check_patience()?;
+        }
+        Ok(())
+    }
+
+    fn add_slots(&mut self, server: usize, client: &Shared) -> Vec<usize> {
+        let identity = |slot| Identity { credential: key().mint(claims(0)), client: Rc::clone(client), slot };
+        (0..SLOTS).map(|slot| self.add_session(server, identity(slot), User::Client)).collect()
+    }
+
+    fn add_session(&mut self, server: usize, identity: Identity, user: User) -> usize {
+        let number = self.sessions.len();
+        let session = Session::new(number, server, identity, (&self.network, &self.agenda));
+        self.sessions.push((session, user));
+        number
+    }
+
+    /// Takes what happens next.
+    fn take(&mut self, happening: Happening) -> Outcome<()> {
+        match happening {
+            Happening::Accept { server, connection } => match self.machines[server].accepts() {
+                Some(life) => {
+                    if let Some(end) = self.network.accept(connection, life) {
+                        self.machines[server].put(life, Input::Accept(end));
+                    }
+                }
+                None => self.network.cut(connection),
+            },
+            Happening::Arrive { connection, towards } => {
+                self.network.arrive(connection, towards);
+                if towards == Side::Client {
+                    return self.look(self.network.session(connection));
+                }
+            }
+            Happening::Ready { server, life, link, is_readable, has_ended } => {
+                self.machines[server].put(life, Input::Ready { link, is_readable, has_ended });
+            }
+            Happening::Event { server, life, event } => self.machines[server].put(life, Input::Event(event)),
+            Happening::Turn { server, life } => {
+                self.machines[server].turn(life);
+                self.take_words(server);
+            }
+            Happening::Look { session } => return self.look(session),
+            Happening::GoOn { worker } => return self.go_on(worker),
+            Happening::Fault => return self.fail(),
+            Happening::Check => return rest::check(&mut self.machines),
+            Happening::Start { server } => return self.start(server),
+        }
+        Ok(())
+    }
+
+    /// Starts a server.
+    fn start(&mut self, server: usize) -> Outcome<()> {
+        self.machines[server].start(&self.config)?;
+        self.histories.borrow_mut().holders.starts(server);
+        self.take_words(server);
+        Ok(())
+    }
+
+    /// Takes what a server said about its lines.
+    fn take_words(&mut self, server: usize) {
+        let life = self.machines[server].life();
+        for said in self.machines[server].said() {
+            match said {
+                Said::Open(to, access) => {
+                    let line = self.lines.len();
+                    let client = Client::new(access.client);
+                    let identity = Identity { credential: access.credential, client, slot: 0 };
+                    let session = self.add_session(usize::from(to.0), identity, User::Line(line));
+                    self.lines.push(Line::new((server, life), to, session));
+                }
+                Said::Ask(to, ask) => {
+                    let is_its = |line: &&mut Line| line.is_of(server, life, to);
+                    let Some(line) = self.lines.iter_mut().find(is_its) else { continue };
+                    line.ask(ask, &self.agenda);
+                    let session = line.session();
+                    line.go_on(&mut self.sessions[session].0, &self.agenda);
+                }
+            }
+        }
+    }
+
+    /// The lines of a server end with its process.
+    fn end_lines(&mut self, server: usize) {
+        let life = self.machines[server].life();
+        for line in self.lines.iter_mut().filter(|line| line.is_from(server, life)) {
+            line.end_all(&mut self.sessions[line.session()].0);
+        }
+    }
+
+    /// A session looks at its connection.
+    fn look(&mut self, number: usize) -> Outcome<()> {
+        let (session, user) = &mut self.sessions[number];
+        let answered = session.look();
+        match *user {
+            User::Client => match answered {
+                Some((ticket, answered)) => self.answer(ticket, answered),
+                None => Ok(()),
+            },
+            User::Line(line) => {
+                self.lines[line].look(session, answered.map(|(_, answered)| answered), &self.agenda);
+                Ok(())
+            }
+        }
+    }
+
+    /// A task has the answer to a call.
+    fn answer(&mut self, ticket: Ticket, answered: Answered) -> Outcome<()> {
+        self.agenda.note(answered.1.len() as u64);
+        let mut desk = self.workers[ticket.worker].desk.borrow_mut();
+        desk.waiting.remove(&ticket.number);
+        desk.answers.insert(ticket.number, answered);
+        drop(desk);
+        self.go_on(ticket.worker)
+    }
+
+    /// A task goes on until it waits for an answer, or has ended.
+    fn go_on(&mut self, number: usize) -> Outcome<()> {
+        let worker = &mut self.workers[number];
+        let Some(work) = &mut worker.work else { return Ok(()) };
+        if let Poll::Ready(outcome) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            worker.work = None;
+            return outcome.map_err(|fault| format!("task {number}: {fault}"));
+        }
+        let client = worker.client;
+        let calls = std::mem::take(&mut worker.desk.borrow_mut().calls);
+        for (ticket, server, request, payload) in calls {
+            let slot = self.free_slot(client, server);
+            self.sessions[slot].0.begin(ticket, request, payload);
+        }
+        Ok(())
+    }
+
+    /// A slot without a call: mostly one with a connection.
+    fn free_slot(&self, client: usize, server: usize) -> usize {
+        let session = |slot: &usize| &self.sessions[*slot].0;
+        let slots = &self.slots[client][server];
+        let free: Vec<usize> = slots.iter().copied().filter(|slot| session(slot).is_free()).collect();
+        let ready: Vec<usize> = free.iter().copied().filter(|slot| session(slot).is_ready()).collect();
+        let among = if ready.is_empty() || self.agenda.by_chance(10) { &free } else { &ready };
+        among[self.agenda.below(among.len() as u64) as usize]
+    }
+
+    /// Whether each call is answered in time, once nothing fails any more.
+    fn check_patience(&self) -> Outcome<()> {
+        let now = self.agenda.now();
+        let is_late = |worker: &Worker| {
+            let desk = worker.desk.borrow();
+            let began = desk.waiting.values().next();
+            began.is_some_and(|began| now.saturating_since((*began).max(self.last_fault)) > ANSWER_MAX)
+        };
+        match self.workers.iter().position(is_late) {
+            Some(worker) => Err(format!("a call of task {worker} is not answered in time")),
+            None if now > END_MAX => Err("the world does not end".into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Something fails: a server is killed, a connection breaks, or the network of a server stands still for a while.
+    fn fail(&mut self) -> Outcome<()> {
+        let now = self.agenda.now();
+        if now >= FAULTS {
+            return Ok(());
+        }
+        let server = self.agenda.below(self.machines.len() as u64) as usize;
+        let longest = if self.agenda.by_chance(5) { LONG_OUTAGE } else { OUTAGE };
+        let until = self.agenda.within(longest);
+        match self.agenda.below(5) {
+            0 if self.machines[server].accepts().is_some() => {
+                self.machines[server].kill();
+                self.end_lines(server);
+                self.agenda.add(until, Happening::Start { server });
+            }
+            1 => self.agenda.hold_up(server, until),
+            2 => {
+                let client = self.agenda.below(self.slots.len() as u64);
+                self.network.isolate(ClientId(1 + client), until);
+            }
+            kind => {
+                let open = self.network.open();
+                let broken = self.agenda.below(open.len() as u64) as usize;
+                match open.get(broken) {
+                    Some(&connection) if kind == 3 => self.network.half_cut(connection, until),
+                    Some(&connection) => self.network.cut(connection),
+                    None => {}
+                }
+            }
+        }
+        self.last_fault = until;
+        self.agenda.add(self.agenda.within(FAULT_PAUSE), Happening::Fault);
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! A server of a world, from one start to the next.
+
+use super::agenda::{Agenda, Happening};
+use super::network::ServerEnd;
+use super::outside::{Disk, MemoryHome, Outbox, Said};
+use super::task::Outcome;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::mpsc::{sync_channel, SyncSender};
+use weir_core::config::{ClusterConfig, Place};
+use weir_core::control::question::Question;
+use weir_core::descriptors::Budget;
+use weir_core::errands::Workers;
+use weir_core::events::{Event, Worked};
+use weir_core::identity::Consent;
+use weir_core::links::admission::Origin;
+use weir_core::server::{Outside, Server};
+use weir_core::work::Work;
+use weir_fairshare::Nanos;
+use weir_placement::ServerId;
+use weir_testing::key;
+use weir_wire::ServerAddress;
+
+/// The longest time from an input to the turn that takes it: several inputs meet in one turn.
+const TURN_PAUSE: Nanos = Nanos::from_micros(50);
+/// The longest time that a piece of blocking work takes.
+const WORK: Nanos = Nanos::from_millis(5);
+/// Connections and callers: more than a world has.
+const BUDGET: Budget = Budget { links: 256, strangers: 256, callers: 4, objects: 16 };
+
+/// Something that waits for a server's next turn.
+pub(super) enum Input {
+    Accept(ServerEnd),
+    Ready { link: usize, is_readable: bool, has_ended: bool },
+    Event(Event),
+}
+
+/// The blocking work that a server has handed out since it was last carried out.
+#[derive(Clone, Default)]
+struct HandedOut(Rc<RefCell<Vec<(u64, Work)>>>);
+
+impl Workers for HandedOut {
+    fn submit(&mut self, number: u64, work: Work) {
+        self.0.borrow_mut().push((number, work));
+    }
+
+    fn go_on(&mut self) {}
+}
+
+/// One server, and everything of it that outlives its process.
+pub(super) struct Machine {
+    number: usize,
+    agenda: Agenda,
+    server: Option<Server>,
+    /// The number of the start.
+    life: u64,
+    disk: Disk,
+    work: HandedOut,
+    outbox: Outbox,
+    inbox: Vec<Input>,
+    turn_at: Option<Nanos>,
+}
+
+impl Machine {
+    pub(super) fn new(number: usize, agenda: &Agenda) -> Machine {
+        Machine {
+            number,
+            agenda: agenda.clone(),
+            server: None,
+            life: 0,
+            disk: Disk::default(),
+            work: HandedOut::default(),
+            outbox: Outbox::default(),
+            inbox: Vec::new(),
+            turn_at: None,
+        }
+    }
+
+    pub(super) fn life(&self) -> u64 {
+        self.life
+    }
+
+    /// The start that takes connections; none while the server is down.
+    pub(super) fn accepts(&self) -> Option<u64> {
+        self.server.is_some().then_some(self.life)
+    }
+
+    /// Starts the server.
+    ///
+    /// # Errors
+    /// It does not start from the files that its last process left.
+    pub(super) fn start(&mut self, config: &ClusterConfig) -> Outcome<()> {
+        self.life += 1;
+        self.outbox = Outbox::default();
+        self.work = HandedOut::default();
+        let id = ServerId(self.number as u16);
+        let outside = Outside {
+            home: Box::new(MemoryHome { server: id, disk: self.disk.clone() }),
+            host: Box::new(self.agenda.clone()),
+            lines: Box::new(self.outbox.clone()),
+            time: self.agenda.time(),
+            workers: Box::new(self.work.clone()),
+        };
+        let started = Server::open(config.clone(), id, key(), outside, BUDGET, Consent::default());
+        let mut server = started.map_err(|error| format!("server {id} does not start: {error}"))?;
+        let tcp = format!("10.0.0.{}:7000", self.number + 1);
+        let control = format!("10.0.0.{}:7001", self.number + 1);
+        let place = Place { tcp: tcp.clone(), control: control.clone() };
+        let met = server.settle_at(place, Vec::new()).and_then(|()| {
+            server.announce(ServerAddress { server: id, tcp, unix: None, owner: 0, control });
+            server.meet_peers()
+        });
+        met.map_err(|error| format!("server {id} does not settle: {error}"))?;
+        self.server = Some(server);
+        self.collect_work();
+        self.plan(self.agenda.now());
+        Ok(())
+    }
+
+    /// Ends the process in the midst of everything. Its files stay.
+    pub(super) fn kill(&mut self) {
+        self.inbox.clear();
+        self.turn_at = None;
+        if let Some(server) = self.server.take() {
+            *self.disk.targets.borrow_mut() = server.into_targets();
+        }
+    }
+
+    /// Something waits for the next turn, if the server of that start lives.
+    pub(super) fn put(&mut self, life: u64, input: Input) {
+        if self.server.is_none() || life != self.life {
+            return;
+        }
+        self.inbox.push(input);
+        self.plan(self.agenda.within(TURN_PAUSE));
+    }
+
+    /// Has a turn no later than at a moment.
+    fn plan(&mut self, at: Nanos) {
+        if self.turn_at.is_none_or(|planned| planned > at) {
+            self.turn_at = Some(at);
+            self.agenda.add(at, Happening::Turn { server: self.number, life: self.life });
+        }
+    }
+
+    /// A turn of the server, if it is the planned one.
+    pub(super) fn turn(&mut self, life: u64) {
+        let now = self.agenda.now();
+        if life != self.life || self.turn_at != Some(now) {
+            return;
+        }
+        self.turn_at = None;
+        let Some(server) = &mut self.server else { return };
+        server.begin_turn();
+        for input in std::mem::take(&mut self.inbox) {
+            match input {
+                Input::Accept(end) => server.accept(Box::new(end), Origin::User(0)),
+                Input::Ready { link, is_readable, has_ended } => {
+                    server.link_ready(link, is_readable, has_ended);
+                }
+                Input::Event(event) => server.handle_event(event),
+            }
+        }
+        server.end_turn();
+        let wait = server.next_deadline().saturating_since(server.now());
+        let next = if server.has_work() { Nanos(1_000) } else { wait.max(Nanos(1_000)) };
+        self.collect_work();
+        self.plan(now + next);
+    }
+
+    /// Asks a question of the control API, which is answered at once.
+    ///
+    /// # Errors
+    /// The server is down, or has no answer.
+    pub(super) fn ask<T>(&mut self, question: impl FnOnce(SyncSender<T>) -> Question) -> Outcome<T> {
+        let Some(server) = &mut self.server else { return Err(format!("server {} is down", self.number)) };
+        let (sender, receiver) = sync_channel(1);
+        server.begin_turn();
+        server.handle_event(Event::Control(question(sender)));
+        server.end_turn();
+        self.collect_work();
+        receiver.try_recv().map_err(|error| format!("server {}: {error}", self.number))
+    }
+
+    /// Carries out the work that the turn handed out. The server learns of its ends later, in any order.
+    fn collect_work(&mut self) {
+        let mut handed_out = std::mem::take(&mut *self.work.0.borrow_mut());
+        handed_out.sort_by_key(|(number, _)| *number);
+        for (number, work) in handed_out {
+            let worked = Worked { number, outcome: work.carry_out(), service: Nanos::ZERO };
+            let (server, life, event) = (self.number, self.life, Event::Worked(worked));
+            self.agenda.add(self.agenda.within(WORK), Happening::Event { server, life, event });
+        }
+    }
+
+    /// The words of the server about its lines.
+    pub(super) fn said(&self) -> Vec<Said> {
+        self.outbox.take()
+    }
+}

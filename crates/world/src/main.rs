@@ -1,0 +1,113 @@
+//! `weir-world`: worlds by their seeds, and the rules that they miss.
+#![forbid(unsafe_code)]
+
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use weir_core::mutants::Mutant;
+use weir_world::worlds::{search, Search};
+
+const USAGE: &str = "usage: weir-world [--seed N] [--seeds N] [--seconds S]
+       weir-world --mutants [--seed N] [--seeds N]
+
+Runs worlds of servers and clients in which machines, disks and networks fail, each by its seed. The last line is JSON.
+  --seed N     the first seed, else 1; with --seeds 1 the one that a fault named
+  --seeds N    the number of worlds
+  --seconds S  begins no world after so many seconds
+  --mutants    takes each rule out in turn, and says which seed misses it
+";
+/// Worlds within which a rule that was taken out is to be missed.
+const MUTANT_SEEDS: u64 = 2_000;
+
+struct Arguments {
+    first: u64,
+    seeds: Option<u64>,
+    time_max: Duration,
+    mutants: bool,
+}
+
+fn main() -> ExitCode {
+    match parse() {
+        Ok(None) => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        Ok(Some(arguments)) if arguments.mutants => look_for_mutants(&arguments),
+        Ok(Some(arguments)) => look_for_faults(&arguments),
+        Err(error) => {
+            eprintln!("error: {error}; hint: weir-world --help");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parse() -> Result<Option<Arguments>, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut arguments = Arguments { first: 1, seeds: None, time_max: Duration::MAX, mutants: false };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("seed") => arguments.first = parser.value()?.parse()?,
+            Long("seeds") => arguments.seeds = Some(parser.value()?.parse()?),
+            Long("seconds") => arguments.time_max = Duration::from_secs(parser.value()?.parse()?),
+            Long("mutants") => arguments.mutants = true,
+            Long("help") | Short('h') => return Ok(None),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Some(arguments))
+}
+
+fn look_for_faults(arguments: &Arguments) -> ExitCode {
+    let began = Instant::now();
+    let findings = search(Search {
+        first: arguments.first,
+        seeds: arguments.seeds.unwrap_or(u64::MAX - arguments.first),
+        time_max: arguments.time_max,
+        mutant: None,
+        is_for_one: false,
+    });
+    for (seed, fault) in &findings.faults {
+        println!("weir-world --seed {seed} --seeds 1: {fault}");
+    }
+    let virtual_hours = findings.virtual_time.0 as f64 / 3.6e12;
+    let figures = json!({
+        "seeds": findings.seeds,
+        "violations": findings.faults.len(),
+        "virtual_hours_per_minute": virtual_hours / (began.elapsed().as_secs_f64() / 60.0),
+        "replays": findings.replays,
+        "replays_identical": findings.replays_apart == 0,
+    });
+    println!("{figures}");
+    match findings.faults.is_empty() && findings.replays_apart == 0 {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn look_for_mutants(arguments: &Arguments) -> ExitCode {
+    // A rule that is taken out may end in a panic of a server, which is what is looked for.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut found = 0;
+    for &mutant in Mutant::ALL {
+        let findings = search(Search {
+            first: arguments.first,
+            seeds: arguments.seeds.unwrap_or(MUTANT_SEEDS),
+            time_max: arguments.time_max,
+            mutant: Some(mutant),
+            is_for_one: true,
+        });
+        match findings.faults.first() {
+            Some((seed, fault)) => {
+                found += 1;
+                println!("{mutant:?}: found at seed {seed}: {fault}");
+            }
+            None => println!("{mutant:?}: not found in {} worlds", findings.seeds),
+        }
+    }
+    println!("{}", json!({ "mutants": Mutant::ALL.len(), "mutants_found": found }));
+    match found == Mutant::ALL.len() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}

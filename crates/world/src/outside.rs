@@ -1,0 +1,167 @@
+//! Everything outside of a server in a world: its files in memory, its random bytes, and its lines to other servers.
+
+use super::agenda::Agenda;
+use std::cell::RefCell;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use weir_core::accounts::machine::Reading;
+use weir_core::config::{ClusterConfig, Place, TargetConfig};
+use weir_core::error::ServerError;
+use weir_core::home::{Home, Opened};
+use weir_core::host::Host;
+use weir_core::identity::{Consent, IdentityStatus};
+use weir_core::journal::{JournalError, MemoryStorage, Storage};
+use weir_core::peers::line::{Ask, Lines, PeerAccess};
+use weir_core::storage::memory_arena::MemoryArena;
+use weir_core::storage::Target;
+use weir_fairshare::Nanos;
+use weir_placement::ServerId;
+use weir_wire::{ServerAddress, TargetState};
+
+/// Memory of a server's namespace: more than a world fills.
+const NAMESPACE_BYTES_MAX: u64 = 1 << 30;
+
+/// The files of a server, which outlive its process.
+#[derive(Clone, Default)]
+pub(super) struct Disk {
+    pub(super) own: MemoryStorage,
+    pub(super) journal: MemoryStorage,
+    /// The targets while the server is down. They stand for directories: a kill takes no byte from them.
+    pub(super) targets: Rc<RefCell<Vec<Target>>>,
+}
+
+/// The home of a server on a [`Disk`].
+pub(super) struct MemoryHome {
+    pub(super) server: ServerId,
+    pub(super) disk: Disk,
+}
+
+impl Home for MemoryHome {
+    fn own(&self) -> Arc<dyn Storage> {
+        Arc::new(self.disk.own.clone())
+    }
+
+    fn path(&self) -> &Path {
+        Path::new("memory")
+    }
+
+    fn check(&self, _: &ClusterConfig, _: Consent) -> Result<(), ServerError> {
+        Ok(())
+    }
+
+    fn open(&mut self, config: &ClusterConfig, _: Consent) -> Result<Opened, ServerError> {
+        let mut targets = std::mem::take(&mut *self.disk.targets.borrow_mut());
+        let configs = &config.servers[usize::from(self.server.0)].targets;
+        for target in configs.iter().skip(targets.len()) {
+            targets.push(opened(target));
+        }
+        let journal: Arc<dyn Storage> = Arc::new(self.disk.journal.clone());
+        Ok(Opened { journal: Some(journal), reserve: None, targets, witnessed: 0 })
+    }
+
+    fn settle(&self, _: u64) -> Result<(), ServerError> {
+        Ok(())
+    }
+
+    fn watch(&mut self, _: &[Target]) -> Result<(), ServerError> {
+        Ok(())
+    }
+
+    fn look(&self, _: Option<u64>) -> Option<String> {
+        None
+    }
+
+    fn close(&mut self, _: Option<u64>) {}
+
+    fn identity(&self) -> Option<IdentityStatus> {
+        None
+    }
+
+    fn check_new(&self, _: &Path) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn open_target(
+        &mut self,
+        _: &ClusterConfig,
+        (_, target): (usize, &TargetConfig),
+    ) -> Result<Target, ServerError> {
+        Ok(opened(target))
+    }
+
+    fn is_apart(&self, _: &Target) -> bool {
+        false
+    }
+
+    fn leaving_names(&self) -> Result<Arc<dyn Storage>, JournalError> {
+        Ok(Arc::new(MemoryStorage::new()))
+    }
+
+    fn arrived_names(&self) -> Result<Option<Arc<dyn Storage>>, JournalError> {
+        Ok(None)
+    }
+
+    fn forget_names(&self) {}
+
+    fn publish(&mut self, _: ServerId, _: Place) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A new target.
+fn opened(config: &TargetConfig) -> Target {
+    match config.state {
+        TargetState::Retired => Target::retired(config.backend),
+        _ => Target::in_memory(Box::new(MemoryArena::new(config.capacity.unwrap_or(0)))),
+    }
+}
+
+impl Host for Agenda {
+    fn draw(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        bytes.fill_with(|| self.below(256) as u8);
+        Ok(())
+    }
+
+    fn reading(&mut self, _: Nanos) -> Reading {
+        Reading::default()
+    }
+
+    fn namespace_bytes_max(&self, _: &ClusterConfig, _: ServerId) -> u64 {
+        NAMESPACE_BYTES_MAX
+    }
+}
+
+/// A word of a server about its lines.
+pub(super) enum Said {
+    Open(ServerId, PeerAccess),
+    Ask(ServerId, Ask),
+}
+
+/// The words of a server since its last turn.
+#[derive(Clone, Default)]
+pub(super) struct Outbox(Rc<RefCell<Vec<Said>>>);
+
+impl Outbox {
+    pub(super) fn take(&self) -> Vec<Said> {
+        std::mem::take(&mut *self.0.borrow_mut())
+    }
+}
+
+impl Lines for Outbox {
+    fn open(&mut self, server: ServerId, access: PeerAccess) -> Result<(), ServerError> {
+        self.0.borrow_mut().push(Said::Open(server, access));
+        Ok(())
+    }
+
+    fn redirect(&mut self, _: ServerId, _: String) {}
+
+    fn ask(&mut self, server: ServerId, ask: Ask) {
+        self.0.borrow_mut().push(Said::Ask(server, ask));
+    }
+
+    fn announced(&self, _: ServerId) -> Option<ServerAddress> {
+        None
+    }
+}
