@@ -146,8 +146,8 @@ CORE_IMPURE = re.compile(
     r"\bstd::(thread|net(?!::IpAddr)|fs|os|process|env|io::(stdin|stdout|stderr)|time::(Instant|SystemTime))\b"
     r"|\b(Instant|SystemTime)::now\b|\b(libc|mio|nix|tokio|rand|getrandom)::|\brustix::(?!io::Errno\b)"
 )
-"""What the core of the server may not call. It knows errors of the system and addresses, and its questions carry the sending end of a
-channel."""
+"""What the core of the server may not call. It knows errors of the system and addresses, and its questions carry the
+sending end of a channel."""
 
 CLIENT_SYSTEM_CALLERS = {
     "connect.rs",
@@ -171,8 +171,8 @@ PARALLEL = "crates/refactor/src/parallel.rs"
 """The one file of the leaves that starts threads; it joins them before it returns."""
 
 UNSAFE_CRATES = {"preload", "mount", "server", "refactor", "windows"}
-"""Crates in which `unsafe` may stand; of the server only in the memory of targets, of the codec where it names instructions,
-and of the windows where they are mapped."""
+"""Crates in which `unsafe` may stand; of the server only in the memory of targets, of the codec where it
+names instructions, and of the windows where they are mapped."""
 
 
 PRELOAD_FLOORS = (
