@@ -1,0 +1,87 @@
+"""The worlds: how fast they are, which rules they miss, and the lines and minutes that they cost and save.
+
+make bench-world        the last line is one JSON object; ARGUMENTS=worlds runs one part alone
+
+| part | figures |
+|---|---|
+| worlds | `seeds` worlds within five minutes, their `violations`, `virtual_hours_per_minute`, `replays_identical` |
+| mutants | `mutants` rules that were taken out, `mutants_found` |
+| lines | `source_lines` without tests and worlds, beside `source_lines_before` worlds |
+| tests | `test_minutes` of `make test` |
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from _harness import ROOT, announce, measure_parts
+
+sys.path.insert(0, str(ROOT / "tests"))
+from rust_sources import blanked, without_tests  # noqa: E402
+
+SECONDS = 300
+LINES_BEFORE = 166_282
+"""Lines that this file counted in commit 44067bc5, the last one before the core was made apart."""
+APART = {"world", "testing"}
+"""Crates that are tests as a whole."""
+FIGURES = {
+    "worlds": ("seeds", "violations", "virtual_hours_per_minute", "replays_identical"),
+    "mutants": ("mutants", "mutants_found"),
+    "lines": ("source_lines_before", "source_lines"),
+    "tests": ("test_minutes",),
+}
+
+
+def run_worlds(*arguments: str) -> dict[str, float]:
+    """The figures of the worlds' program, whatever it found; its other lines are shown."""
+    command = ["cargo", "run", "--quiet", "--release", "--locked", "--package=weir-world", "--", *arguments]
+    ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    *lines, last = ran.stdout.splitlines()
+    print("\n".join(lines))
+    return {name: float(value) for name, value in json.loads(last).items()}
+
+
+def source_lines(root: Path) -> int:
+    """Lines of the product in a checkout: Rust without comments, tests and empty lines, and Python."""
+    rust = 0
+    for path in root.glob("crates/*/src/**/*.rs"):
+        crate, parts = path.relative_to(root).parts[1], path.relative_to(root).parts
+        if crate in APART or "tests" in parts or "world" in parts or path.name.endswith("tests.rs"):
+            continue
+        rust += sum(map(bool, map(str.strip, without_tests(blanked(path.read_text())).splitlines())))
+    python = sum(len(path.read_text().splitlines()) for path in (root / "python").rglob("*.py"))
+    return rust + python
+
+
+def measure(part: str) -> Mapping[str, float | None]:
+    """The figures of one part."""
+    if part == "worlds":
+        figures = run_worlds("--seconds", str(SECONDS))
+        hours = figures["virtual_hours_per_minute"]
+        announce("worlds", f"{hours:.1f} h a minute", "the time of this machine", hours * 60)
+        return figures
+    if part == "mutants":
+        figures = run_worlds("--mutants")
+        announce("mutants", f"{figures['mutants_found']:.0f} found", f"{figures['mutants']:.0f} rules taken out", 1.0)
+        return figures
+    if part == "lines":
+        lines = source_lines(ROOT)
+        announce("lines", f"{lines:,}", f"{LINES_BEFORE:,} before", lines / LINES_BEFORE)
+        return {"source_lines_before": LINES_BEFORE, "source_lines": lines}
+    begin = time.monotonic()
+    subprocess.run(["make", "test"], cwd=ROOT, check=True)
+    minutes = (time.monotonic() - begin) / 60
+    announce("make test", f"{minutes:.1f} min", "15 min that were asked", minutes / 15)
+    return {"test_minutes": minutes}
+
+
+def main() -> None:
+    parts: dict[str, tuple[str, Sequence[str]]] = {part: ("world.py", owed) for part, owed in FIGURES.items()}
+    measure_parts("world", parts, measure)
+
+
+if __name__ == "__main__":
+    main()
