@@ -153,8 +153,6 @@ CLIENT_SYSTEM_CALLERS = {
     "connect.rs",
     "descriptors.rs",
     "exchange.rs",
-    "held.rs",
-    "known.rs",
     "locks.rs",
     "observer.rs",
     "pool.rs",

@@ -1,25 +1,20 @@
 //! New connections: dialling, the mutual proof, and the claim of handles and locks that this client held.
 
-use crate::call::{Approach, Failed};
-use crate::held::{lock_request, look};
-use crate::pool::{Lane, Lease, Link, Live};
+use crate::call::{Approach, Failed, Greeted, Greeting, Guest};
+use crate::held::HeldLock;
+use crate::pool::{look, Lane, Lease, Link, Live};
 use crate::session::Environment;
 use crate::transfer::{converse, Fault};
 use crate::transport::Connection;
 use crate::{Caller, ClientError, Counters, Result};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use weir_wire::{
-    Capability, Credential, DelegatedJob, Errno, IdentityId, Nonce, Reply, Request, SessionBinding,
-};
+use weir_wire::{Capability, Credential, DelegatedJob, IdentityId, Nonce, Reply, Request};
 
 /// Servers that are asked for the address of another one.
 const ASKED_MAX: usize = 3;
 /// Longest wait for the answer of each.
 const ASKED_LIMIT: Duration = Duration::from_millis(500);
-/// Handles in one `Reclaim`: at 52 bytes each, the longest form, they fit a body.
-const HANDLES_PER_RECLAIM: usize = 256;
-
 /// The reason why there is no connection.
 pub(crate) enum Unreached {
     /// No attempt will succeed.
@@ -184,82 +179,42 @@ fn connect(
     let deadline = session.instant(until);
     let slot = lease.slot_number();
     let state = lease.state();
-    let client_nonce = random_nonce().map_err(Attempt::Final)?;
-    let mut ask = |connection: &mut dyn Connection, request: &Request| {
-        converse(connection, &mut state.send, &mut state.receive, request, deadline)
-            .map_err(|fault| settle(link, fault))
-    };
-    let hello = Request::Hello {
-        client: session.client,
-        slot,
-        claims: credential.claims.clone(),
-        nonce: client_nonce,
-        has_mount: environment.has_mount(),
-        is_new: link.standing.boot.load(Ordering::SeqCst) == 0,
-    };
-    let (boot, server_nonce) = match ask(connection.as_mut(), &hello)? {
-        Reply::Challenge { server, boot, nonce } if server == link.server() => (boot, nonce),
-        Reply::Challenge { .. } => {
-            // Another one may listen at the address of a server that went elsewhere.
-            environment.look_for_servers();
-            if link.address() != address {
-                return Err(Attempt::Again);
+    let (client, has_mount, binding) = (session.client, environment.has_mount(), connection.binding());
+    let nonce = random_nonce().map_err(Attempt::Final)?;
+    let guest = Guest { client, credential, slot, has_mount, nonce, binding };
+    let (mut greeting, mut next) = Greeting::new(guest, link.server(), &link.standing);
+    let (proved, boot) = loop {
+        next = match next {
+            Greeted::Ask(request) => {
+                let connection = connection.as_mut();
+                let reply = converse(connection, &mut state.send, &mut state.receive, &request, deadline);
+                greeting.take(reply.map_err(|fault| settle(link, fault))?)
             }
-            return Err(Attempt::Final(environment.unexpected(link, "Hello (another server answered)")));
-        }
-        Reply::Failed(errno) => return Err(refused(link, errno)),
-        _ => return Err(Attempt::Final(environment.unexpected(link, "Hello"))),
+            Greeted::Claim => greeting.claim(holdings(link), &link.standing),
+            Greeted::Lost(lock) if link.lose(&lock) => greeting.go_on(),
+            // The record of losses stays busy.
+            Greeted::Lost(_) => return Err(Attempt::Again),
+            Greeted::Ready(proved, boot, fence) => {
+                fence.into_iter().for_each(|fence| link.standing.renew_fence(fence));
+                break (proved, boot);
+            }
+            Greeted::Another(error) => {
+                environment.look_for_servers();
+                return Err(if link.address() == address { Attempt::Final(error) } else { Attempt::Again });
+            }
+            Greeted::Unproved(_) if environment.renew(reading) => return Err(Attempt::Again),
+            Greeted::Unproved(error) | Greeted::Failed(error) => return Err(Attempt::Final(error)),
+        };
     };
-    let nonces = (&client_nonce, &server_nonce);
-    let proved = SessionBinding::new(link.server(), boot, nonces, &connection.binding());
-    let answer = Request::Prove { proof: credential.prove(&proved) };
-    let is_known = match ask(connection.as_mut(), &answer)? {
-        Reply::Welcome { proof, is_known } if credential.server_is_genuine(&proved, &proof) => is_known,
-        Reply::Welcome { .. } => return Err(Attempt::Final(ClientError::NotGenuine(link.server()))),
-        // The credential's file may have been renewed since this client read it.
-        Reply::Failed(_) if environment.renew(reading) => return Err(Attempt::Again),
-        Reply::Failed(errno) => return Err(refused(link, errno)),
-        _ => return Err(Attempt::Final(environment.unexpected(link, "Prove"))),
-    };
-    // The welcome is no sign of life for waiting calls: a server may accept connections and answer nothing more.
-    if !is_known {
-        reclaim(link, |request| ask(connection.as_mut(), request))?;
-    }
-    link.standing.boot.store(boot, Ordering::SeqCst);
+    link.standing.note_start(boot);
     lease.set_live(Live { connection, session: proved, identities: Default::default(), reading });
     link.close_kept();
     Ok(())
 }
 
-/// Claims handles and locks of a server that has released them, or that restarted.
-fn reclaim(
-    link: &Link,
-    mut ask: impl FnMut(&Request) -> std::result::Result<Reply, Attempt>,
-) -> std::result::Result<(), Attempt> {
-    // A record that stays busy belongs to a call that a signal interrupted. The next connection claims again.
-    let Some((handles, locks)) = look(&link.held).map(|held| {
-        let handles: Vec<Capability> = held.handles.values().copied().collect();
-        (handles, held.locks.clone())
-    }) else {
-        return Ok(());
-    };
-    for part in handles.chunks(HANDLES_PER_RECLAIM) {
-        // A description that the server no longer knows answers ESTALE at its next use.
-        ask(&Request::Reclaim { handles: part.to_vec() })?;
-    }
-    let last = link.standing.fence();
-    for lock in locks {
-        let is_held = matches!(ask(&lock_request(&lock, false, Some(last)))?, Reply::Held { .. });
-        // Another client may have had the lock meanwhile, as after a restart of an NFS server.
-        if !is_held && !link.lose(&lock) {
-            return Err(Attempt::Again);
-        }
-    }
-    let claimed = ask(&Request::Reclaim { handles: Vec::new() })?;
-    if let Reply::Held { fence } = claimed {
-        link.standing.renew_fence(fence);
-    }
-    Ok(())
+/// The descriptions and locks that the client holds at a server, or nothing where the record stays busy.
+fn holdings(link: &Link) -> Option<(Vec<Capability>, Vec<HeldLock>)> {
+    look(&link.held).map(|held| (held.handles.values().copied().collect(), held.locks.clone()))
 }
 
 fn settle(link: &Link, fault: Fault) -> Attempt {
@@ -269,14 +224,6 @@ fn settle(link: &Link, fault: Fault) -> Attempt {
         Fault::Refused(reason) => Attempt::Final(ClientError::Refused { server: link.server(), reason }),
         Fault::Protocol(source) => Attempt::Final(ClientError::Protocol { server: link.server(), source }),
     }
-}
-
-fn refused(link: &Link, errno: Errno) -> Attempt {
-    if i32::from(errno.0) != libc::EACCES {
-        return Attempt::Final(ClientError::Failed(errno));
-    }
-    let reason = "the credential is forged, altered or expired".to_owned();
-    Attempt::Final(ClientError::Refused { server: link.server(), reason })
 }
 
 fn random_nonce() -> Result<Nonce> {

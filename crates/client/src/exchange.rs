@@ -3,10 +3,9 @@
 use crate::call::{Approach, Break, Course, Delivery, Stall, Verdict};
 use crate::connect::{connect_once, prepare, Unreached};
 use crate::fence;
-use crate::held::look;
 pub(crate) use crate::message::Message;
 use crate::observer::Span;
-use crate::pool::{owe, Lane, Lease, Link};
+use crate::pool::{look, owe, Lane, Lease, Link};
 use crate::session::{Environment, HeldTurn};
 use crate::transfer::{converse, encode_frame, Fault, Sink, Step, Transfer};
 use crate::transport::timespec;

@@ -1,7 +1,8 @@
 //! Open regular files: their known state, size, durability and closing.
 
+use crate::call::Attempts;
 use crate::exchange::{call, call_all, Call, Message};
-use crate::known::{Attempts, KnownSize, Pending, Size};
+use crate::known::{KnownSize, Pending, Size};
 use crate::layouts::Layouts;
 use crate::operations::plain;
 use crate::pool::Lane;
@@ -226,7 +227,7 @@ impl File {
         // The epoch is stale where the file was shortened or moved since. The bytes are there under any epoch, and the
         // publication does not tell their end.
         while !self.publish(environment, caller, publication)? {
-            attempts.again()?;
+            environment.again(&mut attempts)?;
             publication.epoch = self.refresh(environment, caller)?.epoch;
         }
         Ok(())

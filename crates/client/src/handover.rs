@@ -5,8 +5,8 @@
 //! connected until the process closes that connection.
 
 use crate::descriptors::OwnSocket;
-use crate::held::{look, Held};
-use crate::pool::{Lane, Link};
+use crate::held::Held;
+use crate::pool::{look, Lane, Link};
 use crate::session::Session;
 use crate::{ClientError, Result, Store};
 use serde::{Deserialize, Serialize};

@@ -2,15 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, TryLockError};
 use weir_wire::{Capability, Fence, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, Request};
 
 /// Locks remembered at one server. A restart loses the locks beyond this number, as if another client had taken them.
 const LOCKS_MAX: usize = 65_536;
-/// Looks at a busy record before a caller goes on without the record. The holder needs well under a microsecond, unless
-/// the holder is the very thread that a signal handler interrupted.
-const LOOKS: u32 = 2_000;
-
 /// Open descriptions and locks of this client at one server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Held {
@@ -34,20 +29,6 @@ pub(crate) struct HeldLock {
     pub(crate) kind: LockKind,
     pub(crate) lock: LockType,
     pub(crate) range: LockRange,
-}
-
-/// The record behind `mutex`, or nothing where the record stays busy. The look never waits for a lock that may stay taken
-/// for ever.
-pub(crate) fn look<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    for round in 0..LOOKS {
-        match mutex.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) if round % 64 == 63 => std::thread::yield_now(),
-            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
-        }
-    }
-    None
 }
 
 /// The request of a lock call.

@@ -1,52 +1,12 @@
 //! The size that an open file knows, an atomic pair of size and epoch, and its pending modification time.
 
-use crate::{ClientError, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 use weir_wire::Publication;
 
 /// The value that stands in the place of an epoch while the pair is being changed.
 const CHANGING: u64 = u64::MAX;
 /// A pending modification time is published when the last publication is this old (ARCHITECTURE, Consistency).
 const PUBLISH_MILLISECONDS: u64 = 100;
-
-/// Attempts that follow each other at once. One is usually enough.
-const EAGER_ATTEMPTS: u32 = 4;
-/// Longest pause between two attempts: a cut over several servers takes less.
-const PAUSE_MAX: Duration = Duration::from_millis(8);
-
-/// The attempts of a call that begins again because the file is being shortened. A time bounds the attempts, because a cut
-/// over several servers may take long. Pauses lie between them, because objects answer "stale" until the cut is over.
-#[derive(Debug)]
-pub(crate) struct Attempts {
-    limit: Duration,
-    began: Option<Instant>,
-    count: u32,
-}
-
-impl Attempts {
-    /// Attempts for `limit`, the bound on a server's silence.
-    pub(crate) fn new(limit: Duration) -> Attempts {
-        Attempts { limit, began: None, count: 0 }
-    }
-
-    /// Begins a new attempt, perhaps after a pause.
-    ///
-    /// # Errors
-    /// `EIO` where others shortened the file at every attempt until the limit.
-    pub(crate) fn again(&mut self) -> Result<()> {
-        let began = *self.began.get_or_insert_with(Instant::now);
-        self.count += 1;
-        if self.count > EAGER_ATTEMPTS {
-            if began.elapsed() >= self.limit {
-                return Err(ClientError::number(libc::EIO));
-            }
-            let doublings = (self.count - EAGER_ATTEMPTS).min(8);
-            std::thread::sleep((Duration::from_micros(50) * (1 << doublings)).min(PAUSE_MAX));
-        }
-        Ok(())
-    }
-}
 
 /// The size and epoch of a file at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

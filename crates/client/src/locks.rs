@@ -1,8 +1,8 @@
 //! Lock calls, and the early end of their waits.
 
 use crate::exchange::{call_interruptible, cancel, Interruption};
-use crate::held::{lock_request, look, HeldLock};
-use crate::pool::{owe, Lane};
+use crate::held::{lock_request, HeldLock};
+use crate::pool::{look, owe, Lane};
 use crate::session::Environment;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, File, Result};

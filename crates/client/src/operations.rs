@@ -1,10 +1,9 @@
 //! Operations on names and attributes.
 
 use crate::exchange::{call, call_all, call_while_remembered, Call, Message};
-use crate::held::look;
 use crate::paths::{Load, Walk};
 use crate::place::Final;
-use crate::pool::{owe, Lane};
+use crate::pool::{look, owe, Lane};
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, Invalidation, Listing, Opened, Place, Result, Store};
 use std::io::IoSlice;

@@ -1,6 +1,6 @@
 //! Places where operations start, and the cache of root entries that shortens their way.
 
-use crate::held::look;
+use crate::pool::look;
 use crate::{ClientError, Result};
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -5,7 +5,7 @@
 
 use crate::call::Standing;
 use crate::descriptors::OwnSocket;
-use crate::held::{look, Held};
+use crate::held::Held;
 use crate::transport::{timespec, Connection};
 use rustix::thread::futex;
 use std::collections::HashMap;
@@ -43,6 +43,10 @@ const LANE_SLOTS_MAX: usize = 4096;
 pub(crate) const RECEIVE_BYTES: usize = 8 * 1024;
 /// Longest sleep of a thread that waits for a slot, in case a wake-up is lost.
 const LEASE_TICK: Duration = Duration::from_millis(50);
+
+/// Looks at a busy record before a caller goes on without the record. The holder needs well under a microsecond, unless
+/// the holder is the very thread that a signal handler interrupted.
+const LOOKS: u32 = 2_000;
 
 impl Lane {
     /// The lane for requests whose larger payload has `bytes`.
@@ -307,6 +311,20 @@ impl Link {
         let fresh = LaneSlots::new(index, slots);
         self.lanes[index].get_or_init(|| fresh)
     }
+}
+
+/// The record behind `mutex`, or nothing where the record stays busy. The look never waits for a lock that may stay taken
+/// for ever.
+pub(crate) fn look<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for round in 0..LOOKS {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if round % 64 == 63 => std::thread::yield_now(),
+            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+        }
+    }
+    None
 }
 
 /// Notes in the record of a server that releases are owed to it.

@@ -1,7 +1,8 @@
 //! Reads: clipped at the size, in parallel from all targets, straight into the caller's memory.
 
+use crate::call::Attempts;
 use crate::exchange::{call, call_all, Call, Message};
-use crate::known::{Attempts, Size};
+use crate::known::Size;
 use crate::plan::{parts, scatter, single, window_bytes, Part, Room};
 use crate::pool::Lane;
 use crate::session::Environment;
@@ -54,7 +55,7 @@ impl File {
                 Counters::add(&counters.read_bytes, bytes);
                 return Ok(bytes as usize);
             }
-            attempts.again()?;
+            environment.again(&mut attempts)?;
             self.refresh(environment, caller)?;
         }
     }

@@ -1,6 +1,6 @@
 //! One process's part of a store: client id, credential and links. A forked child begins a new part.
 
-use crate::call::Bounds;
+use crate::call::{Attempts, Bounds};
 use crate::links::Links;
 use crate::observer::{Observed, Observer, Observing};
 use crate::place::Anchors;
@@ -334,6 +334,18 @@ impl<'s> Environment<'s> {
     /// Whether the credential's file holds another credential than that of reading `number`, which a server refused.
     pub(crate) fn renew(&self, number: usize) -> bool {
         self.session.renew(self.settings, number)
+    }
+
+    /// Waits until the next attempt of a call.
+    ///
+    /// # Errors
+    /// The errors of [`Attempts::again`].
+    pub(crate) fn again(&self, attempts: &mut Attempts) -> Result<()> {
+        match attempts.again(self.now())? {
+            Duration::ZERO => {}
+            pause => std::thread::sleep(pause),
+        }
+        Ok(())
     }
 
     /// The bound on the silence of servers for a whole call: time spent on one server is not spent on the next.

@@ -1,8 +1,9 @@
 //! Space inside files: allocation, holes, and copies of ranges.
 
+use crate::call::Attempts;
 use crate::detour::{Detours, Failure};
 use crate::exchange::{call_all, Call};
-use crate::known::{Attempts, Size};
+use crate::known::Size;
 use crate::operations::plain;
 use crate::plan::parts;
 use crate::session::Environment;
@@ -85,7 +86,7 @@ impl File {
                             Publication { end: 0, written_bytes: 0, reserved_end: 0, ..publication },
                         );
                         detours.take(self, environment, caller, failure)?;
-                        attempts.again()?;
+                        environment.again(&mut attempts)?;
                         continue 'again;
                     }
                 }
@@ -93,7 +94,7 @@ impl File {
             if is_current && self.publish(environment, caller, publication)? {
                 return Ok(());
             }
-            attempts.again()?;
+            environment.again(&mut attempts)?;
             self.refresh(environment, caller)?;
         }
     }
@@ -152,7 +153,7 @@ impl File {
             if let Some(position) = self.try_seek(environment, caller, offset, seek)? {
                 return Ok(position);
             }
-            attempts.again()?;
+            environment.again(&mut attempts)?;
         }
     }
 

@@ -1,8 +1,9 @@
 //! Writes and appends: in parallel to all targets, published before the call returns.
 
+use crate::call::Attempts;
 use crate::detour::{Detours, Failure};
 use crate::exchange::{call, call_all, Call, Message};
-use crate::known::{Attempts, Size};
+use crate::known::Size;
 use crate::plan::{gather, parts, single, slice_of, window_bytes, Part};
 use crate::pool::Lane;
 use crate::session::{Environment, HeldTurn};
@@ -96,13 +97,13 @@ impl File {
                         }
                         return Err(error);
                     }
-                    attempts.again()?;
+                    environment.again(&mut attempts)?;
                     rest = slice_of(buffers, *done, length - *done);
                     left =
                         Writing { buffers: &rest, offset: offset + *done, length: length - *done, ..whole };
                 }
                 Attempt::Stale => {
-                    attempts.again()?;
+                    environment.again(&mut attempts)?;
                     self.refresh(environment, caller)?;
                 }
             }
@@ -159,7 +160,7 @@ impl File {
                 }
                 Attempt::Stale => {}
             }
-            attempts.again()?;
+            environment.again(&mut attempts)?;
         }
     }
 

@@ -2,21 +2,27 @@
 //!
 //! A [`Course`] is one call of a program: one request, or several where the home of the file has to be asked for its fence
 //! first. A [`Delivery`] is one request on its way to one server. It begins with an [`Approach`], the attempts at a connection,
-//! and so does each resend. A [`Standing`] is what all calls know of one server, in atomics.
+//! and so does each resend. A [`Greeting`] opens a new connection. A [`Standing`] is what all calls know of one server, in atomics.
 //!
 //! No value here calls the system, reads a clock, waits or takes a lock. Whoever drives one owns the connection and the wait:
 //! `exchange.rs` and `connect.rs` for threads of programs. Moments are durations since the session began.
 
 mod approach;
+mod attempts;
 mod course;
 mod delivery;
+mod greeting;
+#[cfg(test)]
+mod greeting_law_tests;
 #[cfg(test)]
 mod law_tests;
 mod standing;
 
 pub(crate) use approach::{Approach, Failed};
+pub(crate) use attempts::Attempts;
 pub(crate) use course::{Course, Verdict};
 pub(crate) use delivery::{Break, Delivery, Stall};
+pub(crate) use greeting::{Greeted, Greeting, Guest};
 pub(crate) use standing::Standing;
 
 use std::time::Duration;

@@ -62,6 +62,16 @@ impl Standing {
         self.silent_until.fetch_max(nanoseconds(now + waited.min(AT_ONCE_MAX)), Ordering::Relaxed);
     }
 
+    /// Notes the start of the server that a new connection found.
+    pub(crate) fn note_start(&self, boot: u64) {
+        self.boot.store(boot, Ordering::SeqCst);
+    }
+
+    /// Whether the server knows this client from an earlier connection.
+    pub(crate) fn has_met(&self) -> bool {
+        self.boot.load(Ordering::SeqCst) != 0
+    }
+
     /// Notes that a connection broke or was refused.
     pub(crate) fn note_break(&self) {
         self.breaks.fetch_add(1, Ordering::SeqCst);
