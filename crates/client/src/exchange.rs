@@ -1,12 +1,12 @@
 //! Requests with their guarantees: bounded silence, reconnection, resending under the same id, several requests at once.
 
-use crate::call::{Approach, Break, Course, Delivery, Stall, Verdict};
+use crate::call::{Approach, Break, Course, Delivery, Stall, Turn, Verdict};
 use crate::connect::{connect_once, prepare, Unreached};
 use crate::fence;
 pub(crate) use crate::message::Message;
 use crate::observer::Span;
 use crate::pool::{look, owe, Lane, Lease, Link};
-use crate::session::{Environment, HeldTurn};
+use crate::session::Environment;
 use crate::transfer::{converse, encode_frame, Fault, Sink, Step, Transfer};
 use crate::transport::timespec;
 use crate::{Caller, ClientError, Counters, Result};
@@ -16,14 +16,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 use weir_placement::ServerId;
-use weir_wire::{limits, Fence, Header, IdentityId, Ino, Kind, Reply, Request, RequestId};
+use weir_wire::{Fence, Header, IdentityId, Ino, Kind, Reply, Request, RequestId};
 
 /// The first turn of one server among several is this part of the bound on silence. Each further turn is twice as long.
 const TURN_PARTS: u32 = 8;
 /// Longest `poll` list: the calls of one round over all lanes of a usual number of servers.
 const POLLED: usize = 64;
-/// Renewals within the lease of an append turn: some may come late.
-const TURN_RENEWALS: u64 = 5;
 
 /// One request, and the place for its reply.
 #[derive(Debug)]
@@ -336,16 +334,10 @@ fn wait_for_any(environment: Environment<'_>, exchanges: &[(usize, Exchange<'_>)
     let _ = rustix::event::poll(&mut ready, Some(&timespec(environment.tick())));
 }
 
-/// Renews an append turn, long before its lease ends. The end of the turn tells of a turn that was lost.
-fn renew(environment: Environment<'_>, turn: &HeldTurn) {
-    let now = environment.session().milliseconds();
-    let since = now.saturating_sub(turn.renewed.load(Ordering::Relaxed));
-    if since < limits::TURN_LEASE_SECONDS * 1000 / TURN_RENEWALS {
-        return;
-    }
-    turn.renewed.store(now, Ordering::Relaxed);
-    if let Ok(link) = environment.link(turn.capability.ino.home()) {
-        let request = Request::AppendRenew { capability: turn.capability, turn: turn.turn };
+/// Renews an append turn, where that is due.
+fn renew(environment: Environment<'_>, turn: &Turn) {
+    let Some(request) = turn.renewal(environment.now()) else { return };
+    if let Ok(link) = environment.link(turn.home()) {
         probe(environment, link, &request, environment.tick());
     }
 }

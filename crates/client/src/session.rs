@@ -1,6 +1,6 @@
 //! One process's part of a store: client id, credential and links. A forked child begins a new part.
 
-use crate::call::{Attempts, Bounds};
+use crate::call::{Attempts, Bounds, Turn};
 use crate::links::Links;
 use crate::observer::{Observed, Observer, Observing};
 use crate::place::Anchors;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use weir_placement::ServerId;
-use weir_wire::{Capability, ClientId, Cluster, Credential, Role, Sequence, ServerAddress};
+use weir_wire::{ClientId, Cluster, Credential, Role, ServerAddress};
 
 /// Longest cluster.json or credential file that is read: thousands of servers fit.
 const FILE_BYTES: usize = 4 * 1024 * 1024;
@@ -92,16 +92,7 @@ pub(crate) struct Environment<'s> {
     counters: &'s Counters,
     observer: Option<Observer<'s>>,
     transport: &'s dyn Transport,
-    turn: Option<&'s HeldTurn>,
-}
-
-/// An append turn, which its client renews during every wait.
-#[derive(Debug)]
-pub(crate) struct HeldTurn {
-    pub(crate) capability: Capability,
-    pub(crate) turn: Sequence,
-    /// The time of the last renewal, in milliseconds of the session's clock.
-    pub(crate) renewed: AtomicU64,
+    turn: Option<&'s Turn>,
 }
 
 /// The form of cluster.json.
@@ -268,11 +259,11 @@ impl<'s> Environment<'s> {
     }
 
     /// The environment of calls in an append turn.
-    pub(crate) fn in_turn(self, turn: &'s HeldTurn) -> Environment<'s> {
+    pub(crate) fn in_turn(self, turn: &'s Turn) -> Environment<'s> {
         Environment { turn: Some(turn), ..self }
     }
 
-    pub(crate) fn turn(&self) -> Option<&'s HeldTurn> {
+    pub(crate) fn turn(&self) -> Option<&'s Turn> {
         self.turn
     }
 

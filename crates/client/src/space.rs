@@ -1,7 +1,6 @@
 //! Space inside files: allocation, holes, and copies of ranges.
 
-use crate::call::Attempts;
-use crate::detour::{Detours, Failure};
+use crate::call::{Attempts, Detours, Failure};
 use crate::exchange::{call_all, Call};
 use crate::known::Size;
 use crate::operations::plain;
@@ -85,7 +84,7 @@ impl File {
                             caller,
                             Publication { end: 0, written_bytes: 0, reserved_end: 0, ..publication },
                         );
-                        detours.take(self, environment, caller, failure)?;
+                        self.take_detour(environment, caller, &mut detours, failure)?;
                         environment.again(&mut attempts)?;
                         continue 'again;
                     }

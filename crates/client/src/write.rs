@@ -1,12 +1,11 @@
 //! Writes and appends: in parallel to all targets, published before the call returns.
 
-use crate::call::Attempts;
-use crate::detour::{Detours, Failure};
+use crate::call::{Appended, Attempts, Detours, Failure, Turn, Wrote};
 use crate::exchange::{call, call_all, Call, Message};
 use crate::known::Size;
 use crate::plan::{gather, parts, single, slice_of, window_bytes, Part};
 use crate::pool::Lane;
-use crate::session::{Environment, HeldTurn};
+use crate::session::Environment;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::io::IoSlice;
@@ -91,7 +90,7 @@ impl File {
                 Attempt::Done(Written { bytes, failure: Some(failure), .. }) => {
                     *done += bytes;
                     let has_leftovers = failure.has_leftovers();
-                    if let Err(error) = detours.take(self, environment, caller, failure) {
+                    if let Err(error) = self.take_detour(environment, caller, &mut detours, failure) {
                         if has_leftovers {
                             self.cut_off(environment, caller);
                         }
@@ -135,7 +134,7 @@ impl File {
                 Ok(None) => {}
                 Err(error) => {
                     let failure = Failure::of(error, part.target, layout_epoch);
-                    detours.take(self, environment, caller, failure)?;
+                    self.take_detour(environment, caller, &mut detours, failure)?;
                 }
             }
         }
@@ -153,12 +152,15 @@ impl File {
         let mut takes_part = false;
         loop {
             match self.append_in_turn(writing, takes_part)? {
-                Attempt::Done(Ok(appended)) => return Ok(appended),
-                Attempt::Done(Err(failure)) => {
-                    // Without other targets, the next turn appends as much as fits, as on any full disk.
-                    takes_part = detours.take(self, environment, caller, failure).is_err();
+                Appended::At(Publication { end, written_bytes, .. }, ..) => {
+                    return Ok((end - written_bytes, written_bytes));
                 }
-                Attempt::Stale => {}
+                Appended::Failed(failure) => return Err(failure.error),
+                Appended::Full(failure) => {
+                    // Without other targets, the next turn appends as much as fits, as on any full disk.
+                    takes_part = self.take_detour(environment, caller, &mut detours, failure).is_err();
+                }
+                Appended::Again => {}
             }
             environment.again(&mut attempts)?;
         }
@@ -411,13 +413,9 @@ impl File {
         self.write_range(Writing { offset: size.bytes, length, ..writing }, size, Telling::ByTurn)
     }
 
-    /// Takes the file's append turn, writes, and ends the turn in any case. Where a target is full, a part is appended only
-    /// with `takes_part`.
-    fn append_in_turn(
-        &self,
-        writing: Writing<'_>,
-        takes_part: bool,
-    ) -> Result<Attempt<std::result::Result<(u64, u64), Failure>>> {
+    /// Takes the file's append turn, writes, and ends the turn unless it is left to its lease. Where a target is full, a part is
+    /// appended only with `takes_part`.
+    fn append_in_turn(&self, writing: Writing<'_>, takes_part: bool) -> Result<Appended> {
         let Writing { environment, caller, .. } = writing;
         let capability = self.capability();
         // Others may have the turn, so the request waits in the lane where it holds up no small request.
@@ -427,59 +425,23 @@ impl File {
         else {
             return Err(self.unexpected("AppendBegin"));
         };
-        let renewed = environment.session().milliseconds().into();
-        let held = HeldTurn { capability, turn, renewed };
-        let size = Size { bytes: offset, epoch };
-        let writing = Writing { environment: environment.in_turn(&held), ..writing };
-        let written = match self.write_in_turn(writing, size) {
-            // A target may carry out its part late. So the turn is left to its lease, at whose end the home cuts the file: that
-            // part never lies over the bytes of the next appender.
-            Err(error) if error.is_open() => return Err(error),
-            Ok(Attempt::Done(Written { failure: Some(failure), .. })) if failure.is_open() => {
-                return Err(failure.error);
-            }
-            written => written,
-        };
-        let bytes = match &written {
-            Ok(Attempt::Done(Written { failure: Some(failure), .. })) if failure.is_full() && !takes_part => {
-                0
-            }
-            Ok(Attempt::Done(written)) => written.bytes,
-            Ok(Attempt::Stale) | Err(_) => 0,
-        };
-        let publication = (bytes > 0).then_some(Publication {
-            end: offset + bytes,
-            written_bytes: bytes,
-            epoch,
-            reserved_end: 0,
+        let turn = Turn::new(capability, turn, Size { bytes: offset, epoch }, environment.now());
+        let writing = Writing { environment: environment.in_turn(&turn), ..writing };
+        let wrote = self.write_in_turn(writing, turn.size()).map(|attempt| match attempt {
+            Attempt::Done(written) => Wrote::Bytes(written.bytes, written.failure),
+            Attempt::Stale => Wrote::Stale,
         });
-        let end = Request::AppendEnd { capability, turn, publication };
-        let ended = self.ask_home(environment, caller, Lane::Small, &end);
-        let written = match written? {
-            Attempt::Done(written) => written,
-            Attempt::Stale => return Ok(Attempt::Stale),
-        };
-        // EBADF: the turn went with a lost connection, or the server took it while this process was stopped. Nothing was
-        // appended.
-        if matches!(&ended, Err(error) if error.errno() == libc::EBADF) {
-            return Ok(Attempt::Stale);
-        }
-        match (ended?, publication) {
-            (Reply::StaleEpoch { .. }, _) => Ok(Attempt::Stale),
-            (reply, Some(publication)) => {
-                let size = if let Reply::Written { size } = reply { size } else { None };
-                self.published(environment, publication, size);
-                self.cut_off_leftovers(environment, caller, written.failure.as_ref());
-                Ok(Attempt::Done(Ok((offset, bytes))))
+        let ending = turn.end(wrote, takes_part)?;
+        let answer = self.ask_home(environment, caller, Lane::Small, &turn.end_request(&ending));
+        let appended = ending.told(answer)?;
+        match &appended {
+            Appended::At(publication, size, failure) => {
+                self.published(environment, *publication, *size);
+                self.cut_off_leftovers(environment, caller, failure.as_ref());
             }
-            (_, None) => match written.failure {
-                Some(failure) if failure.is_full() && !takes_part => Ok(Attempt::Done(Err(failure))),
-                Some(failure) => {
-                    self.cut_off_leftovers(environment, caller, Some(&failure));
-                    Err(failure.error)
-                }
-                None => Err(self.unexpected("AppendEnd")),
-            },
+            Appended::Failed(failure) => self.cut_off_leftovers(environment, caller, Some(failure)),
+            Appended::Again | Appended::Full(_) => {}
         }
+        Ok(appended)
     }
 }

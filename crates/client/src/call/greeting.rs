@@ -111,10 +111,9 @@ impl<'c> Greeting<'c> {
                 }
                 // The welcome is no sign of life for waiting calls: a server may take connections and answer nothing more.
                 if is_known {
-                    return Greeted::Ready(session.clone(), *boot, None);
+                    return Greeted::Ready(*session, *boot, None);
                 }
-                self.stage =
-                    Stage::Claim { session: session.clone(), boot: *boot, claims: Claims::default() };
+                self.stage = Stage::Claim { session: *session, boot: *boot, claims: Claims::default() };
                 Greeted::Claim
             }
             (Stage::Prove { .. }, Reply::Failed(errno)) => Greeted::Unproved(self.refused(errno)),
@@ -124,10 +123,8 @@ impl<'c> Greeting<'c> {
                 (Some(Asked::Lock(lock)), reply) if !matches!(reply, Reply::Held { .. }) => {
                     Greeted::Lost(lock)
                 }
-                (Some(Asked::End), Reply::Held { fence }) => {
-                    Greeted::Ready(session.clone(), *boot, Some(fence))
-                }
-                (Some(Asked::End), _) => Greeted::Ready(session.clone(), *boot, None),
+                (Some(Asked::End), Reply::Held { fence }) => Greeted::Ready(*session, *boot, Some(fence)),
+                (Some(Asked::End), _) => Greeted::Ready(*session, *boot, None),
                 // A description that the server no longer knows answers ESTALE at its next use.
                 _ => self.go_on(),
             },
@@ -148,7 +145,7 @@ impl<'c> Greeting<'c> {
                 *claims = Claims { handles, locks, fence: standing.fence(), asked: None };
                 self.go_on()
             }
-            (Stage::Claim { session, boot, .. }, None) => Greeted::Ready(session.clone(), *boot, None),
+            (Stage::Claim { session, boot, .. }, None) => Greeted::Ready(*session, *boot, None),
             _ => Greeted::Failed(self.unexpected("Reclaim")),
         }
     }

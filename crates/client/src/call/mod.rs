@@ -2,7 +2,8 @@
 //!
 //! A [`Course`] is one call of a program: one request, or several where the home of the file has to be asked for its fence
 //! first. A [`Delivery`] is one request on its way to one server. It begins with an [`Approach`], the attempts at a connection,
-//! and so does each resend. A [`Greeting`] opens a new connection. A [`Standing`] is what all calls know of one server, in atomics.
+//! and so does each resend. A [`Greeting`] opens a new connection. A [`Turn`] is the client's turn
+//! to append to a file, [`Attempts`] and [`Detours`] are what a read or write has behind it. A [`Standing`] is what all calls know of one server, in atomics.
 //!
 //! No value here calls the system, reads a clock, waits or takes a lock. Whoever drives one owns the connection and the wait:
 //! `exchange.rs` and `connect.rs` for threads of programs. Moments are durations since the session began.
@@ -11,19 +12,25 @@ mod approach;
 mod attempts;
 mod course;
 mod delivery;
+mod detour;
 mod greeting;
 #[cfg(test)]
 mod greeting_law_tests;
 #[cfg(test)]
 mod law_tests;
 mod standing;
+mod turn;
+#[cfg(test)]
+mod turn_law_tests;
 
 pub(crate) use approach::{Approach, Failed};
 pub(crate) use attempts::Attempts;
 pub(crate) use course::{Course, Verdict};
 pub(crate) use delivery::{Break, Delivery, Stall};
+pub(crate) use detour::{Detours, Failure};
 pub(crate) use greeting::{Greeted, Greeting, Guest};
 pub(crate) use standing::Standing;
+pub(crate) use turn::{Appended, Turn, Wrote};
 
 use std::time::Duration;
 
