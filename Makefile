@@ -50,11 +50,15 @@ DOCUMENTS := setup.py $(shell find packaging -type f -not -name "*.pyc")
 BENCHMARK_PARTS := $(patsubst %,benchmarks/%.py,allocation forecast lookup prediction replay)
 BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_% $(BENCHMARK_PARTS),$(wildcard benchmarks/*.py)))
 
-# Optimisation across crates takes most of a build, so tests do without it where nothing was set up before. It is there in all that
-# `make setup`, and each target that begins with it, builds.
+# A clean clone is tested without what makes its build dear and no test better: optimisation across crates, line tables (a panic
+# names its line without them), and records for the next build. `make setup`, and each target that begins with it, builds anew.
 ifneq ($(filter test,$(MAKECMDGOALS)),)
 ifeq ($(wildcard $(VENV)/installed),)
 export CARGO_PROFILE_RELEASE_LTO := false
+export CARGO_PROFILE_DEV_DEBUG := false
+ifeq ($(wildcard target/debug),)
+export CARGO_INCREMENTAL := 0
+endif
 endif
 endif
 INSTALLED := $(VENV)/installed$(if $(CARGO_PROFILE_RELEASE_LTO),-for-tests)
