@@ -20,7 +20,7 @@ from pathlib import Path
 from _harness import ROOT, announce, measure_parts
 
 sys.path.insert(0, str(ROOT / "tests"))
-from rust_sources import blanked, without_tests  # noqa: E402
+from rust_sources import blanked, without_tests
 
 SECONDS = 300
 LINES_BEFORE = 166_282

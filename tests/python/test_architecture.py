@@ -296,6 +296,28 @@ def test_floors_of_the_preload_library() -> None:
             assert above in (below, "lib") or floors[above] < floors[below], f"{start} uses {target}"
 
 
+def test_steps_of_the_server_call_downwards() -> None:
+    """Calls of methods of `Server`, resolved by their type: every impl of it stands in this folder."""
+    folder = ROOT / "crates/core/src/server"
+    rows = re.findall(r"^//! \| (`.*?) \|", (folder / "mod.rs").read_text(), re.MULTILINE)
+    floors = {step: floor for floor, row in enumerate(rows) for step in re.findall(r"`(\w+)`", row)}
+    bodies = {}
+    for path in sorted(folder.glob("*.rs")):
+        code = without_tests(blanked(path.read_text()))
+        bodies[path.stem] = "\n".join(re.findall(r"^impl Server \{\n(.*?)^\}", code, re.DOTALL | re.MULTILINE))
+    assert {step for step, body in bodies.items() if body} <= floors.keys() | {"mod"}, "name the step in mod.rs"
+    homes = {
+        name: step
+        for step, body in bodies.items()
+        for name in re.findall(r"^    (?:pub(?:\([a-z]+\))? )?fn (\w+)", body, re.MULTILINE)
+    }
+    for step, body in bodies.items():
+        for name in re.findall(r"\bself\s*\.(\w+)\(", body):
+            below = homes.get(name, step)
+            if below not in (step, "mod"):
+                assert floors.get(step, -1) <= floors[below], f"{step} calls `{name}` of {below}, which stands above it"
+
+
 def imported(path: Path) -> set[str]:
     """Modules that a Python file imports, also inside its functions."""
     found = set()

@@ -37,8 +37,6 @@ use weir_testing::{claims, key};
 use weir_wire::ClientId;
 use work::Work;
 
-/// The time in which faults happen.
-const FAULTS: Nanos = Nanos::from_millis(5_000);
 /// The longest pause between two faults.
 const FAULT_PAUSE: Nanos = Nanos::from_millis(100);
 /// The longest time for which a server is down, or its network held up: mostly, and seldom, when clients and peers lose patience.
@@ -74,8 +72,20 @@ struct Worker {
     work: Option<Work>,
 }
 
+/// The size of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Servers of the store.
+    pub servers: usize,
+    /// Clients, each with several tasks.
+    pub clients: usize,
+    /// The time in which faults happen.
+    pub faults_milliseconds: u64,
+}
+
 /// A world.
 struct World {
+    shape: Shape,
     agenda: Agenda,
     network: Network,
     config: ClusterConfig,
@@ -104,9 +114,9 @@ pub struct Figures {
 ///
 /// # Errors
 /// The fault that it found.
-pub fn run(seed: u64, servers: usize, clients: usize) -> Outcome<Figures> {
-    let mut world = World::new(seed, servers, clients);
-    (0..servers).try_for_each(|server| world.start(server))?;
+pub fn run(seed: u64, shape: Shape) -> Outcome<Figures> {
+    let mut world = World::new(seed, shape);
+    (0..shape.servers).try_for_each(|server| world.start(server))?;
     (0..world.workers.len()).try_for_each(|worker| world.go_on(worker))?;
     world.agenda.add(FAULT_PAUSE, Happening::Fault);
     world.agenda.add(CHECK, Happening::Check);
@@ -121,11 +131,13 @@ pub fn run(seed: u64, servers: usize, clients: usize) -> Outcome<Figures> {
 }
 
 impl World {
-    fn new(seed: u64, servers: usize, clients: usize) -> World {
+    fn new(seed: u64, shape: Shape) -> World {
+        let Shape { servers, clients, .. } = shape;
         let agenda = Agenda::new(seed);
         let network = Network::new(agenda.clone());
         let text = format!("{CONFIGURATION}{}", weir_testing::ram(servers, "64MiB"));
         let mut world = World {
+            shape,
             network,
             config: toml::from_str(&text).expect("a configuration"),
             machines: (0..servers).map(|number| Machine::new(number, &agenda)).collect(),
@@ -340,7 +352,7 @@ impl World {
     /// Something fails: a server is killed, a connection breaks, or the network of a server stands still for a while.
     fn fail(&mut self) -> Outcome<()> {
         let now = self.agenda.now();
-        if now >= FAULTS {
+        if now >= Nanos::from_millis(self.shape.faults_milliseconds) {
             return Ok(());
         }
         let server = self.agenda.below(self.machines.len() as u64) as usize;

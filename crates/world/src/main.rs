@@ -5,15 +5,18 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir_core::mutants::Mutant;
-use weir_world::worlds::{search, Search};
+use weir_world::worlds::{search, shape, shrunk, world, Search};
+use weir_world::Shape;
 
 const USAGE: &str = "usage: weir-world [--seed N] [--seeds N] [--seconds S]
+       weir-world --replay N [--clients N] [--faults MILLISECONDS]
        weir-world --mutants [--seed N] [--seeds N]
 
 Runs worlds of servers and clients in which machines, disks and networks fail, each by its seed. The last line is JSON.
-  --seed N     the first seed, else 1; with --seeds 1 the one that a fault named
+  --seed N     the first seed, else 1
   --seeds N    the number of worlds
   --seconds S  begins no world after so many seconds
+  --replay N   runs the world of one seed, as large as it was or smaller
   --mutants    takes each rule out in turn, and says which seed misses it
 ";
 /// Worlds within which a rule that was taken out is to be missed.
@@ -24,6 +27,9 @@ struct Arguments {
     seeds: Option<u64>,
     time_max: Duration,
     mutants: bool,
+    replay: Option<u64>,
+    clients: Option<usize>,
+    faults: Option<u64>,
 }
 
 fn main() -> ExitCode {
@@ -32,6 +38,7 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             ExitCode::SUCCESS
         }
+        Ok(Some(Arguments { replay: Some(seed), clients, faults, .. })) => replay(seed, clients, faults),
         Ok(Some(arguments)) if arguments.mutants => look_for_mutants(&arguments),
         Ok(Some(arguments)) => look_for_faults(&arguments),
         Err(error) => {
@@ -43,19 +50,47 @@ fn main() -> ExitCode {
 
 fn parse() -> Result<Option<Arguments>, lexopt::Error> {
     use lexopt::prelude::*;
-    let mut arguments = Arguments { first: 1, seeds: None, time_max: Duration::MAX, mutants: false };
+    let mut arguments = Arguments {
+        first: 1,
+        seeds: None,
+        time_max: Duration::MAX,
+        mutants: false,
+        replay: None,
+        clients: None,
+        faults: None,
+    };
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("seed") => arguments.first = parser.value()?.parse()?,
             Long("seeds") => arguments.seeds = Some(parser.value()?.parse()?),
             Long("seconds") => arguments.time_max = Duration::from_secs(parser.value()?.parse()?),
+            Long("replay") => arguments.replay = Some(parser.value()?.parse()?),
+            Long("clients") => arguments.clients = Some(parser.value()?.parse()?),
+            Long("faults") => arguments.faults = Some(parser.value()?.parse()?),
             Long("mutants") => arguments.mutants = true,
             Long("help") | Short('h') => return Ok(None),
             other => return Err(other.unexpected()),
         }
     }
     Ok(Some(arguments))
+}
+
+/// Runs the world of one seed with so many clients and so long a time of faults.
+fn replay(seed: u64, clients: Option<usize>, faults: Option<u64>) -> ExitCode {
+    let whole = shape(seed);
+    let faults_milliseconds = faults.unwrap_or(whole.faults_milliseconds);
+    let shape = Shape { clients: clients.unwrap_or(whole.clients), faults_milliseconds, ..whole };
+    match world(seed, shape) {
+        Ok(figures) => {
+            println!("seed {seed} shows no fault in {} steps", figures.steps);
+            ExitCode::SUCCESS
+        }
+        Err(fault) => {
+            println!("seed {seed}: {fault}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn look_for_faults(arguments: &Arguments) -> ExitCode {
@@ -68,7 +103,10 @@ fn look_for_faults(arguments: &Arguments) -> ExitCode {
         is_for_one: false,
     });
     for (seed, fault) in &findings.faults {
-        println!("weir-world --seed {seed} --seeds 1: {fault}");
+        println!("weir-world --replay {seed}: {fault}");
+        if let Some((shape, fault)) = shrunk(*seed) {
+            println!("  and --clients {} --faults {}: {fault}", shape.clients, shape.faults_milliseconds);
+        }
     }
     let virtual_hours = findings.virtual_time.0 as f64 / 3.6e12;
     let figures = json!({

@@ -20,11 +20,8 @@ fn from_first(seeds: u64, mutant: Option<Mutant>) -> Search {
 #[test]
 fn no_world_shows_a_fault_and_each_goes_the_same_way_again() {
     let findings = search(from_first(u64::MAX / 2, None));
-    let faults: Vec<String> = findings
-        .faults
-        .iter()
-        .map(|(seed, fault)| format!("weir-world --seed {seed} --seeds 1: {fault}"))
-        .collect();
+    let faults: Vec<String> =
+        findings.faults.iter().map(|(seed, fault)| format!("weir-world --replay {seed}: {fault}")).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert_eq!(findings.replays_apart, 0);
     assert!(findings.seeds > 0 && findings.replays > 0, "{findings:?}");

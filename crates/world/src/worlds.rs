@@ -1,6 +1,6 @@
 //! Worlds one after another, on all processors: the search for a seed that shows a fault.
 
-use crate::{run, Figures};
+use crate::{run, Figures, Shape};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +11,8 @@ use weir_fairshare::Nanos;
 
 /// Servers and clients of the worlds, which take turns by the seed.
 const SHAPES: [(usize, usize); 3] = [(2, 3), (1, 3), (1, 1)];
+/// The time in which faults happen.
+const FAULTS_MILLISECONDS: u64 = 5_000;
 /// Each world whose seed this divides is run twice, and has to go the same way.
 const REPLAYED: u64 = 16;
 
@@ -44,17 +46,36 @@ pub struct Findings {
     pub faults: Vec<(u64, String)>,
 }
 
-/// Servers and clients of the world of a seed.
-pub fn shape(seed: u64) -> (usize, usize) {
-    SHAPES[(seed % SHAPES.len() as u64) as usize]
+/// The size of the world of a seed.
+pub fn shape(seed: u64) -> Shape {
+    let (servers, clients) = SHAPES[(seed % SHAPES.len() as u64) as usize];
+    Shape { servers, clients, faults_milliseconds: FAULTS_MILLISECONDS }
 }
 
-/// The world of a seed with so many servers and clients. A panic of a server or of a client is a fault as well.
+/// The smallest world of a seed that shows a fault, as far as fewer clients and a shorter time of faults still show one. A smaller
+/// world takes another way, so its fault may be another one.
+pub fn shrunk(seed: u64) -> Option<(Shape, String)> {
+    let mut smallest = shape(seed);
+    let mut fault = world(seed, smallest).err()?;
+    loop {
+        let Shape { clients, faults_milliseconds, .. } = smallest;
+        let fewer = (clients > 1).then_some(Shape { clients: clients - 1, ..smallest });
+        let parts = [2, 4, 8, 16].map(|part| faults_milliseconds - faults_milliseconds / part);
+        let shorter = parts.map(|faults_milliseconds| Shape { faults_milliseconds, ..smallest });
+        let tried = fewer.into_iter().chain(shorter).filter(|tried| *tried != smallest);
+        match tried.into_iter().find_map(|shape| Some((shape, world(seed, shape).err()?))) {
+            Some(found) => (smallest, fault) = found,
+            None => return Some((smallest, fault)),
+        }
+    }
+}
+
+/// The world of a seed. A panic of a server or of a client is a fault as well.
 ///
 /// # Errors
 /// The fault in words.
-pub fn world(seed: u64, (servers, clients): (usize, usize)) -> Result<Figures, String> {
-    let ran = catch_unwind(AssertUnwindSafe(|| run(seed, servers, clients)));
+pub fn world(seed: u64, shape: Shape) -> Result<Figures, String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| run(seed, shape)));
     ran.unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().cloned();
         let words = words.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));

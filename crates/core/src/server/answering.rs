@@ -6,6 +6,8 @@ use crate::namespace::errno;
 use crate::requests::pages::Then;
 use crate::requests::request::{Outcome, Stage, Token};
 use crate::storage::Target;
+use weir_placement::TargetId;
+use weir_wire::{Reply, Request};
 
 impl Server {
     /// A request is carried out: it is answered now, or when the emulated device is done; so are resends that joined it.
@@ -93,6 +95,19 @@ impl Server {
         }
         self.reply(token, outcome);
     }
+
+    /// Notes a change of bytes that was carried out, in case its client does not hear of it and sends it again.
+    pub(super) fn note_executed(&mut self, token: &Token, reply: &Reply) {
+        let request = &self.requests[token];
+        if change_of(&request.request).is_none() {
+            return;
+        }
+        if matches!(reply, Reply::Written { .. } | Reply::Done) {
+            let is_kept = self.durability.is_durable();
+            let (link, of) = (request.sender.link, request.key());
+            self.links.note_executed(link, of, is_kept);
+        }
+    }
 }
 
 /// Lets a `ram` target reuse the pages that a reply held.
@@ -101,5 +116,14 @@ pub(super) fn release_tail(targets: &mut [Target], tail: Tail) {
         if let Some(ram) = targets.get_mut(target).and_then(Target::memory) {
             ram.finish_read(&plan);
         }
+    }
+}
+
+/// The target of a change of bytes, and the reply to it; none of any other request.
+pub(super) fn change_of(request: &Request) -> Option<(TargetId, Reply)> {
+    match request {
+        Request::Write { target, .. } => Some((*target, Reply::Written { size: None })),
+        Request::Reserve { target, .. } => Some((*target, Reply::Done)),
+        _ => None,
     }
 }

@@ -136,27 +136,6 @@ impl Server {
         }
     }
 
-    /// Ends the namespace's grace period, and removes files without a name that nobody has open.
-    pub(super) fn expire_orphans(&mut self) {
-        self.namespace.end_grace();
-        self.dispose_orphans();
-    }
-
-    /// Removes the files without a name that stayed because the journal took no record.
-    pub(super) fn remove_leftovers(&mut self) {
-        if self.durability.take_leftovers() {
-            self.dispose_orphans();
-        }
-    }
-
-    fn dispose_orphans(&mut self) {
-        while let Some(decision) = self.namespace.dispose_orphans() {
-            if self.commit(&decision).is_err() {
-                return self.durability.note_leftovers();
-            }
-        }
-    }
-
     /// Gives up the ends of moves that keep others waiting for too long.
     pub(super) fn expire_moves(&mut self) {
         if let Some(decision) = self.namespace.expire_moves(self.clock.moment()) {

@@ -1,50 +1,16 @@
 //! The lambda exchange: every interval each server tells its peers its job table and its loads.
 
 use super::Server;
-use crate::error::ServerError;
-use crate::links::claims;
-use crate::peers::line::{Answer, PeerAccess};
+use crate::peers::line::Answer;
 use crate::requests::arrival::Sink;
 use crate::requests::request::{Outcome, Step, Token};
 use std::collections::HashMap;
 use weir_exchange::measure;
 use weir_fairshare::device_number;
 use weir_placement::ServerId;
-use weir_wire::{decode_body, ClientId, DeviceUse, JobId, PeerReply, QuotaReport, Reply, ServerReport};
-
-/// Life of the credential with which a server meets its peers: as long as it runs.
-const CREDENTIAL_SECONDS: u64 = 100 * 365 * 24 * 3600;
+use weir_wire::{decode_body, DeviceUse, JobId, PeerReply, QuotaReport, Reply, ServerReport};
 
 impl Server {
-    /// Opens the lines to the other servers.
-    ///
-    /// # Errors
-    /// As [`Lines::open`](crate::peers::line::Lines::open).
-    pub fn meet_peers(&mut self) -> Result<(), ServerError> {
-        let (own, count) = (self.site.id, self.site.config.servers.len() as u16);
-        let mut others = (0..count).map(ServerId).filter(|&server| server != own);
-        others.try_for_each(|server| self.meet(server))?;
-        self.resume_effects();
-        Ok(())
-    }
-
-    /// Opens the line to another server of the configuration.
-    ///
-    /// # Errors
-    /// As [`Server::meet_peers`].
-    pub(super) fn meet(&mut self, server: ServerId) -> Result<(), ServerError> {
-        let claims = claims::of_server(self.site.id, self.clock.wall_seconds(), CREDENTIAL_SECONDS);
-        let configured = Some(self.site.config.servers[usize::from(server.0)].listen.clone());
-        let access = PeerAccess {
-            configured: configured.filter(|address| !address.ends_with(":0")),
-            credential: self.site.key().mint(claims),
-            client: ClientId(self.site.boot),
-        };
-        self.peers.open(server, access)?;
-        self.exchange.meet(server);
-        Ok(())
-    }
-
     /// Closes an interval, where it is over: accounts, reports, and the division of the devices.
     pub(super) fn exchange_if_due(&mut self) {
         let now = self.clock.now();

@@ -1,21 +1,12 @@
 //! The execution of a request: by its target, by the namespace, or at once.
 
+use super::answering::change_of;
 use super::Server;
 use crate::namespace::errno;
 use crate::requests::continuation::Continued;
 use crate::requests::fences::Turn;
 use crate::requests::request::{Outcome, Step, Token};
-use weir_placement::TargetId;
 use weir_wire::{Reply, Request};
-
-/// The target of a change of bytes, and the reply to it; none of any other request.
-fn change_of(request: &Request) -> Option<(TargetId, Reply)> {
-    match request {
-        Request::Write { target, .. } => Some((*target, Reply::Written { size: None })),
-        Request::Reserve { target, .. } => Some((*target, Reply::Done)),
-        _ => None,
-    }
-}
 
 impl Server {
     /// Carries out a request that has its turn and its payload.
@@ -67,19 +58,6 @@ impl Server {
         let (_, reply) = change_of(&request.request)?;
         let (link, of) = (request.sender.link, request.key());
         self.links.was_executed(link, of).then(|| Outcome::of(reply))
-    }
-
-    /// Notes a change of bytes that was carried out, in case its client does not hear of it and sends it again.
-    pub(super) fn note_executed(&mut self, token: &Token, reply: &Reply) {
-        let request = &self.requests[token];
-        if change_of(&request.request).is_none() {
-            return;
-        }
-        if matches!(reply, Reply::Written { .. } | Reply::Done) {
-            let is_kept = self.durability.is_durable();
-            let (link, of) = (request.sender.link, request.key());
-            self.links.note_executed(link, of, is_kept);
-        }
     }
 
     /// A request goes on after its intent was settled.

@@ -287,6 +287,18 @@ impl Server {
         Ok(())
     }
 
+    /// Opens the lines to the other servers.
+    ///
+    /// # Errors
+    /// As [`Lines::open`](crate::peers::line::Lines::open).
+    pub fn meet_peers(&mut self) -> Result<(), ServerError> {
+        let (own, count) = (self.site.id, self.site.config.servers.len() as u16);
+        let mut others = (0..count).map(ServerId).filter(|&server| server != own);
+        others.try_for_each(|server| self.meet(server))?;
+        self.resume_effects();
+        Ok(())
+    }
+
     /// Takes the addresses at which this server listens, and decides them for the others where they may know it elsewhere: its
     /// number came here from another host, or a port was taken.
     ///

@@ -18,20 +18,22 @@
 //! | `metadata` | names: decided, journaled, applied |
 //! | `answering` | the reply, and the end of a link |
 //! | `clients` | the holdings of clients that are gone |
-//! | `pages`, `locks` | kernel pages, locks and append turns |
+//! | `locks` | locks and append turns |
+//! | `vacancy` | new files that wait for room |
 //! | `waiting` | a request that waits for an intent, and the end of its service |
 //! | `observing` | the ends of windows |
 //! | `showing`, `exchange` | reports to the control API and to other servers |
 //! | `agreement` | settings of the whole store |
 //! | `lease` | a sharing that is in force for a few seconds in place of the decided one |
-//! | `retirement` | the retirement of this server |
+//! | `retirement`, `handover` | the retirement of this server, and its names on their way to another host |
 //! | `membership` | targets and servers that join, targets that leave |
 //! | `placement` | reports of targets |
 //! | `places` | the folders while the server runs |
-//! | `recovery`, `confirmations` | the start, and capabilities of files with other homes |
+//! | `recovery`, `confirmations` | the start, files that nobody has open since, and capabilities of files with other homes |
 //! | `unpublished` | bytes behind the ends of files, cut off in the end |
 //! | `mending` | repairs of the tree |
 //! | `effects` | the work of targets and other servers for a decision |
+//! | `pages` | kernel pages |
 //! | `room` | writes that wait for room |
 //! | `charges` | bytes behind the ends of files, before and after a write |
 //! | `records`, `questions` | the journal, and the report and questions to other servers |

@@ -29,12 +29,4 @@ impl Server {
         let devices = devices.map(|index| (names[index].clone(), statistics[index])).collect();
         self.windows.keep(Window { number, devices, jobs, left_out });
     }
-
-    /// The name of a device: that of its target, or that of the metadata of this server.
-    pub(super) fn device_name(&self, index: usize) -> String {
-        match self.targets.get(index) {
-            Some(_) => self.site.target(index).to_string(),
-            None => format!("{}.metadata", self.site.id),
-        }
-    }
 }

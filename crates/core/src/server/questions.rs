@@ -1,12 +1,17 @@
 //! Questions to other servers, and the report that they are told.
 
 use super::Server;
+use crate::error::ServerError;
+use crate::links::claims;
+use crate::peers::line::PeerAccess;
 use crate::peers::Asked;
 use std::time::Duration;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
-use weir_wire::{encode_body, MachineLoad, PeerRequest, QuotaReport, ServerReport, StoreSettings};
+use weir_wire::{encode_body, ClientId, MachineLoad, PeerRequest, QuotaReport, ServerReport, StoreSettings};
 
+/// Life of the credential with which a server meets its peers: as long as it runs.
+const CREDENTIAL_SECONDS: u64 = 100 * 365 * 24 * 3600;
 /// Only questions of the exchange have a payload.
 const NO_PAYLOAD: Vec<u8> = Vec::new();
 
@@ -75,5 +80,22 @@ impl Server {
         asked: Asked,
     ) {
         self.peers.ask((server, request, NO_PAYLOAD), patience, asked);
+    }
+
+    /// Opens the line to another server of the configuration.
+    ///
+    /// # Errors
+    /// As [`Server::meet_peers`].
+    pub(super) fn meet(&mut self, server: ServerId) -> Result<(), ServerError> {
+        let claims = claims::of_server(self.site.id, self.clock.wall_seconds(), CREDENTIAL_SECONDS);
+        let configured = Some(self.site.config.servers[usize::from(server.0)].listen.clone());
+        let access = PeerAccess {
+            configured: configured.filter(|address| !address.ends_with(":0")),
+            credential: self.site.key().mint(claims),
+            client: ClientId(self.site.boot),
+        };
+        self.peers.open(server, access)?;
+        self.exchange.meet(server);
+        Ok(())
     }
 }

@@ -102,4 +102,25 @@ impl Server {
             self.carry_out(effect);
         }
     }
+
+    /// Ends the namespace's grace period, and removes files without a name that nobody has open.
+    pub(super) fn expire_orphans(&mut self) {
+        self.namespace.end_grace();
+        self.dispose_orphans();
+    }
+
+    /// Removes the files without a name that stayed because the journal took no record.
+    pub(super) fn remove_leftovers(&mut self) {
+        if self.durability.take_leftovers() {
+            self.dispose_orphans();
+        }
+    }
+
+    fn dispose_orphans(&mut self) {
+        while let Some(decision) = self.namespace.dispose_orphans() {
+            if self.commit(&decision).is_err() {
+                return self.durability.note_leftovers();
+            }
+        }
+    }
 }

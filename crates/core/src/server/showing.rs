@@ -162,4 +162,12 @@ impl Server {
             }),
         }
     }
+
+    /// The name of a device: that of its target, or that of the metadata of this server.
+    pub(super) fn device_name(&self, index: usize) -> String {
+        match self.targets.get(index) {
+            Some(_) => self.site.target(index).to_string(),
+            None => format!("{}.metadata", self.site.id),
+        }
+    }
 }
