@@ -1,5 +1,6 @@
-//! Walks over paths: redirects between homes, and absolute links.
+//! Walks over paths, from home to home.
 
+use crate::call::Way;
 use crate::exchange::{call, Call, Message};
 use crate::place::{trim_start, Anchors, Final};
 use crate::pool::Lane;
@@ -9,13 +10,8 @@ use crate::{Caller, ClientError, Place, Result};
 use std::io::IoSlice;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use weir_wire::{limits, At, Attributes, Ino, Reply, Request};
+use weir_wire::{At, Attributes, Reply, Request};
 
-/// Homes that one path may cross: twice the links that it may follow. A longer way goes round in circles.
-const CROSSINGS: u32 = 2 * limits::SYMLINK_HOPS as u32;
-/// Times that the home of a directory may call a name of the root stale: once for a name that this client kept, and again
-/// for each rename during the walk. A home that lost its names knows none of those that the root has.
-const STALES: u32 = 4;
 /// A walk over a path.
 #[derive(Debug)]
 pub(crate) struct Walk<'a> {
@@ -60,42 +56,31 @@ impl Walk<'_> {
         mut load: Load<'_>,
         request: impl Fn(At) -> Request,
     ) -> Result<(Reply, At)> {
-        let mut at = self.anchors.start(place, last)?;
-        let mut stales = 0;
-        for _ in 0..CROSSINGS {
-            let message = request(at.clone());
+        let root = self.root.map(|root| root.as_os_str().as_bytes());
+        let mut way = Way::new(root, place, self.anchors.start(place, last)?);
+        loop {
+            let message = request(way.at().clone());
             let lane = Lane::of_payload(load.payload.iter().map(|slice| slice.len()).sum());
             let sink = match &mut load.received {
                 Some(vector) => Sink::Vector(vector),
                 None => Sink::None,
             };
             let call_at = Call {
-                server: at.ino.home(),
+                server: way.at().ino.home(),
                 lane,
                 message: Message::Plain(&message),
                 payload: load.payload,
                 sink,
             };
-            match call(self.environment, self.caller, call_at)?.0 {
-                Reply::Redirect { at: next } => {
-                    if let Some(name) = &next.anchor {
-                        self.anchors.learn(name, next.ino);
-                    }
-                    at = self.stay_inside(next)?;
-                }
-                Reply::Escape { path, hops } => at = self.enter_again(path, hops)?,
-                Reply::Stale => {
-                    stales += 1;
-                    match &at.anchor {
-                        Some(name) if stales <= STALES => self.anchors.forget(name),
-                        _ => return Err(ClientError::number(libc::ESTALE)),
-                    }
-                    at = At::new(place.ino, trim_start(place.path));
-                }
-                reply => return Ok((reply, at)),
+            let reply = call(self.environment, self.caller, call_at)?.0;
+            let arrived = way.take(reply, |name, ino| match ino {
+                Some(ino) => self.anchors.learn(name, ino),
+                None => self.anchors.forget(name),
+            })?;
+            if let Some(reply) = arrived {
+                return Ok((reply, way.into_at()));
             }
         }
-        Err(ClientError::number(libc::ELOOP))
     }
 
     /// The place where the home of the parent directory of `place` finds the last name of `place`, with the slashes behind
@@ -135,57 +120,6 @@ impl Walk<'_> {
     pub(crate) fn unexpected(&self, place: Place<'_>, request: &'static str) -> ClientError {
         ClientError::UnexpectedReply { server: place.ino.home(), request }
     }
-
-    /// Follows a path that climbs above the root directory: it goes on beside the store's root on the host. Where the store
-    /// has no place on the host, the root is its own parent.
-    fn stay_inside(&self, at: At) -> Result<At> {
-        let rest = match at.path.strip_prefix(b"..") {
-            Some(rest) if at.ino == Ino::ROOT && (rest.is_empty() || rest[0] == b'/') => rest,
-            _ => return Ok(at),
-        };
-        match self.root {
-            Some(root) => {
-                let parent = root.parent().unwrap_or(root).as_os_str().as_bytes();
-                let parent = parent.strip_suffix(b"/").unwrap_or(parent);
-                let path = [parent, b"/", trim_start(rest)].concat();
-                Err(ClientError::Outside { path, hops: at.hops })
-            }
-            None => Ok(At { path: trim_start(rest).to_vec(), ..at }),
-        }
-    }
-
-    /// Follows an absolute link: below the root again, or out of the store.
-    fn enter_again(&self, path: Vec<u8>, hops: u8) -> Result<At> {
-        match self.root.and_then(|root| below(root.as_os_str().as_bytes(), &path)) {
-            Some(rest) => {
-                let mut at = At::new(Ino::ROOT, rest);
-                at.hops = hops;
-                Ok(at)
-            }
-            None => Err(ClientError::Outside { path, hops }),
-        }
-    }
-}
-
-/// The part of `path` below `root`. Nothing where `path` lies elsewhere, or climbs out again by `..`.
-fn below<'p>(root: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
-    let root = root.strip_suffix(b"/").unwrap_or(root);
-    let rest = path.strip_prefix(root)?;
-    if !rest.is_empty() && rest[0] != b'/' {
-        return None;
-    }
-    let mut depth = 0i64;
-    for component in rest.split(|byte| *byte == b'/') {
-        match component {
-            b"" | b"." => {}
-            b".." => depth -= 1,
-            _ => depth += 1,
-        }
-        if depth < 0 {
-            return None;
-        }
-    }
-    Some(trim_start(rest))
 }
 
 /// The path before the last component, and the last component with its trailing slashes.
@@ -204,15 +138,5 @@ mod tests {
         assert_eq!(split_last(b"a/b/c//"), (&b"a/b/"[..], &b"c//"[..]));
         assert_eq!(split_last(b"c"), (&b""[..], &b"c"[..]));
         assert_eq!(split_last(b""), (&b""[..], &b""[..]));
-    }
-
-    #[test]
-    fn an_absolute_link_leads_back_in_only_below_the_root() {
-        assert_eq!(below(b"/weir", b"/weir/a/b"), Some(&b"a/b"[..]));
-        assert_eq!(below(b"/weir/", b"/weir"), Some(&b""[..]));
-        assert_eq!(below(b"/weir", b"/weird/a"), None);
-        assert_eq!(below(b"/weir", b"/etc/passwd"), None);
-        assert_eq!(below(b"/weir", b"/weir/a/../../etc"), None);
-        assert_eq!(below(b"/weir", b"/weir/a/../b"), Some(&b"a/../b"[..]));
     }
 }

@@ -3,7 +3,8 @@
 //! A [`Course`] is one call of a program: one request, or several where the home of the file has to be asked for its fence
 //! first. A [`Delivery`] is one request on its way to one server. It begins with an [`Approach`], the attempts at a connection,
 //! and so does each resend. A [`Greeting`] opens a new connection. A [`Turn`] is the client's turn
-//! to append to a file, [`Attempts`] and [`Detours`] are what a read or write has behind it. A [`Standing`] is what all calls know of one server, in atomics.
+//! to append to a file, [`Attempts`] and [`Detours`] are what a read or write has behind it, and a [`Way`] leads a path from
+//! home to home. A [`Standing`] is what all calls know of one server, in atomics.
 //!
 //! No value here calls the system, reads a clock, waits or takes a lock. Whoever drives one owns the connection and the wait:
 //! `exchange.rs` and `connect.rs` for threads of programs. Moments are durations since the session began.
@@ -22,6 +23,9 @@ mod standing;
 mod turn;
 #[cfg(test)]
 mod turn_law_tests;
+mod way;
+#[cfg(test)]
+mod way_law_tests;
 
 pub(crate) use approach::{Approach, Failed};
 pub(crate) use attempts::Attempts;
@@ -31,6 +35,7 @@ pub(crate) use detour::{Detours, Failure};
 pub(crate) use greeting::{Greeted, Greeting, Guest};
 pub(crate) use standing::Standing;
 pub(crate) use turn::{Appended, Turn, Wrote};
+pub(crate) use way::Way;
 
 use std::time::Duration;
 
