@@ -1,6 +1,6 @@
 //! Requests with their guarantees: bounded silence, reconnection, resending under the same id, several requests at once.
 
-use crate::call::{Approach, Break, Course, Delivery, Stall, Turn, Verdict};
+use crate::call::{Approach, Break, Course, Delivery, Stall, Tries, Turn, Verdict};
 use crate::connect::{connect_once, prepare, Unreached};
 use crate::fence;
 pub(crate) use crate::message::Message;
@@ -18,8 +18,6 @@ use std::time::Duration;
 use weir_placement::ServerId;
 use weir_wire::{Fence, Header, IdentityId, Ino, Kind, Reply, Request, RequestId};
 
-/// The first turn of one server among several is this part of the bound on silence. Each further turn is twice as long.
-const TURN_PARTS: u32 = 8;
 /// Longest `poll` list: the calls of one round over all lanes of a usual number of servers.
 const POLLED: usize = 64;
 
@@ -180,10 +178,10 @@ pub(crate) fn call_all(
         return vec![call(environment, caller, empty)];
     }
     let mut answers: Vec<Option<Result<(Reply, usize)>>> = calls.iter().map(|_| None).collect();
-    let mut tries = Tries::new(environment, environment.now());
+    let mut tries = Tries::new(environment.bounds());
     while answers.iter().any(Option::is_none) {
-        round(environment, caller, calls, &mut answers, &tries);
-        tries.turn *= 2;
+        round(environment, caller, calls, &mut answers, &mut tries);
+        tries.go_round();
     }
     let lost = || Err(ClientError::number(libc::EIO));
     let answers = answers.into_iter().map(|answer| answer.unwrap_or_else(lost));
@@ -230,41 +228,23 @@ fn lease<'s>(environment: Environment<'s>, link: &'s Link, lane: Lane) -> Result
     })
 }
 
-/// The time for which the servers of several calls are tried, all of them together.
-struct Tries {
-    until: Duration,
-    /// The time of one server, before the others are tried.
-    turn: Duration,
-}
-
-impl Tries {
-    fn new(environment: Environment<'_>, now: Duration) -> Tries {
-        let silence = environment.silence();
-        Tries { until: now + silence, turn: silence / TURN_PARTS }
-    }
-
-    /// Connects a slot. Answers false where the next round tries the server again.
-    fn prepare(
-        &self,
-        environment: Environment<'_>,
-        link: &Link,
-        lease: &mut Lease<'_>,
-        caller: &Caller,
-    ) -> Result<bool> {
-        let now = environment.now();
-        let until = self.until.min(now + self.turn);
-        let approach = Approach::new(environment.bounds(), &link.standing, now, until);
-        let is_last = link.standing.counts_as_lost(now) || until == self.until;
-        match prepare(environment, link, lease, caller, approach) {
-            Ok(()) => Ok(true),
-            Err(Unreached::Final(error)) => Err(error),
-            // A server that refuses does so at once. A silent server takes its whole turn.
-            Err(Unreached::Yet(waited))
-                if is_last || !environment.bounds().tries_again && waited < self.turn / 2 =>
-            {
-                Err(environment.lose(link, waited))
+/// Connects a slot. Answers false where the next round tries the server again.
+fn try_in_turn(
+    environment: Environment<'_>,
+    link: &Link,
+    lease: &mut Lease<'_>,
+    caller: &Caller,
+    tries: &mut Tries,
+) -> Result<bool> {
+    let began = environment.now();
+    match prepare(environment, link, lease, caller, tries.approach(&link.standing, began)) {
+        Ok(()) => Ok(true),
+        Err(Unreached::Final(error)) => Err(error),
+        Err(Unreached::Yet(waited)) => {
+            if tries.unreached(&link.standing, (began, environment.now()), waited) {
+                return Ok(false);
             }
-            Err(Unreached::Yet(_)) => Ok(false),
+            Err(environment.lose(link, waited))
         }
     }
 }
@@ -275,7 +255,7 @@ fn round(
     caller: &Caller,
     calls: &mut [Call<'_, '_>],
     answers: &mut [Option<Result<(Reply, usize)>>],
-    tries: &Tries,
+    tries: &mut Tries,
 ) {
     let mut exchanges = Vec::new();
     for (index, call) in calls.iter_mut().enumerate() {
@@ -290,7 +270,7 @@ fn round(
                 None => return Ok(None),
             };
             let delivery = Delivery::new(environment.bounds(), environment.now());
-            if !tries.prepare(environment, link, &mut found, caller)? {
+            if !try_in_turn(environment, link, &mut found, caller, tries)? {
                 return Ok(None);
             }
             let mut exchange = Exchange::begin(environment, link, found, caller, call, delivery)?;

@@ -2,7 +2,7 @@
 //!
 //! A [`Course`] is one call of a program: one request, or several where the home of the file has to be asked for its fence
 //! first. A [`Delivery`] is one request on its way to one server. It begins with an [`Approach`], the attempts at a connection,
-//! and so does each resend. A [`Greeting`] opens a new connection. A [`Turn`] is the client's turn
+//! and so does each resend; [`Tries`] are those at several servers. A [`Greeting`] opens a new connection. A [`Turn`] is the client's turn
 //! to append to a file, [`Attempts`] and [`Detours`] are what a read or write has behind it, and a [`Way`] leads a path from
 //! home to home. A [`Standing`] is what all calls know of one server, in atomics.
 //!
@@ -20,6 +20,7 @@ mod greeting_law_tests;
 #[cfg(test)]
 mod law_tests;
 mod standing;
+mod tries;
 mod turn;
 #[cfg(test)]
 mod turn_law_tests;
@@ -34,6 +35,7 @@ pub(crate) use delivery::{Break, Delivery, Stall};
 pub(crate) use detour::{Detours, Failure};
 pub(crate) use greeting::{Greeted, Greeting, Guest};
 pub(crate) use standing::Standing;
+pub(crate) use tries::Tries;
 pub(crate) use turn::{Appended, Turn, Wrote};
 pub(crate) use way::Way;
 
