@@ -160,7 +160,7 @@ check: $(VENV)/tooled $(if $(wildcard $(VENV)/installed*),,setup)
 	@$(BIN)/python tests/changed.py $(BASE)
 
 test: setup
-	@$(BIN)/python tests/everything.py lint test-python+test-rust
+	@$(BIN)/python tests/everything.py test-python+test-rust+lint
 
 lint: lint-format lint-clippy lint-ruff lint-mypy lint-benchmarks lint-stubs lint-imports
 
@@ -178,7 +178,7 @@ lint-mypy: setup
 	$(BIN)/mypy
 
 lint-benchmarks: setup
-	cd benchmarks && $(CURDIR)/$(BIN)/mypy --strict .
+	cd benchmarks && $(CURDIR)/$(BIN)/mypy --strict --cache-dir=$(CURDIR)/.mypy_cache .
 
 lint-stubs: setup
 	$(BIN)/python -m mypy.stubtest --concise weir._core
