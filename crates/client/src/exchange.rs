@@ -1,6 +1,6 @@
 //! Requests with their guarantees: bounded silence, reconnection, resending under the same id, several requests at once.
 
-use crate::call::{Approach, Break, Course, Delivery, Stall, Tries, Turn, Verdict};
+use crate::call::{Approach, Break, Course, Delivery, Stall, Turn, Verdict};
 use crate::connect::{connect_once, prepare, Unreached};
 use crate::fence;
 pub(crate) use crate::message::Message;
@@ -17,9 +17,6 @@ use std::thread::sleep;
 use std::time::Duration;
 use weir_placement::ServerId;
 use weir_wire::{Fence, Header, IdentityId, Ino, Kind, Reply, Request, RequestId};
-
-/// Longest `poll` list: the calls of one round over all lanes of a usual number of servers.
-const POLLED: usize = 64;
 
 /// One request, and the place for its reply.
 #[derive(Debug)]
@@ -42,7 +39,7 @@ pub(crate) struct Interruption<'a> {
 }
 
 /// A call in progress.
-struct Exchange<'s> {
+pub(crate) struct Exchange<'s> {
     link: &'s Link,
     lease: Lease<'s>,
     transfer: Transfer,
@@ -52,7 +49,7 @@ struct Exchange<'s> {
 
 // The value lives on the stack of one call. A box would cost each reply an allocation.
 #[allow(clippy::large_enum_variant)]
-enum Progress {
+pub(crate) enum Progress {
     Waiting { moved: bool, interrupted: bool },
     Replied(Reply, usize),
 }
@@ -71,7 +68,7 @@ pub(crate) fn call(
 }
 
 /// Makes the call again as its [`Course`] wants after an answer.
-fn again_if_unknown(
+pub(crate) fn again_if_unknown(
     environment: Environment<'_>,
     caller: &Caller,
     call: &mut Call<'_, '_>,
@@ -159,35 +156,6 @@ pub(crate) fn call_while_remembered(
     Err(environment.lost(link))
 }
 
-/// Sends all requests, then takes all replies. The answers have the order of the calls.
-///
-/// Only the first call of a round waits for a busy lane, so that no thread holds one slot and waits for another.
-pub(crate) fn call_all(
-    environment: Environment<'_>,
-    caller: &Caller,
-    calls: &mut [Call<'_, '_>],
-) -> Vec<Result<(Reply, usize)>> {
-    if let [one] = calls {
-        let empty = Call {
-            server: one.server,
-            lane: one.lane,
-            message: one.message,
-            payload: one.payload,
-            sink: std::mem::replace(&mut one.sink, Sink::None),
-        };
-        return vec![call(environment, caller, empty)];
-    }
-    let mut answers: Vec<Option<Result<(Reply, usize)>>> = calls.iter().map(|_| None).collect();
-    let mut tries = Tries::new(environment.bounds());
-    while answers.iter().any(Option::is_none) {
-        round(environment, caller, calls, &mut answers, &mut tries);
-        tries.go_round();
-    }
-    let lost = || Err(ClientError::number(libc::EIO));
-    let answers = answers.into_iter().map(|answer| answer.unwrap_or_else(lost));
-    answers.zip(calls).map(|(answer, one)| again_if_unknown(environment, caller, one, answer)).collect()
-}
-
 /// Ends the wait of the lock request `waiting`.
 pub(crate) fn cancel(environment: Environment<'_>, caller: &Caller, ino: Ino, waiting: u64) -> Result<()> {
     let request = Request::CancelLock { ino, waiting: RequestId(waiting) };
@@ -210,7 +178,7 @@ fn announce(interruption: &Interruption<'_>, request: u64) -> bool {
     interruption.request.compare_exchange(0, request, Ordering::SeqCst, Ordering::SeqCst).is_ok()
 }
 
-fn succeeded(reply: Reply, bytes: usize) -> Result<(Reply, usize)> {
+pub(crate) fn succeeded(reply: Reply, bytes: usize) -> Result<(Reply, usize)> {
     match reply {
         Reply::Failed(errno) => Err(ClientError::Failed(errno)),
         Reply::PagesHeld => Err(ClientError::PagesHeld),
@@ -218,7 +186,7 @@ fn succeeded(reply: Reply, bytes: usize) -> Result<(Reply, usize)> {
     }
 }
 
-fn lease<'s>(environment: Environment<'s>, link: &'s Link, lane: Lane) -> Result<Lease<'s>> {
+pub(crate) fn lease<'s>(environment: Environment<'s>, link: &'s Link, lane: Lane) -> Result<Lease<'s>> {
     link.lease(lane, || {
         environment.check_generation()?;
         if link.standing.counts_as_lost(environment.now()) {
@@ -228,86 +196,8 @@ fn lease<'s>(environment: Environment<'s>, link: &'s Link, lane: Lane) -> Result
     })
 }
 
-/// Connects a slot. Answers false where the next round tries the server again.
-fn try_in_turn(
-    environment: Environment<'_>,
-    link: &Link,
-    lease: &mut Lease<'_>,
-    caller: &Caller,
-    tries: &mut Tries,
-) -> Result<bool> {
-    let began = environment.now();
-    match prepare(environment, link, lease, caller, tries.approach(&link.standing, began)) {
-        Ok(()) => Ok(true),
-        Err(Unreached::Final(error)) => Err(error),
-        Err(Unreached::Yet(waited)) => {
-            if tries.unreached(&link.standing, (began, environment.now()), waited) {
-                return Ok(false);
-            }
-            Err(environment.lose(link, waited))
-        }
-    }
-}
-
-/// One round of [`call_all`]: begins each call that finds a slot and reaches its server, and finishes these calls.
-fn round(
-    environment: Environment<'_>,
-    caller: &Caller,
-    calls: &mut [Call<'_, '_>],
-    answers: &mut [Option<Result<(Reply, usize)>>],
-    tries: &mut Tries,
-) {
-    let mut exchanges = Vec::new();
-    for (index, call) in calls.iter_mut().enumerate() {
-        if answers[index].is_some() || exchanges.len() == POLLED {
-            continue;
-        }
-        let begun = environment.link(call.server).and_then(|link| {
-            environment.check_silent(link)?;
-            let mut found = match link.try_lease(call.lane) {
-                Some(found) => found,
-                None if exchanges.is_empty() => lease(environment, link, call.lane)?,
-                None => return Ok(None),
-            };
-            let delivery = Delivery::new(environment.bounds(), environment.now());
-            if !try_in_turn(environment, link, &mut found, caller, tries)? {
-                return Ok(None);
-            }
-            let mut exchange = Exchange::begin(environment, link, found, caller, call, delivery)?;
-            let progress = exchange.step(environment, caller, call, false)?;
-            Ok(Some((exchange, progress)))
-        });
-        match begun {
-            Ok(None) => {}
-            Ok(Some((_, Progress::Replied(reply, bytes)))) => {
-                answers[index] = Some(succeeded(reply, bytes));
-            }
-            Ok(Some((exchange, Progress::Waiting { .. }))) => exchanges.push((index, exchange)),
-            Err(error) => answers[index] = Some(Err(error)),
-        }
-    }
-    while !exchanges.is_empty() {
-        let alone = exchanges.len() == 1;
-        let mut moved_any = false;
-        exchanges.retain_mut(|(index, exchange)| {
-            match exchange.step(environment, caller, &mut calls[*index], alone) {
-                Ok(Progress::Waiting { moved, .. }) => {
-                    moved_any |= moved;
-                    return true;
-                }
-                Ok(Progress::Replied(reply, bytes)) => answers[*index] = Some(succeeded(reply, bytes)),
-                Err(error) => answers[*index] = Some(Err(error)),
-            }
-            moved_any = true;
-            false
-        });
-        if !moved_any && !alone {
-            wait_for_any(environment, &exchanges);
-        }
-    }
-}
-
-fn wait_for_any(environment: Environment<'_>, exchanges: &[(usize, Exchange<'_>)]) {
+/// Waits up to a tick until one of several exchanges may go on.
+pub(crate) fn wait_for_any(environment: Environment<'_>, exchanges: &[(usize, Exchange<'_>)]) {
     let mut ready: Vec<PollFd<'_>> =
         exchanges.iter().filter_map(|(_, exchange)| exchange.awaited()).collect();
     // The poll may be late or interrupted: the caller looks at every exchange in any case.
@@ -342,7 +232,7 @@ impl<'s> Exchange<'s> {
     }
 
     /// Writes the request into the buffer of a connected slot. Nothing is sent yet.
-    fn begin(
+    pub(crate) fn begin(
         environment: Environment<'s>,
         link: &'s Link,
         mut lease: Lease<'s>,
@@ -386,7 +276,7 @@ impl<'s> Exchange<'s> {
     ///
     /// With an append turn no wait is longer than a tick, also where bytes move all the time, because the turn has to be
     /// renewed meanwhile.
-    fn step(
+    pub(crate) fn step(
         &mut self,
         environment: Environment<'s>,
         caller: &Caller,

@@ -1,12 +1,13 @@
 //! Open regular files: their known state, size, durability and closing.
 
 use crate::call::Attempts;
-use crate::exchange::{call, call_all, Call, Message};
+use crate::exchange::{call, Call, Message};
 use crate::known::{KnownSize, Pending, Size};
 use crate::layouts::Layouts;
 use crate::operations::plain;
 use crate::pool::Lane;
 use crate::session::Environment;
+use crate::several::call_all;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, HandleState, Opened, Result, Store};
 use weir_placement::{Layout, ServerId, TargetId};

@@ -33,6 +33,7 @@ mod pool;
 mod read;
 mod session;
 mod settings;
+mod several;
 mod space;
 mod store;
 mod transfer;

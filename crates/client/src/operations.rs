@@ -1,9 +1,10 @@
 //! Operations on names and attributes.
 
-use crate::exchange::{call, call_all, call_while_remembered, Call, Message};
+use crate::exchange::{call, call_while_remembered, Call, Message};
 use crate::paths::{Load, Walk};
 use crate::place::Final;
 use crate::pool::{look, owe, Lane};
+use crate::several::call_all;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, Invalidation, Listing, Opened, Place, Result, Store};
 use std::io::IoSlice;

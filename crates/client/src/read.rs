@@ -1,11 +1,12 @@
 //! Reads: clipped at the size, in parallel from all targets, straight into the caller's memory.
 
 use crate::call::Attempts;
-use crate::exchange::{call, call_all, Call, Message};
+use crate::exchange::{call, Call, Message};
 use crate::known::Size;
 use crate::plan::{parts, scatter, single, window_bytes, Part, Room};
 use crate::pool::Lane;
 use crate::session::Environment;
+use crate::several::call_all;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::io::IoSliceMut;

@@ -1,11 +1,12 @@
 //! Space inside files: allocation, holes, and copies of ranges.
 
 use crate::call::{Attempts, Detours, Failure};
-use crate::exchange::{call_all, Call};
+use crate::exchange::Call;
 use crate::known::Size;
 use crate::operations::plain;
 use crate::plan::parts;
 use crate::session::Environment;
+use crate::several::call_all;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::io::{IoSlice, IoSliceMut};
 use weir_placement::ServerId;

@@ -1,11 +1,12 @@
 //! Writes and appends: in parallel to all targets, published before the call returns.
 
 use crate::call::{Appended, Attempts, Detours, Failure, Turn, Wrote};
-use crate::exchange::{call, call_all, Call, Message};
+use crate::exchange::{call, Call, Message};
 use crate::known::Size;
 use crate::plan::{gather, parts, single, slice_of, window_bytes, Part};
 use crate::pool::Lane;
 use crate::session::Environment;
+use crate::several::call_all;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::io::IoSlice;
