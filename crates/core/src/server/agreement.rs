@@ -91,18 +91,6 @@ impl Server {
         self.put_targets_in_force();
     }
 
-    fn put_in_force(&mut self, now: Sharing) {
-        let before = self.leased.decide(now.clone());
-        self.share_by_lease();
-        notice!(
-            "policy {} by {} -> {} by {}",
-            before.policy(),
-            before.algorithm(),
-            now.policy(),
-            now.algorithm()
-        );
-    }
-
     fn choose_by(&mut self, name: AllocatorName) {
         let placer = self.namespace.placer_mut();
         let before = placer.allocator();

@@ -24,7 +24,7 @@
 //! | `observing` | the ends of windows |
 //! | `showing`, `exchange` | reports to the control API and to other servers |
 //! | `agreement` | settings of the whole store |
-//! | `lease` | a sharing that is in force for a few seconds in place of the decided one |
+//! | `sharing` | the sharing in force: the decided one, or a lease for a few seconds in its place |
 //! | `retirement`, `handover` | the retirement of this server, and its names on their way to another host |
 //! | `membership` | targets and servers that join, targets that leave |
 //! | `placement` | reports of targets |
@@ -54,7 +54,6 @@ mod execution;
 mod handover;
 mod handshake;
 mod immediate;
-mod lease;
 mod locks;
 mod membership;
 mod mending;
@@ -71,6 +70,7 @@ mod retirement;
 mod room;
 mod routing;
 mod service;
+mod sharing;
 mod showing;
 mod unpublished;
 mod vacancy;
@@ -102,9 +102,9 @@ use crate::requests::devices::Devices;
 use crate::requests::pages::Pages;
 use crate::requests::Requests;
 use crate::storage::Target;
-use lease::Leased;
 use membership::Leaving;
 use questions::empty_report;
+use sharing::Leased;
 use std::rc::Rc;
 use std::sync::Arc;
 use unpublished::Listings;

@@ -1,4 +1,5 @@
-//! A sharing that is in force for a few seconds in place of the decided one, and targets that new files avoid meanwhile.
+//! The sharing of device time that is in force: the decided one, or a lease in its place for a few seconds, during which new files
+//! avoid some targets.
 //!
 //! A lease that is not renewed ends by itself, and no start of a server keeps one. So a program that intervenes in the
 //! sharing and is killed leaves nothing behind. Servers tell each other nothing of leases: their holder asks each server.
@@ -81,9 +82,22 @@ impl Server {
         }
     }
 
+    /// Puts another decided sharing into force.
+    pub(super) fn put_in_force(&mut self, now: Sharing) {
+        let before = self.leased.decide(now.clone());
+        self.share_by_lease();
+        notice!(
+            "policy {} by {} -> {} by {}",
+            before.policy(),
+            before.algorithm(),
+            now.policy(),
+            now.algorithm()
+        );
+    }
+
     /// Shares by the lease, or by the decided sharing where there is none. A lease that a later decision contradicts
     /// ends. A renewal without a change leaves the schedulers as they are.
-    pub(super) fn share_by_lease(&mut self) {
+    fn share_by_lease(&mut self) {
         let decided = self.leased.decided();
         let lease = self.leased.lease.as_ref();
         let sharing = match lease.map(|lease| lease.wanted.sharing(decided)) {
