@@ -35,10 +35,9 @@ struct Acknowledged {
     names: Vec<String>,
 }
 
-/// Writes and makes names until the server is gone.
-fn work(mut line: Line, writer: usize, mut choices: Choices, done: &AtomicU64) -> Acknowledged {
+/// Writes into a file and makes names until the server is gone.
+fn work(mut line: Line, file: &File, writer: usize, mut choices: Choices, done: &AtomicU64) -> Acknowledged {
     let mut acknowledged = Acknowledged::default();
-    let Ok(file) = line.open(&format!("file-{writer}"), READ_WRITE) else { return acknowledged };
     loop {
         if choices.below(3) == 0 {
             let name = format!("name-{writer}-{}", acknowledged.names.len());
@@ -52,7 +51,7 @@ fn work(mut line: Line, writer: usize, mut choices: Choices, done: &AtomicU64) -
             let length = *choices.one_of(&[10, 4_096, 70_000, 1 << 20]);
             let bytes = vec![1 + choices.below(255) as u8; length];
             let offset = acknowledged.bytes.len() as u64;
-            for (request, range) in Line::write_requests(&file, offset, length) {
+            for (request, range) in Line::write_requests(file, offset, length) {
                 match line.try_call(&request, &bytes[range.clone()]) {
                     Some((Reply::Written { .. }, _)) => acknowledged.bytes.extend_from_slice(&bytes[range]),
                     Some((other, _)) => panic!("{other:?}"),
@@ -75,10 +74,11 @@ fn what_was_acknowledged_survives_a_kill() {
         let pid = cluster.pid(0);
         let acknowledged: Vec<Acknowledged> = std::thread::scope(|scope| {
             let spawn = |writer| {
-                // Connected here: the server may be killed before the thread first runs.
-                let line = cluster.line(0, Transport::BOTH[writer % 2], &key().mint(claims(0)));
+                // Connected and opened here: the server may be killed before the thread first runs.
+                let mut line = cluster.line(0, Transport::BOTH[writer % 2], &key().mint(claims(0)));
+                let file = line.open(&format!("file-{writer}"), READ_WRITE).expect("a file");
                 let (choices, done) = (choices.branch(), &done);
-                scope.spawn(move || work(line, writer, choices, done))
+                scope.spawn(move || work(line, &file, writer, choices, done))
             };
             let writers: Vec<_> = (0..WRITERS).map(spawn).collect();
             wait_until("they are at work", || done.load(Ordering::Relaxed) >= moment);
