@@ -15,7 +15,7 @@ const DIVISION_COST_FACTOR: u64 = 20;
 const NEWS_PAUSE: Nanos = Nanos::from_millis(10);
 
 /// The exchange of one server with the others.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Exchange<R> {
     own: R,
     reports: Reports<R>,
@@ -156,21 +156,20 @@ impl<R: Report> Exchange<R> {
 
     /// Tells the placer of new files what is believed of all targets.
     pub fn inform(&self, placer: &mut Placer, now: Nanos) {
-        let mut heard = Heard::new(self.is_starting(now));
-        for report in self.fresh(now).chain([&self.own]) {
+        // What counts more comes later: the own report counts most.
+        let alive = self.fresh(now).chain([&self.own]).flat_map(|report| {
             let busy = report.busy();
-            for target in report.targets() {
-                heard.tell(target.target, Figures { busy, ..figures_of(target) });
-            }
-        }
-        for target in self.late(now).flat_map(Report::targets) {
-            heard.tell(target.target, Figures { presence: Presence::Late, ..figures_of(target) });
-        }
+            report.targets().iter().map(move |target| (target.target, Figures { busy, ..figures_of(target) }))
+        });
+        let late = self
+            .late(now)
+            .flat_map(Report::targets)
+            .map(|target| (target.target, Figures { presence: Presence::Late, ..figures_of(target) }));
+        let mut heard = Heard::of(late.chain(alive), self.is_starting(now));
         for placed in self.fresh(now).flat_map(Report::placed) {
             heard.place(placed.target, f64::from(placed.bytes));
         }
-        let seconds = now.saturating_since(self.started).0 as f64 / 1e9;
-        placer.refresh(seconds, |target| heard.figures(target));
+        placer.refresh(self.seconds(now), |target| heard.figures(target));
     }
 
     /// The usual rates of all targets that are believed, those of the own targets from `own`, by the `class` of each.
@@ -198,6 +197,11 @@ impl<R: Report> Exchange<R> {
     /// A division by these uses began at `began` and took so long.
     pub fn divided(&mut self, began: Nanos, taken: Nanos) {
         self.next_division = began + Nanos(DIVISION_COST_FACTOR.saturating_mul(taken.0));
+    }
+
+    /// The seconds from the server's start to a moment; below 0 before it.
+    pub fn seconds(&self, now: Nanos) -> f64 {
+        now.0.wrapping_sub(self.started.0) as i64 as f64 / 1e9
     }
 
     /// Whether a server that is up may not have been heard of yet.

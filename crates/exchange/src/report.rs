@@ -1,7 +1,6 @@
 //! What a report tells, and what a server looks at for it.
 
 use crate::reports::Origin;
-use std::rc::Rc;
 use weir_device::{Device, Health, Load};
 use weir_fairshare::{device_number, JobId, Nanos, StoreDevice, StoreUses};
 use weir_placement::online::{Figures, Placer, Presence};
@@ -22,7 +21,9 @@ pub trait Report {
     fn placed(&self) -> &[PlacedReport];
 
     /// The use of the server's machine, from 0 to 1, where it is known.
-    fn busy(&self) -> Option<f64>;
+    fn busy(&self) -> Option<f64> {
+        None
+    }
 
     /// Tells the uses of the server's devices.
     fn tell_uses(&self, uses: &mut StoreUses);
@@ -120,27 +121,5 @@ impl Report for ServerReport {
                 uses.tell(device, job.job, attributes, usage.wanted.map(f64::from));
             }
         }
-    }
-}
-
-impl<R: Report> Report for Rc<R> {
-    fn origin(&self) -> Origin {
-        (**self).origin()
-    }
-
-    fn targets(&self) -> &[TargetReport] {
-        (**self).targets()
-    }
-
-    fn placed(&self) -> &[PlacedReport] {
-        (**self).placed()
-    }
-
-    fn busy(&self) -> Option<f64> {
-        (**self).busy()
-    }
-
-    fn tell_uses(&self, uses: &mut StoreUses) {
-        (**self).tell_uses(uses);
     }
 }

@@ -33,7 +33,7 @@ pub struct Origin {
 }
 
 /// The newest report of each server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reports<R> {
     /// By server.
     heard: BTreeMap<u16, Heard<R>>,
@@ -41,7 +41,7 @@ pub(crate) struct Reports<R> {
     ignored: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Heard<R> {
     origin: Origin,
     report: R,

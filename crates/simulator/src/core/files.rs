@@ -1,8 +1,9 @@
 //! The files of a run: their layouts, the bytes that they hold, and the room that these take on targets.
 
 use super::extents::Extents;
-use super::homes::{Homes, EXCHANGES_BEFORE_MAX};
 use super::machines::Machines;
+use super::placers::Placers;
+use super::shared::EXCHANGES_BEFORE_MAX;
 use super::time::nanos;
 use crate::check::Settings;
 use crate::scenario::Scenario;
@@ -18,7 +19,7 @@ const NAMED: u64 = u64::MAX;
 /// All files of a run.
 #[derive(Debug)]
 pub(crate) struct Files {
-    homes: Homes,
+    placers: Placers,
     /// The home of each file, where the workload names one.
     named_homes: Vec<Option<u32>>,
     files: Vec<FileState>,
@@ -50,49 +51,49 @@ pub(crate) struct Part {
 impl Files {
     /// Places the files that are there before the run.
     pub(crate) fn new(scenario: &Scenario, settings: &Settings, machines: &mut Machines) -> Files {
-        let homes = Homes::new(machines, settings, nanos(scenario.lambda_seconds), scenario.seed);
+        let placers = Placers::new(machines, settings, nanos(scenario.lambda_seconds), scenario.seed);
         let table = &scenario.workload.files;
         let mut files = Files {
-            homes,
+            placers,
             named_homes: table.iter().map(|file| file.home).collect(),
             files: table.iter().map(|_| FileState::default()).collect(),
         };
         let there: Vec<u32> = (0..).zip(table).filter(|(_, file)| file.bytes > 0).map(|(n, _)| n).collect();
         let turns = there.chunks(there.len().div_ceil(EXCHANGES_BEFORE_MAX).max(1));
-        files.homes.await_exchanges_before(turns.len());
-        for turn in turns {
+        for (turn, coming) in turns.clone().zip((1..=turns.len()).rev()) {
+            files.placers.await_exchanges_before(coming);
             for &file in turn {
                 if files.make(file, (machines, settings, Nanos::ZERO)).is_ok() {
                     files.claim(file, (0, table[file as usize].bytes), (machines, settings, Nanos::ZERO));
                 }
             }
-            files.homes.exchange_before();
         }
+        files.placers.await_exchanges_before(0);
         files
     }
 
-    /// The homes, for a model that tells them the figures of the store.
-    pub(crate) fn homes(&mut self) -> &mut Homes {
-        &mut self.homes
+    /// The placers of the homes, for a model whose exchanges inform them.
+    pub(crate) fn placers(&mut self) -> &mut Placers {
+        &mut self.placers
     }
 
-    /// From now on the model tells the homes the figures of the store.
-    pub(crate) fn tell_by_model(&mut self, machines: &Machines) {
+    /// From now on exchanges of the model inform the placers.
+    pub(crate) fn informed_by_model(&mut self, machines: &Machines) {
         let placed = (0..).zip(&self.files).filter(|(_, state)| state.number != NAMED);
         let there = placed.filter_map(|(file, state)| Some((self.home(file), state.layout.as_deref()?)));
         let there: Vec<(u32, &Layout)> = there.collect();
-        self.homes.tell_by_model(machines, &there);
+        self.placers.informed_by_model(machines, &there);
     }
 
     /// First bytes of a file came.
     pub(crate) fn written(&mut self, file: u32, now: Nanos) {
         let home = self.home(file);
-        self.homes.written(home, self.files[file as usize].number, now);
+        self.placers.written(home, self.files[file as usize].number, now);
     }
 
     /// The home server of a file.
     pub(crate) fn home(&self, file: u32) -> u32 {
-        self.named_homes[file as usize].unwrap_or_else(|| self.homes.usual(file))
+        self.named_homes[file as usize].unwrap_or_else(|| self.placers.usual(file))
     }
 
     /// The layout of a file that was made.
@@ -111,7 +112,7 @@ impl Files {
         let named = asked.and_then(|asked| named_layout(asked, settings.defaults.stripe_bytes));
         let (number, layout) = match named {
             Some(layout) => (NAMED, layout),
-            None => self.homes.place(home, asked, (machines, now))?,
+            None => self.placers.place(home, asked, (machines, now))?,
         };
         let state = &mut self.files[file as usize];
         (state.created, state.number, state.held) = (now, number, Extents::default());
@@ -123,7 +124,7 @@ impl Files {
         let home = self.home(file);
         let state = std::mem::take(&mut self.files[file as usize]);
         if let Some(layout) = state.layout.as_ref().filter(|_| state.number != NAMED) {
-            self.homes.removed(home, layout, (state.created, now));
+            self.placers.removed((home, layout, state.created), (machines, now));
         }
         for (target, bytes) in state.room {
             machines.targets[target as usize].workload_bytes -= bytes;
@@ -161,7 +162,7 @@ impl Files {
             let (home, held_end) = (self.home(file), state.held.end());
             let asked = specification(settings, file);
             let present = (layout, asked, held_end);
-            match self.homes.place_behind(home, present, &full, (machines, now)) {
+            match self.placers.place_behind(home, present, &full, (machines, now)) {
                 Ok(layout) => self.files[file as usize].layout = Some(Box::new(layout)),
                 Err(_) => return false,
             }

@@ -4,6 +4,7 @@ use crate::scenario::{Fault, FaultKind};
 use crate::topology::{Fullness, Target, Topology};
 use weir_fairshare::Nanos;
 use weir_placement::{ServerId, TargetId};
+use weir_wire::TargetRoom;
 
 /// The servers and targets of a run. Targets have one number through all servers.
 #[derive(Clone, Debug)]
@@ -65,6 +66,17 @@ impl Machines {
         let server = self.targets[number as usize].server;
         let index = number - self.servers[server as usize].first;
         TargetId { server: ServerId(server as u16), index: index as u16 }
+    }
+
+    /// The targets of a server, and the room on each.
+    pub(crate) fn rooms(&self, server: u16) -> impl Iterator<Item = (TargetId, TargetRoom)> + '_ {
+        let first = self.servers[usize::from(server)].first as usize;
+        let own = self.targets[first..].iter().take_while(move |target| target.server == u32::from(server));
+        own.zip(0..).map(move |(target, index)| {
+            let (capacity_bytes, used_bytes) = (target.capacity_bytes, target.used_bytes());
+            let room = TargetRoom { capacity_bytes, used_bytes, disk: None };
+            (TargetId { server: ServerId(server), index }, room)
+        })
     }
 
     /// A fault of a scenario that was checked takes effect.

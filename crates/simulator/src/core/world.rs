@@ -302,7 +302,7 @@ impl<'a> World<'a> {
                 Event::Begin(stream) => self.begin_step(stream, model),
                 Event::Fault(number) => {
                     let fault = &self.scenario.faults[number as usize];
-                    self.machines.hit(fault, self.now);
+                    self.files.placers().hit(fault, &mut self.machines, self.now);
                     model.fault(fault, self);
                 }
             }

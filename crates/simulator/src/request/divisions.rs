@@ -3,7 +3,7 @@
 //! A division follows from the uses that a server believes, and from nothing else. So servers that believe the same uses
 //! have one division, which the first of them finds.
 
-use super::reports::{Told, Uses};
+use crate::core::reports::{Told, Uses};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use weir_exchange::uses_of;
@@ -59,16 +59,14 @@ mod tests {
     use weir_wire::DeviceUse;
 
     /// A report of the only job, which wants a part of a server's only target.
-    fn told(server: u16, sequence: u64, wanted: Option<f32>) -> Rc<Told> {
-        Rc::new(Told {
+    fn told(server: u16, sequence: u64, wanted: Option<f32>) -> Told {
+        Told {
             server,
-            boot: 0,
             sequence,
             jobs: [weir_testing::job(0, 1, 1, 16)].into(),
             uses: Rc::new(vec![(JobId(0), DeviceUse { device: 0, wanted })]),
-            targets: Vec::new(),
-            placed: Vec::new(),
-        })
+            ..Told::default()
+        }
     }
 
     /// Two servers believe the same until one of them wants something else: the second one's portions then are others.
@@ -77,13 +75,13 @@ mod tests {
         let sharing = Sharing::of("size-fair".parse().expect("a policy"));
         let mut divisions = Divisions::new(&sharing);
         let reports = [0, 1].map(|server| told(server, 1, None));
-        let again = Rc::new(Told { sequence: 2, ..Told::clone(&reports[1]) });
+        let again = Told { sequence: 2, ..reports[1].clone() };
         let other = told(1, 3, Some(0.25));
-        let mut portions = |own: u16, peer: &Rc<Told>| {
+        let mut portions = |own: u16, peer: &Told| {
             let mut exchange =
-                Exchange::new(Rc::clone(&reports[usize::from(own)]), Nanos::from_millis(100), Nanos::ZERO);
-            exchange.hear(Rc::clone(peer), Nanos::ZERO);
-            let division = divisions.by(exchange.believed(Nanos::ZERO).map(|report| &**report));
+                Exchange::new(reports[usize::from(own)].clone(), Nanos::from_millis(100), Nanos::ZERO);
+            exchange.hear(peer.clone(), Nanos::ZERO);
+            let division = divisions.by(exchange.believed(Nanos::ZERO));
             (division.portions(own)[&0][&JobId(0)][0], divisions.found.len())
         };
         assert_eq!(portions(0, &reports[1]), (0.5, 1));

@@ -17,7 +17,6 @@ mod model;
 mod network;
 mod observation;
 mod owed;
-mod reports;
 mod server;
 mod slab;
 mod station;

@@ -5,16 +5,15 @@ use super::divisions::Divisions;
 use super::network::{Ends, Network, Span};
 use super::observation::Observation;
 use super::owed::Owed;
-use super::reports::Told;
 use super::server::{Server, Site};
 use super::slab::{Request, Requests, Stage};
 use super::station::Next;
 use crate::core::accounts::Period;
 use crate::core::events::Events;
+use crate::core::reports::Told;
 use crate::core::time::{nanos, seconds};
 use crate::core::world::{Model, Operations, Transfer, World};
 use crate::scenario::{Fault, FaultKind};
-use std::rc::Rc;
 use weir_fairshare::{Direction, Nanos};
 use weir_placement::SplitMix64;
 
@@ -57,7 +56,7 @@ struct At {
 
 /// A report on its way.
 struct Mail {
-    report: Rc<Told>,
+    report: Told,
     to: u16,
     is_answer: bool,
 }
@@ -127,7 +126,7 @@ impl<'a> Requesting<'a> {
         if let Some(observation) = &observation {
             events.push(observation.next_sample(), Event::Sample);
         }
-        world.files.tell_by_model(&world.machines);
+        world.files.informed_by_model(&world.machines);
         Requesting {
             divisions: Divisions::new(&site.settings.sharing),
             network: Network::new(topology),
@@ -347,7 +346,7 @@ impl<'a> Requesting<'a> {
         if server.boot() as u16 != at.boot {
             return;
         }
-        let placer = world.files.homes().placer(at.server.into());
+        let placer = world.files.placers().placer(at.server.into());
         server.close_interval(&self.site, &world.machines, (placer, &mut self.divisions), world.now);
         self.events.push(server.exchange().next(), Event::Exchange(at));
         self.tell_peers(at.server, world);
@@ -355,9 +354,9 @@ impl<'a> Requesting<'a> {
 
     fn tell_peers(&mut self, from: u16, world: &World<'_>) {
         let exchange = self.servers[usize::from(from)].exchange();
-        let report = Rc::clone(exchange.own());
+        let report = exchange.own().clone();
         for to in exchange.tell() {
-            self.post(Mail { report: Rc::clone(&report), to: to.0, is_answer: false }, world);
+            self.post(Mail { report: report.clone(), to: to.0, is_answer: false }, world);
         }
     }
 
@@ -391,10 +390,11 @@ impl<'a> Requesting<'a> {
         if !self.is_alive[server] || world.machines.servers[server].is_parted {
             return;
         }
-        self.servers[server].hear((&report, is_answer), &mut self.divisions, world.now);
-        if !is_answer && self.is_alive[usize::from(report.server)] {
-            let own = Rc::clone(self.servers[server].exchange().own());
-            self.post(Mail { report: own, to: report.server, is_answer: true }, world);
+        let from = report.server;
+        self.servers[server].hear((report, is_answer), &mut self.divisions, world.now);
+        if !is_answer && self.is_alive[usize::from(from)] {
+            let own = self.servers[server].exchange().own().clone();
+            self.post(Mail { report: own, to: from, is_answer: true }, world);
         }
     }
 
@@ -419,7 +419,7 @@ impl<'a> Requesting<'a> {
         }
         let boot = self.servers[index].boot();
         self.servers[index] = Server::start(&self.site, server, boot, world.now);
-        world.files.homes().forget(server.into());
+        world.files.placers().forget(server.into());
         self.owed.forget(server);
         self.events.push(world.now, Event::Exchange(At { server, device: 0, boot: boot as u16 }));
         for place in std::mem::take(&mut self.stuck[index]) {

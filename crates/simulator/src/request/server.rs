@@ -3,10 +3,10 @@
 //! The steps at the end of an interval are those of `weir_exchange`.
 
 use super::divisions::Divisions;
-use super::reports::{Told, Uses};
 use super::station::Station;
 use crate::check::Settings;
 use crate::core::machines::Machines;
+use crate::core::reports::{Told, Uses};
 use crate::core::time::nanos;
 use crate::scenario::Scenario;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use weir_exchange::{measure, placements, report_target, Exchange};
 use weir_fairshare::{device_number, JobAttributes, Nanos};
 use weir_placement::online::Placer;
 use weir_placement::{ServerId, SplitMix64, TargetId};
-use weir_wire::{TargetReport, TargetRoom};
+use weir_wire::TargetReport;
 
 /// Time of a division for each use of a device by a job: `sharing division 128 1000 user-then-size-fair` of this crate's examples.
 const DIVISION_NANOSECONDS_PER_USE: u64 = 2_100;
@@ -37,7 +37,7 @@ pub(super) struct Server {
     pub(super) stations: Vec<Station>,
     loads: Vec<Load>,
     health: Vec<Health>,
-    exchange: Exchange<Rc<Told>>,
+    exchange: Exchange<Told>,
 }
 
 impl<'a> Site<'a> {
@@ -68,16 +68,8 @@ impl Server {
             .map(|(target, index)| Station::target(target, &site.settings.sharing, dice(index)))
             .collect();
         stations.push(Station::metadata(own.metadata_seconds, &site.settings.sharing, dice(u64::MAX)));
-        let nothing = Told {
-            server: number,
-            boot,
-            sequence: 0,
-            jobs: Rc::clone(&site.jobs),
-            uses: Rc::default(),
-            targets: Vec::new(),
-            placed: Vec::new(),
-        };
-        let mut exchange = Exchange::new(Rc::new(nothing), site.lambda, now);
+        let nothing = Told { server: number, boot, jobs: Rc::clone(&site.jobs), ..Told::default() };
+        let mut exchange = Exchange::new(nothing, site.lambda, now);
         let servers = (0..site.scenario.topology.servers.len() as u16).filter(|&server| server != number);
         servers.for_each(|server| exchange.meet(ServerId(server)));
         Server {
@@ -106,7 +98,7 @@ impl Server {
     }
 
     /// Its exchange.
-    pub(super) fn exchange(&mut self) -> &mut Exchange<Rc<Told>> {
+    pub(super) fn exchange(&mut self) -> &mut Exchange<Told> {
         &mut self.exchange
     }
 
@@ -134,14 +126,14 @@ impl Server {
     /// Takes a peer's report; `is_answer` tells whether it answers one of this server.
     pub(super) fn hear(
         &mut self,
-        (report, is_answer): (&Rc<Told>, bool),
+        (report, is_answer): (Told, bool),
         divisions: &mut Divisions<'_>,
         now: Nanos,
     ) {
         if is_answer {
             self.exchange.answered(ServerId(report.server));
         }
-        self.exchange.hear(Rc::clone(report), now);
+        self.exchange.hear(report, now);
         self.divide(divisions, now);
     }
 
@@ -156,16 +148,15 @@ impl Server {
             measure(self.stations.iter_mut().map(|station| &mut station.device), now).collect();
         uses.sort_unstable_by_key(|(job, usage)| (*job, usage.device));
         let targets = self.look_at_targets(site, machines, now);
-        let before = self.exchange.own();
-        let is_same = *before.uses == uses;
-        let uses = if is_same { Rc::clone(&before.uses) } else { Rc::new(uses) };
-        let (sequence, placed) = (before.sequence + 1, placements(placer));
-        let told = Told { sequence, uses, targets, placed, jobs: Rc::clone(&site.jobs), ..**before };
-        *self.exchange.own_mut() = Rc::new(told);
+        let own = self.exchange.own_mut();
+        if *own.uses != uses {
+            own.uses = Rc::new(uses);
+        }
+        (own.sequence, own.targets, own.placed) = (own.sequence + 1, targets, placements(placer).into());
     }
 
     /// Compares each target with those of its class.
-    fn look_at_targets(&mut self, site: &Site, machines: &Machines, now: Nanos) -> Vec<TargetReport> {
+    fn look_at_targets(&mut self, site: &Site, machines: &Machines, now: Nanos) -> Rc<[TargetReport]> {
         let own = |index: usize| TargetId { server: ServerId(self.number), index: index as u16 };
         let targets = &self.stations[..self.metadata()];
         let rates: Vec<Vec<(u8, f32)>> = targets.iter().map(|station| station.present_rates(now)).collect();
@@ -175,14 +166,11 @@ impl Server {
             health.judge(rates, site.class(own(index)), &peers, None, now.0 / 1_000_000, Nanos::ZERO);
         }
         drop(peers);
-        let told = |(index, rates)| {
-            let machine = &machines.targets[machines.number(own(index)) as usize];
-            let (capacity_bytes, used_bytes) = (machine.capacity_bytes, machine.used_bytes());
-            let room = TargetRoom { capacity_bytes, used_bytes, disk: None };
+        let told = |(index, (target, rates)): (usize, _)| {
             let account = (&self.loads[index], &self.health[index]);
-            report_target((own(index), room), &self.stations[index].device, account, rates)
+            report_target(target, &self.stations[index].device, account, rates)
         };
-        rates.into_iter().enumerate().map(told).collect()
+        machines.rooms(self.number).zip(rates).enumerate().map(told).collect()
     }
 
     /// Divides the devices by the reports of all, where the last division is not too recent.
@@ -190,7 +178,7 @@ impl Server {
         if !self.exchange.may_divide(now) {
             return;
         }
-        let believed = self.exchange.believed(now).map(|report| &**report);
+        let believed = self.exchange.believed(now);
         let uses: u64 = believed.clone().map(|report| report.uses.len() as u64).sum();
         let mut divided = divisions.by(believed).portions(self.number);
         let metadata = self.metadata();

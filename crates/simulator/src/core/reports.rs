@@ -1,28 +1,47 @@
-//! The report that a server sends to each peer at the end of an interval.
+//! The report of a server to its peers.
 
+use super::machines::Machines;
 use std::rc::Rc;
 use weir_exchange::{Origin, Report};
 use weir_fairshare::{JobAttributes, JobId, StoreDevice, StoreUses};
 use weir_wire::{DeviceUse, PlacedReport, TargetReport};
 
 /// Demands of jobs on a server's devices, by ascending job and device.
-pub(super) type Uses = Vec<(JobId, DeviceUse)>;
+pub(crate) type Uses = Vec<(JobId, DeviceUse)>;
 
 /// One server's report.
 ///
-/// It is the product's, but for the names of jobs, which the scenario has: a run has millions of reports.
-#[derive(Clone, Debug)]
-pub(super) struct Told {
-    pub(super) server: u16,
+/// It is the product's, but for the names of jobs, which the scenario has: a run has millions of reports. Copies share what they tell.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) server: u16,
     /// The number of the server's start. Starts of a simulated server are numbered in their order.
-    pub(super) boot: u32,
-    pub(super) sequence: u64,
+    pub(crate) boot: u32,
+    pub(crate) sequence: u64,
     /// The scenario's jobs, by their numbers.
-    pub(super) jobs: Rc<[JobAttributes]>,
+    pub(crate) jobs: Rc<[JobAttributes]>,
     /// The same place as in the report before where they are the same.
-    pub(super) uses: Rc<Uses>,
-    pub(super) targets: Vec<TargetReport>,
-    pub(super) placed: Vec<PlacedReport>,
+    pub(crate) uses: Rc<Uses>,
+    pub(crate) targets: Rc<[TargetReport]>,
+    pub(crate) placed: Rc<[PlacedReport]>,
+}
+
+impl Told {
+    /// A server that tells the room on its targets, and that all of them work at the usual speed.
+    pub(crate) fn of_room(machines: &Machines, server: u16, sequence: u64) -> Told {
+        let usual = |(target, room)| TargetReport {
+            target,
+            room,
+            load: 0.0,
+            queued: 0,
+            backlog_seconds: 0.0,
+            rates: Vec::new(),
+            speed: 1.0,
+            slow_since: None,
+        };
+        let targets = machines.rooms(server).map(usual).collect();
+        Told { server, sequence, targets, ..Told::default() }
+    }
 }
 
 impl Report for Told {
@@ -37,10 +56,6 @@ impl Report for Told {
 
     fn placed(&self) -> &[PlacedReport] {
         &self.placed
-    }
-
-    fn busy(&self) -> Option<f64> {
-        None
     }
 
     fn tell_uses(&self, uses: &mut StoreUses) {

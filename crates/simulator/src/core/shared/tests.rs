@@ -1,16 +1,29 @@
-//! Homes that share a placer choose as homes with a placer each, which all refresh at every exchange, as the product's servers do.
+//! Homes that share a placer choose as homes with a placer and an exchange each, which tell and hear at every interval, as the
+//! product's servers do.
 //!
 //! The exchanges are a half-life apart and all bytes are powers of two, so that sums are exact in any order: equal costs are
 //! equal in both, and the choices have to be the same.
 
+use super::super::placers::Placers;
+use super::super::time::seconds;
 use super::*;
-use crate::{Clients, File, Hop, Job, Placement, Scenario, Server, Target, Topology, Transfer, Workload};
+use crate::check::Settings;
+use crate::{
+    Clients, Fault, FaultKind, File, Hop, Job, Placement, Scenario, Server, Target, Topology, Transfer,
+    Workload,
+};
 use proptest::prelude::*;
+use weir_exchange::{lateness_max, silence_max};
+use weir_placement::online::Refusal;
+use weir_placement::{LayoutSpecification, ServerId, TargetId};
+use weir_wire::PlacedReport;
 
 const SERVERS: u32 = 5;
 const TARGETS_EACH: u32 = 3;
 /// The half-life of a placed byte.
 const LAMBDA_SECONDS: u64 = 180;
+/// The intervals that pass with one event.
+const EVENT_INTERVALS_MAX: u64 = 3;
 /// A removal counts up to this age: 20 half-lives.
 const REMOVAL_SECONDS_MAX: f64 = 3_600.0;
 const CAPACITY: u64 = 1 << 40;
@@ -34,7 +47,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         12 => (0..SERVERS, 0..LAYOUTS.len()).prop_map(|(home, layout)| Event::Make(home, layout)),
         2 => any::<usize>().prop_map(Event::Remove),
-        4 => (1_u64..4).prop_map(Event::Pass),
+        4 => (1..=EVENT_INTERVALS_MAX).prop_map(Event::Pass),
         2 => (any::<usize>(), prop_oneof![4 => 0..9_u64, 1 => Just(16)]).prop_map(|(target, part)| Event::Fill(target, part)),
         1 => any::<usize>().prop_map(Event::Silence),
     ]
@@ -79,59 +92,67 @@ fn scenario(allocator: &str) -> Scenario {
     }
 }
 
-fn store(allocator: &str) -> (Settings, Machines, Homes) {
+const LAMBDA: Nanos = Nanos::from_millis(LAMBDA_SECONDS * 1_000);
+
+fn store(allocator: &str) -> (Settings, Machines, Placers) {
     let scenario = scenario(allocator);
     let settings = crate::check::check(&scenario).unwrap();
     let machines = Machines::new(&scenario.topology);
-    let homes = Homes::new(&machines, &settings, Nanos::from_millis(LAMBDA_SECONDS * 1_000), scenario.seed);
+    let homes = Placers::new(&machines, &settings, LAMBDA, scenario.seed);
     (settings, machines, homes)
 }
 
-/// A placer for each home.
+/// A placer and an exchange for each home.
 struct Each {
     placers: Vec<Placer>,
+    exchanges: Vec<Exchange<Told>>,
+    /// What each heard that the others placed.
+    heard: Vec<Vec<(TargetId, f64)>>,
     files: Vec<u64>,
-    silent_max: Nanos,
     /// The moment of the last exchange.
     exchanged: Nanos,
 }
 
 impl Each {
-    fn new(homes: &Homes) -> Each {
-        let placer = |home: u32| {
-            let mut placer = new_placer(home, &homes.targets, (homes.defaults, homes.allocator));
-            placer.set_seed(u64::from(home) ^ homes.seed << 16);
-            placer
-        };
-        let placers = (0..SERVERS).map(placer).collect();
+    fn new(settings: &Settings, machines: &Machines) -> Each {
+        let mut homes = Placers::new(machines, settings, LAMBDA, 3);
+        let exchange = |server| Exchange::new(Told { server, ..Told::default() }, LAMBDA, Nanos::ZERO);
         Each {
-            placers,
+            placers: (0..SERVERS).map(|home| homes.placer(home).clone()).collect(),
+            exchanges: (0..SERVERS as u16).map(exchange).collect(),
+            heard: vec![Vec::new(); SERVERS as usize],
             files: vec![0; SERVERS as usize],
-            silent_max: homes.silent_max,
             exchanged: Nanos::ZERO,
         }
     }
 
-    /// Every home hears the figures, and the bytes that the others placed.
+    /// Every home tells its targets, and hears of the others; silent ones neither tell nor hear. Somebody tells each home what the
+    /// others placed, also those that nobody hears; a silent home knows what they had placed before.
     fn exchange(&mut self, machines: &Machines, now: Nanos) {
-        let half_lives = (now.0 - self.exchanged.0) / (LAMBDA_SECONDS * 1_000_000_000);
+        let half_lives = (now.0 - self.exchanged.0) / LAMBDA.0;
         self.exchanged = now;
         let left = 0.5_f64.powi(half_lives as i32);
-        let told = |placer: &Placer| placer.placed_lately().map(|(_, bytes)| bytes * left).collect();
-        let told: Vec<Vec<f64>> = self.placers.iter().map(told).collect();
-        for (home, placer) in self.placers.iter_mut().enumerate() {
-            placer.refresh(seconds(now), |target| {
-                let number = machines.number(target);
-                let others = told.iter().enumerate().filter(|&(other, _)| other != home);
-                let placed_bytes = others.map(|(_, bytes)| bytes[number as usize]).sum();
-                let presence = |server| presence(machines, server, (now, self.silent_max));
-                let presence = match (u32::from(target.server.0), home as u32) {
-                    (server, home) if server == home => Presence::Alive,
-                    (server, home) if presence(home) == Presence::Alive => presence(server),
-                    (_, home) => presence(home),
-                };
-                Some(Figures { placed_bytes, ..figures(machines, number, presence) })
-            });
+        let faded = |(target, bytes)| (target, bytes * left);
+        let placed = self.placers.iter().map(|placer| placer.placed_lately().map(faded).collect());
+        let placed: Vec<Vec<(TargetId, f64)>> = placed.collect();
+        let is_silent =
+            |server: usize| machines.servers[server].silent_since.is_some_and(|since| since < now);
+        let sequence = now.0 + 1;
+        for home in 0..placed.len() {
+            let (placer, exchange) = (&mut self.placers[home], &mut self.exchanges[home]);
+            *exchange.own_mut() = Told::of_room(machines, home as u16, sequence);
+            let others = || (0..placed.len()).filter(|&other| other != home);
+            for other in others().filter(|&other| !is_silent(home) && !is_silent(other)) {
+                exchange.hear(Told::of_room(machines, other as u16, sequence), now);
+            }
+            let heard = &mut self.heard[home];
+            match is_silent(home) {
+                true => heard.iter_mut().for_each(|(_, bytes)| *bytes *= left),
+                false => *heard = others().flat_map(|other| placed[other].clone()).collect(),
+            }
+            let placed = heard.iter().flat_map(exact).collect();
+            exchange.hear(Told { server: NOBODY, sequence, placed, ..Told::default() }, now);
+            exchange.inform(placer, now);
         }
     }
 
@@ -149,6 +170,13 @@ impl Each {
     }
 }
 
+/// A report of placed bytes in two parts: a sum of powers of two needs more digits than one has.
+fn exact(&(target, bytes): &(TargetId, f64)) -> [PlacedReport; 2] {
+    let near = bytes as f32;
+    let most = if f64::from(near) > bytes { near.next_down() } else { near };
+    [most, (bytes - f64::from(most)) as f32].map(|bytes| PlacedReport { target, bytes })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -158,11 +186,17 @@ proptest! {
         events in prop::collection::vec(event(), 1..60),
     ) {
         let (settings, mut machines, mut homes) = store(allocator);
-        let mut each = Each::new(&homes);
+        let mut each = Each::new(&settings, &machines);
         let mut now = Nanos::ZERO;
         let mut made: Vec<(u32, Layout, Nanos)> = Vec::new();
         each.exchange(&machines, now);
         for event in events {
+            let silent = machines.servers.iter().filter_map(|server| server.silent_since).min();
+            let ends = Nanos(now.0 + EVENT_INTERVALS_MAX * LAMBDA.0);
+            // What others placed on the targets of a dead server counts for homes that share a placer alone.
+            if silent.is_some_and(|since| ends.saturating_since(since) > lateness_max(silence_max(LAMBDA))) {
+                break;
+            }
             match event {
                 Event::Make(home, layout) => {
                     let asked = &settings.specifications[layout];
@@ -175,14 +209,14 @@ proptest! {
                     let age_seconds = seconds(now) - seconds(created);
                     // A placer that just heard the figures leaves the last byte of an older file where it is.
                     if age_seconds < REMOVAL_SECONDS_MAX {
-                        homes.removed(home, &layout, (created, now));
+                        homes.removed((home, &layout, created), (&machines, now));
                         each.placers[home as usize].removed_at_age(&layout, age_seconds);
                     }
                 }
                 Event::Remove(_) => {}
                 Event::Pass(intervals) => {
                     for _ in 0..intervals {
-                        now = Nanos(now.0 + homes.lambda.0);
+                        now = Nanos(now.0 + LAMBDA.0);
                         each.exchange(&machines, now);
                     }
                 }
@@ -194,11 +228,13 @@ proptest! {
                     if target.free_bytes() > 0 {
                         target.workload_bytes = CAPACITY / 16 * part;
                     }
-                    now = Nanos(now.0 + homes.lambda.0);
+                    now = Nanos(now.0 + LAMBDA.0);
                     each.exchange(&machines, now);
                 }
                 Event::Silence(server) => {
-                    machines.servers[server % SERVERS as usize].silent_since.get_or_insert(now);
+                    let server = (server % SERVERS as usize) as u32;
+                    let fault = Fault { at_seconds: seconds(now), server, target: 0, kind: FaultKind::Parted };
+                    homes.hit(&fault, &mut machines, now);
                 }
             }
         }
@@ -216,14 +252,16 @@ fn a_home_knows_its_own_files_before_the_others_do() {
         of_burst.extend(homes.place(0, asked, (&machines, Nanos::ZERO)).unwrap().1.targets());
     }
     of_burst.sort_unstable();
-    assert_eq!(of_burst, homes.targets, "a stripe on each target");
-    assert_eq!(homes.common.copied, [0]);
+    let all: Vec<TargetId> = (0..count).map(|number| machines.name(number)).collect();
+    assert_eq!(of_burst, all, "a stripe on each target");
+    let shared = |homes: &Placers| homes.shared().placer.placed_lately().map(|(_, bytes)| bytes).sum::<f64>();
+    assert_eq!(shared(&homes), 0.0, "nobody else knows of them");
+    assert!(homes.homes.iter().position(|home| home.own.is_some()) == Some(0), "the home has a copy");
     let others = homes.place(1, asked, (&machines, Nanos::ZERO)).unwrap().1;
     assert_eq!(others.targets()[0].server, ServerId(1), "among equals the first lies at home");
     let later = Nanos::from_millis(LAMBDA_SECONDS * 1_000);
     homes.place(2, asked, (&machines, later)).unwrap();
-    let told: f64 = homes.common.placer.placed_lately().map(|(_, bytes)| bytes).sum();
-    assert_eq!(told, f64::from(count + 1) * f64::from(1 << 19), "half of each byte is left");
+    assert_eq!(shared(&homes), f64::from(count + 1) * f64::from(1 << 19), "half of each byte is left");
     assert!(homes.homes.iter().all(|home| home.own.is_none()), "copies end with the exchange");
 }
 
@@ -234,13 +272,13 @@ fn files_made_before_the_run_in_turn_are_even() {
     let two_stripes = Some(&settings.specifications[2]);
     let files = SERVERS * TARGETS_EACH;
     let mut used: Vec<TargetId> = Vec::new();
-    homes.await_exchanges_before(files as usize);
     for file in 0..files {
+        homes.await_exchanges_before((files - file) as usize);
         let home = homes.usual(file);
         used.extend(homes.place(home, two_stripes, (&machines, Nanos::ZERO)).unwrap().1.targets());
-        homes.exchange_before();
     }
     used.sort_unstable();
-    let twice: Vec<TargetId> = homes.targets.iter().flat_map(|&target| [target; 2]).collect();
+    let twice: Vec<TargetId> =
+        (0..files).map(|number| machines.name(number)).flat_map(|target| [target; 2]).collect();
     assert_eq!(used, twice);
 }
