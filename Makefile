@@ -50,23 +50,10 @@ DOCUMENTS := setup.py $(shell find packaging -type f -not -name "*.pyc")
 BENCHMARK_PARTS := $(patsubst %,benchmarks/%.py,allocation forecast lookup prediction replay)
 BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_% $(BENCHMARK_PARTS),$(wildcard benchmarks/*.py)))
 
-# A clean clone is tested without what makes its build dear and no test better: optimisation across crates, line tables (a panic
-# names its line without them), and records for the next build. `make setup`, and each target that begins with it, builds anew.
-ifneq ($(filter test,$(MAKECMDGOALS)),)
-ifeq ($(wildcard $(VENV)/installed),)
-export CARGO_PROFILE_RELEASE_LTO := false
-export CARGO_PROFILE_DEV_DEBUG := false
-ifeq ($(wildcard target/debug),)
-export CARGO_INCREMENTAL := 0
-endif
-endif
-endif
-INSTALLED := $(VENV)/installed$(if $(CARGO_PROFILE_RELEASE_LTO),-for-tests)
-
 export CARGO_TERM_COLOR ?= auto
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-setup: packages fuse-device $(INSTALLED) $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd
+setup: packages fuse-device $(VENV)/installed $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd
 
 packages:
 	@missing=(); for package in $(PACKAGES); do \
@@ -121,7 +108,7 @@ requirements = $(BIN)/python -c 'import sys, tomllib; project = tomllib.load(ope
 
 # setuptools copies what lies in build/, also what is gone from the sources, so it goes first. It is called directly: below pip
 # the compiler would have no terminal to show its progress on.
-$(INSTALLED): $(VENV)/equipped Cargo.toml Cargo.lock $(RUST_SOURCES) $(PYTHON_SOURCES) $(DOCUMENTS)
+$(VENV)/installed: $(VENV)/equipped Cargo.toml Cargo.lock $(RUST_SOURCES) $(PYTHON_SOURCES) $(DOCUMENTS)
 	@echo 'building the programs and libraries: the first time takes minutes'
 	@rm -rf build $(WHEEL)
 	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(BIN)/python -W ignore -c \
@@ -151,12 +138,12 @@ suites-packages: $(TOOLS)/bin/pjdfstest
 $(TOOLS)/bin/pjdfstest:
 	cargo install --quiet --locked --root $(TOOLS) pjdfstest
 
-demo: demo-packages fuse-device $(INSTALLED)
+demo: demo-packages fuse-device $(VENV)/installed
 	@echo 'starting the demo'
 	@$(BIN)/python examples/demo.py
 
 # What `make setup` has built once is there; a check after a change builds no release.
-check: $(VENV)/tooled $(if $(wildcard $(VENV)/installed*),,setup)
+check: $(VENV)/tooled $(if $(wildcard $(VENV)/installed),,setup)
 	@$(BIN)/python tests/changed.py $(BASE)
 
 test: setup
