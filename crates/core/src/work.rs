@@ -3,6 +3,8 @@
 
 use crate::durability::{Slice, Ticket};
 use crate::journal::{JournalError, MarkTicket, SnapshotDone, SyncTicket};
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use crate::namespace::errno;
 use crate::storage::{Aside, Cut, Dir, TargetFailure};
 use std::io;
@@ -91,6 +93,11 @@ impl Work {
     pub fn carry_out(self) -> Result<WorkOutput, TargetFailure> {
         match self {
             Work::OnTarget(dir, work) => dir.noted(work.carry_out(&dir)),
+            #[cfg(any(test, feature = "world"))]
+            Work::Sync(_, ticket) if mutants::is(Mutant::AsidesUnsynced) => {
+                let result = ticket.run();
+                Ok(WorkOutput::Synced(Box::new(ticket), result))
+            }
             Work::Sync(apart, ticket) => {
                 let asides = apart.iter().try_for_each(|dir| dir.sync_asides());
                 let result = asides.and_then(|()| ticket.run());
@@ -116,6 +123,8 @@ impl TargetWork {
                     outcome => outcome,
                 };
             }
+            #[cfg(any(test, feature = "world"))]
+            TargetWork::Sync(_) if mutants::is(Mutant::ObjectsUnsynced) => {}
             TargetWork::Sync(object) => dir.sync(object)?,
             TargetWork::Change { request, is_lasting } => change(dir, &request, is_lasting)?,
             TargetWork::CutUndoably { object, length, epoch } => {

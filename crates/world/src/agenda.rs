@@ -11,8 +11,8 @@ use weir_core::events::Event;
 use weir_fairshare::Nanos;
 use weir_placement::SplitMix64;
 
-/// Unix time at which a world begins: any moment after 1970.
-const BEGIN_SECONDS: u64 = 1_700_000_000;
+/// Unix time at which a world begins: any moment after the first one of which the numbers of inodes tell.
+const BEGIN_SECONDS: u64 = 1_800_000_000;
 
 /// The ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(super) enum Happening {
     Ready { server: usize, life: u64, link: usize, is_readable: bool, has_ended: bool },
     /// A server has a turn.
     Turn { server: usize, life: u64 },
+    /// Blocking work of a server is carried out.
+    Work { server: usize, life: u64, number: u64 },
     /// Work outside of a server ended.
     Event { server: usize, life: u64, event: Event },
     /// A session looks at its connection and its deadline.
@@ -43,6 +45,8 @@ pub(super) enum Happening {
     Check,
     /// A server starts.
     Start { server: usize },
+    /// The disks of a server work again.
+    Mend { server: usize },
 }
 
 /// Virtual time, for servers.
@@ -65,6 +69,8 @@ struct State {
 pub(super) struct Agenda {
     state: Rc<RefCell<State>>,
     time: Arc<VirtualTime>,
+    /// Whether the world is told on stderr, as `WEIR_WORLD_TOLD` asks.
+    is_told: bool,
 }
 
 impl Time for VirtualTime {
@@ -87,7 +93,15 @@ impl Agenda {
             trace: seed,
             steps: 0,
         };
-        Agenda { state: Rc::new(RefCell::new(state)), time: Arc::default() }
+        let is_told = std::env::var_os("WEIR_WORLD_TOLD").is_some();
+        Agenda { state: Rc::new(RefCell::new(state)), time: Arc::default(), is_told }
+    }
+
+    /// Tells something that happens to whoever looks for the cause of a fault.
+    pub(super) fn tell(&self, what: impl FnOnce() -> String) {
+        if self.is_told {
+            eprintln!("{} us: {}", self.now().0 / 1_000, what());
+        }
     }
 
     /// The time of the world, for a server.

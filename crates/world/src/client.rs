@@ -52,6 +52,8 @@ pub(super) struct Client {
     breaks: BTreeMap<usize, u64>,
     waiting: BTreeMap<Ticket, (usize, RequestId)>,
     last_request: u64,
+    /// The servers at which connections claim at the moment, each with their number.
+    claiming: BTreeMap<usize, usize>,
 }
 
 impl HeldLock {
@@ -92,6 +94,7 @@ impl Client {
             breaks: BTreeMap::new(),
             waiting: BTreeMap::new(),
             last_request: 0,
+            claiming: BTreeMap::new(),
         }))
     }
 
@@ -145,6 +148,20 @@ impl Client {
         self.handles.remove(&(ino, handle));
         self.lost.remove(&handle);
         self.locks.retain(|lock| lock.kind == LockKind::Posix || lock.handle != handle);
+    }
+
+    /// A connection begins to claim, or ends.
+    pub(super) fn claims_begin(&mut self, server: usize) {
+        *self.claiming.entry(server).or_default() += 1;
+    }
+
+    pub(super) fn claims_end(&mut self, server: usize) {
+        *self.claiming.entry(server).or_default() -= 1;
+    }
+
+    /// Whether a claim is under way, which brings back whatever it names.
+    pub(super) fn is_claiming(&self, server: usize) -> bool {
+        self.claiming.get(&server).is_some_and(|count| *count > 0)
     }
 
     /// Everything that is claimed at a server, in its order.

@@ -6,7 +6,9 @@
 
 mod agenda;
 mod client;
+mod disk;
 mod histories;
+mod kept;
 mod lines;
 mod machine;
 mod network;
@@ -21,6 +23,7 @@ pub mod worlds;
 
 use agenda::{Agenda, Happening, Side};
 use client::{Client, Shared, Ticket};
+use disk::Store;
 use histories::Histories;
 use lines::Line;
 use machine::{Input, Machine};
@@ -35,13 +38,15 @@ use weir_core::config::ClusterConfig;
 use weir_fairshare::Nanos;
 use weir_testing::{claims, key};
 use weir_wire::ClientId;
-use work::Work;
+use work::{Troubles, Work};
 
 /// The longest pause between two faults.
 const FAULT_PAUSE: Nanos = Nanos::from_millis(100);
 /// The longest time for which a server is down, or its network held up: mostly, and seldom, when clients and peers lose patience.
 const OUTAGE: Nanos = Nanos::from_millis(200);
 const LONG_OUTAGE: Nanos = Nanos::from_millis(7_000);
+/// A machine that lost its power takes this time to start at least: longer than the second that numbers of inodes begin with.
+const BOOT: Nanos = Nanos::from_millis(1_000);
 /// After the last fault each call is answered within this time: the grace period of a start, and some silences and tries.
 const ANSWER_MAX: Nanos = Nanos::from_millis(60_000);
 /// Nothing fails any more from this moment on, and the traces of the last fault are gone.
@@ -96,6 +101,8 @@ struct World {
     slots: Vec<Vec<Vec<usize>>>,
     workers: Vec<Worker>,
     histories: Rc<RefCell<Histories>>,
+    store: Store,
+    troubles: Rc<RefCell<Troubles>>,
     last_fault: Nanos,
 }
 
@@ -133,9 +140,9 @@ pub fn run(seed: u64, shape: Shape) -> Outcome<Figures> {
 impl World {
     fn new(seed: u64, shape: Shape) -> World {
         let Shape { servers, clients, .. } = shape;
-        let agenda = Agenda::new(seed);
+        let (agenda, store) = (Agenda::new(seed), Store::of(seed));
         let network = Network::new(agenda.clone());
-        let text = format!("{CONFIGURATION}{}", weir_testing::ram(servers, "64MiB"));
+        let text = format!("{CONFIGURATION}{}", store.configuration(servers));
         let mut world = World {
             shape,
             network,
@@ -146,6 +153,8 @@ impl World {
             slots: Vec::new(),
             workers: Vec::new(),
             histories: Rc::default(),
+            store,
+            troubles: Rc::new(RefCell::new(Troubles::new(servers, clients))),
             last_fault: Nanos::ZERO,
             agenda,
         };
@@ -153,11 +162,15 @@ impl World {
         world
     }
 
-    /// Adds a client with a task of each kind.
+    /// Adds a client with a task of each kind. Where disks lose power its one task knows what may be left.
     fn add_client(&mut self, number: usize) {
         let client = Client::new(ClientId(1 + number as u64));
         let slots = (0..self.machines.len()).map(|server| self.add_slots(server, &client)).collect();
         self.slots.push(slots);
+        if self.store == Store::Failing {
+            let troubles = Rc::clone(&self.troubles);
+            return self.add_task(number, &client, |task| work::keep(task, &troubles));
+        }
         for kind in 0..work::KINDS {
             self.add_task(number, &client, |task| work::begin(task, kind));
         }
@@ -228,6 +241,7 @@ impl World {
             Happening::Ready { server, life, link, is_readable, has_ended } => {
                 self.machines[server].put(life, Input::Ready { link, is_readable, has_ended });
             }
+            Happening::Work { server, life, number } => self.machines[server].carry_out(life, number),
             Happening::Event { server, life, event } => self.machines[server].put(life, Input::Event(event)),
             Happening::Turn { server, life } => {
                 self.machines[server].turn(life);
@@ -238,6 +252,7 @@ impl World {
             Happening::Fault => return self.fail(),
             Happening::Check => return rest::check(&mut self.machines),
             Happening::Start { server } => return self.start(server),
+            Happening::Mend { server } => self.machines[server].disk().mend(),
         }
         Ok(())
     }
@@ -349,7 +364,8 @@ impl World {
         }
     }
 
-    /// Something fails: a server is killed, a connection breaks, or the network of a server stands still for a while.
+    /// Something fails: a server is killed or loses power, its disks are slow, full or fail a call, a connection breaks, or the network of
+    /// a server stands still for a while.
     fn fail(&mut self) -> Outcome<()> {
         let now = self.agenda.now();
         if now >= Nanos::from_millis(self.shape.faults_milliseconds) {
@@ -358,7 +374,10 @@ impl World {
         let server = self.agenda.below(self.machines.len() as u64) as usize;
         let longest = if self.agenda.by_chance(5) { LONG_OUTAGE } else { OUTAGE };
         let until = self.agenda.within(longest);
-        match self.agenda.below(5) {
+        let kinds = if self.store == Store::Failing { 9 } else { 6 };
+        let kind = self.agenda.below(kinds);
+        self.agenda.tell(|| format!("fault {kind} of server {server} until {} ms", until.0 / 1_000_000));
+        match kind {
             0 if self.machines[server].accepts().is_some() => {
                 self.machines[server].kill();
                 self.end_lines(server);
@@ -368,6 +387,13 @@ impl World {
             2 => {
                 let client = self.agenda.below(self.slots.len() as u64);
                 self.network.isolate(ClientId(1 + client), until);
+            }
+            5 => self.machines[server].slow_down(until),
+            6 | 7 => self.lose_power(server, until),
+            8 if self.troubles.borrow().are_ready() => {
+                self.machines[server].disk().fail(&self.agenda);
+                self.troubles.borrow_mut().fail(until);
+                self.agenda.add(until, Happening::Mend { server });
             }
             kind => {
                 let open = self.network.open();
@@ -382,5 +408,16 @@ impl World {
         self.last_fault = until;
         self.agenda.add(self.agenda.within(FAULT_PAUSE), Happening::Fault);
         Ok(())
+    }
+
+    /// A server loses its power, once all directories of clients were made for good.
+    fn lose_power(&mut self, server: usize, until: Nanos) {
+        if self.machines[server].accepts().is_none() || !self.troubles.borrow().are_ready() {
+            return;
+        }
+        self.machines[server].lose_power();
+        self.troubles.borrow_mut().lose(server);
+        self.end_lines(server);
+        self.agenda.add(until + BOOT, Happening::Start { server });
     }
 }

@@ -1,10 +1,12 @@
 //! A server of a world, from one start to the next.
 
 use super::agenda::{Agenda, Happening};
+use super::disk::Disk;
 use super::network::ServerEnd;
-use super::outside::{Disk, MemoryHome, Outbox, Said};
+use super::outside::{MemoryHome, Outbox, Said};
 use super::task::Outcome;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::mpsc::{sync_channel, SyncSender};
 use weir_core::config::{ClusterConfig, Place};
@@ -15,7 +17,7 @@ use weir_core::events::{Event, Worked};
 use weir_core::identity::Consent;
 use weir_core::links::admission::Origin;
 use weir_core::server::{Outside, Server};
-use weir_core::work::Work;
+use weir_core::work::{TargetWork, Work};
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_testing::key;
@@ -23,8 +25,11 @@ use weir_wire::ServerAddress;
 
 /// The longest time from an input to the turn that takes it: several inputs meet in one turn.
 const TURN_PAUSE: Nanos = Nanos::from_micros(50);
-/// The longest time that a piece of blocking work takes.
+/// The longest time after which a piece of blocking work is carried out: mostly, and while the disks are slow.
 const WORK: Nanos = Nanos::from_millis(5);
+const SLOW_WORK: Nanos = Nanos::from_millis(500);
+/// The most changes that a killed process still makes of a piece of work.
+const LAST_CHANGES: u64 = 6;
 /// Connections and callers: more than a world has.
 const BUDGET: Budget = Budget { links: 256, strangers: 256, callers: 4, objects: 16 };
 
@@ -56,6 +61,10 @@ pub(super) struct Machine {
     life: u64,
     disk: Disk,
     work: HandedOut,
+    /// Work that is carried out later, by its number.
+    under_way: BTreeMap<u64, Work>,
+    /// The disks are slow until then.
+    slow_until: Nanos,
     outbox: Outbox,
     inbox: Vec<Input>,
     turn_at: Option<Nanos>,
@@ -68,8 +77,10 @@ impl Machine {
             agenda: agenda.clone(),
             server: None,
             life: 0,
-            disk: Disk::default(),
+            disk: Disk::new(agenda),
             work: HandedOut::default(),
+            under_way: BTreeMap::new(),
+            slow_until: Nanos::ZERO,
             outbox: Outbox::default(),
             inbox: Vec::new(),
             turn_at: None,
@@ -91,11 +102,12 @@ impl Machine {
     /// It does not start from the files that its last process left.
     pub(super) fn start(&mut self, config: &ClusterConfig) -> Outcome<()> {
         self.life += 1;
+        self.disk.mend();
         self.outbox = Outbox::default();
         self.work = HandedOut::default();
         let id = ServerId(self.number as u16);
         let outside = Outside {
-            home: Box::new(MemoryHome { server: id, disk: self.disk.clone() }),
+            home: Box::new(MemoryHome { server: id, disk: self.disk.clone(), time: self.agenda.time() }),
             host: Box::new(self.agenda.clone()),
             lines: Box::new(self.outbox.clone()),
             time: self.agenda.time(),
@@ -112,6 +124,7 @@ impl Machine {
         });
         met.map_err(|error| format!("server {id} does not settle: {error}"))?;
         self.server = Some(server);
+        self.disk.journal_synced();
         self.collect_work();
         self.plan(self.agenda.now());
         Ok(())
@@ -121,9 +134,33 @@ impl Machine {
     pub(super) fn kill(&mut self) {
         self.inbox.clear();
         self.turn_at = None;
-        if let Some(server) = self.server.take() {
-            *self.disk.targets.borrow_mut() = server.into_targets();
+        for (_, work) in std::mem::take(&mut self.under_way) {
+            let is_write = matches!(&work, Work::OnTarget(_, TargetWork::Request(..)));
+            if !is_write && self.agenda.by_chance(50) {
+                self.disk.kill_after(Some(self.agenda.below(LAST_CHANGES)));
+                // Nobody hears of the end.
+                let _ = work.carry_out();
+                self.disk.kill_after(None);
+            }
         }
+        if let Some(server) = self.server.take() {
+            self.disk.keep(server.into_targets());
+        }
+    }
+
+    /// The machine loses its power.
+    pub(super) fn lose_power(&mut self) {
+        self.kill();
+        self.disk = self.disk.after_power_loss(&self.agenda);
+    }
+
+    pub(super) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// The disks are slow for a while.
+    pub(super) fn slow_down(&mut self, until: Nanos) {
+        self.slow_until = until;
     }
 
     /// Something waits for the next turn, if the server of that start lives.
@@ -182,15 +219,28 @@ impl Machine {
         receiver.try_recv().map_err(|error| format!("server {}: {error}", self.number))
     }
 
-    /// Carries out the work that the turn handed out. The server learns of its ends later, in any order.
+    /// Takes the work that the turn handed out. It is carried out later, in any order.
     fn collect_work(&mut self) {
-        let mut handed_out = std::mem::take(&mut *self.work.0.borrow_mut());
-        handed_out.sort_by_key(|(number, _)| *number);
-        for (number, work) in handed_out {
-            let worked = Worked { number, outcome: work.carry_out(), service: Nanos::ZERO };
-            let (server, life, event) = (self.number, self.life, Event::Worked(worked));
-            self.agenda.add(self.agenda.within(WORK), Happening::Event { server, life, event });
+        for (number, work) in std::mem::take(&mut *self.work.0.borrow_mut()) {
+            let longest = if self.agenda.now() < self.slow_until { SLOW_WORK } else { WORK };
+            let (server, life) = (self.number, self.life);
+            self.agenda.add(self.agenda.within(longest), Happening::Work { server, life, number });
+            self.under_way.insert(number, work);
         }
+    }
+
+    /// Carries out a piece of work, of which the server learns at once.
+    pub(super) fn carry_out(&mut self, life: u64, number: u64) {
+        if life != self.life {
+            return;
+        }
+        let Some(work) = self.under_way.remove(&number) else { return };
+        let syncs_journal = matches!(work, Work::Sync(..) | Work::Snapshot(_));
+        let outcome = work.carry_out();
+        if syncs_journal {
+            self.disk.journal_synced();
+        }
+        self.put(life, Input::Event(Event::Worked(Worked { number, outcome, service: Nanos::ZERO })));
     }
 
     /// The words of the server about its lines.

@@ -1,12 +1,14 @@
 //! Everything outside of a server in a world: its files in memory, its random bytes, and its lines to other servers.
 
 use super::agenda::Agenda;
+use super::disk::Disk;
 use std::cell::RefCell;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use weir_core::accounts::machine::Reading;
+use weir_core::clock::Time;
 use weir_core::config::{ClusterConfig, Place, TargetConfig};
 use weir_core::error::ServerError;
 use weir_core::home::{Home, Opened};
@@ -14,28 +16,19 @@ use weir_core::host::Host;
 use weir_core::identity::{Consent, IdentityStatus};
 use weir_core::journal::{JournalError, MemoryStorage, Storage};
 use weir_core::peers::line::{Ask, Lines, PeerAccess};
-use weir_core::storage::memory_arena::MemoryArena;
 use weir_core::storage::Target;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
-use weir_wire::{ServerAddress, TargetState};
+use weir_wire::ServerAddress;
 
 /// Memory of a server's namespace: more than a world fills.
 const NAMESPACE_BYTES_MAX: u64 = 1 << 30;
-
-/// The files of a server, which outlive its process.
-#[derive(Clone, Default)]
-pub(super) struct Disk {
-    pub(super) own: MemoryStorage,
-    pub(super) journal: MemoryStorage,
-    /// The targets while the server is down. They stand for directories: a kill takes no byte from them.
-    pub(super) targets: Rc<RefCell<Vec<Target>>>,
-}
 
 /// The home of a server on a [`Disk`].
 pub(super) struct MemoryHome {
     pub(super) server: ServerId,
     pub(super) disk: Disk,
+    pub(super) time: Arc<dyn Time>,
 }
 
 impl Home for MemoryHome {
@@ -52,16 +45,16 @@ impl Home for MemoryHome {
     }
 
     fn open(&mut self, config: &ClusterConfig, _: Consent) -> Result<Opened, ServerError> {
-        let mut targets = std::mem::take(&mut *self.disk.targets.borrow_mut());
         let configs = &config.servers[usize::from(self.server.0)].targets;
-        for target in configs.iter().skip(targets.len()) {
-            targets.push(opened(target));
-        }
+        let opened = configs.iter().enumerate().map(|target| self.disk.open_target(target, &self.time));
+        let targets = opened.collect::<Result<Vec<Target>, ServerError>>()?;
         let journal: Arc<dyn Storage> = Arc::new(self.disk.journal.clone());
-        Ok(Opened { journal: Some(journal), reserve: None, targets, witnessed: 0 })
+        let witnessed = self.disk.witnessed.get();
+        Ok(Opened { journal: Some(journal), reserve: None, targets, witnessed })
     }
 
-    fn settle(&self, _: u64) -> Result<(), ServerError> {
+    fn settle(&self, durable: u64) -> Result<(), ServerError> {
+        self.disk.witnessed.set(durable);
         Ok(())
     }
 
@@ -69,7 +62,8 @@ impl Home for MemoryHome {
         Ok(())
     }
 
-    fn look(&self, _: Option<u64>) -> Option<String> {
+    fn look(&self, durable: Option<u64>) -> Option<String> {
+        durable.into_iter().for_each(|durable| self.disk.witnessed.set(durable));
         None
     }
 
@@ -86,13 +80,13 @@ impl Home for MemoryHome {
     fn open_target(
         &mut self,
         _: &ClusterConfig,
-        (_, target): (usize, &TargetConfig),
+        target: (usize, &TargetConfig),
     ) -> Result<Target, ServerError> {
-        Ok(opened(target))
+        self.disk.open_target(target, &self.time)
     }
 
-    fn is_apart(&self, _: &Target) -> bool {
-        false
+    fn is_apart(&self, target: &Target) -> bool {
+        self.disk.is_apart && target.directory().is_some()
     }
 
     fn leaving_names(&self) -> Result<Arc<dyn Storage>, JournalError> {
@@ -107,14 +101,6 @@ impl Home for MemoryHome {
 
     fn publish(&mut self, _: ServerId, _: Place) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// A new target.
-fn opened(config: &TargetConfig) -> Target {
-    match config.state {
-        TargetState::Retired => Target::retired(config.backend),
-        _ => Target::in_memory(Box::new(MemoryArena::new(config.capacity.unwrap_or(0)))),
     }
 }
 

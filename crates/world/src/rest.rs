@@ -65,10 +65,12 @@ fn objects(machines: &mut [Machine]) -> Outcome<Vec<(usize, Ino)>> {
     let mut objects = Vec::new();
     for (server, machine) in machines.iter_mut().enumerate() {
         for (_, of_target) in machine.ask(Question::Objects)? {
-            if let Objects::Here(here) = of_target {
-                let with_bytes = here.into_iter().filter(|(_, bytes)| *bytes > 0);
-                objects.extend(with_bytes.map(|(object, _)| (server, object.file())));
-            }
+            let here = match of_target {
+                Objects::Here(here) => here,
+                Objects::In(dir) => dir.listed().map_err(|error| format!("server {server}: {error}"))?,
+            };
+            let with_bytes = here.into_iter().filter(|(_, bytes)| *bytes > 0);
+            objects.extend(with_bytes.map(|(object, _)| (server, object.file())));
         }
     }
     Ok(objects)

@@ -149,6 +149,9 @@ impl Session {
             self.network.close(connection, Side::Client);
             self.identity.client.borrow_mut().broke(self.server);
         }
+        if matches!(self.stage, Stage::Claiming(_)) {
+            self.identity.client.borrow_mut().claims_end(self.server);
+        }
         self.stage = Stage::Down;
         self.input.clear();
         if let Some(call) = &mut self.call {
@@ -245,6 +248,7 @@ impl Session {
                 let client = self.identity.client.borrow();
                 let claims = if is_known { VecDeque::new() } else { client.claims(self.server) };
                 drop(client);
+                self.identity.client.borrow_mut().claims_begin(self.server);
                 self.stage = Stage::Claiming(claims);
                 self.claim();
             }
@@ -276,7 +280,10 @@ impl Session {
         match claims.front().map(Claim::request) {
             Some(claim) => self.send(&claim),
             None => {
-                self.identity.client.borrow_mut().meets(self.server);
+                let mut client = self.identity.client.borrow_mut();
+                client.meets(self.server);
+                client.claims_end(self.server);
+                drop(client);
                 self.stage = Stage::Ready;
             }
         }

@@ -34,6 +34,8 @@ pub(super) const READ: OpenFlags = OpenFlags { read: true, ..NONE };
 /// The flags of an open that reads and writes, and makes a file where there is none.
 pub(super) const WRITE: OpenFlags = OpenFlags { read: true, write: true, create: true, ..NONE };
 
+/// The pause between two looks whether a claim is under way, which would bring a closed description back.
+const CLAIM_PAUSE: Nanos = Nanos::from_millis(1);
 /// Times that a request for bytes is tried again for one reason. A world has fewer causes for each.
 const TRIES: usize = 1_000;
 
@@ -190,6 +192,9 @@ impl Task {
 
     pub(super) async fn close(&self, ino: Ino, handle: HandleId) {
         self.client.borrow_mut().closed(ino, handle);
+        while self.client.borrow().is_claiming(usize::from(ino.home().0)) {
+            self.wait_until(self.now() + CLAIM_PAUSE).await;
+        }
         self.call(usize::from(ino.home().0), Request::Close { ino, handle }, &[]).await;
     }
 

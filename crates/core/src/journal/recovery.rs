@@ -11,6 +11,8 @@ use super::format::{self, Content, FileHeader, Next, Reader, Refused, FILE_HEADE
 use super::mark::{self, Mark};
 use super::name::{FileName, UNFINISHED_SUFFIX};
 use super::storage::Storage;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use serde::de::DeserializeOwned;
 
 /// The decision about a journal that lost changes which were on stable storage.
@@ -230,6 +232,10 @@ impl<'a, R: DeserializeOwned> Recovery<'a, R> {
         loop {
             let offset = reader.offset();
             match self.next(name, reader)? {
+                #[cfg(any(test, feature = "world"))]
+                Next::Frame(frame) if mutants::is(Mutant::RecordSkipped) && self.is_last(name, reader) => {
+                    *next = frame.sequence + 1;
+                }
                 Next::Frame(frame) if frame.sequence == *next && frame.payload_bytes > 0 => {
                     self.apply_payload(name, offset, reader.payload())?;
                     self.recovered.groups += 1;
@@ -242,6 +248,13 @@ impl<'a, R: DeserializeOwned> Recovery<'a, R> {
                 Next::Broken(reason) => return Ok(Some(reason)),
             }
         }
+    }
+
+    /// Whether nothing follows in a log.
+    #[cfg(any(test, feature = "world"))]
+    fn is_last(&self, name: FileName, reader: &Reader) -> bool {
+        let length = self.storage.open(&name.to_string()).and_then(|file| file.length());
+        length.is_ok_and(|length| length == reader.offset())
     }
 
     /// Cuts the log at the break and removes the logs behind the log, or refuses the journal.

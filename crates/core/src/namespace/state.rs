@@ -10,6 +10,8 @@ use super::object_counts::ObjectCounts;
 use super::pending::Intents;
 use super::released::Released;
 use super::replies::Replies;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weir_placement::{LayoutRequest, ServerId};
 use weir_wire::{Attributes, Errno, Ino, Moment};
@@ -135,6 +137,8 @@ impl State {
         self.starts = number;
         self.inodes.begin(number);
         let first = (seconds_since_epoch(at) << SEQUENCES_PER_SECOND_BITS) + Ino::ROOT.sequence() + 1;
+        #[cfg(any(test, feature = "world"))]
+        let first = if mutants::is(Mutant::NumbersReused) { 0 } else { first };
         // A power loss may have taken the records of numbers that objects and other servers know.
         self.next_sequence = self.next_sequence.max(first);
         self.next_intent = self.next_intent.max(first);

@@ -1,6 +1,8 @@
 //! Requests of the namespace: decided, journaled, applied, their effects carried out, then answered.
 
 use super::Server;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use crate::namespace::{errno, Answer, Caller, Continuation, Decision, PeerFailure, Verdict};
 use crate::peers::line::Answer as PeerAnswer;
 use crate::peers::Asked;
@@ -175,6 +177,10 @@ impl Server {
             Ok(_) => Outcome::failed(errno::EAGAIN),
             Err(errno) => Outcome::failed(errno),
         };
+        #[cfg(any(test, feature = "world"))]
+        if mutants::is(Mutant::JournalUnsynced) {
+            return Step::Done(token, outcome);
+        }
         if outcome.reply != Reply::Done || !self.durability.is_durable() {
             return Step::Done(token, outcome);
         }

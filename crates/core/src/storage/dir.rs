@@ -16,6 +16,8 @@ use super::files::{Opening, TargetFile, TargetFolder};
 use super::reserve::Reserve;
 use super::stamp::Stamp;
 use crate::clock::Time;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use inventory::Inventory;
 use names::{lock, subdirectory_of, Found, NameChanges, SUBDIRECTORIES};
 use objects::{Objects, Open};
@@ -286,6 +288,10 @@ impl Dir {
     /// The device failed; the home will ask again.
     pub(crate) fn fence(&self, ino: Ino, length: u64, epoch: u64) -> Result<(), TargetFailure> {
         let is_raised = self.truncated(ino, length, epoch, true)?;
+        #[cfg(any(test, feature = "world"))]
+        if mutants::is(Mutant::CutUnsynced) {
+            return Ok(());
+        }
         if let Some(open) = self.existing_alone(ino)? {
             open.file.sync()?;
         }
@@ -418,6 +424,10 @@ impl Dir {
     pub fn sync(&self, ino: Ino) -> Result<(), TargetFailure> {
         let Some(open) = self.existing_alone(ino)? else { return Ok(()) };
         open.file.sync()?;
+        #[cfg(any(test, feature = "world"))]
+        if mutants::is(Mutant::NamesUnsynced) {
+            return Ok(());
+        }
         Ok(self.sync_names(subdirectory_of(ino))?)
     }
 

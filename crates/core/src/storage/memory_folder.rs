@@ -58,6 +58,8 @@ struct Disk {
     /// The most bytes that all blocks together may have; `None` sets no limit.
     capacity_bytes: Option<u64>,
     faults: Faults,
+    /// The changes that the process still makes before it is killed; `None` for a process that lives on.
+    changes_left: Option<u64>,
 }
 
 /// The bytes of a file up to its length, and its blocks.
@@ -168,8 +170,23 @@ impl MemoryFolder {
         }
         left.operations.clear();
         left.base = (left.files.clone(), left.names.clone());
-        left.faults = Faults::default();
+        (left.faults, left.changes_left) = (Faults::default(), None);
         MemoryFolder(Arc::new(Mutex::new(left)))
+    }
+
+    /// The process is killed after so many changes more; `None` revives it.
+    pub fn kill_after(&self, changes: Option<u64>) {
+        self.disk().changes_left = changes;
+    }
+
+    /// Brings all names to stable storage, as a sync of another file on the same file system does.
+    pub fn sync_all_names(&self) {
+        let mut disk = self.disk();
+        let named = disk.names.keys().map(|name| parent(name));
+        let folders: BTreeSet<PathBuf> = named.chain(disk.folders.clone()).collect();
+        for folder in folders {
+            disk.perform(Operation::SyncNames { folder });
+        }
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
@@ -193,6 +210,16 @@ impl Failing {
 }
 
 impl Disk {
+    /// Whether a change of this kind is made.
+    fn attempt(&mut self, kind: impl FnOnce(&mut Faults) -> &mut Failing) -> io::Result<()> {
+        match &mut self.changes_left {
+            Some(0) => return Err(Errno::IO.into()),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        kind(&mut self.faults).attempt()
+    }
+
     fn used_bytes(&self) -> u64 {
         self.names.values().map(|&file| self.files[file].blocks.len() as u64 * BLOCK_BYTES).sum()
     }
@@ -269,7 +296,7 @@ impl TargetFolder for MemoryFolder {
             (Some(&number), _) => number,
             (None, Opening::Read | Opening::Change) => return Err(Errno::NOENT.into()),
             (None, Opening::Make | Opening::Empty) => {
-                disk.faults.names.attempt()?;
+                disk.attempt(|faults| &mut faults.names)?;
                 disk.files.push(Content::default());
                 let file = disk.files.len() - 1;
                 disk.perform(Operation::Make { name: name.to_owned(), file });
@@ -285,7 +312,7 @@ impl TargetFolder for MemoryFolder {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut disk = self.disk();
-        disk.faults.names.attempt()?;
+        disk.attempt(|faults| &mut faults.names)?;
         if !disk.names.contains_key(from) {
             return Err(Errno::NOENT.into());
         }
@@ -298,7 +325,7 @@ impl TargetFolder for MemoryFolder {
         if !disk.names.contains_key(name) {
             return Ok(false);
         }
-        disk.faults.names.attempt()?;
+        disk.attempt(|faults| &mut faults.names)?;
         disk.perform(Operation::Remove { name: name.to_owned() });
         Ok(true)
     }
@@ -314,7 +341,7 @@ impl TargetFolder for MemoryFolder {
 
     fn sync(&self, name: &Path) -> io::Result<()> {
         let mut disk = self.disk();
-        disk.faults.syncs.attempt()?;
+        disk.attempt(|faults| &mut faults.syncs)?;
         disk.perform(Operation::SyncNames { folder: name.to_owned() });
         Ok(())
     }
@@ -370,7 +397,7 @@ impl StorageFile for MemoryFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let mut disk = self.disk();
-        disk.faults.writes.attempt()?;
+        disk.attempt(|faults| &mut faults.writes)?;
         let mut fitting = bytes.len();
         while fitting > 0
             && disk.missing(self.number, offset, fitting as u64) * BLOCK_BYTES > disk.free_bytes()
@@ -391,14 +418,14 @@ impl StorageFile for MemoryFile {
 
     fn truncate(&self, length: u64) -> io::Result<()> {
         let mut disk = self.disk();
-        disk.faults.writes.attempt()?;
+        disk.attempt(|faults| &mut faults.writes)?;
         disk.perform(Operation::Truncate { file: self.number, length });
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
         let mut disk = self.disk();
-        disk.faults.syncs.attempt()?;
+        disk.attempt(|faults| &mut faults.syncs)?;
         disk.perform(Operation::SyncFile { file: self.number });
         Ok(())
     }
@@ -421,7 +448,7 @@ impl TargetFile for MemoryFile {
 
     fn allocate(&self, offset: u64, length: u64) -> io::Result<()> {
         let mut disk = self.disk();
-        disk.faults.writes.attempt()?;
+        disk.attempt(|faults| &mut faults.writes)?;
         if length == 0 {
             return Err(Errno::INVAL.into());
         }
@@ -434,7 +461,7 @@ impl TargetFile for MemoryFile {
 
     fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
         let mut disk = self.disk();
-        disk.faults.writes.attempt()?;
+        disk.attempt(|faults| &mut faults.writes)?;
         disk.perform(Operation::Punch { file: self.number, offset, length });
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod appending;
 mod counting;
+mod keeping;
 mod names;
 mod registering;
 mod removing;
@@ -9,11 +10,15 @@ mod removing;
 use super::task::{Outcome, Task};
 use appending::Appending;
 use counting::Counting;
+use keeping::Keeping;
+pub(super) use keeping::Troubles;
 use names::Names;
 use registering::Registering;
 pub(super) use removing::remove_all;
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use weir_wire::{At, Errno, Ino, NodeKind, Reply, Request};
 
 const EIO: Errno = Errno(5);
@@ -35,6 +40,11 @@ pub(super) fn begin(task: Task, kind: usize) -> Work {
         2 => Box::pin(Counting::new(task).work()),
         _ => Box::pin(Appending::new(task).work()),
     }
+}
+
+/// Begins the work of a task in a store whose disks lose power and fail.
+pub(super) fn keep(task: Task, troubles: &Rc<RefCell<Troubles>>) -> Work {
+    Box::pin(Keeping::new(task, troubles).work())
 }
 
 /// Any directory that all tasks share, which is made where it is not there.

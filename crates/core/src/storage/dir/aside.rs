@@ -7,8 +7,10 @@
 
 use super::names::{self, lock, subdirectory_of, Aside};
 use super::{Dir, TargetFailure};
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use crate::storage::files::Opening;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use weir_wire::Ino;
@@ -131,7 +133,8 @@ impl Dir {
                 settled.removed += 1;
             }
         }
-        let recorded: Vec<(Ino, u64)> =
+        // In their order, so that a start makes the same changes each time.
+        let recorded: BTreeMap<Ino, u64> =
             lock(&self.epochs).iter().map(|(&ino, &epoch)| (ino, epoch)).collect();
         for (ino, recorded) in recorded {
             if let Known::File { decided } = known(ino) {
@@ -174,6 +177,12 @@ impl Dir {
     /// Discards the asides of decided cuts, and puts the object back as it was before the first cut that was not decided. Answers
     /// whether there was such a cut.
     fn settle_asides(&self, ino: Ino, epochs: &[u64], decided: u64) -> io::Result<bool> {
+        #[cfg(any(test, feature = "world"))]
+        let decided = match decided {
+            _ if mutants::is(Mutant::CutsKept) => u64::MAX,
+            _ if mutants::is(Mutant::CutsUndone) => 0,
+            decided => decided,
+        };
         let first_undecided = epochs.iter().copied().find(|&epoch| epoch > decided);
         for &epoch in epochs.iter().filter(|&&epoch| Some(epoch) != first_undecided) {
             self.remove_aside(Aside { ino, epoch })?;

@@ -1,0 +1,355 @@
+//! Names in a store whose disks lose power and fail: a task syncs its files, and knows what may be left of them.
+
+use super::super::kept::{Change, Found, Kept, UNKNOWN};
+use super::super::task::{Open, Outcome, Task, READ, WRITE};
+use super::super::SETTLED;
+use super::removing::list;
+use super::EIO;
+use std::cell::RefCell;
+use std::rc::Rc;
+use weir_fairshare::Nanos;
+use weir_wire::{At, AttributeChange, Ino, NodeKind, OpenFlags, RenameMode, Reply, Request};
+
+/// The pause between two tries of a call that a disk refused.
+const PAUSE: Nanos = Nanos::from_millis(10);
+/// A disk that works again may leave its server this time for the next try to write the journal anew.
+const AFTER_FAULTS: Nanos = Nanos::from_millis(3_000);
+const OPERATIONS: u64 = 60;
+/// Names of a task's directory: few, so that calls meet.
+const NAMES: u64 = 5;
+/// The largest file, in bytes: some stripes on each target.
+const SIZE_MAX: u64 = 24 << 10;
+/// The largest write, in bytes.
+const WRITE_MAX: u64 = 9 << 10;
+
+/// The faults of the disks of a world, as its clients know them.
+pub(crate) struct Troubles {
+    /// The losses of power, by server.
+    losses: Vec<u64>,
+    /// Disks fail until then.
+    until: Nanos,
+    /// Clients that have not made their directories yet.
+    unready: usize,
+}
+
+impl Troubles {
+    pub(crate) fn new(servers: usize, clients: usize) -> Troubles {
+        Troubles { losses: vec![0; servers], until: Nanos::ZERO, unready: clients }
+    }
+
+    /// Whether every client has a directory that no loss takes.
+    pub(crate) fn are_ready(&self) -> bool {
+        self.unready == 0
+    }
+
+    pub(crate) fn lose(&mut self, server: usize) {
+        self.losses[server] += 1;
+    }
+
+    pub(crate) fn fail(&mut self, until: Nanos) {
+        self.until = self.until.max(until + AFTER_FAULTS);
+    }
+}
+
+/// A task with a directory of its own.
+pub(crate) struct Keeping {
+    task: Task,
+    directory: Ino,
+    kept: Kept,
+    troubles: Rc<RefCell<Troubles>>,
+    /// The losses that the model knows.
+    losses: Vec<u64>,
+    /// Whether a call of this operation may have been carried out, or not.
+    is_unsure: bool,
+}
+
+impl Keeping {
+    pub(crate) fn new(task: Task, troubles: &Rc<RefCell<Troubles>>) -> Keeping {
+        let (troubles, losses) = (Rc::clone(troubles), troubles.borrow().losses.clone());
+        Keeping { task, directory: Ino::ROOT, kept: Kept::new(), troubles, losses, is_unsure: false }
+    }
+
+    /// Makes some operations, and removes everything when nothing fails any more.
+    ///
+    /// # Errors
+    /// Something that the store promised to keep is not there, or something is there that nobody wrote.
+    pub(crate) async fn work(mut self) -> Outcome<()> {
+        let make = |at| Request::Make { at, kind: NodeKind::Directory, permissions: 0o755 };
+        self.directory = match self.task.at(self.own(), make).await.0 {
+            Reply::Attributes(attributes) => attributes.ino,
+            other => return Err(format!("its directory: {other:?}")),
+        };
+        for ino in [self.directory, Ino::ROOT] {
+            match self.sync_names(At::inode(ino)).await {
+                Reply::Done => {}
+                other => return Err(format!("its directory is not synced: {other:?}")),
+            }
+        }
+        self.troubles.borrow_mut().unready -= 1;
+        for _ in 0..OPERATIONS {
+            self.operate().await?;
+        }
+        self.task.wait_until(SETTLED).await;
+        self.look().await?;
+        for name in self.kept.now().keys().cloned().collect::<Vec<_>>() {
+            self.remove(&name).await?;
+            self.kept.end();
+        }
+        let removed = self.task.at(self.own(), |at| Request::Unlink { at, directory: true }).await.0;
+        match (removed, self.is_unsure) {
+            (Reply::Failed(errno), _) => Err(format!("its directory is not removed: {errno:?}")),
+            (_, true) => Err("a call at the end failed".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The place of its directory.
+    fn own(&self) -> At {
+        At::new(Ino::ROOT, format!("task-{}", self.task.number))
+    }
+
+    fn any_name(&self) -> String {
+        format!("name-{}", self.task.agenda.below(NAMES))
+    }
+
+    fn here(&self, name: &str) -> At {
+        At::new(self.directory, name)
+    }
+
+    /// One operation. Where it may have been carried out or not, or a server lost power, the task looks what is there.
+    async fn operate(&mut self) -> Outcome<()> {
+        let begun = self.task.now();
+        self.is_unsure = false;
+        let (name, other) = (self.any_name(), self.any_name());
+        let is_there = self.kept.now().contains_key(&name);
+        let done = match self.task.agenda.below(12) {
+            2 | 3 if is_there => self.read(&name).await,
+            4 if is_there => self.truncate(&name).await,
+            5 | 6 if is_there && name != other => self.rename(&name, &other).await,
+            7 if is_there => self.remove(&name).await,
+            8 => self.sync_directory().await,
+            9 => self.look().await,
+            _ => self.write(&name).await,
+        };
+        let is_lost = self.has_lost();
+        self.task.agenda.tell(|| {
+            let (number, unsure, names) = (self.task.number, self.is_unsure, self.kept.now());
+            format!("task {number}: {name} {other}: {done:?}, lost {is_lost}, unsure {unsure}: {names:?}")
+        });
+        match done {
+            Err(_) if is_lost || self.fails_since(begun) => self.look().await,
+            Ok(()) if is_lost || self.is_unsure => self.look().await,
+            done => {
+                self.kept.end();
+                done
+            }
+        }
+    }
+
+    fn has_lost(&self) -> bool {
+        self.troubles.borrow().losses != self.losses
+    }
+
+    /// Whether a disk failed since a moment.
+    fn fails_since(&self, moment: Nanos) -> bool {
+        moment <= self.troubles.borrow().until
+    }
+
+    /// A change that was refused: where a disk or a server was away, it may have been made.
+    fn settle(&mut self, what: &str, reply: &Reply) -> Outcome<()> {
+        match reply {
+            Reply::Failed(EIO) => self.is_unsure = true,
+            Reply::Failed(errno) => return Err(format!("{what}: {errno:?}")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Looks at everything, until no server loses power meanwhile.
+    async fn look(&mut self) -> Outcome<()> {
+        loop {
+            let losses = self.troubles.borrow().losses.clone();
+            let begun = self.task.now();
+            let found = self.find().await;
+            if self.troubles.borrow().losses != losses {
+                continue;
+            }
+            match found {
+                Ok(found) => {
+                    let sizes = found.iter().map(|(name, (ino, bytes))| (name, ino, bytes.len()));
+                    let sizes: Vec<_> = sizes.collect();
+                    self.task.agenda.tell(|| format!("task {}: found {sizes:?}", self.task.number));
+                    let home = usize::from(self.directory.home().0);
+                    let are_lost = (losses[home] != self.losses[home], losses != self.losses);
+                    let taken = self.kept.take(&found, are_lost.0, are_lost.1);
+                    let known = std::mem::replace(&mut self.losses, losses);
+                    return taken.map_err(|fault| {
+                        format!("{fault}; power was lost {known:?} times before, {:?} since", self.losses)
+                    });
+                }
+                Err(_) if self.fails_since(begun) => {
+                    self.task.wait_until(self.task.now() + PAUSE).await;
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+    }
+
+    /// Everything that is there.
+    async fn find(&self) -> Outcome<Found> {
+        let mut found = Found::new();
+        for entry in list(&self.task, At::inode(self.directory)).await? {
+            let name = String::from_utf8_lossy(&entry.name).into_owned();
+            let file = self.task.open(self.here(&name), READ).await;
+            let mut file = file.map_err(|errno| format!("{name} ({:?}) is listed: {errno:?}", entry.ino))?;
+            let size_bytes = file.size_bytes;
+            let bytes = self.task.read_bytes(&mut file, size_bytes).await;
+            self.task.close(file.ino, file.handle).await;
+            found.insert(name, (file.ino, bytes?));
+        }
+        Ok(found)
+    }
+
+    /// Opens a file to write to it. A cut is made once the servers of the bytes have heard of it, and may be asked for again.
+    async fn open(&mut self, name: &str, truncate: bool) -> Outcome<Open> {
+        let flags = OpenFlags { truncate, ..WRITE };
+        loop {
+            match self.task.open(self.here(name), flags).await {
+                Ok(file) => return Ok(file),
+                Err(EIO) if truncate => self.task.wait_until(self.task.now() + PAUSE).await,
+                Err(errno) => return Err(format!("open {name}: {errno:?}")),
+            }
+        }
+    }
+
+    async fn write(&mut self, name: &str) -> Outcome<()> {
+        let known = self.kept.now().get(name).copied();
+        let is_cut = known.is_some() && self.task.agenda.by_chance(25);
+        match known {
+            None => self.kept.change(Change::Make(name.into(), UNKNOWN)),
+            Some((ino, _)) if is_cut => {
+                self.kept.write(ino, Vec::new());
+                self.kept.change(Change::Cut(ino, 0));
+            }
+            Some(_) => {}
+        }
+        let mut file = self.open(name, is_cut).await?;
+        let written = self.write_to(name, &mut file, known.map(|(ino, _)| ino)).await;
+        self.task.close(file.ino, file.handle).await;
+        written
+    }
+
+    async fn write_to(&mut self, name: &str, file: &mut Open, known: Option<Ino>) -> Outcome<()> {
+        if file.created != known.is_none() || known.is_some_and(|ino| ino != file.ino) {
+            return Err(format!("{name} is {:?}, made {}, and was {known:?}", file.ino, file.created));
+        }
+        if known.is_none() {
+            self.kept.made(name, file.ino)?;
+        }
+        let size = self.kept.now()[name].1;
+        if file.size_bytes != size {
+            return Err(format!("{name} has {} bytes, and had {size}", file.size_bytes));
+        }
+        let agenda = self.task.agenda.clone();
+        let (offset, length) = (agenda.below(SIZE_MAX - WRITE_MAX), 1 + agenda.below(WRITE_MAX));
+        let bytes: Vec<u8> = (0..length).map(|_| 1 + agenda.below(255) as u8).collect();
+        let mut content = self.kept.content(file.ino).to_vec();
+        let end = (offset + length) as usize;
+        content.resize(content.len().max(end), 0);
+        content[offset as usize..end].copy_from_slice(&bytes);
+        self.kept.write(file.ino, content);
+        for piece in file.layout.pieces(offset, length) {
+            self.kept.change(Change::Grow(file.ino, piece.file_offset + piece.length));
+        }
+        self.task.write_bytes(file, offset, &bytes).await?;
+        match agenda.by_chance(50) {
+            true => self.sync(file).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Syncs a file: its objects, then its home's journal.
+    async fn sync(&mut self, file: &mut Open) -> Outcome<()> {
+        let size = self.kept.content(file.ino).len() as u64;
+        let layout = file.layout.clone();
+        for (object, &target) in layout.targets().iter().enumerate() {
+            if layout.object_bytes(object, size) == 0 {
+                continue;
+            }
+            let request = |file: &Open| Request::SyncObject { capability: file.capability, target };
+            let server = usize::from(target.server.0);
+            let synced = self.task.transfer(file, server, &[], request).await?.0;
+            if synced != Reply::Done {
+                return Err(format!("sync of {:?} on {target}: {synced:?}", file.ino));
+            }
+        }
+        let synced = self.sync_names(At::described(file.capability)).await;
+        if synced == Reply::Done && !self.has_lost() {
+            self.kept.synced(Some(file.ino));
+        }
+        self.settle("fsync", &synced)
+    }
+
+    async fn sync_directory(&mut self) -> Outcome<()> {
+        let synced = self.sync_names(At::inode(self.directory)).await;
+        if synced == Reply::Done && !self.has_lost() {
+            self.kept.synced(None);
+        }
+        self.settle("fsync of its directory", &synced)
+    }
+
+    async fn sync_names(&self, at: At) -> Reply {
+        self.task.call(usize::from(at.ino.home().0), Request::SyncMetadata { at }, &[]).await.0
+    }
+
+    async fn read(&mut self, name: &str) -> Outcome<()> {
+        let (ino, size) = self.kept.now()[name];
+        let file = self.task.open(self.here(name), READ).await;
+        let mut file = file.map_err(|errno| format!("open {name}: {errno:?}"))?;
+        let found = self.task.read_bytes(&mut file, size).await;
+        self.task.close(file.ino, file.handle).await;
+        let found = found?;
+        if (file.ino, file.size_bytes) != (ino, size) {
+            return Err(format!(
+                "{name} is {:?} of {} bytes, and was {ino:?} of {size}",
+                file.ino, file.size_bytes
+            ));
+        }
+        self.kept.check((name, ino), &found)
+    }
+
+    async fn truncate(&mut self, name: &str) -> Outcome<()> {
+        let size_bytes = self.task.agenda.below(SIZE_MAX);
+        let (ino, _) = self.kept.now()[name];
+        let mut content = self.kept.content(ino).to_vec();
+        content.resize(size_bytes as usize, 0);
+        self.kept.write(ino, content);
+        self.kept.change(Change::Cut(ino, size_bytes));
+        let change = AttributeChange { size_bytes: Some(size_bytes), ..AttributeChange::default() };
+        let request = |at| Request::Change { at, follow: false, change };
+        loop {
+            match self.task.at(self.here(name), request).await.0 {
+                Reply::Attributes(found) if found.size_bytes == size_bytes => return Ok(()),
+                // A cut is made once the servers of the bytes have heard of it, and may be asked for again.
+                Reply::Failed(EIO) => self.task.wait_until(self.task.now() + PAUSE).await,
+                other => return Err(format!("truncate {name} to {size_bytes}: {other:?}")),
+            }
+        }
+    }
+
+    async fn rename(&mut self, from: &str, to: &str) -> Outcome<()> {
+        self.kept.change(Change::Rename(from.into(), to.into()));
+        let (from, to) = (self.here(from), self.here(to));
+        let home = usize::from(from.ino.home().0);
+        let request = Request::Rename { from, to, mode: RenameMode::Replace };
+        let reply = self.task.call(home, request, &[]).await.0;
+        self.settle("rename", &reply)
+    }
+
+    async fn remove(&mut self, name: &str) -> Outcome<()> {
+        self.kept.change(Change::Remove(name.into()));
+        let request = |at| Request::Unlink { at, directory: false };
+        let reply = self.task.at(self.here(name), request).await.0;
+        self.settle(&format!("remove {name}"), &reply)
+    }
+}
