@@ -239,6 +239,9 @@ mod tests {
 
     const FILE: Ino = Ino(7);
 
+    /// Names with their files and bytes, and whether they may be found after a loss of names and bytes, of bytes, and of nothing.
+    type Case = (&'static [(&'static str, u64, &'static [u8])], [bool; 3]);
+
     fn found(names: &[(&str, u64, &[u8])]) -> Found {
         names.iter().map(|&(name, ino, bytes)| (name.into(), (Ino(ino), bytes.to_vec()))).collect()
     }
@@ -261,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_loss_leaves_one_state_of_names_and_each_byte_since_its_sync() {
-        let cases: [(&[(&str, u64, &[u8])], [bool; 3]); 9] = [
+        let cases: [Case; 9] = [
             (&[("new", 7, &[2, 1])], [true, true, true]),
             (&[("old", 7, &[2, 1])], [true, true, true]),
             (&[("old", 7, &[2, 1, 1])], [true, true, true]),

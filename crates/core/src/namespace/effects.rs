@@ -28,14 +28,13 @@ impl Namespace {
     }
 
     /// The journal's knowledge about the objects of `ino`, after a replay and before [`Namespace::start`]. `lost_power` says
-    /// whether the records of the newest files may be gone.
+    /// whether the records of the newest files, and the newest removals of objects, may be gone.
     pub(crate) fn known(&self, ino: Ino, lost_power: bool) -> Known {
         if ino.home() != self.settings.server {
             return Known::Elsewhere;
         }
         let Some(file) = self.state.regular(ino) else {
-            let was_made = ino.sequence() < self.state.next_sequence;
-            return if was_made || !lost_power { Known::Gone } else { Known::Lost };
+            return if lost_power { Known::Lost } else { Known::Gone };
         };
         let cut = self.state.cuts.get(&ino).and_then(|id| self.state.intents.get(id));
         let cut = cut.map_or(0, |intent| match intent {

@@ -33,7 +33,7 @@ pub enum Known {
     Elsewhere,
     /// The file was removed.
     Gone,
-    /// There is no file: a power loss took the record that made it.
+    /// There is no file: a power loss took the record that made it, or brought an object back whose removal was recorded.
     Lost,
     /// The file is there, with the epoch of the last decided cut.
     File {
