@@ -50,20 +50,12 @@ mutants! {
     IntentsForgotten,
     /// A description that was closed gives its rights on.
     ClosedStillOpen,
-    /// A start leaves cuts in force of which the journal does not know.
-    CutsKept,
     /// Objects that were set aside are brought back, although the journal knows of their cuts.
     CutsUndone,
-    /// A cut for another server is answered before it is on stable storage.
-    CutUnsynced,
-    /// The names of objects that were set aside are not synced before the journal is.
-    AsidesUnsynced,
     /// A journal whose sync failed goes on.
     FailedSyncIgnored,
     /// An fsync is answered before the journal is on stable storage.
     JournalUnsynced,
-    /// The durable mark is written before the sync of which it tells.
-    MarkAhead,
     /// An fsync leaves the names of new objects to themselves.
     NamesUnsynced,
     /// Numbers of inodes whose records were lost are given out again.
@@ -72,10 +64,6 @@ mutants! {
     ObjectsUnsynced,
     /// A start skips the last record of the journal.
     RecordSkipped,
-    /// Objects are removed before the records of their removal are on stable storage.
-    RemovedEarly,
-    /// A snapshot replaces the journal before it is on stable storage.
-    SnapshotUnsynced,
     /// Some changes are acknowledged that the journal does not take.
     JournalSkipped,
     /// The replies of changes of names are not remembered, and the changes are decided again when they are sent again.

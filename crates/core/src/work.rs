@@ -93,11 +93,6 @@ impl Work {
     pub fn carry_out(self) -> Result<WorkOutput, TargetFailure> {
         match self {
             Work::OnTarget(dir, work) => dir.noted(work.carry_out(&dir)),
-            #[cfg(any(test, feature = "world"))]
-            Work::Sync(_, ticket) if mutants::is(Mutant::AsidesUnsynced) => {
-                let result = ticket.run();
-                Ok(WorkOutput::Synced(Box::new(ticket), result))
-            }
             Work::Sync(apart, ticket) => {
                 let asides = apart.iter().try_for_each(|dir| dir.sync_asides());
                 let result = asides.and_then(|()| ticket.run());

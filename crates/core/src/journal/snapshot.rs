@@ -10,8 +10,6 @@ use super::error::JournalError;
 use super::format::{self, FileHeader, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, GROUP_BYTES};
 use super::name::{FileName, UNFINISHED_SUFFIX};
 use super::storage::{File, Storage};
-#[cfg(any(test, feature = "world"))]
-use crate::mutants::{self, Mutant};
 use serde::Serialize;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -151,10 +149,6 @@ impl<R: Serialize> SnapshotWriter<R> {
         }
         self.end_frame(self.records);
         self.take_ready().run()?;
-        #[cfg(any(test, feature = "world"))]
-        if mutants::is(Mutant::SnapshotUnsynced) {
-            return Ok(());
-        }
         self.file.sync().map_err(JournalError::io("sync", &*self.described))
     }
 }

@@ -2,8 +2,6 @@
 
 use super::mark::{Mark, MarkFile};
 use super::storage::{File, Storage};
-#[cfg(any(test, feature = "world"))]
-use crate::mutants::{self, Mutant};
 use std::io;
 use std::sync::Arc;
 use weir_wire::Sequence;
@@ -35,11 +33,6 @@ impl SyncTicket {
     /// # Errors
     /// The system's error.
     pub fn run(&self) -> io::Result<()> {
-        #[cfg(any(test, feature = "world"))]
-        if mutants::is(Mutant::MarkAhead) {
-            let (file, mark, turn) = self.mark.as_ref().expect("a mark");
-            file.write(*mark, *turn)?;
-        }
         for file in &self.files {
             file.sync()?;
         }

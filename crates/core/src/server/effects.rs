@@ -3,8 +3,6 @@
 use super::Server;
 use crate::durability::{Deferred, Waiting};
 use crate::errands::Errand;
-#[cfg(any(test, feature = "world"))]
-use crate::mutants::{self, Mutant};
 use crate::namespace::{errno, Answer, Decision, Effect, When};
 use crate::notices::warning;
 use crate::peers::Asked;
@@ -42,8 +40,6 @@ impl Server {
     /// Carries an effect out, now or when its record is durable.
     pub(super) fn carry_out(&mut self, effect: Effect) {
         match effect.when {
-            #[cfg(any(test, feature = "world"))]
-            When::DurableInTime if mutants::is(Mutant::RemovedEarly) => self.carry_out_now(effect),
             When::Durable | When::DurableInTime if self.durability.is_durable() => {
                 let is_awaited = effect.when == When::Durable;
                 self.defer(Deferred::Effect(effect), is_awaited);

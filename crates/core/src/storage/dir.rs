@@ -288,10 +288,6 @@ impl Dir {
     /// The device failed; the home will ask again.
     pub(crate) fn fence(&self, ino: Ino, length: u64, epoch: u64) -> Result<(), TargetFailure> {
         let is_raised = self.truncated(ino, length, epoch, true)?;
-        #[cfg(any(test, feature = "world"))]
-        if mutants::is(Mutant::CutUnsynced) {
-            return Ok(());
-        }
         if let Some(open) = self.existing_alone(ino)? {
             open.file.sync()?;
         }

@@ -178,11 +178,7 @@ impl Dir {
     /// whether there was such a cut.
     fn settle_asides(&self, ino: Ino, epochs: &[u64], decided: u64) -> io::Result<bool> {
         #[cfg(any(test, feature = "world"))]
-        let decided = match decided {
-            _ if mutants::is(Mutant::CutsKept) => u64::MAX,
-            _ if mutants::is(Mutant::CutsUndone) => 0,
-            decided => decided,
-        };
+        let decided = if mutants::is(Mutant::CutsUndone) { 0 } else { decided };
         let first_undecided = epochs.iter().copied().find(|&epoch| epoch > decided);
         for &epoch in epochs.iter().filter(|&&epoch| Some(epoch) != first_undecided) {
             self.remove_aside(Aside { ino, epoch })?;
