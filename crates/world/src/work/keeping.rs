@@ -225,13 +225,11 @@ impl Keeping {
     async fn write(&mut self, name: &str) -> Outcome<()> {
         let known = self.kept.now().get(name).copied();
         let is_cut = known.is_some() && self.task.agenda.by_chance(25);
-        match known {
-            None => self.kept.change(Change::Make(name.into(), UNKNOWN)),
-            Some((ino, _)) if is_cut => {
-                self.kept.write(ino, Vec::new());
-                self.kept.change(Change::Cut(ino, 0));
-            }
-            Some(_) => {}
+        // A loss may take the name before the open, which makes a file then.
+        self.kept.change(Change::Make(name.into(), UNKNOWN));
+        if let Some((ino, _)) = known.filter(|_| is_cut) {
+            self.kept.write(ino, Vec::new());
+            self.kept.change(Change::Cut(ino, 0));
         }
         let mut file = self.open(name, is_cut).await?;
         let written = self.write_to(name, &mut file, known.map(|(ino, _)| ino)).await;
