@@ -207,7 +207,7 @@ fn connect(
         };
     };
     link.standing.note_start(boot);
-    lease.set_live(Live { connection, session: proved, identities: Default::default(), reading });
+    lease.set_live(Live { connection, session: proved, identities: Default::default(), reading, boot });
     link.close_kept();
     Ok(())
 }

@@ -295,6 +295,10 @@ impl<'s> Exchange<'s> {
                     let ended = environment.heard(self.link);
                     let reply = self.transfer.reply(&self.lease.state().receive);
                     let (reply, bytes) = reply.map_err(|fault| self.fail(environment, fault))?;
+                    if gives_holding(&reply) && self.is_of_earlier_start() {
+                        self.resend(environment, caller, call.message)?;
+                        continue;
+                    }
                     self.count(environment, caller, call, (&reply, bytes), ended);
                     return Ok(Progress::Replied(reply, bytes));
                 }
@@ -332,6 +336,13 @@ impl<'s> Exchange<'s> {
         let span = Span::ended_now(ended.saturating_sub(self.delivery.began()).as_nanos() as u64);
         let sent = call.payload.iter().map(|slice| slice.len()).sum();
         observer.count(caller, (call.message, call.server), (reply, sent, received), span);
+    }
+
+    /// Whether another connection has found a later start of the server. The client has claimed there what it held, without what
+    /// the reply of an earlier start gives.
+    fn is_of_earlier_start(&mut self) -> bool {
+        let boot = self.link.standing.boot.load(Ordering::SeqCst);
+        self.lease.state().live.as_ref().is_some_and(|live| live.boot != boot)
     }
 
     /// The number of the credential's reading with which the connection was made.
@@ -406,6 +417,11 @@ fn reach(
         Unreached::Final(error) => error,
         Unreached::Yet(waited) => environment.lose(link, waited),
     })
+}
+
+/// Whether a reply gives the client something that the server keeps for it.
+fn gives_holding(reply: &Reply) -> bool {
+    matches!(reply, Reply::Opened { .. } | Reply::Held { .. })
 }
 
 /// Sends the server a small request, unless another thread is doing so. The link notes the server's answer as a sign of

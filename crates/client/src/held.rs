@@ -68,9 +68,14 @@ impl Held {
         !self.owed.is_empty()
     }
 
-    /// Records that the server gave a lock up.
+    /// Records that the server gave a lock up. One that this client gave back meanwhile, after another connection had claimed it, is
+    /// not lost.
     pub(crate) fn lose(&mut self, lock: &HeldLock) {
+        let before = self.locks.len();
         self.locks.retain(|known| known != lock);
+        if self.locks.len() == before {
+            return;
+        }
         self.lost.insert(lock.handle);
     }
 

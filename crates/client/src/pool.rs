@@ -133,6 +133,8 @@ pub(crate) struct Live {
     pub(crate) identities: HashMap<u32, u32>,
     /// The number of the credential's reading with which the connection was proved.
     pub(crate) reading: usize,
+    /// The start of the server that made the connection.
+    pub(crate) boot: u64,
 }
 
 /// A slot that belongs to one caller until the lease is dropped.

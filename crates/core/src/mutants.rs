@@ -26,6 +26,8 @@ mutants! {
     TurnsOutliveStart,
     /// An append turn is granted to all who ask.
     TurnsShared,
+    /// The append turn of a client that is gone passes on while its bytes may be under way.
+    TurnPassedUncut,
     /// Fences of requests are not compared with those of the homes.
     FencesIgnored,
     /// A lock that is granted after others were lost begins no other fence.
@@ -36,6 +38,8 @@ mutants! {
     ClaimsOfAnyStart,
     /// A start forgets which clients had lost their locks before.
     ReleasesForgotten,
+    /// A claim counts, also if its client has claimed everything on another connection and given some of it back since.
+    LateClaimsCount,
     /// The locks of a client that is gone stay.
     LocksKept,
     /// The locks of a description stay when it is closed.
@@ -64,6 +68,12 @@ mutants! {
     ObjectsUnsynced,
     /// A start skips the last record of the journal.
     RecordSkipped,
+    /// The descriptions of a client that is gone stay.
+    DescriptionsKept,
+    /// The removal of one of two names is not counted.
+    NamesMiscounted,
+    /// A change of an inode does not raise its version.
+    VersionKept,
     /// Some changes are acknowledged that the journal does not take.
     JournalSkipped,
     /// The replies of changes of names are not remembered, and the changes are decided again when they are sent again.

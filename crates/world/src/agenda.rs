@@ -39,6 +39,8 @@ pub(super) enum Happening {
     Look { session: usize },
     /// A task has waited long enough.
     GoOn { worker: usize },
+    /// A client comes after one that stopped.
+    Follow,
     /// Something fails.
     Fault,
     /// Nothing is under way, and the store is checked.

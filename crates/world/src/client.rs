@@ -46,8 +46,8 @@ pub(super) struct Client {
     /// Descriptions through which locks were taken that are lost.
     lost: BTreeSet<HandleId>,
     fences: BTreeMap<usize, Fence>,
-    /// The servers that have welcomed the client.
-    met: BTreeSet<usize>,
+    /// The starts of the servers that have welcomed the client.
+    met: BTreeMap<usize, u64>,
     /// Connections to each server that broke.
     breaks: BTreeMap<usize, u64>,
     waiting: BTreeMap<Ticket, (usize, RequestId)>,
@@ -90,7 +90,7 @@ impl Client {
             locks: Vec::new(),
             lost: BTreeSet::new(),
             fences: BTreeMap::new(),
-            met: BTreeSet::new(),
+            met: BTreeMap::new(),
             breaks: BTreeMap::new(),
             waiting: BTreeMap::new(),
             last_request: 0,
@@ -123,12 +123,17 @@ impl Client {
     }
 
     pub(super) fn has_met(&self, server: usize) -> bool {
-        self.met.contains(&server)
+        self.met.contains_key(&server)
     }
 
     /// A server has welcomed the client, which has claimed what it held.
-    pub(super) fn meets(&mut self, server: usize) {
-        self.met.insert(server);
+    pub(super) fn meets(&mut self, server: usize, boot: u64) {
+        self.met.insert(server, boot);
+    }
+
+    /// The start of a server that welcomed the client last.
+    pub(super) fn boot(&self, server: usize) -> Option<u64> {
+        self.met.get(&server).copied()
     }
 
     pub(super) fn broke(&mut self, server: usize) {
@@ -185,6 +190,8 @@ impl Client {
         match (claim, reply) {
             (Claim::End, Reply::Held { fence }) => self.renew_fence(server, *fence),
             (Claim::Handles(_) | Claim::End, _) | (Claim::Lock(..), Reply::Held { .. }) => {}
+            // One that was given back meanwhile, after another connection had claimed it, is not lost.
+            (Claim::Lock(lock, _), _) if !self.locks.contains(lock) => {}
             (Claim::Lock(lock, _), _) => {
                 self.locks.retain(|known| known != lock);
                 self.lost.insert(lock.handle);

@@ -49,6 +49,10 @@ const LONG_OUTAGE: Nanos = Nanos::from_millis(7_000);
 const BOOT: Nanos = Nanos::from_millis(1_000);
 /// After the last fault each call is answered within this time: the grace period of a start, and some silences and tries.
 const ANSWER_MAX: Nanos = Nanos::from_millis(60_000);
+/// The longest time until a client that stopped is followed by another.
+const FOLLOWED: Nanos = Nanos::from_millis(2_000);
+/// Clients that stop in a world.
+const STOPS_MAX: usize = 2;
 /// Nothing fails any more from this moment on, and the traces of the last fault are gone.
 const SETTLED: Nanos = Nanos::from_millis(50_000);
 /// The store is checked before anything is removed.
@@ -104,6 +108,9 @@ struct World {
     store: Store,
     troubles: Rc<RefCell<Troubles>>,
     last_fault: Nanos,
+    stops: usize,
+    /// Clients that are still to come.
+    to_follow: usize,
 }
 
 /// The figures of a world that found no fault.
@@ -156,6 +163,8 @@ impl World {
             store,
             troubles: Rc::new(RefCell::new(Troubles::new(servers, clients))),
             last_fault: Nanos::ZERO,
+            stops: 0,
+            to_follow: 0,
             agenda,
         };
         (0..clients).for_each(|number| world.add_client(number));
@@ -201,7 +210,7 @@ impl World {
 
     /// Lets everything happen until all tasks have ended.
     fn go_on_to_the_end(&mut self) -> Outcome<()> {
-        while self.workers.iter().any(|worker| worker.work.is_some()) {
+        while self.to_follow > 0 || self.workers.iter().any(|worker| worker.work.is_some()) {
             let Some(happening) = self.agenda.next() else { return Err("nothing happens any more".into()) };
             self.take(happening)?;
             self.check_patience()?;
@@ -225,11 +234,10 @@ impl World {
     fn take(&mut self, happening: Happening) -> Outcome<()> {
         match happening {
             Happening::Accept { server, connection } => match self.machines[server].accepts() {
-                Some(life) => {
-                    if let Some(end) = self.network.accept(connection, life) {
-                        self.machines[server].put(life, Input::Accept(end));
-                    }
-                }
+                Some(life) => match self.network.accept(connection, life) {
+                    Some(end) => self.machines[server].put(life, Input::Accept(end)),
+                    None => self.network.cut(connection),
+                },
                 None => self.network.cut(connection),
             },
             Happening::Arrive { connection, towards } => {
@@ -249,6 +257,12 @@ impl World {
             }
             Happening::Look { session } => return self.look(session),
             Happening::GoOn { worker } => return self.go_on(worker),
+            Happening::Follow => {
+                self.to_follow -= 1;
+                let first = self.workers.len();
+                self.add_client(self.slots.len());
+                return (first..self.workers.len()).try_for_each(|worker| self.go_on(worker));
+            }
             Happening::Fault => return self.fail(),
             Happening::Check => return rest::check(&mut self.machines),
             Happening::Start { server } => return self.start(server),
@@ -261,6 +275,7 @@ impl World {
     fn start(&mut self, server: usize) -> Outcome<()> {
         self.machines[server].start(&self.config)?;
         self.histories.borrow_mut().holders.starts(server);
+        self.network.starts(server, self.machines[server].life());
         self.take_words(server);
         Ok(())
     }
@@ -316,7 +331,10 @@ impl World {
     fn answer(&mut self, ticket: Ticket, answered: Answered) -> Outcome<()> {
         self.agenda.note(answered.1.len() as u64);
         let mut desk = self.workers[ticket.worker].desk.borrow_mut();
-        desk.waiting.remove(&ticket.number);
+        let Some(began) = desk.waiting.remove(&ticket.number) else { return Ok(()) };
+        if self.store != Store::Failing {
+            self.histories.borrow_mut().versions.told(&answered.0, began, self.agenda.now())?;
+        }
         desk.answers.insert(ticket.number, answered);
         drop(desk);
         self.go_on(ticket.worker)
@@ -364,6 +382,24 @@ impl World {
         }
     }
 
+    /// A client ends without a word, in the midst of everything. Another one comes later.
+    fn stop(&mut self, client: usize) {
+        self.stops += 1;
+        for (number, worker) in
+            self.workers.iter_mut().enumerate().filter(|(_, worker)| worker.client == client)
+        {
+            worker.work = None;
+            worker.desk.borrow_mut().end();
+            self.histories.borrow_mut().holders.released(number);
+        }
+        self.network.leave_late(ClientId(1 + client as u64), self.agenda.within(LONG_OUTAGE));
+        for &slot in self.slots[client].iter().flatten() {
+            self.sessions[slot].0.give_up();
+        }
+        self.to_follow += 1;
+        self.agenda.add(self.agenda.within(FOLLOWED), Happening::Follow);
+    }
+
     /// Something fails: a server is killed or loses power, its disks are slow, full or fail a call, a connection breaks, or the network of
     /// a server stands still for a while.
     fn fail(&mut self) -> Outcome<()> {
@@ -374,6 +410,9 @@ impl World {
         let server = self.agenda.below(self.machines.len() as u64) as usize;
         let longest = if self.agenda.by_chance(5) { LONG_OUTAGE } else { OUTAGE };
         let until = self.agenda.within(longest);
+        if self.store != Store::Failing && self.stops < STOPS_MAX && self.agenda.by_chance(3) {
+            self.stop(self.agenda.below(self.slots.len() as u64) as usize);
+        }
         let kinds = if self.store == Store::Failing { 9 } else { 6 };
         let kind = self.agenda.below(kinds);
         self.agenda.tell(|| format!("fault {kind} of server {server} until {} ms", until.0 / 1_000_000));

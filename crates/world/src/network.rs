@@ -44,6 +44,8 @@ struct Connection {
 #[derive(Clone)]
 pub(super) struct Network {
     connections: Rc<RefCell<Vec<Connection>>>,
+    /// The starts of servers.
+    lives: Rc<RefCell<BTreeMap<usize, u64>>>,
     /// Clients that reach no server before a moment.
     alone_until: Rc<RefCell<BTreeMap<ClientId, Nanos>>>,
     agenda: Agenda,
@@ -81,7 +83,7 @@ impl Connection {
 
 impl Network {
     pub(super) fn new(agenda: Agenda) -> Network {
-        Network { connections: Rc::default(), alone_until: Rc::default(), agenda }
+        Network { connections: Rc::default(), lives: Rc::default(), alone_until: Rc::default(), agenda }
     }
 
     /// Begins a connection to a server, which takes it after a while if it lives.
@@ -91,7 +93,7 @@ impl Network {
             server,
             client,
             session,
-            life: 0,
+            life: self.lives.borrow().get(&server).copied().unwrap_or(0),
             link: None,
             awaits_room: false,
             is_cut: false,
@@ -106,11 +108,16 @@ impl Network {
         number
     }
 
-    /// The server takes a connection; none where the client has given it up.
+    /// A server starts: connections to its earlier starts lead nowhere.
+    pub(super) fn starts(&self, server: usize, life: u64) {
+        self.lives.borrow_mut().insert(server, life);
+    }
+
+    /// The server takes a connection; none where the client has given it up, or began it when an earlier start was there.
     pub(super) fn accept(&self, number: usize, life: u64) -> Option<ServerEnd> {
         let connection = &mut self.connections.borrow_mut()[number];
-        connection.life = life;
-        (!connection.is_cut).then(|| ServerEnd { network: self.clone(), number })
+        let is_taken = !connection.is_cut && connection.life == life;
+        is_taken.then(|| ServerEnd { network: self.clone(), number })
     }
 
     /// Sends bytes towards a side in any pieces.
@@ -221,6 +228,16 @@ impl Network {
         connection.to_client.under_way.clear();
         connection.to_client.has_ended = true;
         self.agenda.add(self.agenda.now(), Happening::Look { session: connection.session });
+    }
+
+    /// A client is gone: what it has sent on some of its connections still arrives, and late.
+    pub(super) fn leave_late(&self, client: ClientId, until: Nanos) {
+        for number in self.open() {
+            let is_its = self.connections.borrow()[number].client == client;
+            if is_its && self.agenda.by_chance(50) {
+                self.half_cut(number, self.agenda.within(until.saturating_since(self.agenda.now())));
+            }
+        }
     }
 
     /// A client reaches no server before a moment. What it has sent may still arrive, and late.

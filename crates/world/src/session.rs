@@ -53,6 +53,8 @@ pub(super) struct Session {
     network: Network,
     agenda: Agenda,
     connection: Option<usize>,
+    /// The start of the server that has the connection.
+    boot: u64,
     stage: Stage,
     input: Vec<u8>,
     call: Option<Call>,
@@ -77,6 +79,7 @@ impl Session {
             network: network.clone(),
             agenda: agenda.clone(),
             connection: None,
+            boot: 0,
             stage: Stage::Down,
             input: Vec::new(),
             call: None,
@@ -238,6 +241,7 @@ impl Session {
         match (&mut self.stage, reply) {
             (Stage::Greeting(nonce), Reply::Challenge { server, boot, nonce: theirs }) => {
                 assert_eq!(server, ServerId(self.server as u16));
+                self.boot = boot;
                 let session = SessionBinding::new(server, boot, (&*nonce, &theirs), &UNSEALED);
                 let proof = self.identity.credential.prove(&session);
                 self.stage = Stage::Proving(session);
@@ -259,6 +263,12 @@ impl Session {
                 self.claim();
             }
             (Stage::Ready, reply) => {
+                // Another connection has found a later start, and claimed there what the client held without this.
+                let is_holding = matches!(reply, Reply::Opened { .. } | Reply::Held { .. });
+                if is_holding && self.identity.client.borrow().boot(self.server) != Some(self.boot) {
+                    self.drop_connection();
+                    return None;
+                }
                 // An answer of a request that was given up is of no use.
                 let is_it = self.call.as_ref().is_some_and(|call| {
                     call.is_sent && call.framed.as_ref().is_some_and(|(number, _)| *number == request)
@@ -281,7 +291,7 @@ impl Session {
             Some(claim) => self.send(&claim),
             None => {
                 let mut client = self.identity.client.borrow_mut();
-                client.meets(self.server);
+                client.meets(self.server, self.boot);
                 client.claims_end(self.server);
                 drop(client);
                 self.stage = Stage::Ready;

@@ -75,6 +75,14 @@ pub(super) struct Desk {
     next: u64,
 }
 
+impl Desk {
+    /// The task is gone.
+    pub(super) fn end(&mut self) {
+        self.calls.clear();
+        self.waiting.clear();
+    }
+}
+
 /// An open file.
 #[derive(Clone)]
 pub(super) struct Open {

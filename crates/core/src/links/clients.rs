@@ -124,6 +124,11 @@ impl Clients {
         }
     }
 
+    /// Whether a client has claimed everything that it held before.
+    pub(super) fn is_known(&self, id: ClientId) -> bool {
+        self.by_id.get(&id).is_some_and(|client| client.is_known)
+    }
+
     /// A connection of a client was proved. Answers whether the client holds what it held before.
     pub(crate) fn connected(&mut self, introduction: Introduction, uid: u32) -> bool {
         let Introduction { client: id, has_mount, is_new, .. } = introduction;
@@ -132,7 +137,8 @@ impl Clients {
             connections: 0,
             gone_since: None,
             released: false,
-            is_known: false,
+            // One that was welcomed by this start before may have been released since it told that it is new.
+            is_known: is_new,
             awaited: RequestId(0),
             highest: RequestId(0),
             has_mount,
@@ -140,7 +146,6 @@ impl Clients {
         client.has_mount = has_mount;
         client.connections += 1;
         client.released = false;
-        client.is_known |= is_new;
         let is_known = client.is_known;
         if let Some(since) = client.gone_since.take() {
             let uid = client.uid;
@@ -218,6 +223,10 @@ mod tests {
         assert!(!clients.connected(back, 1), "nothing was claimed yet");
         clients.claimed(ClientId(7));
         assert!(clients.connected(back, 1));
+        assert!(
+            clients.release(ClientId(7)) && !clients.connected(new(7), 1),
+            "its word that it is new came late"
+        );
         clients.forget(ClientId(7));
         assert!(!clients.connected(back, 1), "forgotten, as by a restart");
     }

@@ -87,6 +87,8 @@ pub(crate) struct Link {
     pub(super) executed: Option<u32>,
     /// Requests up to this one were sent before the link was there: some of them may have been carried out.
     pub(super) resent_up_to: RequestId,
+    /// Its client claims on it what it held before.
+    pub(super) is_claiming: bool,
 }
 
 /// The name of a link, which may be gone by now: its place, and the serial number that tells it from an earlier link there.
@@ -114,6 +116,7 @@ impl Link {
             memory: LinkMemory::default(),
             executed: None,
             resent_up_to: RequestId(0),
+            is_claiming: false,
         }
     }
 

@@ -153,6 +153,30 @@ impl Links {
         self.in_slots.insert((session.client, session.slot), key).map(|former| former.index)
     }
 
+    /// A client that is not known claims on a new link what it held before.
+    pub(crate) fn begin_claims(&mut self, index: usize) {
+        if let Some(link) = self.links.get_mut(index) {
+            link.is_claiming = true;
+        }
+    }
+
+    /// A client has claimed everything.
+    pub(crate) fn end_claims(&mut self, key: LinkKey, client: ClientId) {
+        self.clients.claimed(client);
+        if let Some(link) = self.of(key) {
+            link.is_claiming = false;
+        }
+    }
+
+    /// Whether a client claims on a link what it has claimed on another one since: it may have given back some of that by now.
+    pub(crate) fn claims_late(&mut self, key: LinkKey, client: ClientId) -> bool {
+        #[cfg(any(test, feature = "world"))]
+        if mutants::is(Mutant::LateClaimsCount) {
+            return false;
+        }
+        self.clients.is_known(client) && self.of(key).is_some_and(|link| link.is_claiming)
+    }
+
     /// The link in a place.
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Link> {
         self.links.get_mut(index)

@@ -6,6 +6,8 @@ use super::inode::{Birth, Directory, Inode, Node};
 use super::intent::{Bytes, Intent, IntentId};
 use super::layout::PLACEMENT;
 use super::state::State;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use weir_wire::{FileKind, Ino, Moment};
 
 impl State {
@@ -183,6 +185,10 @@ impl State {
 
     fn drop_name(&mut self, ino: Ino, at: Moment) {
         let left = self.inodes.change(ino, |inode| {
+            #[cfg(any(test, feature = "world"))]
+            if mutants::is(Mutant::NamesMiscounted) && inode.names == 2 {
+                return inode.names;
+            }
             inode.names = inode.names.saturating_sub(1);
             inode.changed = at;
             if let Some(file) = inode.regular_mut() {

@@ -8,6 +8,8 @@ use super::errno::ESTALE;
 use super::intent::IntentId;
 use super::leases::Leases;
 use super::open::Opening;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use weir_wire::{Capability, ClientId, Errno, HandleId, Ino, Reply};
 
 /// The most files in one decision of disposals: their changes stay far below the limit of one group of the journal.
@@ -120,6 +122,10 @@ impl Namespace {
         let mut released = Vec::new();
         let mut closed = Vec::new();
         for handle in self.open.held_by(client) {
+            #[cfg(any(test, feature = "world"))]
+            if mutants::is(Mutant::DescriptionsKept) {
+                continue;
+            }
             let Some((ino, rights)) = self.description(handle) else { continue };
             self.open.close(handle, client);
             if self.description(handle).is_none() {

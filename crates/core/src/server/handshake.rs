@@ -96,6 +96,9 @@ impl Server {
             self.close_link(former);
         }
         self.links.note_return(index, introduction.client);
+        if !is_known {
+            self.links.begin_claims(index);
+        }
         let reply = Reply::Welcome { proof: server_proof, is_known };
         self.links.answer(index, request, &reply);
         Ok(())

@@ -37,8 +37,12 @@ impl Server {
                 return self.execute_namespace(token);
             }
             Request::Reclaim { handles } => {
+                let link = self.requests[&token].sender.link;
+                if self.links.claims_late(link, client) && !handles.is_empty() {
+                    return Step::Done(token, Outcome::of(self.held_now()));
+                }
                 if handles.is_empty() {
-                    self.links.clients().claimed(client);
+                    self.links.end_claims(link, client);
                     if let Some(back) = self.namespace.return_of(client) {
                         // Where the journal does not take it, the client's locks are refused at the next start.
                         let _ = self.record(&[back]);

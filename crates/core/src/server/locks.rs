@@ -9,20 +9,28 @@ use crate::notices::Notice;
 use crate::requests::continuation::Continued;
 use crate::requests::request::{Outcome, Step, Token};
 use std::rc::Rc;
-use weir_wire::{Capability, ClientId, Errno, LockKind, LockType, Reply, Request, RequestId, Sequence};
+use weir_wire::{
+    Capability, ClientId, Errno, Fence, LockKind, LockType, Reply, Request, RequestId, Sequence,
+};
 
 impl Server {
     /// Takes or gives back a lock.
     pub(super) fn lock(&mut self, token: Token) -> Step {
-        let asked = match self.lock_request(&token) {
+        let mut asked = match self.lock_request(&token) {
             Ok(asked) => asked,
             Err(errno) => return Step::Done(token, Outcome::failed(errno)),
         };
+        let is_late = asked.reclaim.is_some()
+            && self.links.claims_late(self.requests[&token].sender.link, asked.client);
+        if is_late {
+            // Only a lock that the client still has is granted: the others were given back, or lost, since.
+            asked.reclaim = Some(Fence::NONE);
+        }
         let (acquired, answers) = match asked.reclaim {
             Some(_) if self.is_released(asked.client) => (Acquired::Failed(errno::ENOLCK), Vec::new()),
             _ => self.locks.acquire(&asked),
         };
-        if asked.reclaim.is_some() && matches!(acquired, Acquired::Failed(_)) {
+        if asked.reclaim.is_some() && !is_late && matches!(acquired, Acquired::Failed(_)) {
             self.tell_of_lost_lock(&asked);
         }
         let step = match acquired {

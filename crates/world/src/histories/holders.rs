@@ -32,9 +32,14 @@ impl Holders {
         *self.starts.entry(server).or_default() += 1;
     }
 
+    /// The number of starts of a server so far.
+    pub(crate) fn starts_of(&self, server: usize) -> u64 {
+        self.starts.get(&server).copied().unwrap_or(0)
+    }
+
     fn moment(&self, client: &Shared, lock: &HeldLock) -> (u64, u64) {
         let home = usize::from(lock.ino.home().0);
-        (client.borrow().breaks(home), self.starts.get(&home).copied().unwrap_or(0))
+        (client.borrow().breaks(home), self.starts_of(home))
     }
 
     /// A lock was granted to a task.

@@ -4,12 +4,14 @@ pub(super) mod counter;
 pub(super) mod holders;
 pub(super) mod records;
 pub(super) mod register;
+mod versions;
 
 use counter::Counter;
 use holders::Holders;
 use records::Records;
 use register::Register;
 use std::collections::BTreeMap;
+use versions::Versions;
 use weir_wire::Ino;
 
 /// All histories of a world.
@@ -19,6 +21,7 @@ pub(super) struct Histories {
     pub(super) counters: BTreeMap<Ino, Counter>,
     pub(super) records: BTreeMap<Ino, Records>,
     pub(super) holders: Holders,
+    pub(super) versions: Versions,
 }
 
 impl Histories {

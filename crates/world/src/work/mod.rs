@@ -3,6 +3,7 @@
 mod appending;
 mod counting;
 mod keeping;
+mod linking;
 mod names;
 mod registering;
 mod removing;
@@ -12,6 +13,7 @@ use appending::Appending;
 use counting::Counting;
 use keeping::Keeping;
 pub(super) use keeping::Troubles;
+use linking::Linking;
 use names::Names;
 use registering::Registering;
 pub(super) use removing::remove_all;
@@ -27,7 +29,7 @@ const EEXIST: Errno = Errno(17);
 /// Directories that all tasks share. Their homes follow from their names.
 const SHARED_DIRECTORIES: u64 = 2;
 /// The kinds of work.
-pub(super) const KINDS: usize = 4;
+pub(super) const KINDS: usize = 5;
 
 /// The work of a task, until it ends.
 pub(super) type Work = Pin<Box<dyn Future<Output = Outcome<()>>>>;
@@ -38,6 +40,7 @@ pub(super) fn begin(task: Task, kind: usize) -> Work {
         0 => Box::pin(Names::new(task).work()),
         1 => Box::pin(Registering::new(task).work()),
         2 => Box::pin(Counting::new(task).work()),
+        3 => Box::pin(Linking::new(task).work()),
         _ => Box::pin(Appending::new(task).work()),
     }
 }

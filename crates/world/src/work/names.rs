@@ -64,8 +64,7 @@ impl Names {
     /// # Errors
     /// An answer that the store should not have given.
     pub(crate) async fn work(mut self) -> Outcome<()> {
-        let made = self.make(self.own()).await;
-        self.directory = made.map_err(|errno| format!("its directory: {errno:?}"))?;
+        self.directory = self.make_own().await?;
         for _ in 0..OPERATIONS {
             let (name, other) = (self.any_name(), self.any_name());
             match self.task.agenda.below(10) {
@@ -111,12 +110,21 @@ impl Names {
         At::new(self.directory, name)
     }
 
-    async fn make(&self, at: At) -> Result<Ino, Errno> {
-        let kind = NodeKind::Directory;
-        match self.task.at(at, |at| Request::Make { at, kind, permissions: 0o755 }).await.0 {
-            Reply::Attributes(attributes) => Ok(attributes.ino),
-            Reply::Failed(errno) => Err(errno),
-            _ => Err(Errno(0)),
+    /// Makes its directory, which it asks for again where another home was away for too long.
+    async fn make_own(&self) -> Outcome<Ino> {
+        let make = |at| Request::Make { at, kind: NodeKind::Directory, permissions: 0o755 };
+        let look = |at| Request::Attributes { at, follow: false };
+        loop {
+            match self.task.at(self.own(), make).await.0 {
+                Reply::Attributes(attributes) => return Ok(attributes.ino),
+                Reply::Failed(EIO) => {}
+                // It was made when EIO left that open.
+                Reply::Failed(EEXIST) => match self.task.at(self.own(), look).await.0 {
+                    Reply::Attributes(attributes) => return Ok(attributes.ino),
+                    other => return Err(format!("stat of its directory: {other:?}")),
+                },
+                other => return Err(format!("its directory: {other:?}")),
+            }
         }
     }
 

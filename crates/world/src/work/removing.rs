@@ -1,6 +1,7 @@
 //! The removal of everything that tasks shared, when all of them have ended.
 
 use super::super::task::{Outcome, Task};
+use super::super::SETTLED;
 use std::collections::VecDeque;
 use weir_fairshare::Nanos;
 use weir_wire::{decode_body, At, DirectoryEntry, FileKind, Ino, OpenFlags, Reply, Request};
@@ -46,6 +47,7 @@ pub(super) async fn list(task: &Task, at: At) -> Outcome<Vec<DirectoryEntry>> {
 /// # Errors
 /// An error, for which there is no excuse any more.
 pub(crate) async fn remove_all(task: Task) -> Outcome<()> {
+    task.wait_until(SETTLED).await;
     let mut directories = VecDeque::from([(Vec::new(), Ino::ROOT)]);
     let mut found = Vec::new();
     while let Some((path, ino)) = directories.pop_front() {
