@@ -190,7 +190,11 @@ fn connect(
                 let reply = converse(connection, &mut state.send, &mut state.receive, &request, deadline);
                 greeting.take(reply.map_err(|fault| settle(link, fault))?)
             }
-            Greeted::Claim => greeting.claim(holdings(link), &link.standing),
+            Greeted::Claim(boot) => {
+                // From now on a reply of an earlier start gives nothing that would not be claimed.
+                link.standing.note_start(boot);
+                greeting.claim(holdings(link), &link.standing)
+            }
             Greeted::Lost(lock) if link.lose(&lock) => greeting.go_on(),
             // The record of losses stays busy.
             Greeted::Lost(_) => return Err(Attempt::Again),

@@ -249,10 +249,12 @@ impl Session {
             }
             (Stage::Proving(session), Reply::Welcome { proof, is_known }) => {
                 assert!(self.identity.credential.server_is_genuine(session, &proof));
-                let client = self.identity.client.borrow();
+                let mut client = self.identity.client.borrow_mut();
+                // From now on a reply of an earlier start gives nothing that would not be claimed.
+                client.meets(self.server, self.boot);
                 let claims = if is_known { VecDeque::new() } else { client.claims(self.server) };
+                client.claims_begin(self.server);
                 drop(client);
-                self.identity.client.borrow_mut().claims_begin(self.server);
                 self.stage = Stage::Claiming(claims);
                 self.claim();
             }
@@ -290,10 +292,7 @@ impl Session {
         match claims.front().map(Claim::request) {
             Some(claim) => self.send(&claim),
             None => {
-                let mut client = self.identity.client.borrow_mut();
-                client.meets(self.server, self.boot);
-                client.claims_end(self.server);
-                drop(client);
+                self.identity.client.borrow_mut().claims_end(self.server);
                 self.stage = Stage::Ready;
             }
         }

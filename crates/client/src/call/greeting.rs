@@ -62,8 +62,9 @@ enum Asked {
 pub(crate) enum Greeted {
     /// The server is asked, and [`Greeting::take`] is given its reply.
     Ask(Request),
-    /// The server has released what the client held, which [`Greeting::claim`] is told.
-    Claim,
+    /// This start of the server has not what the client held. The start is noted, and then [`Greeting::claim`] is told what is held: a
+    /// reply of an earlier start that is taken in between would give something that nobody claims.
+    Claim(u64),
     /// A lock is lost. It is noted before [`Greeting::go_on`], and so before any fence that is told later.
     Lost(HeldLock),
     /// The connection is ready, over this session with this start of the server. A fence that was told holds from now on.
@@ -113,8 +114,9 @@ impl<'c> Greeting<'c> {
                 if is_known {
                     return Greeted::Ready(*session, *boot, None);
                 }
-                self.stage = Stage::Claim { session: *session, boot: *boot, claims: Claims::default() };
-                Greeted::Claim
+                let boot = *boot;
+                self.stage = Stage::Claim { session: *session, boot, claims: Claims::default() };
+                Greeted::Claim(boot)
             }
             (Stage::Prove { .. }, Reply::Failed(errno)) => Greeted::Unproved(self.refused(errno)),
             (Stage::Prove { .. }, _) => Greeted::Failed(self.unexpected("Prove")),

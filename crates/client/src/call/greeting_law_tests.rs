@@ -146,13 +146,14 @@ fn greet(model: &mut Model, credential: &Credential, record: &mut Record, standi
                 Some(reply) => greeting.take(reply),
                 None => return false,
             },
-            Greeted::Claim if model.choices.below(8) == 0 => {
+            Greeted::Claim(_) if model.choices.below(8) == 0 => {
                 let ready = greeting.claim(None, standing);
                 assert!(matches!(ready, Greeted::Ready(_, _, None)), "a busy record claims nothing");
                 return false;
             }
-            Greeted::Claim => {
-                assert!(model.has_proved && !was_known);
+            Greeted::Claim(boot) => {
+                assert!(model.has_proved && !was_known && boot == model.boot);
+                standing.note_start(boot);
                 greeting.claim(Some((record.handles.clone(), record.locks.clone())), standing)
             }
             Greeted::Lost(lock) => {

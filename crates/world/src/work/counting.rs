@@ -8,7 +8,6 @@ use weir_wire::{At, Errno, Ino, LockKind, LockType};
 
 const OPERATIONS: u64 = 20;
 const EINTR: Errno = Errno(4);
-const EBADF: Errno = Errno(9);
 const EAGAIN: Errno = Errno(11);
 /// The longest wait for a lock that its task gives up.
 const IMPATIENCE: Nanos = Nanos::from_millis(100);
@@ -84,8 +83,6 @@ impl Counting {
             }
             Err(Failure::Refused(EAGAIN)) if !waits => Ok(false),
             Err(Failure::Refused(EINTR)) if !is_patient => Ok(false),
-            // The home started anew, and lost a description whose making was answered as another connection claimed the others.
-            Err(Failure::Refused(EBADF)) => Ok(false),
             Err(failure) => Err(format!("{lock:?}: {}", String::from(failure))),
         }
     }
