@@ -22,6 +22,8 @@ mutants! {
     ExecutedForgotten,
     /// A connection that was replaced goes on beside the one that has its slot.
     SlotShared,
+    /// A connection of an earlier start of another server goes on beside that of the later start.
+    StartsOfPeersShared,
     /// A start does not end the append turns of the start before.
     TurnsOutliveStart,
     /// An append turn is granted to all who ask.

@@ -43,8 +43,8 @@ pub(super) struct Client {
     handles: BTreeMap<(Ino, HandleId), Capability>,
     /// Each owner has one lock on a file at most.
     locks: Vec<HeldLock>,
-    /// Descriptions through which locks were taken that are lost.
-    lost: BTreeSet<HandleId>,
+    /// Descriptions through which locks were taken that are lost. Homes give their numbers by themselves.
+    lost: BTreeSet<(Ino, HandleId)>,
     fences: BTreeMap<usize, Fence>,
     /// The starts of the servers that have welcomed the client.
     met: BTreeMap<usize, u64>,
@@ -151,8 +151,9 @@ impl Client {
 
     pub(super) fn closed(&mut self, ino: Ino, handle: HandleId) {
         self.handles.remove(&(ino, handle));
-        self.lost.remove(&handle);
-        self.locks.retain(|lock| lock.kind == LockKind::Posix || lock.handle != handle);
+        self.lost.remove(&(ino, handle));
+        let is_its = |lock: &HeldLock| (lock.ino, lock.handle) == (ino, handle);
+        self.locks.retain(|lock| lock.kind == LockKind::Posix || !is_its(lock));
     }
 
     /// A connection begins to claim, or ends.
@@ -194,7 +195,7 @@ impl Client {
             (Claim::Lock(lock, _), _) if !self.locks.contains(lock) => {}
             (Claim::Lock(lock, _), _) => {
                 self.locks.retain(|known| known != lock);
-                self.lost.insert(lock.handle);
+                self.lost.insert((lock.ino, lock.handle));
             }
         }
     }
@@ -218,7 +219,7 @@ impl Client {
         let server = usize::from(granted.ino.home().0);
         let known = self.fence(server);
         self.fences.insert(server, known.max(fence));
-        self.lost.remove(&granted.handle);
+        self.lost.remove(&(granted.ino, granted.handle));
         self.locks.retain(|lock| !lock.is_of_owner(&granted));
         if granted.lock != LockType::Unlock {
             self.locks.push(granted);
@@ -231,7 +232,7 @@ impl Client {
     }
 
     /// Whether a lock that was taken through this description is lost.
-    pub(super) fn has_lost(&self, handle: HandleId) -> bool {
-        self.lost.contains(&handle)
+    pub(super) fn has_lost(&self, description: Capability) -> bool {
+        self.lost.contains(&(description.ino, description.handle))
     }
 }

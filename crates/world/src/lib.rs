@@ -330,6 +330,8 @@ impl World {
     /// A task has the answer to a call.
     fn answer(&mut self, ticket: Ticket, answered: Answered) -> Outcome<()> {
         self.agenda.note(answered.1.len() as u64);
+        self.agenda
+            .tell(|| format!("task {} is answered ({}): {:?}", ticket.worker, ticket.number, answered.0));
         let mut desk = self.workers[ticket.worker].desk.borrow_mut();
         let Some(began) = desk.waiting.remove(&ticket.number) else { return Ok(()) };
         if self.store != Store::Failing {
@@ -352,6 +354,8 @@ impl World {
         let calls = std::mem::take(&mut worker.desk.borrow_mut().calls);
         for (ticket, server, request, payload) in calls {
             let slot = self.free_slot(client, server);
+            self.agenda
+                .tell(|| format!("task {number} asks server {server} ({}): {request:?}", ticket.number));
             self.sessions[slot].0.begin(ticket, request, payload);
         }
         Ok(())

@@ -134,9 +134,8 @@ impl Session {
     /// A call through a description whose lock is lost is not sent, nor sent again.
     fn refuse_if_lost(&mut self) -> Option<(Ticket, Answered)> {
         let mut client = self.identity.client.borrow_mut();
-        let is_lost = |call: &mut Call| {
-            !call.is_sent && of_bytes(&call.message).is_some_and(|of| client.has_lost(of.handle))
-        };
+        let is_lost =
+            |call: &mut Call| !call.is_sent && of_bytes(&call.message).is_some_and(|of| client.has_lost(of));
         let ticket = self.call.take_if(is_lost)?.ticket;
         client.is_answered(ticket);
         Some((ticket, (Reply::Failed(LOCK_LOST), Vec::new())))
@@ -176,7 +175,7 @@ impl Session {
             (Stage::Ready, Some(call)) if !call.is_sent => {
                 let mut client = self.identity.client.borrow_mut();
                 let capability = of_bytes(&call.message);
-                if capability.is_some_and(|of| client.has_lost(of.handle)) {
+                if capability.is_some_and(|of| client.has_lost(of)) {
                     // The next look tells the task.
                     return self.agenda.add(self.agenda.now(), Happening::Look { session: self.number });
                 }

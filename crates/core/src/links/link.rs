@@ -5,6 +5,8 @@ use super::connection::Connection;
 use super::memory::LinkMemory;
 use super::stream::Stream;
 use crate::accounts::jobs::JobIdentity;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use weir_fairshare::JobAttributes;
@@ -43,6 +45,15 @@ pub(crate) struct Challenge {
     pub(crate) claims: Claims,
     pub(crate) theirs: Nonce,
     pub(crate) ours: Nonce,
+}
+
+/// The owner of a connection. It has one at a time, so what an earlier one brings late is not carried out after what a later one brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum InSlot {
+    /// A slot of a client.
+    Client(ClientId, u16),
+    /// Another server, whose every start is another client.
+    Peer(ServerId),
 }
 
 /// A proved connection.
@@ -206,6 +217,18 @@ impl Session {
     /// The connection's own job.
     pub(crate) fn job(&self) -> JobId {
         self.own.job
+    }
+
+    /// The slot in which a later connection takes the place of this one.
+    pub(super) fn in_slot(&self) -> InSlot {
+        #[cfg(any(test, feature = "world"))]
+        if mutants::is(Mutant::StartsOfPeersShared) {
+            return InSlot::Client(self.client, self.slot);
+        }
+        match self.peer {
+            Some(server) => InSlot::Peer(server),
+            None => InSlot::Client(self.client, self.slot),
+        }
     }
 
     /// Whether the client is another server.

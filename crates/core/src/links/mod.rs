@@ -22,7 +22,7 @@ use admission::{Admission, Origin};
 use clients::Clients;
 use connection::{Frame, Received, Tail};
 use executed::Executed;
-use link::{Link, LinkKey};
+use link::{InSlot, Link, LinkKey};
 use memory::{Memory, SMALL_BYTES};
 use slab::Slab;
 use std::collections::{HashMap, VecDeque};
@@ -55,8 +55,8 @@ pub(crate) struct Links {
     memory: Memory,
     admission: Admission,
     clients: Clients,
-    /// The links in the slots of clients.
-    in_slots: HashMap<(ClientId, u16), LinkKey>,
+    /// The links in the slots of clients, and those of other servers.
+    in_slots: HashMap<InSlot, LinkKey>,
     executed: Executed,
     /// Credentials that were refused.
     refusals: u64,
@@ -126,7 +126,7 @@ impl Links {
         if let Some(slot) = link.executed {
             self.executed.disconnect(slot);
         }
-        match link.session().map(|session| ((session.client, session.slot), session.user, session.job())) {
+        match link.session().map(|session| (session.in_slot(), session.user, session.job())) {
             Some((slot, user, job)) => {
                 // A later link may have the slot by now.
                 if self.in_slots.get(&slot).is_some_and(|has| has.serial == link.serial()) {
@@ -141,7 +141,7 @@ impl Links {
         Some(link)
     }
 
-    /// Gives a proved link the slot that its client told. Answers the place of the link that had it: that link is over.
+    /// Gives a proved link the slot that its client told, or the one of another server. Answers the place of the link that had it: that link is over.
     pub(crate) fn take_slot(&mut self, index: usize) -> Option<usize> {
         #[cfg(any(test, feature = "world"))]
         if mutants::is(Mutant::SlotShared) {
@@ -150,7 +150,7 @@ impl Links {
         let link = self.links.get(index)?;
         let session = link.session()?;
         let key = LinkKey { index, serial: link.serial() };
-        self.in_slots.insert((session.client, session.slot), key).map(|former| former.index)
+        self.in_slots.insert(session.in_slot(), key).map(|former| former.index)
     }
 
     /// A client that is not known claims on a new link what it held before.
