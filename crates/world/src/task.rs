@@ -276,18 +276,27 @@ impl Task {
             let part = &bytes[first..first + piece.length as usize];
             let request =
                 |file: &Open| write(file, target, extent, (target.server == home).then(|| published(file)));
-            let answered = self.transfer(file, usize::from(target.server.0), part, request).await?;
-            if !matches!(answered.0, Reply::Written { .. }) {
-                return Err(format!("write to {target}: {:?}", answered.0).into());
-            }
-            if target.server == home {
-                continue;
-            }
-            let publish =
-                |file: &Open| Request::Publish { capability: file.capability, publication: published(file) };
-            let answered = self.transfer(file, usize::from(home.0), &[], publish).await?;
-            if !matches!(answered.0, Reply::Written { .. }) {
-                return Err(format!("publish of {:?}: {:?}", file.ino, answered.0).into());
+            loop {
+                let answered = self.transfer(file, usize::from(target.server.0), part, &request).await?;
+                if !matches!(answered.0, Reply::Written { .. }) {
+                    return Err(format!("write to {target}: {:?}", answered.0).into());
+                }
+                if target.server == home {
+                    break;
+                }
+                let published_under = file.epoch;
+                let publish = |file: &Open| Request::Publish {
+                    capability: file.capability,
+                    publication: published(file),
+                };
+                let answered = self.transfer(file, usize::from(home.0), &[], publish).await?;
+                if !matches!(answered.0, Reply::Written { .. }) {
+                    return Err(format!("publish of {:?}: {:?}", file.ino, answered.0).into());
+                }
+                // The home may have cut the bytes off before it heard of them.
+                if file.epoch == published_under {
+                    break;
+                }
             }
         }
         Ok(())
