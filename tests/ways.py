@@ -33,12 +33,17 @@ PREFIX_PATH = "/weir"
 
 _CALL = """
 import importlib.util, pathlib, sys, json
-class Unused:
+class Decorator:
     def __getattr__(self, name):
         return self
     def __call__(self, *arguments, **options):
-        return self
-sys.modules["pytest"] = Unused()
+        return arguments[0] if len(arguments) == 1 and callable(arguments[0]) else self
+class Late:
+    mark = fixture = param = Decorator()
+    def __getattr__(self, name):
+        sys.modules.pop("pytest", None)
+        return getattr(importlib.import_module("pytest"), name)
+sys.modules["pytest"] = Late()
 file, function, folder, arguments = sys.argv[1:]
 sys.path.insert(0, {tests!r})
 spec = importlib.util.spec_from_file_location("called", file)
@@ -47,8 +52,8 @@ sys.modules["called"] = module
 spec.loader.exec_module(module)
 getattr(module, function)(pathlib.Path(folder), *json.loads(arguments))
 """
-"""Runs a function of a test file without pytest, whose import takes five times as long as all the rest; decorators do
-nothing there, and a function that needs pytest fails."""
+"""Runs a function of a test file without pytest, whose import takes five times as long as all the rest. Decorators do
+nothing there, and a function that asks for anything else of pytest has it imported."""
 
 
 @dataclass
