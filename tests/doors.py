@@ -55,7 +55,7 @@ class Door:
         return tuple(role for role in ROLES if role not in self.left and role not in self.elsewhere)
 
 
-_OVER_TCP = ("crates/server/src/ports.rs listen", "crates/server/src/ports.rs listen_anywhere")
+_OVER_TCP = tuple(f"crates/server/src/ports.rs {function}" for function in ("listen", "listen_anywhere", "listen_in"))
 _DATA = (*_OVER_TCP, "crates/server/src/event_loop.rs open_doors", "packaging/systemd/weir-server-data@.socket")
 _CONTROL = (*_OVER_TCP, "packaging/systemd/weir-server-control@.socket")
 _NO_MIDDLE = "the kernel joins the two ends of a Unix socket, and nobody stands between them"

@@ -4,8 +4,8 @@ use weir_core::mutants::Mutant;
 
 /// Worlds begin for so long, unless `WEIR_WORLD_SECONDS` says otherwise.
 const SECONDS: u64 = 60;
-/// The most worlds, unless `WEIR_WORLD_SEEDS` says otherwise: those of which each is known to show no fault. `make world` looks on.
-const WORLD_SEEDS: u64 = 200;
+/// The most worlds, unless `WEIR_WORLD_SEEDS` says otherwise: none of these is known to show a fault. `make world` looks further.
+const WORLD_SEEDS: u64 = 2_000;
 /// The cheapest of the mutants is found within this many seeds; `make world-mutants` looks for all.
 const MUTANT_SEEDS: u64 = 200;
 
