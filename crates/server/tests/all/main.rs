@@ -7,6 +7,7 @@ mod failed_device;
 mod fences;
 mod full_disk;
 mod identity;
+mod journals;
 mod kept;
 mod lease;
 mod leased_jobs;
