@@ -187,7 +187,7 @@ mod tests {
     fn a_second_server_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         let first = opened(directory.path()).expect("it opens");
-        let refused = opened(directory.path()).err().expect("it is refused").to_string();
+        let refused = opened(directory.path()).expect_err("it is refused").to_string();
         assert!(refused.contains(&format!("in use by process {}", std::process::id())), "{refused}");
         drop(first);
         opened(directory.path()).expect("the lock went with its holder");
