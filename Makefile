@@ -5,7 +5,7 @@
 # make test-slurm  what runs under Slurm, as root: sweeps, stores in an allocation, storage of jobs; its daemons are installed for it alone
 # make soak    an hour of random calls, then 100 random schedules of faults on several hosts, as root: a night; ARGUMENTS='--seed N'
 #              goes on (docs/development/soak.md); make soak-calls ARGUMENTS='--minutes 5' the calls alone (docs/development/random-calls.md)
-# make world   worlds of servers and clients that fail by a seed, for a night; ARGUMENTS='--seconds 60' for a minute; make world-mutants takes
+# make world   10,000 worlds of servers and clients that fail by a seed; ARGUMENTS='--seconds 60' for a minute; make world-mutants takes
 #              rules out, and says which seed misses each (docs/development/world.md)
 # make suites  suites that others wrote, on the store and on tmpfs; make suite-NAME one of them (docs/development/suites.md)
 # make bench   every benchmark; make bench-NAME one of them (its last line is one JSON object)
@@ -185,12 +185,11 @@ test-slurm: setup
 		tests/end_to_end/test_deployment_slurm.py tests/end_to_end/test_slurm_storage.py \
 		tests/end_to_end/test_slurm_storage_on_hosts.py
 
-# Ten thousand worlds take a night on two processors.
 world:
-	cargo run --quiet --release --locked --package weir-world -- $(or $(ARGUMENTS),--seeds 10000)
+	cargo run --quiet --release --locked --package weir-world -- --log target/world.log $(or $(ARGUMENTS),--seeds 10000)
 
 world-mutants:
-	cargo run --quiet --release --locked --package weir-world -- --mutants $(ARGUMENTS)
+	cargo run --quiet --release --locked --package weir-world -- --log target/world.log --mutants $(ARGUMENTS)
 
 soak: setup
 	PYTHONPATH=tests $(BIN)/python -m random_calls --minutes 60

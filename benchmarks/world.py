@@ -37,8 +37,10 @@ FIGURES = {
 
 def run_worlds(*arguments: str) -> dict[str, float]:
     """The figures of the worlds' program, whatever it found; its other lines are shown."""
-    command = ["cargo", "run", "--quiet", "--release", "--locked", "--package=weir-world", "--", *arguments]
-    ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    command = ["cargo", "run", "--quiet", "--release", "--locked", "--package=weir-world", "--"]
+    ran = subprocess.run(
+        [*command, "--log", "target/world.log", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
+    )
     *lines, last = ran.stdout.splitlines()
     print("\n".join(lines))
     return {name: float(value) for name, value in json.loads(last).items()}
@@ -65,7 +67,8 @@ def measure(part: str) -> Mapping[str, float | None]:
         return figures
     if part == "mutants":
         figures = run_worlds("--mutants")
-        announce("mutants", f"{figures['mutants_found']:.0f} found", f"{figures['mutants']:.0f} rules taken out", 1.0)
+        found, taken_out = figures["mutants_found"], figures["mutants"]
+        announce("mutants", f"{found:.0f} found", f"{taken_out:.0f} rules taken out", found / taken_out)
         return figures
     if part == "lines":
         lines = source_lines(ROOT)

@@ -46,7 +46,7 @@ ALLOWED = {
     "weir-mover": {"weir-client", *LEAVES},
     "weir-python": {"weir-channel", "weir-simulator", "weir-windows", *LEAVES},
     "weir-testing": {"weir-channel", "weir-fairshare", "weir-placement", "weir-wire"},
-    "weir-world": {"weir-core", "weir-channel", "weir-testing", *LEAVES},
+    "weir-world": {"weir-core", "weir-log", "weir-testing", *LEAVES},
 }
 """Which crates of this workspace each one may depend on."""
 

@@ -37,7 +37,7 @@ pub(super) enum Claim {
 /// A client, shared by its tasks and its sessions.
 pub(super) type Shared = Rc<RefCell<Client>>;
 
-/// What a client holds, and the numbers of its requests.
+/// The holdings of a client, and the numbers of its requests.
 pub(super) struct Client {
     pub(super) id: ClientId,
     handles: BTreeMap<(Ino, HandleId), Capability>,

@@ -167,15 +167,13 @@ impl World {
             to_follow: 0,
             agenda,
         };
-        (0..clients).for_each(|number| world.add_client(number));
+        (0..clients).for_each(|_| world.add_client());
         world
     }
 
     /// Adds a client with a task of each kind. Where disks lose power its one task knows what may be left.
-    fn add_client(&mut self, number: usize) {
-        let client = Client::new(ClientId(1 + number as u64));
-        let slots = (0..self.machines.len()).map(|server| self.add_slots(server, &client)).collect();
-        self.slots.push(slots);
+    fn add_client(&mut self) {
+        let (number, client) = self.add_slots();
         if self.store == Store::Failing {
             let troubles = Rc::clone(&self.troubles);
             return self.add_task(number, &client, |task| work::keep(task, &troubles));
@@ -199,10 +197,7 @@ impl World {
 
     /// One more client removes whatever is left.
     fn remove_all(&mut self) -> Outcome<()> {
-        let number = self.slots.len();
-        let client = Client::new(ClientId(1 + number as u64));
-        let slots = (0..self.machines.len()).map(|server| self.add_slots(server, &client)).collect();
-        self.slots.push(slots);
+        let (number, client) = self.add_slots();
         self.add_task(number, &client, |task| Box::pin(work::remove_all(task)));
         self.go_on(self.workers.len() - 1)?;
         self.go_on_to_the_end()
@@ -218,9 +213,18 @@ impl World {
         Ok(())
     }
 
-    fn add_slots(&mut self, server: usize, client: &Shared) -> Vec<usize> {
-        let identity = |slot| Identity { credential: key().mint(claims(0)), client: Rc::clone(client), slot };
-        (0..SLOTS).map(|slot| self.add_session(server, identity(slot), User::Client)).collect()
+    /// Adds the slots of one more client at all servers. Returns its number as well.
+    fn add_slots(&mut self) -> (usize, Shared) {
+        let number = self.slots.len();
+        let client = Client::new(ClientId(1 + number as u64));
+        let identity =
+            |slot| Identity { credential: key().mint(claims(0)), client: Rc::clone(&client), slot };
+        let slots = (0..self.machines.len()).map(|server| {
+            (0..SLOTS).map(|slot| self.add_session(server, identity(slot), User::Client)).collect()
+        });
+        let slots = slots.collect();
+        self.slots.push(slots);
+        (number, client)
     }
 
     fn add_session(&mut self, server: usize, identity: Identity, user: User) -> usize {
@@ -260,7 +264,7 @@ impl World {
             Happening::Follow => {
                 self.to_follow -= 1;
                 let first = self.workers.len();
-                self.add_client(self.slots.len());
+                self.add_client();
                 return (first..self.workers.len()).try_for_each(|worker| self.go_on(worker));
             }
             Happening::Fault => return self.fail(),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use serde_json::json;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir_core::mutants::Mutant;
@@ -19,6 +20,7 @@ Runs worlds of servers and clients in which machines, disks and networks fail, e
   --replay N   runs the world of one seed, as large as it was or smaller
   --mutants    takes each rule out in turn, and says which seed misses it
   --mutant R   takes out the rule R alone
+  --log FILE   has the servers write their log there, and panics their words
 ";
 /// Worlds within which a rule that was taken out is to be missed.
 const MUTANT_SEEDS: u64 = 2_000;
@@ -73,6 +75,10 @@ fn parse() -> Result<Option<Arguments>, lexopt::Error> {
             Long("faults") => arguments.faults = Some(parser.value()?.parse()?),
             Long("mutants") => arguments.mutants = true,
             Long("mutant") => arguments.mutant = Some(parser.value()?.parse()?),
+            Long("log") => {
+                let file = PathBuf::from(parser.value()?);
+                weir_log::begin(Some(&file)).map_err(|error| format!("{}: {error}", file.display()))?;
+            }
             Long("help") | Short('h') => return Ok(None),
             other => return Err(other.unexpected()),
         }
@@ -128,8 +134,6 @@ fn look_for_faults(arguments: &Arguments) -> ExitCode {
 }
 
 fn look_for_mutants(arguments: &Arguments) -> ExitCode {
-    // A rule that is taken out may end in a panic of a server, which is what is looked for.
-    std::panic::set_hook(Box::new(|_| {}));
     let mut found = 0;
     let wanted = arguments.mutant.as_ref();
     let is_wanted = |mutant: &Mutant| wanted.is_none_or(|name| *name == format!("{mutant:?}"));

@@ -1,4 +1,4 @@
-//! What the tasks of a world saw of the things that they share: each history has an order, or the store is at fault.
+//! The answers that tasks of a world had about things that they share: each history has an order, or the store is at fault.
 
 pub(super) mod counter;
 pub(super) mod holders;
