@@ -1,4 +1,4 @@
-//! What a report tells, and what a server looks at for it.
+//! The content of a report, and the figures that a server looks at for it.
 
 use crate::reports::Origin;
 use weir_device::{Device, Health, Load};
@@ -9,7 +9,7 @@ use weir_wire::{
     job_attributes, DeviceUse, MachineLoad, PlacedReport, ServerReport, TargetReport, TargetRoom,
 };
 
-/// What one server tells the others of itself.
+/// The words of one server to the others about itself.
 pub trait Report {
     /// Its place among all reports of the store.
     fn origin(&self) -> Origin;

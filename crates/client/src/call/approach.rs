@@ -18,7 +18,7 @@ pub(crate) struct Approach {
     is_once: bool,
 }
 
-/// What follows a failed attempt.
+/// The step after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failed {
     /// Another attempt follows after a pause.

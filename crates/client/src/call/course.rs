@@ -18,7 +18,7 @@ pub(crate) struct Course {
     fences: u32,
 }
 
-/// What follows an answer.
+/// The step after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The answer is the call's.

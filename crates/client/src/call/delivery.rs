@@ -28,7 +28,7 @@ pub(crate) struct Delivery {
     is_resent: bool,
 }
 
-/// What follows a stall, in which no bytes can move for the moment.
+/// The step after a stall, in which no bytes can move for the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stall {
     /// The call waits for its connection.
@@ -39,7 +39,7 @@ pub(crate) enum Stall {
     Lost(Duration),
 }
 
-/// What follows a break of the connection.
+/// The step after a break of the connection.
 #[derive(Debug)]
 pub(crate) enum Break {
     /// After this pause the request is sent again, from its first byte, over a connection that these attempts make.

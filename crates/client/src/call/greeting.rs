@@ -55,7 +55,7 @@ enum Asked {
     End,
 }
 
-/// What comes next.
+/// The next step of a greeting.
 // One value on the stack of one handshake.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]

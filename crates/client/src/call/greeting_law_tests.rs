@@ -31,7 +31,7 @@ struct Model {
     claimed: u32,
 }
 
-/// What the client holds.
+/// The holdings of the client.
 #[derive(Default)]
 struct Record {
     handles: Vec<Capability>,
@@ -57,7 +57,7 @@ fn lock(number: u64) -> HeldLock {
 }
 
 impl Model {
-    /// What happens to the server between two connections.
+    /// An event of the server between two connections.
     fn live_on(&mut self) {
         match self.choices.below(4) {
             0 => {

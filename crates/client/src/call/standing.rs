@@ -1,4 +1,4 @@
-//! What a client knows of one server, beside the calls that go on there: signs of life, losses, starts and fences.
+//! The knowledge of a client about one server, beside the calls that go on there: signs of life, losses, starts and fences.
 //!
 //! All of it is atomic, so no call waits for another one.
 
@@ -12,7 +12,7 @@ const LOST: Duration = Duration::from_secs(2);
 /// time. So a program that makes many calls waits for half of its time at most, and a command of a few calls waits once.
 const AT_ONCE_MAX: Duration = Duration::from_secs(1);
 
-/// What a client knows of one server.
+/// The knowledge of a client about one server.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     /// The moment of the last reply, in nanoseconds, as all moments here.

@@ -21,7 +21,7 @@ pub(crate) struct Turn {
     renewed: AtomicU64,
 }
 
-/// What was written in a turn.
+/// The outcome of the writes in a turn.
 #[derive(Debug)]
 pub(crate) enum Wrote {
     /// So many bytes from the start of the turn are on their targets, without a gap, and the reason why no more are.
@@ -40,7 +40,7 @@ pub(crate) struct Ending {
     unexpected: ClientError,
 }
 
-/// What came of a turn.
+/// The outcome of a turn.
 #[derive(Debug)]
 pub(crate) enum Appended {
     /// The bytes of the publication stand at the start of the turn, and the size and epoch of the file that the home told. A

@@ -27,7 +27,7 @@ struct Home {
     /// The turn of the client, and when it was renewed last.
     turn: Option<(Sequence, Duration)>,
     turns: u64,
-    /// What the client's turns appended: the first byte, and the number of bytes.
+    /// The appended bytes of the client's turns: the first byte, and the number of bytes.
     appended: Vec<(u64, u64)>,
     /// Bytes of a turn that a target may write yet: their place and epoch.
     late: Option<(u64, u64)>,

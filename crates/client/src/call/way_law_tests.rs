@@ -25,7 +25,7 @@ struct Tree {
     made: u64,
 }
 
-/// What a path leads to.
+/// The end of a path.
 #[derive(Debug, PartialEq)]
 enum End {
     Node(u64),

@@ -106,7 +106,7 @@ fn store(allocator: &str) -> (Settings, Machines, Placers) {
 struct Each {
     placers: Vec<Placer>,
     exchanges: Vec<Exchange<Told>>,
-    /// What each heard that the others placed.
+    /// The files of others that each heard of.
     heard: Vec<Vec<(TargetId, f64)>>,
     files: Vec<u64>,
     /// The moment of the last exchange.
