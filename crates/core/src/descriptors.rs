@@ -15,7 +15,7 @@ const LINKS_MIN: u64 = 8;
 /// new clients a second.
 const STRANGERS_MAX: u64 = 256;
 /// Callers of the control API, each served by a short-lived thread; one more takes the place of a caller that keeps the server waiting.
-pub const CALLERS_MAX: u64 = 64;
+const CALLERS_MAX: u64 = 64;
 /// The least of each small budget.
 const PART_MIN: u64 = 4;
 /// Object files that a target keeps open: as many as a few hundred clients write at once.

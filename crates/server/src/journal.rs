@@ -172,24 +172,14 @@ impl StorageFile for LocalFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_core::journal::Journal;
-
-    const SCHEMA: u32 = 3;
-
-    /// Opens the journal in a directory, whose groups are one number each.
-    fn opened(path: &Path) -> Result<(Journal<u64>, Vec<u64>), JournalError> {
-        let mut found = Vec::new();
-        let (journal, _) = Journal::open(DirectoryStorage::open(path)?, SCHEMA, |number| found.push(number))?;
-        Ok((journal, found))
-    }
 
     #[test]
     fn a_second_server_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
-        let first = opened(directory.path()).expect("it opens");
-        let refused = opened(directory.path()).expect_err("it is refused").to_string();
+        let first = DirectoryStorage::open(directory.path()).expect("it opens");
+        let refused = DirectoryStorage::open(directory.path()).expect_err("it is refused").to_string();
         assert!(refused.contains(&format!("in use by process {}", std::process::id())), "{refused}");
         drop(first);
-        opened(directory.path()).expect("the lock went with its holder");
+        DirectoryStorage::open(directory.path()).expect("the lock went with its holder");
     }
 }
