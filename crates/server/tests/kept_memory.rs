@@ -13,7 +13,7 @@ use weir_wire::{
 
 /// The bytes that an allocator and a busy server may keep beside it.
 const SLACK_BYTES: usize = 6 << 20;
-/// Bytes of an open description: as `namespace/open.rs` says.
+/// Bytes of an open description: as `namespace/files/open.rs` says.
 const DESCRIPTION_BYTES: usize = 300;
 /// Bytes of a gone client with a remembered reply, as `clients.rs` says, of a job with its waits, and of an inode.
 const CLIENT_BYTES: usize = 1024;

@@ -1,10 +1,10 @@
 //! The effect of each change on the state.
 
 use super::change::Change;
-use super::holdings::changed_file;
-use super::inode::{Birth, Directory, Inode, Node};
-use super::intent::{Bytes, Intent, IntentId};
-use super::layout::PLACEMENT;
+use super::files::inode::{Birth, Directory, Inode, Node};
+use super::files::layout::PLACEMENT;
+use super::intents::intent::{Bytes, Intent, IntentId};
+use super::moves::holdings::changed_file;
 use super::state::State;
 #[cfg(any(test, feature = "world"))]
 use crate::mutants::{self, Mutant};
@@ -12,7 +12,7 @@ use weir_wire::{FileKind, Ino, Moment};
 
 impl State {
     /// Carries out a change. A record that does not fit the state has no effect; no decision makes such a record.
-    pub(super) fn apply(&mut self, change: &Change) {
+    pub(crate) fn apply(&mut self, change: &Change) {
         let file = changed_file(change);
         if let Some(ino) = file {
             self.discount_objects(ino);
@@ -240,7 +240,7 @@ impl State {
         }
     }
 
-    pub(super) fn dispose(&mut self, ino: Ino, removal: Option<IntentId>) {
+    pub(crate) fn dispose(&mut self, ino: Ino, removal: Option<IntentId>) {
         self.orphans.remove(&ino);
         let Some(inode) = self.inodes.remove(ino) else { return };
         if let (Some(id), Node::Regular(file)) = (removal, inode.node) {

@@ -1,17 +1,17 @@
 //! The namespace as a whole, and the look-ups that all operations share.
 
+use super::appends::turns::AppendTurns;
 use super::change::Change;
 use super::decision::{Step, Stop};
 use super::errno::ESTALE;
-use super::inode::{BirthNode, Inode};
-use super::intent::IntentId;
-use super::open::OpenFiles;
-use super::outstanding::Effects;
-use super::passes::Passes;
+use super::files::inode::{BirthNode, Inode};
+use super::files::open::OpenFiles;
+use super::intents::intent::IntentId;
+use super::intents::outstanding::Effects;
+use super::names::passes::Passes;
+use super::quotas::usage::Quotas;
 use super::replies::Replies;
 use super::state::State;
-use super::turns::AppendTurns;
-use super::usage::Quotas;
 use crate::unpublished::Unpublished;
 use std::collections::HashMap;
 use weir_placement::online::Placer;
@@ -29,7 +29,7 @@ pub struct Settings {
     pub targets: Vec<TargetId>,
     /// Defaults for layouts that set nothing.
     pub layout: LayoutDefaults,
-    /// The most memory that the server keeps for users, by the estimates of `namespace/estimates.rs`.
+    /// The most memory that the server keeps for users, by the estimates of `namespace/quotas/estimates.rs`.
     pub kept_bytes_max: u64,
     /// Key of the site, for capabilities.
     pub key: SiteKey,
@@ -38,28 +38,28 @@ pub struct Settings {
 /// The namespace of one server.
 #[derive(Clone, Debug)]
 pub struct Namespace {
-    pub(super) settings: Settings,
-    pub(super) ring: Ring,
+    pub(crate) settings: Settings,
+    pub(crate) ring: Ring,
     /// Chooses the targets of new files. The journal has its choices, so it needs no record itself.
-    pub(super) targets: Placer,
+    pub(crate) targets: Placer,
     /// Targets that new files of jobs avoid.
-    pub(super) avoided: HashMap<JobId, Vec<TargetId>>,
-    pub(super) state: State,
-    pub(super) open: OpenFiles,
-    pub(super) turns: AppendTurns,
-    pub(super) effects: Effects,
+    pub(crate) avoided: HashMap<JobId, Vec<TargetId>>,
+    pub(crate) state: State,
+    pub(crate) open: OpenFiles,
+    pub(crate) turns: AppendTurns,
+    pub(crate) effects: Effects,
     /// Replies that need not outlive the server.
-    pub(super) recent: Replies,
-    pub(super) passes: Passes,
-    pub(super) quotas: Quotas,
+    pub(crate) recent: Replies,
+    pub(crate) passes: Passes,
+    pub(crate) quotas: Quotas,
     /// Bytes behind the ends of files here. The journal does not have them: after a start they are found on the targets.
-    pub(super) unpublished: Unpublished,
+    pub(crate) unpublished: Unpublished,
     /// The most unpublished bytes of a user without a limit.
-    pub(super) unpublished_max: u64,
+    pub(crate) unpublished_max: u64,
     /// Clients that the server knows.
-    pub(super) sessions: usize,
+    pub(crate) sessions: usize,
     /// Whether descriptions of earlier starts can still be reclaimed.
-    pub(super) in_grace: bool,
+    pub(crate) in_grace: bool,
 }
 
 impl Namespace {
@@ -187,7 +187,7 @@ impl Namespace {
     }
 
     /// The targets that new files of a job avoid.
-    pub(super) fn avoided_by(&self, job: JobId) -> &[TargetId] {
+    pub(crate) fn avoided_by(&self, job: JobId) -> &[TargetId] {
         self.avoided.get(&job).map_or(&[], Vec::as_slice)
     }
 
@@ -212,40 +212,40 @@ impl Namespace {
     }
 
     /// The inode with this number. Only requests for an inode of the past or of another server miss it.
-    pub(super) fn inode(&self, ino: Ino) -> Result<&Inode, Errno> {
+    pub(crate) fn inode(&self, ino: Ino) -> Result<&Inode, Errno> {
         self.state.inodes.get(&ino).ok_or(ESTALE)
     }
 
     /// The number of the next inode.
-    pub(super) fn next_ino(&self) -> Ino {
+    pub(crate) fn next_ino(&self) -> Ino {
         Ino::new(self.settings.server, self.state.next_sequence)
     }
 
     /// Whether objects of `ino` may exist while nobody has the file open.
-    pub(super) fn is_touched(&self, ino: Ino) -> bool {
+    pub(crate) fn is_touched(&self, ino: Ino) -> bool {
         let file = self.state.regular(ino);
         file.is_some_and(|file| file.untouched_start != self.state.starts)
     }
 
     /// Whether effects on objects of `ino` are under way: the file stays until they are done.
-    pub(super) fn is_settling(&self, ino: Ino) -> bool {
+    pub(crate) fn is_settling(&self, ino: Ino) -> bool {
         let state = &self.state;
         state.cuts.contains_key(&ino) || state.moves.contains_key(&ino) || state.fences.contains_key(&ino)
     }
 
     /// Whether the kind of the entry is that of a directory held by another server.
-    pub(super) fn is_remote(&self, ino: Ino, kind: FileKind) -> bool {
+    pub(crate) fn is_remote(&self, ino: Ino, kind: FileKind) -> bool {
         kind == FileKind::Directory && ino.home() != self.settings.server
     }
 
     /// Waits if the size and epoch of a file are about to change. A client must not learn the new epoch before every object has
     /// it: a cut could remove bytes that the client wrote under that epoch.
-    pub(super) fn await_cut(&self, ino: Ino) -> Step<()> {
+    pub(crate) fn await_cut(&self, ino: Ino) -> Step<()> {
         self.state.cuts.get(&ino).map_or(Ok(()), |&id| Err(Stop::Wait(id)))
     }
 
     /// Tells the placer of files that are made, written and removed, as these change the work of targets.
-    pub(super) fn count_placed(&mut self, change: &Change) {
+    pub(crate) fn count_placed(&mut self, change: &Change) {
         match change {
             Change::Created { ino, birth, at, .. } | Change::CreatedUnnamed { ino, birth, at, .. } => {
                 if let BirthNode::Regular { layout, .. } = &birth.node {

@@ -1,10 +1,10 @@
 //! The values of a decision: the caller, the verdict, the answer, and the ways in which an operation stops.
 
 use super::change::{Change, Outcome, OutcomeKind};
-use super::continuation::Continuation;
-use super::intent::IntentId;
-use super::open::Opening;
-use super::permission;
+use super::files::open::Opening;
+use super::files::permission;
+use super::intents::intent::IntentId;
+use super::names::continuation::Continuation;
 use weir_placement::ServerId;
 use weir_wire::{Capability, ClientId, Errno, HandleId, Identity, JobId, PeerRequest, Reply, RequestId};
 
@@ -47,11 +47,11 @@ pub struct Decision {
     pub wait: Vec<IntentId>,
     /// The answer, for [`Namespace::answer`](super::Namespace::answer).
     pub answer: Answer,
-    pub(super) client: ClientId,
-    pub(super) opened: Option<Opening>,
-    pub(super) closed: Option<HandleId>,
+    pub(crate) client: ClientId,
+    pub(crate) opened: Option<Opening>,
+    pub(crate) closed: Option<HandleId>,
     /// A reply to remember without the journal.
-    pub(super) recent: Option<(RequestId, RequestId, Outcome)>,
+    pub(crate) recent: Option<(RequestId, RequestId, Outcome)>,
 }
 
 /// The answer of a decision.
@@ -80,7 +80,7 @@ pub struct Question {
 
 /// The reason for which an operation leaves its usual way.
 #[derive(Clone, Debug)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     Failed(Errno),
     /// Another server gives the answer, or the client does.
     Detour(Box<Reply>),
@@ -88,7 +88,7 @@ pub(super) enum Stop {
     Full,
 }
 
-pub(super) type Step<T> = Result<T, Stop>;
+pub(crate) type Step<T> = Result<T, Stop>;
 
 impl Caller<'_> {
     /// Whether a capability was made for this caller. A mount carries the capabilities of all its users.
@@ -120,13 +120,13 @@ impl Decision {
     }
 
     /// A decision of changes and a reply, without open descriptions.
-    pub(super) fn of(changes: Vec<Change>, answer: Answer) -> Decision {
+    pub(crate) fn of(changes: Vec<Change>, answer: Answer) -> Decision {
         let client = ClientId::default();
         Decision { changes, wait: Vec::new(), answer, client, opened: None, closed: None, recent: None }
     }
 }
 
-pub(super) fn verdict(step: Step<Verdict>) -> Result<Verdict, Errno> {
+pub(crate) fn verdict(step: Step<Verdict>) -> Result<Verdict, Errno> {
     match step {
         Ok(verdict) => Ok(verdict),
         Err(Stop::Failed(errno)) => Err(errno),

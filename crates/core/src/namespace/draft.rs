@@ -4,8 +4,8 @@ use super::change::{Change, Outcome, OutcomeKind};
 use super::core::Namespace;
 use super::decision::{Answer, Caller, Decision, Step};
 use super::errno::{EIO, ENFILE};
-use super::intent::IntentId;
-use super::open::Opening;
+use super::files::open::Opening;
+use super::intents::intent::IntentId;
 use super::replies::Replies;
 use weir_wire::{Errno, HandleId, Identity, Ino, Moment, Reply, Rights};
 
@@ -14,19 +14,19 @@ use weir_wire::{Errno, HandleId, Identity, Ino, Moment, Reply, Rights};
 const INTENTS_PENDING: usize = 1 << 20;
 
 /// Collects the changes of a decision.
-pub(super) struct Draft<'a> {
-    pub(super) caller: &'a Caller<'a>,
-    pub(super) now: Moment,
+pub(crate) struct Draft<'a> {
+    pub(crate) caller: &'a Caller<'a>,
+    pub(crate) now: Moment,
     space: &'a Namespace,
-    pub(super) changes: Vec<Change>,
-    pub(super) wait: Vec<IntentId>,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) wait: Vec<IntentId>,
     next_intent: u64,
     opened: Option<Opening>,
     closed: Option<HandleId>,
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(space: &'a Namespace, caller: &'a Caller<'a>, now: Moment) -> Draft<'a> {
+    pub(crate) fn new(space: &'a Namespace, caller: &'a Caller<'a>, now: Moment) -> Draft<'a> {
         Draft {
             caller,
             now,
@@ -39,16 +39,16 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(super) fn who(&self) -> &'a Identity {
+    pub(crate) fn who(&self) -> &'a Identity {
         self.caller.who
     }
 
-    pub(super) fn push(&mut self, change: Change) {
+    pub(crate) fn push(&mut self, change: Change) {
         self.changes.push(change);
     }
 
     /// A number for a new intent.
-    pub(super) fn intent(&mut self) -> Result<IntentId, Errno> {
+    pub(crate) fn intent(&mut self) -> Result<IntentId, Errno> {
         if self.space.state.intents.len() >= INTENTS_PENDING {
             return Err(EIO);
         }
@@ -58,14 +58,14 @@ impl<'a> Draft<'a> {
     }
 
     /// Disposes of an inode that lost its last name and that nobody has open; its objects go with it.
-    pub(super) fn dispose(&mut self, ino: Ino, touched: bool) -> Result<(), Errno> {
+    pub(crate) fn dispose(&mut self, ino: Ino, touched: bool) -> Result<(), Errno> {
         let removal = if touched { Some(self.intent()?) } else { None };
         self.push(Change::Disposed { ino, removal });
         Ok(())
     }
 
     /// The caller will hold a new description of `ino`.
-    pub(super) fn open(mut self, ino: Ino, rights: Rights, created: bool) -> Step<Decision> {
+    pub(crate) fn open(mut self, ino: Ino, rights: Rights, created: bool) -> Step<Decision> {
         let Caller { client, request, acknowledged, .. } = *self.caller;
         let uid = self.caller.who.uid;
         if !(self.space.open.has_room(client, uid) && self.space.may_hold(uid)) {
@@ -83,12 +83,12 @@ impl<'a> Draft<'a> {
         Ok(self.done(outcome))
     }
 
-    pub(super) fn close(&mut self, handle: HandleId) {
+    pub(crate) fn close(&mut self, handle: HandleId) {
         self.closed = Some(handle);
     }
 
     /// Ends the draft of a mutation: its outcome is remembered for a resend.
-    pub(super) fn done(mut self, kind: OutcomeKind) -> Decision {
+    pub(crate) fn done(mut self, kind: OutcomeKind) -> Decision {
         let Caller { client, request, acknowledged, .. } = *self.caller;
         if !self.changes.is_empty() {
             let outcome = Outcome { kind: kind.clone(), wait: self.wait.clone() };
@@ -98,16 +98,16 @@ impl<'a> Draft<'a> {
     }
 
     /// Ends the draft of a mutation that a resend finds done: its outcome need not be remembered.
-    pub(super) fn done_once(self, kind: OutcomeKind) -> Decision {
+    pub(crate) fn done_once(self, kind: OutcomeKind) -> Decision {
         self.answered(Answer::Then(kind))
     }
 
     /// Ends the draft with a reply that a resend may find changed.
-    pub(super) fn reply(self, reply: Reply) -> Decision {
+    pub(crate) fn reply(self, reply: Reply) -> Decision {
         self.answered(Answer::Now(reply, Vec::new()))
     }
 
-    pub(super) fn reply_with(self, reply: Reply, payload: Vec<u8>) -> Decision {
+    pub(crate) fn reply_with(self, reply: Reply, payload: Vec<u8>) -> Decision {
         self.answered(Answer::Now(reply, payload))
     }
 
@@ -127,7 +127,7 @@ impl<'a> Draft<'a> {
 
 impl Namespace {
     /// The decision on a request that was carried out before.
-    pub(super) fn recall(&self, caller: &Caller<'_>) -> Option<Decision> {
+    pub(crate) fn recall(&self, caller: &Caller<'_>) -> Option<Decision> {
         let find = |replies: &Replies| replies.find(caller.client, caller.request).cloned();
         let outcome = find(&self.state.replies).or_else(|| find(&self.recent))?;
         let mut decision = Decision::of(Vec::new(), Answer::Then(outcome.kind.clone()));
@@ -144,7 +144,7 @@ impl Namespace {
     }
 
     /// Disposes of `ino`, which is about to lose a name, if it has no other name and nothing else keeps the inode.
-    pub(super) fn dispose_unless_open(&self, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Errno> {
+    pub(crate) fn dispose_unless_open(&self, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Errno> {
         let last = self.inode(ino)?.names <= 1;
         let kept = self.in_grace || self.open.is_open(ino) || self.is_settling(ino);
         if last && !kept {

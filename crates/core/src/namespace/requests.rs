@@ -5,8 +5,8 @@ use super::core::Namespace;
 use super::decision::{verdict, Answer, Caller, Decision, Question, Step, Stop, Verdict};
 use super::draft::Draft;
 use super::errno::{ENOENT, EOPNOTSUPP};
-use super::naming;
-use super::outstanding::Effect;
+use super::intents::outstanding::Effect;
+use super::names::naming;
 use weir_wire::{At, Errno, Identity, Ino, Moment, Reply, Request};
 
 impl Namespace {

@@ -1,13 +1,13 @@
 //! Sessions of clients: their return and their end.
 
-use super::append::NextTurn;
+use super::appends::append::NextTurn;
 use super::change::Change;
 use super::core::Namespace;
 use super::decision::{Answer, Caller, Decision};
 use super::errno::ESTALE;
-use super::intent::IntentId;
-use super::leases::Leases;
-use super::open::Opening;
+use super::files::leases::Leases;
+use super::files::open::Opening;
+use super::intents::intent::IntentId;
 #[cfg(any(test, feature = "world"))]
 use crate::mutants::{self, Mutant};
 use weir_wire::{Capability, ClientId, Errno, HandleId, Ino, Reply};

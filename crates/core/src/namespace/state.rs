@@ -2,13 +2,13 @@
 
 use super::change::Change;
 use super::errno::ESTALE;
-use super::inode::{Birth, BirthNode, InoMap, Inode};
-use super::inode::{Directory, RegularFile};
-use super::inodes::Inodes;
-use super::intent::{Bytes, IntentId, MoveRecord};
-use super::object_counts::ObjectCounts;
-use super::pending::Intents;
-use super::released::Released;
+use super::files::inode::{Birth, BirthNode, InoMap, Inode};
+use super::files::inode::{Directory, RegularFile};
+use super::files::inodes::Inodes;
+use super::files::released::Released;
+use super::intents::intent::{Bytes, IntentId, MoveRecord};
+use super::intents::pending::Intents;
+use super::moves::object_counts::ObjectCounts;
 use super::replies::Replies;
 #[cfg(any(test, feature = "world"))]
 use crate::mutants::{self, Mutant};
@@ -26,38 +26,38 @@ const ROOT_PERMISSIONS: u16 = 0o1777;
 
 /// The journaled state.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(crate) struct State {
     server: ServerId,
-    pub(super) next_sequence: u64,
-    pub(super) next_intent: u64,
-    pub(super) starts: u32,
-    pub(super) inodes: Inodes,
-    pub(super) intents: Intents,
-    pub(super) made: BTreeMap<(ServerId, IntentId), Ino>,
-    pub(super) replies: Replies,
-    pub(super) released: Released,
+    pub(crate) next_sequence: u64,
+    pub(crate) next_intent: u64,
+    pub(crate) starts: u32,
+    pub(crate) inodes: Inodes,
+    pub(crate) intents: Intents,
+    pub(crate) made: BTreeMap<(ServerId, IntentId), Ino>,
+    pub(crate) replies: Replies,
+    pub(crate) released: Released,
     /// Files with objects that are being moved.
-    pub(super) moves: BTreeMap<Ino, MoveRecord>,
+    pub(crate) moves: BTreeMap<Ino, MoveRecord>,
     /// Files whose size, epoch or layout is about to change. The fields from here to `making` are derived from `intents`.
-    pub(super) cuts: InoMap<IntentId>,
+    pub(crate) cuts: InoMap<IntentId>,
     /// The numbers of pending fences of files.
-    pub(super) fences: InoMap<u32>,
+    pub(crate) fences: InoMap<u32>,
     /// Directories of other servers that are being removed.
-    pub(super) removing: InoMap<IntentId>,
+    pub(crate) removing: InoMap<IntentId>,
     /// Directories of other servers that do not know yet of a move of their entries.
-    pub(super) moving: InoMap<IntentId>,
+    pub(crate) moving: InoMap<IntentId>,
     /// Directories that other servers may have made without an entry here.
-    pub(super) unsettled: BTreeSet<IntentId>,
+    pub(crate) unsettled: BTreeSet<IntentId>,
     /// Entries for which another server is making a directory.
-    pub(super) making: HashMap<(Ino, Bytes), IntentId>,
+    pub(crate) making: HashMap<(Ino, Bytes), IntentId>,
     /// Inodes without a name.
-    pub(super) orphans: BTreeSet<Ino>,
+    pub(crate) orphans: BTreeSet<Ino>,
     /// The number of objects on each target, by layouts and by moves under way.
-    pub(super) objects: ObjectCounts,
+    pub(crate) objects: ObjectCounts,
 }
 
 impl State {
-    pub(super) fn new(server: ServerId) -> State {
+    pub(crate) fn new(server: ServerId) -> State {
         State {
             server,
             next_sequence: 0,
@@ -81,7 +81,7 @@ impl State {
     }
 
     /// The number of a start at `now`, which is greater than the last one even if the server kept nothing.
-    pub(super) fn next_start(&self, now: Moment) -> u32 {
+    pub(crate) fn next_start(&self, now: Moment) -> u32 {
         let seconds = u32::try_from(seconds_since_epoch(now)).unwrap_or(u32::MAX);
         seconds.max(self.starts.saturating_add(1))
     }
@@ -89,7 +89,7 @@ impl State {
     /// Begins a snapshot of this moment: answers the records of the small tables, which are bounded and shown at once. The records
     /// of [`State::next_of_snapshot`] follow them, however the state changes meanwhile. All records together bring a new state to
     /// the one of this moment, after [`State::index`].
-    pub(super) fn begin_snapshot(&mut self) -> impl Iterator<Item = Change> + '_ {
+    pub(crate) fn begin_snapshot(&mut self) -> impl Iterator<Item = Change> + '_ {
         self.inodes.begin_snapshot(Ino::new(self.server, self.next_sequence));
         self.intents.begin_snapshot(IntentId(self.next_intent));
         let counted = Change::Counted {
@@ -104,36 +104,36 @@ impl State {
     }
 
     /// The next record of the snapshot; none at its end.
-    pub(super) fn next_of_snapshot(&mut self) -> Option<Change> {
+    pub(crate) fn next_of_snapshot(&mut self) -> Option<Change> {
         self.inodes.next_of_snapshot().or_else(|| self.intents.next_of_snapshot())
     }
 
     /// Ends a snapshot, also one that is not complete.
-    pub(super) fn end_snapshot(&mut self) {
+    pub(crate) fn end_snapshot(&mut self) {
         self.inodes.end_snapshot();
         self.intents.end_snapshot();
     }
 
     /// The attributes of an inode of this server.
-    pub(super) fn attributes(&self, ino: Ino) -> Result<Attributes, Errno> {
+    pub(crate) fn attributes(&self, ino: Ino) -> Result<Attributes, Errno> {
         self.inodes.attributes(ino).ok_or(ESTALE)
     }
 
-    pub(super) fn regular(&self, ino: Ino) -> Option<&RegularFile> {
+    pub(crate) fn regular(&self, ino: Ino) -> Option<&RegularFile> {
         self.inodes.get(&ino)?.regular()
     }
 
-    pub(super) fn directory(&self, ino: Ino) -> Option<&Directory> {
+    pub(crate) fn directory(&self, ino: Ino) -> Option<&Directory> {
         self.inodes.get(&ino)?.directory()
     }
 
     /// Whether the entry `name` of `parent` still names this inode.
-    pub(super) fn still_holds(&self, parent: Ino, name: &[u8], ino: Ino) -> bool {
+    pub(crate) fn still_holds(&self, parent: Ino, name: &[u8], ino: Ino) -> bool {
         let entry = self.directory(parent).and_then(|directory| directory.find(name));
         entry.is_some_and(|entry| entry.ino == ino)
     }
 
-    pub(super) fn start(&mut self, number: u32, at: Moment) {
+    pub(crate) fn start(&mut self, number: u32, at: Moment) {
         self.starts = number;
         self.inodes.begin(number);
         let first = (seconds_since_epoch(at) << SEQUENCES_PER_SECOND_BITS) + Ino::ROOT.sequence() + 1;

@@ -1,4 +1,4 @@
-//! Recalls: mounts hear of files on which they have leases (`namespace/leases.rs`), pages that they must drop and sizes that they must know
+//! Recalls: mounts hear of files on which they have leases (`namespace/files/leases.rs`), pages that they must drop and sizes that they must know
 //! before the answer to whoever changed the file; and places of directories that they must look up anew before the answer to a rename.
 
 use super::request::Drops;

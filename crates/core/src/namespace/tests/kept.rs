@@ -2,7 +2,7 @@
 //! keep ends at a bound.
 
 use super::super::errno::{EDQUOT, EEXIST, ENFILE, ENOSPC};
-use super::super::intent::Intent;
+use super::super::intents::intent::Intent;
 use super::super::Namespace;
 use super::cluster::{root, user, writing, Cluster};
 use std::collections::{BTreeMap, HashMap};
@@ -138,10 +138,12 @@ fn kept_by(request: &Request) -> Kept {
         }
         Request::Identify { .. } => Kept::Bounded("identities of root's mount: IDENTITIES_PER_CONNECTION"),
         Request::Lock { .. } => Kept::Bounded("locks: locks/file.rs"),
-        Request::Watch { .. } => Kept::Bounded("leases: namespace/leases.rs"),
+        Request::Watch { .. } => Kept::Bounded("leases: namespace/files/leases.rs"),
         Request::Invalidations { .. } => Kept::Bounded("moves that a mount is told of: requests/recalls.rs"),
         Request::MoveBegin { .. } => Kept::Bounded("moves, in the account: MOVES_MAX"),
-        Request::AppendBegin { .. } => Kept::Bounded("turns of open descriptions: namespace/turns.rs"),
+        Request::AppendBegin { .. } => {
+            Kept::Bounded("turns of open descriptions: namespace/appends/turns.rs")
+        }
         Request::Write { .. } | Request::Append { .. } => {
             Kept::Bounded("a slot of a connection: links/executed.rs")
         }
@@ -177,9 +179,9 @@ fn kept_by(request: &Request) -> Kept {
         | Request::MoveEnd { .. }
         | Request::Unwatch { .. }
         | Request::Follow { .. } => Kept::Nothing,
-        Request::Peer(_) => {
-            Kept::Bounded("a directory for a user of another server, in the account: namespace/peers.rs")
-        }
+        Request::Peer(_) => Kept::Bounded(
+            "a directory for a user of another server, in the account: namespace/names/peers.rs",
+        ),
     }
 }
 

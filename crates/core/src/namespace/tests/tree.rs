@@ -1,11 +1,11 @@
 //! The check of the tree against a naive one, and its repair: after any operations and crashes the tree is whole, each damage is found, and
 //! what is mended is whole again.
 
-use super::super::check::{hexadecimal, AwayEntry, Fault, FaultKind, Position};
-use super::super::inode::Inode;
-use super::super::intent::Bytes;
-use super::super::mend::Order;
-use super::super::usage::Charge;
+use super::super::files::inode::Inode;
+use super::super::intents::intent::Bytes;
+use super::super::names::check::{hexadecimal, AwayEntry, Fault, FaultKind, Position};
+use super::super::names::mend::Order;
+use super::super::quotas::usage::Charge;
 use super::super::{Birth, BirthNode, Change, IntentId, Namespace};
 use super::cluster::{root, user, writing, Cluster, Fate};
 use super::model::{operation, tree_of_cluster, Operation};

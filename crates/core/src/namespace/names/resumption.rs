@@ -1,0 +1,151 @@
+//! The answers of other servers: each settles its intent, and the request goes on.
+
+use super::continuation::{Continuation, Rename, Work};
+use crate::namespace::change::{Change, OutcomeKind};
+use crate::namespace::core::Namespace;
+use crate::namespace::decision::{verdict, Answer, Caller, Decision, Stop, Verdict};
+use crate::namespace::draft::Draft;
+use crate::namespace::errno::{EBUSY, EEXIST, EIO, ENOENT, ENOTDIR};
+use crate::namespace::files::inode::{Birth, Inode};
+use crate::namespace::intents::intent::{Bytes, Intent, IntentId};
+use weir_placement::ServerId;
+use weir_wire::{Errno, FileKind, Ino, Moment, PeerReply, Reply};
+
+/// The failure of a question to another server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerFailure {
+    /// The other server refused.
+    Refused(Errno),
+    /// The other server was not reached within the bound. Nobody knows whether it carried the request out.
+    Unreachable,
+}
+
+impl Namespace {
+    /// Goes on with a request when the other server has answered, or cannot answer. The verdict is never an error, as changes may
+    /// belong to a failure, too.
+    pub fn resume(
+        &self,
+        continuation: Continuation,
+        answer: Result<PeerReply, PeerFailure>,
+        now: Moment,
+    ) -> Verdict {
+        let Continuation { client, request, acknowledged, who, job, trusted, work } = continuation;
+        let caller = Caller { client, request, acknowledged, who: &who, job, trusted };
+        let draft = Draft::new(self, &caller, now);
+        match work {
+            Work::Make { id, server, parent, name, birth, at } => {
+                Verdict::Done(self.made(draft, (id, server), (parent, name), (&birth, at), answer))
+            }
+            Work::Remove { id, parent, name, ino } => {
+                let mut draft = draft;
+                if let Some(refusal) = self.refusal(id, answer) {
+                    return Verdict::Done(refusal);
+                }
+                draft.push(Change::Settled { id });
+                if self.state.still_holds(parent, &name, ino) {
+                    draft.push(Change::Unlinked { parent, name, at: now });
+                }
+                Verdict::Done(draft.done(OutcomeKind::Done))
+            }
+            Work::Move { ino, mut rename } => {
+                if let Err(failure) = answer {
+                    return Verdict::Done(failed(Vec::new(), errno_of(failure)));
+                }
+                rename.grants.moves.push(ino);
+                let step = self.rename_with(draft, rename.paths(), &rename.grants);
+                verdict(step).unwrap_or_else(|errno| Verdict::Done(failed(Vec::new(), errno)))
+            }
+            Work::Replace { id, parent, name, ino, rename } => {
+                if let Some(refusal) = self.refusal(id, answer) {
+                    return Verdict::Done(refusal);
+                }
+                Verdict::Done(self.replaced(draft, id, (parent, name, ino), rename))
+            }
+        }
+    }
+
+    /// The directory was made elsewhere: its entry follows, unless the name was taken meanwhile.
+    fn made(
+        &self,
+        mut draft: Draft<'_>,
+        (id, server): (IntentId, ServerId),
+        (parent, name): (Ino, Bytes),
+        (birth, at): (&Birth, Moment),
+        answer: Result<PeerReply, PeerFailure>,
+    ) -> Decision {
+        let outcome = match answer {
+            Ok(PeerReply::Made { ino }) => self.is_free(parent, &name).map(|()| ino),
+            Ok(_) => Err(EIO),
+            Err(failure) => Err(errno_of(failure)),
+        };
+        match outcome {
+            Ok(ino) => {
+                let attributes = Inode::new(birth, (parent, &name), 0, at).attributes(ino);
+                draft.push(Change::Settled { id });
+                draft.push(Change::Linked { parent, name, ino, kind: FileKind::Directory, at });
+                draft.done(OutcomeKind::Made(Box::new(attributes)))
+            }
+            Err(errno) => {
+                let forget = IntentId(self.state.next_intent);
+                let intent = Intent::ForgetDirectory { server, made: id };
+                let uid = draft.who().uid;
+                failed(vec![Change::Settled { id }, Change::Intended { id: forget, uid, intent }], errno)
+            }
+        }
+    }
+
+    fn is_free(&self, parent: Ino, name: &[u8]) -> Result<(), Errno> {
+        let inode = self.state.inodes.get(&parent).filter(|inode| inode.names > 0).ok_or(ENOENT)?;
+        match inode.directory().ok_or(ENOTDIR)?.find(name) {
+            Some(_) => Err(EEXIST),
+            None => Ok(()),
+        }
+    }
+
+    /// The decision if the other server did not remove the directory. If nobody knows, an effect tries the removal again, and the
+    /// entry goes when the removal is certain.
+    fn refusal(&self, id: IntentId, answer: Result<PeerReply, PeerFailure>) -> Option<Decision> {
+        match (answer, self.state.intents.get(&id)) {
+            (Ok(_), _) => None,
+            (Err(PeerFailure::Unreachable), Some(intent)) => {
+                let uid = self.state.intents.user_of(id)?;
+                Some(failed(vec![Change::Intended { id, uid, intent: intent.clone() }], EIO))
+            }
+            (Err(failure), _) => Some(failed(vec![Change::Settled { id }], errno_of(failure))),
+        }
+    }
+
+    /// The directory at the target of a rename is gone: the rename follows, or at least the entry goes.
+    fn replaced(
+        &self,
+        mut draft: Draft<'_>,
+        id: IntentId,
+        (parent, name, ino): (Ino, Bytes, Ino),
+        mut rename: Rename,
+    ) -> Decision {
+        let now = draft.now;
+        rename.grants.removed = Some(ino);
+        draft.push(Change::Settled { id });
+        let errno = match self.rename_with(draft, rename.paths(), &rename.grants) {
+            Ok(Verdict::Done(decision)) => return decision,
+            Ok(_) | Err(Stop::Wait(_) | Stop::Detour(_) | Stop::Full) => EBUSY,
+            Err(Stop::Failed(errno)) => errno,
+        };
+        let mut changes = vec![Change::Settled { id }];
+        if self.state.still_holds(parent, &name, ino) {
+            changes.push(Change::Unlinked { parent, name, at: now });
+        }
+        failed(changes, errno)
+    }
+}
+
+fn failed(changes: Vec<Change>, errno: Errno) -> Decision {
+    Decision::of(changes, Answer::Now(Reply::Failed(errno), Vec::new()))
+}
+
+fn errno_of(failure: PeerFailure) -> Errno {
+    match failure {
+        PeerFailure::Refused(errno) => errno,
+        PeerFailure::Unreachable => EIO,
+    }
+}
