@@ -140,6 +140,16 @@ pub enum BackendKind {
     Dir,
 }
 
+impl BackendKind {
+    /// Its name, as in the configuration.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            BackendKind::Ram => "ram",
+            BackendKind::Dir => "dir",
+        }
+    }
+}
+
 /// One target.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -169,10 +179,7 @@ pub struct TargetConfig {
 impl TargetConfig {
     /// The name of its class.
     pub(crate) fn class(&self) -> &str {
-        self.class.as_deref().unwrap_or(match self.backend {
-            BackendKind::Ram => "ram",
-            BackendKind::Dir => "dir",
-        })
+        self.class.as_deref().unwrap_or(self.backend.name())
     }
 
     /// The directory of a `dir` target with this number on its server, whose own files are in `folder`.

@@ -42,6 +42,8 @@ pub(crate) enum Errand {
     Discard,
     /// It brings the durable mark to stable storage.
     Mark,
+    /// It keeps the settings that a change makes.
+    Settings,
     /// It puts the snapshot in force with which the journal begins anew.
     Renewal,
 }

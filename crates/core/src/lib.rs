@@ -40,6 +40,7 @@ pub mod identity;
 pub mod journal;
 pub mod links;
 pub mod locks;
+mod membership;
 #[cfg(any(test, feature = "world"))]
 pub mod mutants;
 pub mod namespace;

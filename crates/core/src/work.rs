@@ -3,6 +3,7 @@
 
 use crate::durability::{Slice, Ticket};
 use crate::journal::{JournalError, MarkTicket, SnapshotDone, SyncTicket};
+use crate::membership::SettingsTicket;
 #[cfg(any(test, feature = "world"))]
 use crate::mutants::{self, Mutant};
 use crate::namespace::errno;
@@ -23,6 +24,8 @@ pub enum Work {
     Slice(Slice),
     /// The rest of a snapshot is written, and the snapshot is put in force.
     Snapshot(Box<Ticket>),
+    /// Settings of the store are brought to stable storage.
+    Settings(SettingsTicket),
 }
 
 /// Work on the objects of a target in a directory.
@@ -83,6 +86,8 @@ pub enum WorkOutput {
     Slice(Result<(), JournalError>),
     /// The result of a snapshot.
     Snapshot(Result<SnapshotDone, JournalError>),
+    /// The result of keeping settings.
+    Settings(io::Result<()>),
 }
 
 impl Work {
@@ -105,6 +110,7 @@ impl Work {
             }
             Work::Slice(slice) => Ok(WorkOutput::Slice(slice.run())),
             Work::Snapshot(ticket) => Ok(WorkOutput::Snapshot(ticket.run())),
+            Work::Settings(ticket) => Ok(WorkOutput::Settings(ticket.run())),
         }
     }
 }

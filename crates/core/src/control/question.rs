@@ -27,23 +27,15 @@ pub enum Shown {
     Table,
 }
 
-/// The reason why a setting of the store was not changed.
+/// The reason why the settings, servers or targets of the store were not changed.
 #[derive(Debug, thiserror::Error)]
-pub enum NotDecided {
+pub enum NotChanged {
     /// The scheduler cannot enforce the policy.
     #[error(transparent)]
     Sharing(#[from] SharingError),
     /// There are as many limits as a store may have.
     #[error("the store has {} limits already, and takes no more", weir_wire::quota::LIMITS_MAX)]
     Quota(TooManyLimits),
-    /// The decision cannot be kept on stable storage.
-    #[error("the decision cannot be kept: {0}")]
-    Storage(#[from] std::io::Error),
-}
-
-/// The reason why the targets of the store were not changed.
-#[derive(Debug, thiserror::Error)]
-pub enum NotChanged {
     /// The server has no such target.
     #[error("target {0} is not one of this server")]
     Unknown(TargetId),
@@ -60,7 +52,7 @@ pub enum NotChanged {
     NotYet(String),
     /// The decision cannot be kept on stable storage.
     #[error("the decision cannot be kept: {0}")]
-    Storage(#[from] std::io::Error),
+    Storage(std::io::Error),
 }
 
 /// The reason why a fault of the tree was not mended.
@@ -121,13 +113,13 @@ pub enum Question {
     /// A caller waits for a snapshot.
     Show(Shown),
     /// Another policy from now on, and another scheduler where one is named.
-    SetPolicy(Policy, Option<Algorithm>, SyncSender<Result<Sharing, NotDecided>>),
+    SetPolicy(Policy, Option<Algorithm>, SyncSender<Result<Sharing, NotChanged>>),
     /// The lease of the sharing.
     Lease(SyncSender<LeaseTold>),
     /// Another lease of the sharing.
     SetLease(Box<LeaseWanted>, SyncSender<Result<LeaseTold, String>>),
     /// Another allocator from now on.
-    SetAllocator(AllocatorName, SyncSender<Result<(), NotDecided>>),
+    SetAllocator(AllocatorName, SyncSender<Result<(), NotChanged>>),
     /// The objects of every target here.
     Objects(SyncSender<Vec<(TargetId, Objects)>>),
     /// The numbers of the files of a part.
@@ -157,7 +149,7 @@ pub enum Question {
     /// The windows after this number.
     Windows(u64, SyncSender<Observed>),
     /// Other limits of an owner; absent ones leave it to those of its kind.
-    SetQuota(QuotaOwner, Option<QuotaLimits>, SyncSender<Result<(), NotDecided>>),
+    SetQuota(QuotaOwner, Option<QuotaLimits>, SyncSender<Result<(), NotChanged>>),
     /// Another emulated speed of a target, or none; false where there is no such target.
     SetSpeed(TargetId, Option<DeviceSpeed>, SyncSender<bool>),
     /// One more server.

@@ -1,13 +1,11 @@
 //! The other servers of the store: the lines to them, their addresses, and the questions that were put to them.
 
-pub(crate) mod agreement;
 pub(crate) mod confirmations;
 pub mod line;
 pub(crate) mod objects;
 
 use crate::error::ServerError;
 use crate::namespace::{Continuation, Effect};
-use crate::peers::agreement::Agreement;
 use crate::requests::request::Token;
 use confirmations::Confirmations;
 use line::{Ask, Lines, PeerAccess};
@@ -23,7 +21,6 @@ pub(crate) struct Peers {
     lines: Box<dyn Lines>,
     /// The addresses of all servers that are known, this one's among them.
     addresses: HashMap<ServerId, ServerAddress>,
-    agreement: Agreement,
     asked: Slab<Asked>,
     confirmations: Confirmations,
     objects: ObjectsElsewhere,
@@ -49,11 +46,10 @@ pub(crate) enum Asked {
 
 impl Peers {
     /// No peer is known yet.
-    pub(crate) fn new(agreement: Agreement, lines: Box<dyn Lines>) -> Peers {
+    pub(crate) fn new(lines: Box<dyn Lines>) -> Peers {
         Peers {
             lines,
             addresses: HashMap::new(),
-            agreement,
             asked: Slab::new(),
             confirmations: Confirmations::default(),
             objects: ObjectsElsewhere::default(),
@@ -127,10 +123,5 @@ impl Peers {
         if let Some(address) = self.lines.announced(server) {
             self.addresses.insert(server, address);
         }
-    }
-
-    /// The settings that all servers share.
-    pub(crate) fn agreement(&mut self) -> &mut Agreement {
-        &mut self.agreement
     }
 }

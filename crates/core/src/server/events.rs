@@ -5,6 +5,7 @@ use super::Server;
 use crate::control::question::Question;
 use crate::errands::Errand;
 use crate::events::{Event, Worked};
+use crate::membership::{Asker, Wanted};
 use crate::namespace::PeerFailure;
 use crate::notices::warning;
 use crate::peers::line::Answer;
@@ -67,7 +68,7 @@ impl Server {
 
     /// An idle single server needs no interval; with peers the exchange is also the sign of life.
     fn is_exchanging(&self) -> bool {
-        self.site.config.servers.len() > 1 || self.requests.len() > 0 || self.devices.was_busy()
+        self.membership.config().servers.len() > 1 || self.requests.len() > 0 || self.devices.was_busy()
     }
 
     /// Does everything that is due.
@@ -91,7 +92,8 @@ impl Server {
     }
 
     fn expire(&mut self, now: Nanos) {
-        self.end_lease_if_due();
+        let effects = self.membership.end_lease_if_due(now);
+        self.put_in_force(effects);
         self.expire_clients();
         self.requests.expire_continued(now);
         self.expire_turns();
@@ -106,7 +108,7 @@ impl Server {
         for token in self.overdue_unsettled() {
             self.route(token);
         }
-        let kept = Nanos::from(self.site.config.finished_jobs_kept);
+        let kept = Nanos::from(self.membership.config().finished_jobs_kept);
         // A request may be in hand for longer than a finished job is kept, and its job is not finished.
         for account in self.requests.iter().filter_map(|request| request.sender.acting.account.as_ref()) {
             self.accounts.jobs().meet_again(account, now);
@@ -151,6 +153,7 @@ impl Server {
             }
             (Errand::Listing(target), outcome) => self.listed(target, outcome),
             (Errand::Discard, outcome) => self.discarded(outcome),
+            (Errand::Settings, Ok(WorkOutput::Settings(result))) => self.settings_kept(result),
             (Errand::Slice, Ok(WorkOutput::Slice(written))) => {
                 self.durability.end_slice(written, &mut self.namespace);
             }
@@ -168,7 +171,8 @@ impl Server {
             }
             // Work on the journal has its own output, and the others have nothing to say.
             (Errand::Stray(_) | Errand::Mark, _)
-            | (Errand::Slice | Errand::Snapshot | Errand::Renewal | Errand::Sync(_), _) => {}
+            | (Errand::Slice | Errand::Snapshot | Errand::Renewal | Errand::Sync(_) | Errand::Settings, _) => {
+            }
         }
     }
 
@@ -209,26 +213,25 @@ impl Server {
         match question {
             Question::Show(shown) => self.showing.ask(shown),
             Question::SetPolicy(policy, algorithm, answer) => {
-                let _ = answer.try_send(self.decide_policy(policy, algorithm));
+                self.change(Wanted::Sharing(policy, algorithm), Asker::OfSharing(answer));
             }
-            Question::Lease(answer) => _ = answer.try_send(self.lease_told()),
+            Question::Lease(answer) => _ = answer.try_send(self.membership.lease_told(self.clock.now())),
             Question::SetLease(wanted, answer) => _ = answer.try_send(self.set_lease(*wanted)),
             Question::SetAllocator(name, answer) => {
-                let _ = answer.try_send(self.decide_allocator(name));
+                self.change(Wanted::Allocator(name), Asker::Of(answer));
             }
             Question::SetServerState(server, state, answer) => {
-                // The caller may have given up.
-                let _ = answer.send(self.set_server_state(server, state));
+                self.change(Wanted::ServerState(server, state), Asker::Of(answer));
             }
             Question::KeepNames(server, answer) => _ = answer.try_send(self.keep_names(server)),
             Question::AddServer(server, config, answer) => {
-                let _ = answer.try_send(self.add_server(server, &config));
+                self.change(Wanted::Server(server, config), Asker::Of(answer));
             }
             Question::AddTarget(target, config, answer) => {
-                let _ = answer.try_send(self.add_target(target, *config));
+                self.change(Wanted::Target(target, config), Asker::Of(answer));
             }
             Question::SetTargetState(target, state, answer) => {
-                let _ = answer.try_send(self.set_target_state(target, state));
+                self.change(Wanted::TargetState(target, state), Asker::Of(answer));
             }
             Question::Objects(answer) => _ = answer.try_send(self.listed_objects()),
             Question::Files(part, answer) => {
@@ -257,7 +260,7 @@ impl Server {
             Question::Quotas(answer) => _ = answer.try_send(self.quotas()),
             Question::Windows(after, answer) => _ = answer.try_send(self.observed(after)),
             Question::SetQuota(owner, limits, answer) => {
-                let _ = answer.try_send(self.decide_quota(owner, limits));
+                self.change(Wanted::Quota(owner, limits), Asker::Of(answer));
             }
             Question::SetSpeed(target, speed, answer) => {
                 let _ = answer.try_send(self.set_speed(target, speed));

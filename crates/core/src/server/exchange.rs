@@ -88,7 +88,7 @@ impl Server {
         self.report_targets();
         self.note_capacity();
         self.report_leaving();
-        let limits_digest = self.peers.agreement().settings().quotas.digest();
+        let limits_digest = self.membership.settings().quotas.digest();
         let own = self.exchange.own_mut();
         (own.jobs, own.load) = (self.accounts.jobs().reports(uses), self.accounts.machine_load());
         own.quotas = QuotaReport { limits_digest, ..self.namespace.take_quota_news() };

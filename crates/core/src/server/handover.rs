@@ -15,7 +15,7 @@ impl Server {
     /// # Errors
     /// [`NotChanged`]; nothing changes then.
     pub(super) fn keep_names(&mut self, server: ServerId) -> Result<(), NotChanged> {
-        self.check_is_own(server)?;
+        self.membership.check_is_own(server)?;
         if self.durability.is_durable() {
             return Ok(());
         }

@@ -23,10 +23,8 @@
 //! | `waiting` | a request that waits for an intent, and the end of its service |
 //! | `observing` | the ends of windows |
 //! | `showing`, `exchange` | reports to the control API and to other servers |
-//! | `agreement` | settings of the whole store |
-//! | `sharing` | the sharing in force: the decided one, or a lease for a few seconds in its place |
-//! | `retirement`, `handover` | the retirement of this server, and its names on their way to another host |
-//! | `membership` | targets and servers that join, targets that leave |
+//! | `handover` | the names of this server on their way to another host |
+//! | `membership` | changes of servers, targets and settings |
 //! | `placement` | reports of targets |
 //! | `places` | the folders while the server runs |
 //! | `recovery`, `confirmations` | the start, files that nobody has open since, and capabilities of files with other homes |
@@ -40,7 +38,6 @@
 //!
 //! A step that ends the wait of another request puts that request into [`Requests::wake`]; `driving` takes it on.
 
-mod agreement;
 mod answering;
 mod charges;
 mod clients;
@@ -66,11 +63,9 @@ mod questions;
 mod reading;
 mod records;
 mod recovery;
-mod retirement;
 mod room;
 mod routing;
 mod service;
-mod sharing;
 mod showing;
 mod unpublished;
 mod vacancy;
@@ -81,7 +76,6 @@ use crate::accounts::windows::Windows;
 use crate::accounts::Accounts;
 use crate::clock::{Clock, Time};
 use crate::config::ClusterConfig;
-use crate::config::TakenPort;
 use crate::control::showing::{Boards, Showing};
 use crate::descriptors::Budget;
 use crate::durability::Durability;
@@ -93,23 +87,21 @@ use crate::identity::Consent;
 use crate::links::stream::Door;
 use crate::links::Links;
 use crate::locks::LockTable;
+use crate::membership::Membership;
 use crate::namespace::{Namespace, Settings};
 use crate::notices::Notices;
-use crate::peers::agreement::Agreement;
 use crate::peers::line::Lines;
 use crate::peers::Peers;
 use crate::requests::devices::Devices;
 use crate::requests::pages::Pages;
 use crate::requests::Requests;
 use crate::storage::Target;
-use membership::Leaving;
 use questions::empty_report;
-use sharing::Leased;
 use std::rc::Rc;
 use std::sync::Arc;
 use unpublished::Listings;
 use weir_exchange::Exchange;
-use weir_fairshare::{Nanos, Sharing};
+use weir_fairshare::Nanos;
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{Room, ServerAddress, ServerReport, SiteKey};
 
@@ -128,19 +120,14 @@ pub struct Server {
     durability: Durability,
     locks: LockTable,
     errands: Errands,
+    membership: Membership,
     exchange: Exchange<ServerReport>,
     peers: Peers,
     accounts: Accounts,
     windows: Windows,
     notices: Notices,
     showing: Showing,
-    leaving: Leaving,
     listings: Listings,
-    leased: Leased,
-    /// The ports that other programs had when this server started.
-    taken_ports: Vec<TakenPort>,
-    /// The server listens, and has told where.
-    is_settled: bool,
 }
 
 /// Everything outside of a server that it calls. No call waits for another server or a client; answers and finished work come back as
@@ -165,8 +152,6 @@ struct Site {
     boot: u64,
     /// The server and the site's key, for every connection over TCP.
     door: Rc<Door>,
-    /// The configuration, with the targets as they are now: the only part that changes.
-    config: ClusterConfig,
 }
 
 impl Site {
@@ -187,7 +172,7 @@ impl Server {
     /// # Errors
     /// [`ServerError`] for a target or journal that cannot be opened.
     pub fn open(
-        mut config: ClusterConfig,
+        config: ClusterConfig,
         id: ServerId,
         key: SiteKey,
         outside: Outside,
@@ -195,38 +180,38 @@ impl Server {
         consent: Consent,
     ) -> Result<Server, ServerError> {
         let Outside { mut home, mut host, lines, time, workers } = outside;
-        let (sharing, agreement) = agree(&mut config, id, &*home)?;
+        let membership = agree(config, id, &*home)?;
+        let (config, sharing) = (membership.config(), membership.decided_sharing().clone());
         let mut boot = [0; 8];
         host.draw(&mut boot).map_err(|source| ServerError::Loop { what: "draw a boot number", source })?;
         let boot = u64::from_le_bytes(boot);
-        let Opened { journal, reserve, targets, witnessed } = home.open(&config, consent)?;
+        let Opened { journal, reserve, targets, witnessed } = home.open(config, consent)?;
         let door = Rc::new(Door { here: id, key });
         let settings = Settings {
             server: id,
             servers: (0..config.servers.len() as u16).map(ServerId).collect(),
             targets: config.targets(),
             layout: config.layout_defaults(),
-            kept_bytes_max: host.namespace_bytes_max(&config, id),
+            kept_bytes_max: host.namespace_bytes_max(config, id),
             key: door.key.clone(),
         };
         let mut namespace = Namespace::new(settings);
         namespace.placer_mut().set_allocator(config.layout.allocator);
         namespace.note_capacity(Room::of(targets.iter().map(Target::room)).capacity_bytes);
         let clock = Clock::start(Arc::clone(&time));
-        let report = empty_report((id, boot), clock.started_milliseconds(), agreement.settings().clone());
+        let report = empty_report((id, boot), clock.started_milliseconds(), membership.settings().clone());
         let lambda = Nanos::from_millis(config.lambda_milliseconds);
         let mut server = Server {
             links: Links::new(&budget, sharing.policy()),
             requests: Requests::default(),
             pages: Pages::default(),
-            leased: Leased::new(sharing.clone()),
             devices: Devices::new(&config.servers[usize::from(id.0)], sharing, boot),
             namespace,
             durability: Durability::new(reserve),
             locks: LockTable::default(),
             errands: Errands::new(workers),
             exchange: Exchange::new(report, lambda, Nanos::ZERO),
-            peers: Peers::new(agreement, lines),
+            peers: Peers::new(lines),
             accounts: Accounts::new(targets.len()),
             windows: Windows::new(Nanos::from(config.window), config.windows_kept, clock.started()),
             notices: Notices::default(),
@@ -235,13 +220,12 @@ impl Server {
             home,
             host,
             clock,
-            leaving: Leaving::default(),
             listings: Listings::default(),
-            taken_ports: Vec::new(),
-            is_settled: false,
-            site: Site { id, boot, door, config },
+            membership,
+            site: Site { id, boot, door },
         };
-        server.put_settings_in_force();
+        let effects = server.membership.put_in_force();
+        server.put_in_force(effects);
         server.recover(journal, (consent.losses, witnessed))?;
         server.home.watch(&server.targets)?;
         Ok(server)
@@ -285,19 +269,9 @@ impl Server {
 ///
 /// # Errors
 /// The configuration's fault.
-fn agree(
-    config: &mut ClusterConfig,
-    id: ServerId,
-    home: &dyn Home,
-) -> Result<(Sharing, Agreement), ServerError> {
+fn agree(config: ClusterConfig, id: ServerId, home: &dyn Home) -> Result<Membership, ServerError> {
     let wrong = |what| ServerError::Configuration { path: home.path().to_path_buf(), what };
-    let sharing = config.sharing().map_err(wrong)?;
-    let agreement = Agreement::open(home.own(), id.0, config.settings(&sharing));
-    let filed = config.servers[usize::from(id.0)].place();
-    config.take_records(agreement.settings()).map_err(wrong)?;
-    // A server is where its file says, wherever it was before.
-    config.servers[usize::from(id.0)].put_at(filed);
-    Ok((sharing, agreement))
+    Membership::open(id, config, home.own()).map_err(wrong)
 }
 
 /// Looks at the places of a server that is to start, and changes nothing.
@@ -305,11 +279,10 @@ fn agree(
 /// # Errors
 /// As [`Server::open`].
 pub fn check(
-    mut config: ClusterConfig,
+    config: ClusterConfig,
     id: ServerId,
     home: &dyn Home,
     consent: Consent,
 ) -> Result<(), ServerError> {
-    agree(&mut config, id, home)?;
-    home.check(&config, consent)
+    home.check(agree(config, id, home)?.config(), consent)
 }

@@ -53,7 +53,7 @@ impl Server {
     pub(super) fn placement_of(&self, index: usize) -> PlacementStatus {
         let health = self.accounts.health(index);
         PlacementStatus {
-            class: self.site.config.servers[usize::from(self.site.id.0)].targets[index].class().to_string(),
+            class: self.membership.own().targets[index].class().to_string(),
             speed_ratio: health.speed,
             achieved_bytes_per_second: health.achieved_bytes_per_second,
             expected_bytes_per_second: health.expected_bytes_per_second,
@@ -105,8 +105,8 @@ impl Server {
 
     /// Compares each target of this server with the targets of its class on all servers.
     fn judge_targets(&mut self, own: &[Vec<(u8, f32)>], now: u64) {
-        let site = &self.site;
-        let config = |target: TargetId| site.config.target(target);
+        let (site, configs) = (&self.site, self.membership.config());
+        let config = |target: TargetId| configs.target(target);
         let class = |target| config(target).map(|config| config.class());
         let here = own.iter().enumerate().map(|(index, rates)| (site.target(index), &rates[..]));
         let peers = self.exchange.usual(here, class, self.clock.now());

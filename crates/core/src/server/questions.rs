@@ -43,7 +43,7 @@ impl Server {
         let digest = self.exchange.own().quotas.limits_digest;
         let has_others = |other: &ServerReport| other.quotas.limits_digest != digest;
         let tells_limits = self.exchange.fresh(self.clock.now()).any(has_others);
-        let agreed = self.peers.agreement().settings();
+        let agreed = self.membership.settings();
         let own = self.exchange.own_mut();
         own.settings = if tells_limits { agreed.clone() } else { agreed.without_quotas() };
         own.sequence += 1;
@@ -88,7 +88,7 @@ impl Server {
     /// As [`Server::meet_peers`].
     pub(super) fn meet(&mut self, server: ServerId) -> Result<(), ServerError> {
         let claims = claims::of_server(self.site.id, self.clock.wall_seconds(), CREDENTIAL_SECONDS);
-        let configured = Some(self.site.config.servers[usize::from(server.0)].listen.clone());
+        let configured = Some(self.membership.config().servers[usize::from(server.0)].listen.clone());
         let access = PeerAccess {
             configured: configured.filter(|address| !address.ends_with(":0")),
             credential: self.site.key().mint(claims),

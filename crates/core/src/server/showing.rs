@@ -48,7 +48,7 @@ impl Server {
 
     fn status(&self) -> Status {
         let now = self.clock.now();
-        let is_durable = self.durability.is_durable();
+        let (own, is_durable) = (self.membership.own(), self.durability.is_durable());
         let targets = self.targets.iter().enumerate().filter(|(_, target)| !target.has_retired());
         let targets = targets.map(|(index, target)| {
             let room = target.room();
@@ -63,12 +63,7 @@ impl Server {
                 device_failures: target.device_failures(),
                 // Bytes are lost to their users where their names are.
                 keeps: if is_durable { target.keeps() } else { KEEPS_NOTHING },
-                state: self
-                    .site
-                    .config
-                    .target(self.site.target(index))
-                    .map(|config| config.state)
-                    .unwrap_or_default(),
+                state: own.targets[index].state,
                 placement: self.placement_of(index),
                 device: self.device_status(index),
             }
@@ -76,13 +71,13 @@ impl Server {
         let leaving = self.exchange.own().leaving.iter();
         let leaving =
             leaving.map(|left| LeavingStatus { target: left.target.to_string(), objects: left.objects });
-        let sharing = self.leased.decided();
+        let sharing = self.membership.decided_sharing();
         let kept = self.namespace.kept_memory();
         Status {
             server: self.site.id.0,
             version: env!("CARGO_PKG_VERSION"),
             boot: format!("{:016x}", self.site.boot),
-            state: self.site.config.servers[usize::from(self.site.id.0)].state,
+            state: own.state,
             uptime_seconds: seconds(now),
             policy: sharing.policy().to_string(),
             scheduler: sharing.algorithm().to_string(),
@@ -101,8 +96,8 @@ impl Server {
             full: self.durability.is_full(),
             load: self.accounts.machine_load(),
             targets: targets.collect(),
-            taken_ports: self.taken_ports.clone(),
-            servers: self.site.config.servers.len(),
+            taken_ports: self.membership.taken_ports().to_vec(),
+            servers: self.membership.config().servers.len(),
             target_numbers: self.targets.len(),
             leaving: leaving.collect(),
             metadata: self.device_status(self.devices.metadata()),

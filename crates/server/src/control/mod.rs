@@ -25,19 +25,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_core::accounts::metrics;
 use weir_core::config::{ClusterConfig, ServerConfig, SpeedConfig, TargetConfig};
-use weir_core::control::question::{NotChanged, NotDecided, Question, Shown};
+use weir_core::control::question::{NotChanged, Question, Shown};
 use weir_core::control::showing::Boards;
 use weir_core::control::status::Status;
 use weir_core::control::table::Table;
 use weir_core::error::ServerError;
 use weir_core::events::Events;
-use weir_fairshare::{Algorithm, Policy};
+use weir_fairshare::{Algorithm, Policy, Sharing};
 use weir_placement::{AllocatorName, ServerId, TargetId};
 use weir_wire::{same_secret, SiteKey, TargetState};
 
 /// How long the event loop may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
+/// The remedy of a policy that is refused.
+const POLICY_HINT: &str = "see `weir policy set --help`";
 const JSON: &str = "application/json";
 /// Shortest token of `/metrics`: shorter ones are guessed.
 const TOKEN_BYTES_MIN: usize = 16;
@@ -288,11 +290,8 @@ fn set_allocator(request: &Request, desk: &Desk) -> Answer {
         Ok(name) => name,
         Err(error) => return json(400, &failure(&error.to_string(), "see `weir targets allocator --help`")),
     };
-    match desk.ask(|answer| Question::SetAllocator(name, answer)) {
-        Ok(Ok(())) => json(200, &AllocatorBody { allocator: name.to_string() }),
-        Ok(Err(error)) => json(503, &failure(&error.to_string(), "make room in the server's folder")),
-        Err(failure) => json(503, &failure),
-    }
+    let body = |()| AllocatorBody { allocator: name.to_string() };
+    changed(desk.ask(|answer| Question::SetAllocator(name, answer)), body)
 }
 
 /// Changes the target that the path names.
@@ -329,7 +328,7 @@ fn change_server(request: &Request, desk: &Desk) -> Answer {
         Some("state") => match serde_json::from_slice::<StateBody>(&request.body) {
             Ok(StateBody { state }) => {
                 let ask = |answer| Question::SetServerState(ServerId(number), state, answer);
-                changed(desk.ask(ask), || serde_json::json!({ "server": number }))
+                changed(desk.ask(ask), |()| serde_json::json!({ "server": number }))
             }
             Err(error) => {
                 json(400, &failure(&format!("not a state: {error}"), "see `weir server retire --help`"))
@@ -337,7 +336,7 @@ fn change_server(request: &Request, desk: &Desk) -> Answer {
         },
         Some("names") => {
             let ask = |answer| Question::KeepNames(ServerId(number), answer);
-            changed(desk.ask(ask), || serde_json::json!({ "server": number }))
+            changed(desk.ask(ask), |()| serde_json::json!({ "server": number }))
         }
         Some(_) => json(404, &failure("no such resource", "a server has a state and names")),
     }
@@ -351,7 +350,7 @@ fn add_server(request: &Request, desk: &Desk, number: u16) -> Answer {
     match config.and_then(|config| check_addresses(&config).map(|()| config)) {
         Ok(config) => {
             let ask = |answer| Question::AddServer(ServerId(number), Box::new(config), answer);
-            changed(desk.ask(ask), || serde_json::json!({ "server": number }))
+            changed(desk.ask(ask), |()| serde_json::json!({ "server": number }))
         }
         Err(what) => refused(&what),
     }
@@ -363,7 +362,7 @@ fn add_target(request: &Request, desk: &Desk, target: TargetId) -> Answer {
     let config = std::str::from_utf8(&request.body).map_err(|error| error.to_string());
     match config.and_then(TargetConfig::described) {
         Ok(config) => {
-            changed(desk.ask(|answer| Question::AddTarget(target, Box::new(config), answer)), || {
+            changed(desk.ask(|answer| Question::AddTarget(target, Box::new(config), answer)), |()| {
                 named(target)
             })
         }
@@ -374,7 +373,7 @@ fn add_target(request: &Request, desk: &Desk, target: TargetId) -> Answer {
 fn set_state(request: &Request, desk: &Desk, target: TargetId) -> Answer {
     match serde_json::from_slice::<StateBody>(&request.body) {
         Ok(StateBody { state }) => {
-            changed(desk.ask(|answer| Question::SetTargetState(target, state, answer)), || named(target))
+            changed(desk.ask(|answer| Question::SetTargetState(target, state, answer)), |()| named(target))
         }
         Err(error) => {
             json(400, &failure(&format!("not a state: {error}"), "see `weir target retire --help`"))
@@ -386,19 +385,21 @@ fn named(target: TargetId) -> serde_json::Value {
     serde_json::json!({ "target": target.to_string() })
 }
 
-/// The answer about a change of the store's servers or targets, which is called `done`.
-fn changed(
-    outcome: Result<Result<(), NotChanged>, Failure>,
-    done: impl FnOnce() -> serde_json::Value,
+/// The answer about a change of the store's servers, targets or settings, with the body `done`.
+fn changed<T, B: Serialize>(
+    outcome: Result<Result<T, NotChanged>, Failure>,
+    done: impl FnOnce(T) -> B,
 ) -> Answer {
     let error = match outcome {
-        Ok(Ok(())) => return json(200, &done()),
+        Ok(Ok(change)) => return json(200, &done(change)),
         Ok(Err(error)) => error,
         Err(failure) => return json(503, &failure),
     };
     let (status, hint) = match &error {
         NotChanged::Unknown(_) => (404, "see `weir targets`"),
         NotChanged::Refused { hint, .. } => (409, hint.as_str()),
+        NotChanged::Sharing(_) => (400, POLICY_HINT),
+        NotChanged::Quota(_) => (400, "set limits of all users, or of groups, in place of single ones"),
         NotChanged::NotYet(_) => (503, "ask again later"),
         NotChanged::Storage(_) => (503, "make room in the server's folder"),
     };
@@ -431,7 +432,7 @@ fn set_policy(request: &Request, desk: &Desk) -> Answer {
     let Some(PolicyBody { policy, scheduler }) = parsed else {
         return json(400, &failure("the body is not {\"policy\": \"NAME\"}", "send one policy name as JSON"));
     };
-    let refused = |error: String| json(400, &failure(&error, "see `weir policy set --help`"));
+    let refused = |error: String| json(400, &failure(&error, POLICY_HINT));
     let policy: Policy = match policy.parse() {
         Ok(policy) => policy,
         Err(error) => return refused(error.to_string()),
@@ -440,17 +441,11 @@ fn set_policy(request: &Request, desk: &Desk) -> Answer {
         Ok(algorithm) => algorithm,
         Err(error) => return refused(error.to_string()),
     };
-    match desk.ask(|answer| Question::SetPolicy(policy, algorithm, answer)) {
-        Ok(Ok(sharing)) => {
-            let (policy, scheduler) = (sharing.policy().to_string(), sharing.algorithm().to_string());
-            json(200, &PolicyBody { policy, scheduler: Some(scheduler) })
-        }
-        Ok(Err(error @ (NotDecided::Sharing(_) | NotDecided::Quota(_)))) => refused(error.to_string()),
-        Ok(Err(error @ NotDecided::Storage(_))) => {
-            json(503, &failure(&error.to_string(), "make room in the server's folder"))
-        }
-        Err(failure) => json(503, &failure),
-    }
+    let body = |sharing: Sharing| PolicyBody {
+        policy: sharing.policy().to_string(),
+        scheduler: Some(sharing.algorithm().to_string()),
+    };
+    changed(desk.ask(|answer| Question::SetPolicy(policy, algorithm, answer)), body)
 }
 
 fn answer<T>(answered: Result<Arc<T>, Failure>, render: impl FnOnce(&Arc<T>) -> Answer) -> Answer {

@@ -1,9 +1,9 @@
 //! Quotas in the control API: the use and the limits of every owner, and decisions about limits.
 
-use super::{failure, json, Answer, Desk};
+use super::{changed, failure, json, Answer, Desk};
 use crate::control::http::Request;
 use serde::{Deserialize, Serialize};
-use weir_core::control::question::{NotDecided, Question, Quotas};
+use weir_core::control::question::{Question, Quotas};
 use weir_core::namespace::QuotaLine;
 use weir_wire::{QuotaLimits, QuotaOwner, QuotaTable};
 
@@ -89,15 +89,7 @@ pub(super) fn set(request: &Request, desk: &Desk) -> Answer {
     };
     let limits = body.limits.as_ref();
     let limits = limits.map(|limits| QuotaLimits { bytes: limits.bytes_max, inodes: limits.inodes_max });
-    match desk.ask(|answer| Question::SetQuota(owner, limits, answer)) {
-        Ok(Ok(())) => json(200, &body),
-        Ok(Err(error @ NotDecided::Quota(_))) => json(
-            400,
-            &failure(&error.to_string(), "set limits of all users, or of groups, in place of single ones"),
-        ),
-        Ok(Err(error)) => json(503, &failure(&error.to_string(), "make room in the server's folder")),
-        Err(failure) => json(503, &failure),
-    }
+    changed(desk.ask(|answer| Question::SetQuota(owner, limits, answer)), |()| &body)
 }
 
 fn shown(line: &QuotaLine, table: &QuotaTable) -> Line {

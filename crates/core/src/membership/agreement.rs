@@ -2,13 +2,15 @@
 //!
 //! The configuration file says when its values were decided. A decision that the control API or another server told
 //! later counts, also after a restart, until a still later file comes.
+//!
+//! A decision makes other settings of those in force. They are in force once a [`SettingsTicket`] has brought them to stable storage.
 
-use crate::control::question::NotDecided;
 use crate::journal::Storage;
 use crate::notices::warning;
 use std::io;
 use std::sync::Arc;
 use weir_placement::{ServerId, TargetId};
+use weir_wire::quota::TooManyLimits;
 use weir_wire::{
     Decided, QuotaLimits, QuotaOwner, ServerRecord, SharingNames, Stamp, StoreSettings, TargetRecord,
     TargetState,
@@ -19,15 +21,21 @@ const FILE: &str = "settings.json";
 const UNFINISHED: &str = "settings.json.new";
 
 /// The shared settings, and the file that keeps them.
-pub(crate) struct Agreement {
+pub(super) struct Agreement {
     settings: StoreSettings,
     storage: Arc<dyn Storage>,
     server: u16,
 }
 
+/// Settings that are to be brought to stable storage.
+pub struct SettingsTicket {
+    settings: StoreSettings,
+    storage: Arc<dyn Storage>,
+}
+
 impl Agreement {
     /// The settings of the configuration file, `from_file`, and of the decisions since that are kept in `storage`.
-    pub(crate) fn open(storage: Arc<dyn Storage>, server: u16, from_file: StoreSettings) -> Agreement {
+    pub(super) fn open(storage: Arc<dyn Storage>, server: u16, from_file: StoreSettings) -> Agreement {
         let mut settings = from_file;
         match kept(&*storage) {
             Ok(Some(kept)) => {
@@ -53,118 +61,90 @@ impl Agreement {
     }
 
     /// The settings in force.
-    pub(crate) fn settings(&self) -> &StoreSettings {
+    pub(super) fn settings(&self) -> &StoreSettings {
         &self.settings
     }
 
-    /// Decides the division of device time anew, and keeps the decision on stable storage.
-    ///
-    /// # Errors
-    /// The file cannot be written; nothing is decided then.
-    pub(crate) fn decide_sharing(&mut self, names: SharingNames, milliseconds: u64) -> io::Result<()> {
+    /// The settings with another division of device time.
+    pub(super) fn with_sharing(&self, names: SharingNames, milliseconds: u64) -> StoreSettings {
         let mut wanted = self.settings.clone();
         wanted.sharing.decide(names, milliseconds, self.server);
-        self.keep(wanted)
+        wanted
     }
 
-    /// Decides the allocator anew, and keeps the decision on stable storage.
-    ///
-    /// # Errors
-    /// The file cannot be written; nothing is decided then.
-    pub(crate) fn decide_allocator(&mut self, name: String, milliseconds: u64) -> io::Result<()> {
+    /// The settings with another allocator.
+    pub(super) fn with_allocator(&self, name: String, milliseconds: u64) -> StoreSettings {
         let mut wanted = self.settings.clone();
         wanted.allocator.decide(name, milliseconds, self.server);
-        self.keep(wanted)
+        wanted
     }
 
-    /// Decides the state of a target of this server anew, and keeps the decision on stable storage. `description` is the
-    /// target's configuration.
+    /// The settings with other limits of one owner.
     ///
     /// # Errors
-    /// The file cannot be written; nothing is decided then.
-    pub(crate) fn decide_target(
-        &mut self,
-        (target, description): (TargetId, String),
-        state: TargetState,
-        milliseconds: u64,
-    ) -> io::Result<()> {
-        let mut wanted = self.settings.clone();
-        self.decide_in(&mut wanted, target, description, state, milliseconds);
-        self.keep(wanted)
-    }
-
-    fn decide_in(
+    /// There are too many limits.
+    pub(super) fn with_quota(
         &self,
-        wanted: &mut StoreSettings,
-        target: TargetId,
-        description: String,
-        state: TargetState,
-        milliseconds: u64,
-    ) {
-        let before = wanted.target(target).map_or(Stamp::default(), |record| record.state.stamp);
-        let mut decided = Decided { value: state, stamp: before };
-        decided.decide(state, milliseconds, self.server);
-        wanted.follow_target(&TargetRecord { target, description, state: decided });
-    }
-
-    /// Decides the limits of one owner anew, and keeps the decision on stable storage.
-    ///
-    /// # Errors
-    /// The file cannot be written, or there are too many limits; nothing is decided then.
-    pub(crate) fn decide_quota(
-        &mut self,
         owner: QuotaOwner,
         limits: Option<QuotaLimits>,
         milliseconds: u64,
-    ) -> Result<(), NotDecided> {
+    ) -> Result<StoreSettings, TooManyLimits> {
         let mut wanted = self.settings.clone();
-        let decided = wanted.quotas.decide(owner, limits, milliseconds, self.server);
-        decided.map_err(NotDecided::Quota)?;
-        Ok(self.keep(wanted)?)
+        wanted.quotas.decide(owner, limits, milliseconds, self.server)?;
+        Ok(wanted)
     }
 
-    /// Notes that a server joins, and keeps that on stable storage.
-    ///
-    /// # Errors
-    /// The file cannot be written; nothing is decided then.
-    pub(crate) fn admit_server(&mut self, record: &ServerRecord) -> io::Result<()> {
+    /// The settings with a server that joins.
+    pub(super) fn with_server(&self, record: &ServerRecord) -> StoreSettings {
         let mut wanted = self.settings.clone();
         wanted.follow_server(record);
-        self.keep(wanted)
+        wanted
     }
 
-    /// Decides the state or the addresses of this server anew, and with them the state of some of its targets. All of it is
-    /// kept on stable storage at once. `description` is the server's configuration.
-    ///
-    /// # Errors
-    /// The file cannot be written; nothing is decided then.
-    pub(crate) fn decide_server(
-        &mut self,
+    /// The settings with one state of some targets of this server, each with its configuration.
+    pub(super) fn with_targets(
+        &self,
+        targets: &[(TargetId, String)],
+        state: TargetState,
+        milliseconds: u64,
+    ) -> StoreSettings {
+        let mut wanted = self.settings.clone();
+        for (target, description) in targets {
+            let before = wanted.target(*target).map_or(Stamp::default(), |record| record.state.stamp);
+            let mut decided = Decided { value: state, stamp: before };
+            decided.decide(state, milliseconds, self.server);
+            let description = description.clone();
+            wanted.follow_target(&TargetRecord { target: *target, description, state: decided });
+        }
+        wanted
+    }
+
+    /// The settings with another state or other addresses of this server, and that state of some of its targets. `description` is
+    /// the server's configuration.
+    pub(super) fn with_own(
+        &self,
         description: String,
         state: TargetState,
         targets: &[(TargetId, String)],
         milliseconds: u64,
-    ) -> io::Result<()> {
-        let mut wanted = self.settings.clone();
+    ) -> StoreSettings {
+        let mut wanted = self.with_targets(targets, state, milliseconds);
         let server = ServerId(self.server);
         let before = wanted.server(server).map_or(Stamp::default(), |record| record.state.stamp);
         let mut decided = Decided { value: state, stamp: before };
         decided.decide(state, milliseconds, self.server);
         wanted.follow_server(&ServerRecord { server, description, state: decided });
-        for (target, description) in targets {
-            self.decide_in(&mut wanted, *target, description.clone(), state, milliseconds);
-        }
-        self.keep(wanted)
+        wanted
     }
 
-    /// Takes over what another server knows of later decisions; answers whether there are any.
-    pub(crate) fn follow(&mut self, others: &StoreSettings) -> bool {
+    /// The settings with what another server knows of later decisions; none where it knows of none.
+    pub(super) fn with_later(&self, others: &StoreSettings) -> Option<StoreSettings> {
         let own = &self.settings;
         let are_older =
             others.sharing.stamp <= own.sharing.stamp && others.allocator.stamp <= own.allocator.stamp;
         let same_members = others.targets == own.targets && others.servers == own.servers;
         if are_older && same_members && others.quotas.is_empty() {
-            return false;
+            return None;
         }
         let mut wanted = own.clone();
         let mut is_news = wanted.sharing.follow(&others.sharing);
@@ -176,28 +156,37 @@ impl Agreement {
         for record in &others.targets {
             is_news |= wanted.follow_target(record);
         }
-        if !is_news {
-            return false;
-        }
-        if let Err(error) = self.keep(wanted.clone()) {
-            warning!(
-                "{} cannot be written ({error}); a restart may forget the settings",
-                self.storage.describe(FILE)
-            );
-            self.settings = wanted;
-        }
-        true
+        is_news.then_some(wanted)
     }
 
-    fn keep(&mut self, wanted: StoreSettings) -> io::Result<()> {
-        let text = serde_json::to_string(&wanted).map_err(io::Error::from)?;
+    /// The work that keeps settings over restarts.
+    pub(super) fn ticket(&self, settings: &StoreSettings) -> SettingsTicket {
+        SettingsTicket { settings: settings.clone(), storage: Arc::clone(&self.storage) }
+    }
+
+    /// Other settings are in force.
+    pub(super) fn put_in_force(&mut self, settings: StoreSettings) {
+        self.settings = settings;
+    }
+
+    /// The name of the file for a message.
+    pub(super) fn describe(&self) -> String {
+        self.storage.describe(FILE)
+    }
+}
+
+impl SettingsTicket {
+    /// Brings the settings to stable storage; the call blocks.
+    ///
+    /// # Errors
+    /// The file cannot be written; the one before it counts then.
+    pub(crate) fn run(&self) -> io::Result<()> {
+        let text = serde_json::to_string(&self.settings).map_err(io::Error::from)?;
         let file = self.storage.create(UNFINISHED)?;
         file.write_all_at(text.as_bytes(), 0)?;
         file.sync()?;
         self.storage.rename(UNFINISHED, FILE)?;
-        self.storage.sync_directory()?;
-        self.settings = wanted;
-        Ok(())
+        self.storage.sync_directory()
     }
 }
 
@@ -240,15 +229,32 @@ mod tests {
         storage
     }
 
-    fn names(policy: &str) -> SharingNames {
-        SharingNames { policy: policy.into(), scheduler: "virtual-time".into() }
+    /// Keeps settings, and puts them in force.
+    fn keep(agreement: &mut Agreement, settings: StoreSettings) -> io::Result<()> {
+        agreement.ticket(&settings).run()?;
+        agreement.put_in_force(settings);
+        Ok(())
+    }
+
+    fn decide_policy(agreement: &mut Agreement, policy: &str, milliseconds: u64) -> io::Result<()> {
+        let names = SharingNames { policy: policy.into(), scheduler: "virtual-time".into() };
+        let wanted = agreement.with_sharing(names, milliseconds);
+        keep(agreement, wanted)
+    }
+
+    /// Takes over what the other one knows of later decisions; reports whether there are any.
+    fn follow(agreement: &mut Agreement, others: &StoreSettings) -> bool {
+        let wanted = agreement.with_later(others);
+        let is_news = wanted.is_some();
+        wanted.into_iter().for_each(|wanted| keep(agreement, wanted).unwrap());
+        is_news
     }
 
     #[test]
     fn a_decision_outlives_a_restart_until_a_later_file_comes() {
         let storage = MemoryStorage::new();
         let mut agreement = opened(&storage, 0, file_of("size-fair", 1_000));
-        agreement.decide_sharing(names("job-fair"), 2_000).unwrap();
+        decide_policy(&mut agreement, "job-fair", 2_000).unwrap();
         let storage = after_power_loss(&storage);
         let again = opened(&storage, 0, file_of("size-fair", 1_000));
         assert_eq!(again.settings().sharing.value.policy, "job-fair");
@@ -261,12 +267,13 @@ mod tests {
     fn a_server_that_was_down_follows_and_keeps_what_it_followed() {
         let storages = [MemoryStorage::new(), MemoryStorage::new()];
         let mut told = opened(&storages[0], 0, file_of("size-fair", 1_000));
-        told.decide_sharing(names("job-fair"), 2_000).unwrap();
-        told.decide_allocator("random".into(), 2_001).unwrap();
+        decide_policy(&mut told, "job-fair", 2_000).unwrap();
+        let wanted = told.with_allocator("random".into(), 2_001);
+        keep(&mut told, wanted).unwrap();
         let mut absent = opened(&storages[1], 1, file_of("size-fair", 1_000));
-        assert!(absent.follow(told.settings()));
-        assert!(!absent.follow(told.settings()));
-        assert!(!told.follow(absent.settings()));
+        assert!(follow(&mut absent, told.settings()));
+        assert!(!follow(&mut absent, told.settings()));
+        assert!(!follow(&mut told, absent.settings()));
         drop(absent);
         let absent = opened(&after_power_loss(&storages[1]), 1, file_of("size-fair", 1_000));
         assert_eq!(absent.settings(), told.settings());
@@ -278,11 +285,13 @@ mod tests {
         let open = |server: u16| opened(&storages[usize::from(server)], server, file_of("size-fair", 1_000));
         let (mut one, mut other) = (open(0), open(1));
         let limits = |bytes| Some(QuotaLimits { bytes: Some(bytes), inodes: None });
-        one.decide_quota(QuotaOwner::User(7), limits(1), 2_000).unwrap();
-        other.decide_quota(QuotaOwner::AnyGroup, limits(2), 2_000).unwrap();
-        assert!(one.follow(other.settings()));
-        assert!(other.follow(one.settings()));
-        assert!(!one.follow(&other.settings().without_quotas()));
+        let wanted = one.with_quota(QuotaOwner::User(7), limits(1), 2_000).unwrap();
+        keep(&mut one, wanted).unwrap();
+        let wanted = other.with_quota(QuotaOwner::AnyGroup, limits(2), 2_000).unwrap();
+        keep(&mut other, wanted).unwrap();
+        assert!(follow(&mut one, other.settings()));
+        assert!(follow(&mut other, one.settings()));
+        assert!(!follow(&mut one, &other.settings().without_quotas()));
         drop((one, other));
         let (one, other) = (open(0), open(1));
         assert_eq!(one.settings(), other.settings());
@@ -305,7 +314,7 @@ mod tests {
         let storage = MemoryStorage::new();
         let mut agreement = opened(&storage, 0, file_of("size-fair", 1_000));
         storage.fail_sync(true);
-        agreement.decide_sharing(names("job-fair"), 2_000).unwrap_err();
+        decide_policy(&mut agreement, "job-fair", 2_000).unwrap_err();
         assert_eq!(agreement.settings().sharing.value.policy, "size-fair");
     }
 
