@@ -149,13 +149,13 @@ pub fn seconds(time: Nanos) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::sync::Mutex;
 
     /// A machine's two clocks, which a test sets.
     #[derive(Default)]
-    struct SetTime(Mutex<(Nanos, Duration)>);
+    pub(crate) struct SetTime(pub(crate) Mutex<(Nanos, Duration)>);
 
     impl Time for SetTime {
         fn elapsed(&self) -> Nanos {

@@ -439,4 +439,4 @@ fn zero_slices(mut length: usize, slices: &mut Vec<IoSlice<'_>>) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

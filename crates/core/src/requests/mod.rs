@@ -17,29 +17,33 @@ pub(crate) mod pages;
 pub(crate) mod recalls;
 pub(crate) mod request;
 pub(crate) mod room;
+pub(crate) mod service;
 pub(crate) mod turns;
 
-use crate::namespace::{Appender, IntentId};
+use crate::namespace::{errno, Appender, IntentId};
 use crate::notices::warning;
 use arrival::ARRIVAL_WAIT;
 use continuation::{Continued, Woken};
-use fences::Fences;
-use request::{InHand, Outcome, Stage, Step, Token};
+use devices::Devices;
+use fences::{Fences, Turn};
+use pages::{Pages, Then};
+use request::{Drops, InHand, Outcome, Stage, Step, Token};
 use room::Room;
 use slab::Slab;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::{Index, IndexMut};
 use turns::Turns;
 use weir_fairshare::Nanos;
-use weir_wire::{ClientId, Request, RequestId};
+use weir_wire::{ClientId, Errno, Request, RequestId};
 
 /// How long a request waits for an intent to be settled: long enough for a server that is restarted at once.
 const SETTLEMENT_WAIT: Nanos = Nanos::from_millis(10_000);
 
 /// The requests in hand.
-#[derive(Default)]
 pub(crate) struct Requests {
     in_hand: Slab<InHand>,
+    devices: Devices,
+    pages: Pages,
     /// Requests whose payload is awaited or received, each marked as listed here.
     receiving: HashSet<usize>,
     /// Requests of slow senders, by the moment from which they are queued with the bytes that have come.
@@ -67,14 +71,6 @@ pub(crate) struct Requests {
     lost: u64,
 }
 
-/// A request that waits for its emulated device no longer.
-pub(crate) enum Due {
-    /// Its payload is here, and it is carried out now.
-    Execute(Token),
-    /// It is carried out, and is answered now.
-    Conclude(Token, Box<Outcome>),
-}
-
 impl Index<&Token> for Requests {
     type Output = InHand;
 
@@ -90,6 +86,28 @@ impl IndexMut<&Token> for Requests {
 }
 
 impl Requests {
+    /// No request is in hand yet.
+    pub(crate) fn new(devices: Devices) -> Requests {
+        Requests {
+            in_hand: Slab::new(),
+            devices,
+            pages: Pages::default(),
+            receiving: HashSet::new(),
+            slow_senders: VecDeque::new(),
+            continued: HashMap::new(),
+            unfinished: HashMap::new(),
+            followers: HashMap::new(),
+            waiting: HashMap::new(),
+            turns: Turns::default(),
+            room: Room::default(),
+            vacancy: Room::default(),
+            fences: Fences::default(),
+            woken: VecDeque::new(),
+            held_back: Vec::new(),
+            lost: 0,
+        }
+    }
+
     /// Takes a request in hand.
     pub(crate) fn insert(&mut self, request: InHand) -> Token {
         Token(self.in_hand.insert(request))
@@ -114,11 +132,6 @@ impl Requests {
         self.in_hand.iter().map(|(_, request)| request)
     }
 
-    /// All requests in hand, to renumber their devices.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut InHand> {
-        self.in_hand.iter_mut().map(|(_, request)| request)
-    }
-
     /// The request of this number, which may have ended.
     pub(crate) fn get(&self, number: usize) -> Option<&InHand> {
         self.in_hand.get(number)
@@ -138,7 +151,7 @@ impl Requests {
     }
 
     /// Claims a request that awaits payload, if it does.
-    pub(crate) fn claim_awaiting(&mut self, number: usize) -> Option<Token> {
+    fn claim_awaiting(&mut self, number: usize) -> Option<Token> {
         self.claim_if(number, |request| matches!(request.stage, Stage::Awaiting))
     }
 
@@ -148,7 +161,7 @@ impl Requests {
     }
 
     /// Claims a request that has its turn at its device. A request that is not queued is lost: that is counted, and said.
-    pub(crate) fn claim_queued(&mut self, number: usize) -> Option<Token> {
+    fn claim_queued(&mut self, number: usize) -> Option<Token> {
         let claimed = self.claim_if(number, |request| matches!(request.stage, Stage::Queued));
         if claimed.is_none() {
             self.count_lost(number, "a device has its turn for it, and it is not queued");
@@ -165,20 +178,6 @@ impl Requests {
         self.claim_if(number, |request| matches!(request.stage, Stage::Unconfirmed) && is_it(request))
     }
 
-    /// Claims a request for which its emulated device is done; `runs_ahead` says whether the request is carried out before.
-    pub(crate) fn claim_due(&mut self, number: usize, now: Nanos, runs_ahead: bool) -> Option<Due> {
-        let request = self.in_hand.get_mut(number)?;
-        let is_due = request.is_due(now);
-        match std::mem::replace(&mut request.stage, Stage::Held) {
-            Stage::Ready if is_due || runs_ahead => Some(Due::Execute(Token(number))),
-            Stage::Finished(outcome) if is_due => Some(Due::Conclude(Token(number), outcome)),
-            stage => {
-                request.stage = stage;
-                None
-            }
-        }
-    }
-
     fn claim_if(&mut self, number: usize, is_it: impl Fn(&InHand) -> bool) -> Option<Token> {
         let request = self.in_hand.get_mut(number).filter(|request| is_it(request))?;
         request.stage = Stage::Held;
@@ -188,7 +187,7 @@ impl Requests {
     /// Marks a request as without a link. Answers its token where the request waits here and may be ended at once, with
     /// the stage that it waited in. Any other is carried out all the same, and a resend waits for its end. Bytes that are
     /// read go with their reply alone, so a resend reads them again.
-    pub(crate) fn abandon(&mut self, number: usize) -> Option<(Token, Stage)> {
+    fn abandon(&mut self, number: usize) -> Option<(Token, Stage)> {
         let request = self.in_hand.get_mut(number)?;
         request.is_abandoned = true;
         match request.stage {
@@ -213,7 +212,7 @@ impl Requests {
     }
 
     /// The request awaits payload whose first bytes came at `now`: after a while it is queued with the bytes that have come.
-    pub(crate) fn note_slow_sender(&mut self, number: usize, now: Nanos) {
+    fn note_slow_sender(&mut self, number: usize, now: Nanos) {
         self.slow_senders.push_back((now + ARRIVAL_WAIT, number));
     }
 
@@ -296,10 +295,13 @@ impl Requests {
         }
     }
 
-    /// Keeps a request until its lock or its append turn comes. It takes the place of an earlier send of it, which is the answer.
-    pub(crate) fn wait_for_turn(&mut self, token: Token) -> Option<Token> {
+    /// Keeps a request until its lock or its append turn comes. It takes the place of an earlier send of it.
+    pub(crate) fn wait_for_turn(&mut self, token: Token) -> Step {
         let key = self[&token].key();
-        self.waiting.insert(key, token)
+        if let Some(earlier) = self.waiting.insert(key, token) {
+            self.wake_done(earlier, Outcome::failed(errno::EAGAIN));
+        }
+        Step::Away
     }
 
     /// The request that waits for a lock or an append turn by this name.
@@ -326,6 +328,13 @@ impl Requests {
         &mut self.turns
     }
 
+    /// A request on a target in a directory has ended: those that waited for its end go on.
+    pub(crate) fn leave_turn(&mut self, turn: Turn) {
+        for (turn, token) in self.fences.end(turn) {
+            self.woken.push_back(Woken::InTurn(token, turn));
+        }
+    }
+
     /// The order of requests on targets in directories.
     pub(crate) fn fences(&mut self) -> &mut Fences<Token> {
         &mut self.fences
@@ -344,6 +353,39 @@ impl Requests {
     /// The new files that wait for room on any target.
     pub(crate) fn vacancy(&mut self) -> &mut Room {
         &mut self.vacancy
+    }
+
+    /// Requests that wait for room go on, as `next` says; the last time they are refused where they find none.
+    pub(crate) fn try_again(&mut self, tokens: Vec<Token>, is_last: bool, next: fn(Token) -> Woken) {
+        for token in tokens {
+            if is_last {
+                self[&token].try_last();
+            }
+            self.wake(next(token));
+        }
+    }
+
+    /// The kernel pages of mounts.
+    pub(crate) fn pages(&mut self) -> &mut Pages {
+        &mut self.pages
+    }
+
+    /// The kernel pages of mounts, to look at.
+    pub(crate) fn pages_here(&self) -> &Pages {
+        &self.pages
+    }
+
+    /// Keeps a request until every watcher has dropped its pages, or its time is over.
+    pub(crate) fn hold_for_pages(&mut self, token: Token, then: Then, drops: Drops, now: Nanos) {
+        for (poll, outcome) in self.pages.hold(token, then, drops, now) {
+            self.wake_done(poll, outcome);
+        }
+    }
+
+    /// Requests go on that wait for no more pages, or have waited for too long.
+    pub(crate) fn release_pages(&mut self, now: Nanos) {
+        let released = self.pages.release(now);
+        self.woken.extend(released);
     }
 
     /// Keeps a change until the journal's device has caught up.
@@ -371,6 +413,13 @@ impl Requests {
         self.wake(Woken::Step(Step::Done(token, outcome)));
     }
 
+    /// Requests failed while they waited.
+    pub(crate) fn wake_failed(&mut self, tokens: Vec<Token>, errno: Errno) {
+        for token in tokens {
+            self.wake_done(token, Outcome::failed(errno));
+        }
+    }
+
     /// The next request that goes on.
     pub(crate) fn take_woken(&mut self) -> Option<Woken> {
         self.woken.pop_front()
@@ -383,8 +432,9 @@ impl Requests {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::config::ClusterConfig;
     use crate::links::connection::Frame;
     use crate::links::link::{Acting, LinkKey};
     use request::Sender;
@@ -394,11 +444,19 @@ mod tests {
         Description, Fence, HandleId, Header, Identity, IdentityId, Ino, JobId, Kind, Rights, SiteKey,
     };
 
+    /// The requests of a server with one target, of which none is in hand.
+    pub(super) fn none() -> Requests {
+        let file = "version = 1\n[[server]]\n[[server.target]]\nbackend = \"ram\"\ncapacity = \"1MiB\"\n";
+        let config: ClusterConfig = toml::from_str(file).unwrap();
+        Requests::new(Devices::new(&config.servers[0], config.sharing().unwrap(), 1))
+    }
+
     fn request(client: u64, id: u64) -> InHand {
         in_hand(client, id, Request::Ping)
     }
 
-    fn in_hand(client: u64, id: u64, message: Request) -> InHand {
+    /// A client of a user, on a link.
+    pub(super) fn sender(link: LinkKey, client: u64) -> Sender {
         let job = JobId(1);
         let acting = Acting {
             who: Identity { uid: 1, gid: 1, groups: Vec::new() },
@@ -408,12 +466,11 @@ mod tests {
             trusted: false,
             expires_seconds: 0,
         };
-        let sender = Sender {
-            link: LinkKey { index: 0, serial: 1 },
-            client: ClientId(client),
-            acting: Rc::new(acting),
-            session_job: job,
-        };
+        Sender { link, client: ClientId(client), acting: Rc::new(acting), session_job: job }
+    }
+
+    fn in_hand(client: u64, id: u64, message: Request) -> InHand {
+        let sender = sender(LinkKey { index: 0, serial: 1 }, client);
         let header = Header {
             kind: Kind::Request,
             body_bytes: 0,
@@ -438,7 +495,7 @@ mod tests {
     /// A device's turn for a request that was not there once ended silently, and the slot stayed taken.
     #[test]
     fn a_request_is_claimed_once_from_its_stage_and_a_lost_one_is_counted() {
-        let mut requests = Requests::default();
+        let mut requests = none();
         let token = requests.insert(request(1, 1));
         let number = token.number();
         requests.park(token, Stage::Queued);
@@ -452,7 +509,7 @@ mod tests {
 
     #[test]
     fn a_request_that_lost_its_link_ends_at_once_unless_a_step_has_it() {
-        let mut requests = Requests::default();
+        let mut requests = none();
         let (waiting, held) = (requests.insert(request(1, 1)), requests.insert(request(1, 2)));
         let number = waiting.number();
         requests.park(waiting, Stage::Awaiting);
@@ -468,7 +525,7 @@ mod tests {
     /// The reply of a read has its bytes, which are sent once.
     #[test]
     fn a_resend_waits_for_an_abandoned_request_and_reads_again() {
-        let mut requests = Requests::default();
+        let mut requests = none();
         let (change, bytes) = (requests.insert(request(1, 7)), requests.insert(read(1, 8)));
         for token in [&change, &bytes] {
             assert!(requests.abandon(token.number()).is_none(), "a step has it");
@@ -480,7 +537,7 @@ mod tests {
 
     #[test]
     fn resends_get_the_answer_of_the_request_that_waits() {
-        let mut requests = Requests::default();
+        let mut requests = none();
         let (first, other) = (requests.insert(request(1, 7)), requests.insert(request(2, 7)));
         requests.note_unfinished(&first);
         let resend = requests.insert(request(1, 7));

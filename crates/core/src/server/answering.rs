@@ -2,7 +2,6 @@
 
 use super::Server;
 use crate::links::connection::Tail;
-use crate::namespace::errno;
 use crate::requests::pages::Then;
 use crate::requests::request::{Outcome, Stage, Token};
 use crate::storage::Target;
@@ -35,7 +34,7 @@ impl Server {
             return self.reply(token, outcome);
         }
         let drops = std::mem::take(&mut outcome.drops);
-        self.hold_for_pages(token, Then::Reply(Box::new(outcome)), drops);
+        self.requests.hold_for_pages(token, Then::Reply(Box::new(outcome)), drops, self.clock.now());
     }
 
     /// Sends the reply and forgets the request.
@@ -69,7 +68,8 @@ impl Server {
             release_tail(&mut self.targets, tail);
         }
         for number in link.take_requests() {
-            self.give_up(number);
+            let next = self.requests.give_up(number, &mut self.targets, self.clock.now());
+            self.pursue(next);
         }
         if let Some(session) = link.session() {
             self.client_disconnected(session.client, session.job());
@@ -81,19 +81,6 @@ impl Server {
         for link in self.requests.stalled_links(self.clock.now()) {
             self.close_link(link);
         }
-    }
-
-    /// The link of a request is gone: takes the request out of its queue, or lets a step that is under way end unanswered.
-    fn give_up(&mut self, number: usize) {
-        let Some((token, stage)) = self.requests.abandon(number) else { return };
-        self.requests[&token].drop_sink(&mut self.targets);
-        let outcome = Outcome::failed(errno::EIO);
-        match stage {
-            Stage::Receiving => return self.finish(token, outcome),
-            Stage::Queued => _ = self.devices.cancel(number, &self.requests[&token], self.clock.now()),
-            _ => {}
-        }
-        self.reply(token, outcome);
     }
 
     /// Notes a change of bytes that was carried out, in case its client does not hear of it and sends it again.

@@ -76,12 +76,12 @@ impl Server {
         let answers = self.locks.drop_client(id);
         self.answer_locks(answers);
         let mut ended = self.requests.take_waiting_of(id);
-        ended.extend(self.pages.take_poll(id));
+        ended.extend(self.requests.pages().take_poll(id));
         for token in ended {
             self.requests.wake_done(token, Outcome::failed(errno::EIO));
         }
-        self.pages.recalls().drop_client(id);
-        self.release_pages();
+        self.requests.pages().recalls().drop_client(id);
+        self.requests.release_pages(self.clock.now());
         self.drop_from_namespace(id);
     }
 

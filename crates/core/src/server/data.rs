@@ -5,7 +5,7 @@ use crate::durability::Deferred;
 use crate::errands::Errand;
 use crate::namespace::{errno, Caller, Change, InlineAppend, Verdict};
 use crate::requests::arrival::Sink;
-use crate::requests::continuation::{Continued, Woken};
+use crate::requests::continuation::Continued;
 use crate::requests::devices::ObjectSync;
 use crate::requests::fences::Turn;
 use crate::requests::objects::{object_capability, object_fence, run_in_memory, write_inline};
@@ -59,7 +59,7 @@ impl Server {
         let request = &mut self.requests[&token];
         let target = request.device().and_then(|index| self.targets.get(index));
         let Some(dir) = target.and_then(Target::directory).cloned() else {
-            self.leave_turn(turn);
+            self.requests.leave_turn(turn);
             return Step::Done(token, Outcome::failed(errno::EINVAL));
         };
         let bytes = match request.arrival.take() {
@@ -69,13 +69,6 @@ impl Server {
         let work = TargetWork::Request(request.request.clone(), bytes);
         self.errands.submit(Errand::Request(token, turn), Work::OnTarget(dir, work));
         Step::Away
-    }
-
-    /// A request that had its turn has ended: those that waited for its end go on.
-    pub(super) fn leave_turn(&mut self, turn: Turn) {
-        for (turn, token) in self.requests.fences().end(turn) {
-            self.requests.wake(Woken::InTurn(token, turn));
-        }
     }
 
     /// A worker has carried a request out.
@@ -265,7 +258,7 @@ impl Server {
                 let dir: Arc<Dir> = Arc::clone(dir);
                 let attributes = self.requests[&token].sender.acting.attributes;
                 let sync = ObjectSync { token, dir, object };
-                self.devices.queue_sync(sync, attributes, self.clock.now());
+                self.requests.devices_mut().queue_sync(sync, attributes, self.clock.now());
                 self.start_object_syncs();
                 Step::Away
             }
@@ -274,7 +267,7 @@ impl Server {
 
     /// Begins the synchronisations that have their turns.
     fn start_object_syncs(&mut self) {
-        while let Some((dispatch, sync)) = self.devices.take_sync(self.clock.now()) {
+        while let Some((dispatch, sync)) = self.requests.devices_mut().take_sync(self.clock.now()) {
             let ObjectSync { token, dir, object } = sync;
             let errand = Errand::ObjectSync(token, dispatch);
             self.errands.submit(errand, Work::OnTarget(dir, TargetWork::Sync(object)));
@@ -289,7 +282,7 @@ impl Server {
         outcome: Result<WorkOutput, TargetFailure>,
         service: Nanos,
     ) -> Step {
-        self.devices.end_sync(dispatch, service, self.clock.now());
+        self.requests.devices_mut().end_sync(dispatch, service, self.clock.now());
         self.start_object_syncs();
         self.data_done(token, outcome.map(|_| Outcome::of(Reply::Done)))
     }

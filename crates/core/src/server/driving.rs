@@ -16,11 +16,11 @@ impl Server {
     /// ended.
     pub(crate) fn serve_devices(&mut self) {
         let limit = self.clock.limit(SERVE_TURN);
-        let count = self.devices.all().len();
+        let count = self.requests.devices().all().len();
         let mut idle = 0;
-        self.devices.begin_turn();
-        while idle < count && !self.devices.is_unserved() {
-            let device = self.devices.take_next();
+        self.requests.devices_mut().begin_turn();
+        while idle < count && !self.requests.devices().is_unserved() {
+            let device = self.requests.devices_mut().take_next();
             idle = if self.serve_device(device, limit) { 0 } else { idle + 1 };
         }
     }
@@ -29,21 +29,27 @@ impl Server {
     fn serve_device(&mut self, device: usize, limit: TimeLimit) -> bool {
         let now = self.clock.now();
         let mut was_served = false;
-        while let Some(number) = self.devices.finished(device, now) {
+        while let Some(number) = self.requests.devices_mut().finished(device, now) {
             was_served = true;
-            self.advance(number);
+            let next = self.requests.advance(number, &self.targets, &self.clock);
+            self.pursue(next);
             self.take_on_woken();
         }
         loop {
-            match self.devices.dispatch(device, now) {
+            match self.requests.devices_mut().dispatch(device, now) {
                 Some(dispatch) => self.start(device, dispatch),
-                None if self.free_slot(device) => {}
-                None => return was_served,
+                None => {
+                    let Server { requests, links, accounts, .. } = self;
+                    let Some(next) = requests.free_slot(device, links, accounts, now) else {
+                        return was_served;
+                    };
+                    self.pursue(next);
+                }
             }
             self.take_on_woken();
             was_served = true;
             if self.clock.is_over(limit) {
-                self.devices.leave_unserved();
+                self.requests.devices_mut().leave_unserved();
                 return was_served;
             }
         }

@@ -45,7 +45,7 @@ impl Server {
     /// Whether the next turn of the loop has something to do even if nothing arrives.
     pub fn has_work(&self) -> bool {
         self.links.has_work()
-            || self.devices.is_unserved()
+            || self.requests.devices().is_unserved()
             || self.requests.has_woken()
             || self.showing.is_copying()
             || self.durability.is_showing()
@@ -54,12 +54,12 @@ impl Server {
     /// The next moment at which something has to be done even if nothing arrives.
     pub fn next_deadline(&self) -> Nanos {
         let due = self.showing.due().chain(self.durability.due()).chain(self.requests.next_slow_sender());
-        let due = self.devices.deadlines().chain(due);
+        let due = self.requests.devices().deadlines().chain(due);
         let mut deadline = due.fold(self.clock.next_expiry(), Nanos::min);
         if self.is_exchanging() {
             deadline = deadline.min(self.exchange.next());
         }
-        let is_looking = self.pages.has_held() || self.requests.awaits_vacancy();
+        let is_looking = self.requests.pages_here().has_held() || self.requests.awaits_vacancy();
         if is_looking || self.links.is_short_of_memory() {
             deadline = deadline.min(self.clock.now() + HELD_LOOK);
         }
@@ -68,15 +68,17 @@ impl Server {
 
     /// An idle single server needs no interval; with peers the exchange is also the sign of life.
     fn is_exchanging(&self) -> bool {
-        self.membership.config().servers.len() > 1 || self.requests.len() > 0 || self.devices.was_busy()
+        self.membership.config().servers.len() > 1
+            || self.requests.len() > 0
+            || self.requests.devices().was_busy()
     }
 
     /// Does everything that is due.
     pub(crate) fn tick(&mut self) {
         let now = self.clock.now();
         self.exchange_if_due();
-        if self.pages.has_held() {
-            self.release_pages();
+        if self.requests.pages_here().has_held() {
+            self.requests.release_pages(self.clock.now());
         }
         self.links.retry_held_back(now);
         self.ask_for_vacancy();
@@ -87,7 +89,7 @@ impl Server {
         }
         if self.take_on_woken() {
             // These requests may stand in the queues of devices, which have had their turn.
-            self.devices.leave_unserved();
+            self.requests.devices_mut().leave_unserved();
         }
     }
 
@@ -103,7 +105,7 @@ impl Server {
         self.expire_senders();
         self.expire_holders();
         self.peers.confirmations().expire(now);
-        self.pages.recalls().expire(now);
+        self.requests.pages().recalls().expire(now);
         self.end_unpublished();
         for token in self.overdue_unsettled() {
             self.route(token);
@@ -114,7 +116,7 @@ impl Server {
             self.accounts.jobs().meet_again(account, now);
         }
         for job in self.accounts.jobs().expire(now, kept) {
-            self.devices.remove_job(job, now);
+            self.requests.devices_mut().remove_job(job, now);
             self.links.visits().remove_job(job, now);
         }
         for key in self.links.admission().overdue(now) {
@@ -135,7 +137,7 @@ impl Server {
         let Some(errand) = self.errands.end(worked.number) else { return };
         match (errand, worked.outcome) {
             (Errand::Request(token, turn), outcome) => {
-                self.leave_turn(turn);
+                self.requests.leave_turn(turn);
                 let step = self.request_worked(token, outcome, worked.service);
                 self.end_step(step);
             }

@@ -20,13 +20,13 @@ impl Server {
         let lambda = self.exchange.lambda();
         let reports = self.exchange.fresh(now).chain(self.exchange.late(now));
         self.accounts.jobs().note_elsewhere(reports.flat_map(|report| &report.jobs), now);
-        self.accounts.begin_interval(self.devices.all_mut(), lambda, &self.clock);
+        self.accounts.begin_interval(self.requests.devices_mut().all_mut(), lambda, &self.clock);
         self.update_report();
         self.refresh_placement();
         self.divide_devices();
         self.tell_peers(now + lambda);
         self.tell_homes();
-        self.devices.end_interval();
+        self.requests.devices_mut().end_interval();
     }
 
     /// The answer to a report of this server.
@@ -68,11 +68,11 @@ impl Server {
         if !self.exchange.may_divide(now) {
             return;
         }
-        let mut divided = self.exchange.uses(now).portions(self.devices.sharing(), self.site.id.0);
-        let metadata = self.devices.metadata();
+        let mut divided = self.exchange.uses(now).portions(self.requests.devices().sharing(), self.site.id.0);
+        let metadata = self.requests.devices().metadata();
         for index in 0..=metadata {
             let portions = divided.remove(&device_number(index, metadata)).unwrap_or_default();
-            self.devices.set_portions(index, &portions, now);
+            self.requests.devices_mut().set_portions(index, &portions, now);
         }
         self.exchange.divided(now, self.clock.within_step().saturating_since(now));
     }
@@ -81,7 +81,7 @@ impl Server {
     fn update_report(&mut self) {
         let now = self.clock.now();
         let mut uses: HashMap<JobId, Vec<DeviceUse>> = HashMap::new();
-        for (job, usage) in measure(self.devices.all_mut().iter_mut(), now) {
+        for (job, usage) in measure(self.requests.devices_mut().all_mut().iter_mut(), now) {
             uses.entry(job).or_default().push(usage);
         }
         self.accounts.look_at_machine(&mut *self.host, now);

@@ -45,7 +45,7 @@ impl Server {
     pub(super) fn go_on_in_turn(&mut self, token: Token, turn: Turn) -> Step {
         match self.outcome_of_others(&token) {
             Some(outcome) => {
-                self.leave_turn(turn);
+                self.requests.leave_turn(turn);
                 self.refused(token, outcome)
             }
             None => self.hand_to_worker(token, turn),

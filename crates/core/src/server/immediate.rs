@@ -30,7 +30,8 @@ impl Server {
                     let answers = self.locks.close(ino, handle);
                     self.answer_locks(answers);
                 }
-                let (job, metadata) = (self.requests[&token].sender.acting.job, self.devices.metadata());
+                let (job, metadata) =
+                    (self.requests[&token].sender.acting.job, self.requests.devices().metadata());
                 if let Some(job) = self.accounts.jobs().job_mut(job) {
                     job.count_close(metadata);
                 }

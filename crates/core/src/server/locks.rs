@@ -36,7 +36,7 @@ impl Server {
         let step = match acquired {
             Acquired::Granted => Step::Done(token, Outcome::of(self.held_now())),
             Acquired::Failed(errno) => Step::Done(token, Outcome::failed(errno)),
-            Acquired::Waiting => self.wait_for_turn(token),
+            Acquired::Waiting => self.requests.wait_for_turn(token),
         };
         self.answer_locks(answers);
         step
@@ -114,14 +114,6 @@ impl Server {
         is_allowed.then_some(asked).ok_or(errno::EBADF)
     }
 
-    /// A request waits for a lock or a turn; a resend of a request that waits takes its place.
-    fn wait_for_turn(&mut self, token: Token) -> Step {
-        if let Some(earlier) = self.requests.wait_for_turn(token) {
-            self.requests.wake_done(earlier, Outcome::failed(errno::EAGAIN));
-        }
-        Step::Away
-    }
-
     /// Answers lock requests that waited.
     pub(super) fn answer_locks(&mut self, answers: Vec<Answer>) {
         for answer in answers {
@@ -139,7 +131,7 @@ impl Server {
         }
         match self.namespace.append_begin(&self.requests[&token].caller(), capability) {
             Ok(TurnReply::Now(reply)) => Step::Done(token, Outcome::of(reply)),
-            Ok(TurnReply::Later) => self.wait_for_turn(token),
+            Ok(TurnReply::Later) => self.requests.wait_for_turn(token),
             Ok(TurnReply::Wait(intent)) => self.away_until(intent, Continued::AtOnce(token)),
             Err(errno) => Step::Done(token, Outcome::failed(errno)),
         }

@@ -85,7 +85,7 @@ impl Server {
                 Effect::Spread(servers) => self.namespace.spread_over(servers),
                 Effect::Share(sharing) => {
                     self.links.visits().set_policy(sharing.policy());
-                    self.devices.set_sharing(sharing);
+                    self.requests.devices_mut().set_sharing(sharing);
                 }
                 Effect::Avoid(avoided) => self.namespace.avoid(avoided),
                 Effect::Allocate(name) => self.choose_by(name),
@@ -129,12 +129,8 @@ impl Server {
 
     /// Serves an opened target from now on.
     fn take_in(&mut self, target: TargetId, config: &TargetConfig, opened: Target) {
-        self.devices.add(config.speed.as_ref(), self.site.boot);
+        self.requests.add_device(config.speed.as_ref(), self.site.boot);
         self.accounts.add_target();
-        let metadata = self.devices.metadata();
-        for request in self.requests.iter_mut() {
-            request.renumber_metadata(metadata);
-        }
         if self.home.is_apart(&opened) {
             self.durability.note_apart(target.number());
         }

@@ -93,7 +93,6 @@ use crate::notices::Notices;
 use crate::peers::line::Lines;
 use crate::peers::Peers;
 use crate::requests::devices::Devices;
-use crate::requests::pages::Pages;
 use crate::requests::Requests;
 use crate::storage::Target;
 use questions::empty_report;
@@ -111,8 +110,6 @@ pub struct Server {
     clock: Clock,
     links: Links,
     requests: Requests,
-    pages: Pages,
-    devices: Devices,
     targets: Vec<Target>,
     home: Box<dyn Home>,
     host: Box<dyn Host>,
@@ -203,9 +200,7 @@ impl Server {
         let lambda = Nanos::from_millis(config.lambda_milliseconds);
         let mut server = Server {
             links: Links::new(&budget, sharing.policy()),
-            requests: Requests::default(),
-            pages: Pages::default(),
-            devices: Devices::new(&config.servers[usize::from(id.0)], sharing, boot),
+            requests: Requests::new(Devices::new(&config.servers[usize::from(id.0)], sharing, boot)),
             namespace,
             durability: Durability::new(reserve),
             locks: LockTable::default(),

@@ -8,7 +8,7 @@ impl Server {
     /// window has the work of the turns that began in it.
     pub(crate) fn observe(&mut self) {
         while let Some(ended) = self.windows.take_ended(self.clock.now()) {
-            self.devices.sample(ended.at);
+            self.requests.devices_mut().sample(ended.at);
             if let Some(number) = ended.window {
                 self.close_window(number, ended.is_whole);
             }
@@ -16,8 +16,8 @@ impl Server {
     }
 
     fn close_window(&mut self, number: u64, is_whole: bool) {
-        self.accounts.account_devices(self.devices.all_mut(), &self.clock);
-        let statistics = self.devices.reduce();
+        self.accounts.account_devices(self.requests.devices_mut().all_mut(), &self.clock);
+        let statistics = self.requests.devices_mut().reduce();
         let (lines, left_out) = self.accounts.jobs().take_observed(LINES_MAX);
         if !is_whole {
             return;

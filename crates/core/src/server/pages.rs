@@ -13,21 +13,7 @@ impl Server {
     /// its time is over: a page that is written back later would cover the new bytes with old ones.
     pub(super) fn hold_for_write_back(&mut self, token: Token, client: ClientId, ino: Ino) {
         let drops = self.recall_pages(client, ino);
-        self.hold_for_pages(token, Then::Route, drops);
-    }
-
-    /// Keeps a request until every watcher has dropped its pages, or its time is over.
-    pub(super) fn hold_for_pages(&mut self, token: Token, then: Then, drops: Drops) {
-        for (poll, outcome) in self.pages.hold(token, then, drops, self.clock.now()) {
-            self.requests.wake_done(poll, outcome);
-        }
-    }
-
-    /// Requests go on that wait for no more pages, or have waited for too long.
-    pub(super) fn release_pages(&mut self) {
-        for woken in self.pages.release(self.clock.now()) {
-            self.requests.wake(woken);
-        }
+        self.requests.hold_for_pages(token, Then::Route, drops, self.clock.now());
     }
 
     /// The drops that the reply to a request waits for: mounts look up the places of directories that it moved, and learn the sizes of
@@ -38,7 +24,7 @@ impl Server {
         let paths = self.namespace.moved_directories(changes);
         let used = growing_capability(&self.requests[token].request).map(|used| (used.ino, used.handle));
         let grown = self.namespace.grown_files(changes, client, used);
-        let recalls = self.pages.recalls();
+        let recalls = self.requests.pages().recalls();
         let mut drops = Drops::new();
         drops.extend(paths.iter().flat_map(|path| recalls.moved((client, uid), path)));
         for (ino, size_bytes, mounts) in grown {
@@ -51,13 +37,13 @@ impl Server {
     pub(super) fn recall_pages(&mut self, writer: ClientId, ino: Ino) -> Drops {
         let holders = self.namespace.leases().of_pages(ino);
         let others: Vec<ClientId> = holders.filter(|&client| client != writer).collect();
-        self.pages.recalls().tell(FileChange { ino, pages: true, grown_to: None }, &others)
+        self.requests.pages().recalls().tell(FileChange { ino, pages: true, grown_to: None }, &others)
     }
 
     /// Whether others have to write back pages of `ino` before `client` changes the file.
     pub(super) fn others_hold_pages(&self, client: ClientId, ino: Ino) -> bool {
         let holders: Vec<ClientId> = self.namespace.leases().of_pages(ino).collect();
-        self.pages.others_hold(client, &holders)
+        self.requests.pages_here().others_hold(client, &holders)
     }
 
     /// Serves a request of a mount about the files and pages that its kernel has.
@@ -89,10 +75,10 @@ impl Server {
 
     /// A client is a mount. It is told all sizes of files that it had open before this server knew.
     fn meet_mount(&mut self, client: ClientId, user: Option<u32>) {
-        self.pages.recalls().meet(client, user);
+        self.requests.pages().recalls().meet(client, user);
         for (ino, size_bytes) in self.namespace.meet_mount(client, user) {
             let change = FileChange { ino, pages: false, grown_to: Some(size_bytes) };
-            self.pages.recalls().tell(change, &[client]);
+            self.requests.pages().recalls().tell(change, &[client]);
         }
     }
 
@@ -104,12 +90,12 @@ impl Server {
         done: Sequence,
     ) -> Step {
         self.meet_mount(client, user);
-        self.pages.confirm(client, done);
-        self.release_pages();
-        if let Some(earlier) = self.pages.poll(client, token) {
+        self.requests.pages().confirm(client, done);
+        self.requests.release_pages(self.clock.now());
+        if let Some(earlier) = self.requests.pages().poll(client, token) {
             self.requests.wake_done(earlier, Outcome::of(Reply::Done));
         }
-        if let Some((poll, outcome)) = self.pages.answer_poll(client) {
+        if let Some((poll, outcome)) = self.requests.pages().answer_poll(client) {
             self.requests.wake_done(poll, outcome);
         }
         Step::Away

@@ -18,7 +18,7 @@ impl Server {
         let targets = self.targets.iter().zip(rates).enumerate().map(|(index, (target, rates))| {
             let told = (self.site.target(index), target.room());
             let account = (self.accounts.load(index), self.accounts.health(index));
-            report_target(told, &self.devices.all()[index], account, rates)
+            report_target(told, &self.requests.devices().all()[index], account, rates)
         });
         let targets = targets.collect();
         let own = self.exchange.own_mut();
@@ -76,7 +76,7 @@ impl Server {
         if target.server != self.site.id || index >= self.targets.len() {
             return false;
         }
-        self.devices.set_speed(index, speed);
+        self.requests.devices_mut().set_speed(index, speed);
         match speed {
             Some(speed) => notice!(
                 "target {target} emulates {} bytes/s read, {} bytes/s written",
@@ -91,7 +91,7 @@ impl Server {
     /// The rates that each target achieves, by class of requests; requests in service count, too.
     fn present_rates(&self) -> Vec<Vec<(u8, f32)>> {
         let now = self.clock.now();
-        let devices = self.devices.all();
+        let devices = self.requests.devices().all();
         let mut under_way: Vec<Vec<UnderWay>> = vec![Vec::new(); self.targets.len()];
         for request in self.requests.iter() {
             let Some((device, work, service)) = request.in_service(devices, now) else { continue };
@@ -113,7 +113,7 @@ impl Server {
         for (index, rates) in own.iter().enumerate() {
             let Some(config) = config(site.target(index)) else { continue };
             let expected = config.expected.map(|rate| rate as f64);
-            let device = &self.devices.all()[index];
+            let device = &self.requests.devices().all()[index];
             self.accounts.judge((index, device), rates, (config.class(), expected), &peers, now);
         }
     }

@@ -6,7 +6,7 @@ use crate::errands::Errand;
 use crate::journal::SyncTicket;
 use crate::namespace::{errno, Change, Decision, Effect};
 use crate::requests::continuation::Woken;
-use crate::requests::request::{Outcome, Token};
+use crate::requests::request::Token;
 use crate::storage::Dir;
 use crate::work::Work;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Server {
     fn start_sync(&mut self) {
         match self.durability.begin_sync(self.clock.now()) {
             SyncStart::None => {}
-            SyncStart::Stopped(requests) => self.fail_syncs(requests, errno::EIO),
+            SyncStart::Stopped(requests) => self.requests.wake_failed(requests, errno::EIO),
             SyncStart::Durable(waiting) => self.requests.wake(Woken::Durable(waiting)),
             SyncStart::Begun(ticket, waiting) => {
                 let apart = self.dirs_apart();
@@ -91,7 +91,7 @@ impl Server {
         match self.durability.end_sync(waiting, end, self.clock.now()) {
             Ok(waiting) => Some(waiting),
             Err((requests, errno)) => {
-                self.fail_syncs(requests, errno);
+                self.requests.wake_failed(requests, errno);
                 None
             }
         }
@@ -100,12 +100,6 @@ impl Server {
     /// Work that came during the last synchronisation waits for the next.
     pub(super) fn sync_again(&mut self) {
         self.start_sync();
-    }
-
-    fn fail_syncs(&mut self, requests: Vec<Token>, errno: Errno) {
-        for token in requests {
-            self.requests.wake_done(token, Outcome::failed(errno));
-        }
     }
 
     /// Brings the durable mark to stable storage, beside everything else.

@@ -29,7 +29,7 @@ impl Server {
             account.end_execution(self.clock.within_step());
         }
         // Others are served meanwhile.
-        self.devices.interrupt(request, &mut self.accounts, now);
+        self.requests.interrupt(&token, &mut self.accounts, now);
         self.requests.room().wait(token, since);
         let here = self.site.id;
         self.hurry_removals(|server| server == here);
@@ -40,14 +40,14 @@ impl Server {
     /// Room was given on a target here: the writes that wait for some try again.
     pub(super) fn retry_roomless(&mut self) {
         let waiting = self.requests.room().take_all();
-        self.try_again(waiting, false, Woken::Enqueue);
+        self.requests.try_again(waiting, false, Woken::Enqueue);
     }
 
     /// Writes that waited too long for room try for the last time; for the others the question is put again.
     pub(super) fn expire_roomless(&mut self) {
         let now = self.clock.now();
         let overdue = self.requests.room().take_overdue(now);
-        self.try_again(overdue, true, Woken::Enqueue);
+        self.requests.try_again(overdue, true, Woken::Enqueue);
         if self.requests.room().end_late_question(now) {
             self.end_question();
         }
@@ -76,18 +76,8 @@ impl Server {
         }
         // Room that was freed until now may have come between a write's try and its wait, so each tries once more.
         let asked_for = self.requests.room().take_asked_for();
-        self.try_again(asked_for, true, Woken::Enqueue);
+        self.requests.try_again(asked_for, true, Woken::Enqueue);
         self.ask_for_room();
-    }
-
-    /// Requests that wait for room go on, as `next` says; the last time they are refused where they find none.
-    pub(super) fn try_again(&mut self, tokens: Vec<Token>, is_last: bool, next: fn(Token) -> Woken) {
-        for token in tokens {
-            if is_last {
-                self.requests[&token].try_last();
-            }
-            self.requests.wake(next(token));
-        }
     }
 
     /// Asks the other servers whether they are about to give room here, while writes wait for some.

@@ -77,7 +77,11 @@ impl Server {
     pub(super) fn send_to_device(&mut self, token: Token) {
         match self.device_of(&self.requests[&token]) {
             Ok(Some((device, work))) => match self.charge(&token) {
-                Admission::Granted => self.bring_to_device(token, device, work),
+                Admission::Granted => {
+                    let now = self.clock.now();
+                    let next = self.requests.bring(token, (device, work), &mut self.links, now);
+                    self.pursue(next);
+                }
                 Admission::Refused(errno) => self.fail_unserved(token, errno),
                 Admission::Moved => self.answer_unserved(token, Reply::StaleEpoch { epoch: u64::MAX }),
                 Admission::Unsettled(part) => self.settle_first(token, &part),
@@ -92,7 +96,7 @@ impl Server {
 
     /// The device of a request and its work there; none for a request that never waits behind others.
     fn device_of(&self, request: &InHand) -> Result<Option<(usize, Work)>, Errno> {
-        let metadata = self.devices.metadata();
+        let metadata = self.requests.devices().metadata();
         let work = |direction, bytes| Work { direction, bytes };
         Ok(Some(match &request.request {
             Request::Read { target, extents, .. } => (

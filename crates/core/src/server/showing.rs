@@ -23,7 +23,7 @@ impl Server {
         }
         if self.showing.begin_table(now) {
             let began = self.clock.within_step();
-            self.accounts.account_devices(self.devices.all_mut(), &self.clock);
+            self.accounts.account_devices(self.requests.devices_mut().all_mut(), &self.clock);
             let jobs = self.accounts.jobs().ids();
             let spent = self.clock.within_step().saturating_since(began);
             self.showing.begin_copy(jobs, spent);
@@ -42,7 +42,7 @@ impl Server {
 
     /// The devices, and the last moment at which they were accounted.
     fn accounted(&self) -> Vec<Accounted> {
-        let (devices, at) = (self.devices.all().len(), self.accounts.accounted());
+        let (devices, at) = (self.requests.devices().all().len(), self.accounts.accounted());
         (0..devices).map(|index| Accounted { device: self.device_name(index), at }).collect()
     }
 
@@ -83,7 +83,7 @@ impl Server {
             scheduler: sharing.algorithm().to_string(),
             allocator: self.namespace.placer().allocator().to_string(),
             connections: self.links.len(),
-            outstanding: self.requests.len().saturating_sub(self.pages.polls()),
+            outstanding: self.requests.len().saturating_sub(self.requests.pages_here().polls()),
             held_bytes: self.links.held_bytes(),
             kept_bytes: kept.bytes,
             kept_bytes_max: kept.bytes_max,
@@ -100,7 +100,7 @@ impl Server {
             servers: self.membership.config().servers.len(),
             target_numbers: self.targets.len(),
             leaving: leaving.collect(),
-            metadata: self.device_status(self.devices.metadata()),
+            metadata: self.device_status(self.requests.devices().metadata()),
             placements: self.placements(),
             peers: self.peer_status(now),
             reports_ignored: self.exchange.ignored(),
@@ -138,7 +138,7 @@ impl Server {
     }
 
     fn device_status(&self, index: usize) -> DeviceStatus {
-        let (device, load) = (&self.devices.all()[index], self.accounts.load(index));
+        let (device, load) = (&self.requests.devices().all()[index], self.accounts.load(index));
         let rate = |speed: TransferSpeed| Some(speed.bytes_per_second.get()).filter(|&rate| rate != u64::MAX);
         let cost = |speed: TransferSpeed| DirectionCost {
             fixed_seconds: seconds(speed.fixed),

@@ -73,7 +73,7 @@ impl Server {
     pub(super) fn expire_unplaced(&mut self) {
         let now = self.clock.now();
         let overdue = self.requests.vacancy().take_overdue(now);
-        self.try_again(overdue, true, place);
+        self.requests.try_again(overdue, true, place);
         if self.requests.vacancy().end_late_question(now) {
             self.end_vacancy_question();
         }
@@ -88,10 +88,10 @@ impl Server {
         self.refresh_placement();
         if !self.requests.vacancy().is_promised() {
             let denied = self.requests.vacancy().take_denied();
-            self.try_again(denied, true, place);
+            self.requests.try_again(denied, true, place);
         }
         let asked = self.requests.vacancy().take_asked_for();
-        self.try_again(asked, false, place);
+        self.requests.try_again(asked, false, place);
     }
 }
 

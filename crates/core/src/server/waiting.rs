@@ -50,6 +50,6 @@ impl Server {
 
     /// Frees the slot of a request, if it has one, and accounts the time that it took.
     pub(super) fn end_service(&mut self, token: &Token) {
-        self.devices.complete(&mut self.requests[token], &mut self.accounts, &self.clock);
+        self.requests.end_service(token, &mut self.accounts, &self.clock);
     }
 }

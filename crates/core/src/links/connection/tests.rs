@@ -11,10 +11,10 @@ use weir_wire::{IdentityId, Request, SiteKey};
 
 /// The two directions of a connection, as its far end sees them.
 #[derive(Default)]
-struct Wire {
+pub(crate) struct Wire {
     /// Bytes that have arrived.
-    arrived: VecDeque<u8>,
-    has_ended: bool,
+    pub(crate) arrived: VecDeque<u8>,
+    pub(crate) has_ended: bool,
     /// Bytes that were sent.
     sent: Vec<u8>,
     /// Room for more of them.
@@ -71,14 +71,20 @@ impl Socket for Near {
     }
 }
 
-fn connected() -> (Connection, Rc<RefCell<Wire>>) {
+/// A stream of this host, and its far end.
+pub(crate) fn stream() -> (Stream, Rc<RefCell<Wire>>) {
     let wire = Rc::new(RefCell::new(Wire::default()));
     let door = Rc::new(Door { here: ServerId(0), key: SiteKey::new([7; 32]) });
-    (Connection::new(Stream::new(Box::new(Near(Rc::clone(&wire))), &door)), wire)
+    (Stream::new(Box::new(Near(Rc::clone(&wire))), &door), wire)
+}
+
+fn connected() -> (Connection, Rc<RefCell<Wire>>) {
+    let (stream, wire) = stream();
+    (Connection::new(stream), wire)
 }
 
 /// A frame of a request, with a payload of its number.
-fn frame(number: usize, payload_bytes: usize) -> Vec<u8> {
+pub(crate) fn frame(number: usize, payload_bytes: usize) -> Vec<u8> {
     let mut frame = vec![0; HEADER_BYTES];
     let body_bytes = weir_wire::encode_body(&Request::Ping, &mut frame) as u32;
     let request = RequestId(number as u64);
