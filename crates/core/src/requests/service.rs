@@ -272,16 +272,20 @@ impl Requests {
         self.devices.complete(&mut self.in_hand[token.0], accounts, clock);
     }
 
-    /// The link of a request is gone: takes the request out of its queue, or lets a step that is under way end unanswered.
-    pub(crate) fn give_up(&mut self, number: usize, targets: &mut [Target], now: Nanos) -> Next {
-        let Some((token, stage)) = self.abandon(number) else { return Next::Wait };
+    /// The link of a request is gone: takes the request out of its queue, or lets a step that is under way end unanswered. Answers
+    /// the request where it is to be ended now, and whether it is in the midst of its service.
+    pub(crate) fn give_up(
+        &mut self,
+        number: usize,
+        targets: &mut [Target],
+        now: Nanos,
+    ) -> Option<(Token, bool)> {
+        let (token, stage) = self.abandon(number)?;
         self[&token].drop_sink(targets);
-        match stage {
-            Stage::Receiving => return Next::Fail(token),
-            Stage::Queued => _ = self.devices.cancel(number, &self.in_hand[number], now),
-            _ => {}
+        if matches!(stage, Stage::Queued) {
+            self.devices.cancel(number, &self.in_hand[number], now);
         }
-        Next::Drop(token)
+        Some((token, matches!(stage, Stage::Receiving)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Server;
 use crate::links::connection::Tail;
+use crate::namespace::errno;
 use crate::requests::pages::Then;
 use crate::requests::request::{Outcome, Stage, Token};
 use crate::storage::Target;
@@ -68,8 +69,12 @@ impl Server {
             release_tail(&mut self.targets, tail);
         }
         for number in link.take_requests() {
-            let next = self.requests.give_up(number, &mut self.targets, self.clock.now());
-            self.pursue(next);
+            let given_up = self.requests.give_up(number, &mut self.targets, self.clock.now());
+            match given_up {
+                Some((token, true)) => self.finish(token, Outcome::failed(errno::EIO)),
+                Some((token, false)) => self.reply(token, Outcome::failed(errno::EIO)),
+                None => {}
+            }
         }
         if let Some(session) = link.session() {
             self.client_disconnected(session.client, session.job());

@@ -136,8 +136,9 @@ impl Bench {
     fn hang(&mut self, index: usize) {
         let Some(mut link) = self.links.remove(index) else { return };
         for number in link.take_requests() {
-            let next = self.requests.give_up(number, &mut [], self.clock.now());
-            self.pursue(next);
+            if let Some((token, _)) = self.requests.give_up(number, &mut [], self.clock.now()) {
+                self.end(token, End::GivenUp);
+            }
         }
     }
 
