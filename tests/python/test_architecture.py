@@ -173,6 +173,9 @@ UNSAFE_CRATES = {"preload", "mount", "server", "refactor", "windows"}
 names instructions, and of the windows where they are mapped."""
 
 
+NAMESPACE_VALUES = {"change", "decision", "draft", "errno"}
+"""The files of the namespace that all its parts share: values without state."""
+
 PRELOAD_FLOORS = (
     ("symbols",),
     ("calls",),
@@ -316,6 +319,30 @@ def test_steps_of_the_server_call_downwards() -> None:
             below = homes.get(name, step)
             if below not in (step, "mod"):
                 assert floors.get(step, -1) <= floors[below], f"{step} calls `{name}` of {below}, which stands above it"
+
+
+def test_parts_of_the_namespace_use_those_below() -> None:
+    """Each part is a folder with one struct; only `Namespace` above them knows all."""
+    folder = ROOT / "crates/core/src/namespace"
+    rows = re.findall(r"^//! \| (`.*?) \|", (folder / "mod.rs").read_text(), re.MULTILINE)
+    floors = {part: floor for floor, row in enumerate(rows) for part in re.findall(r"`(\w+)`", row)}
+    parts = {entry.name for entry in folder.iterdir() if entry.is_dir()} - {"tests"}
+    assert parts == floors.keys(), "say in mod.rs where a new part stands"
+    for part in parts:
+        front = blanked((folder / part / "mod.rs").read_text())
+        fields = re.search(
+            rf"^pub(?:\(crate\))? struct {part.capitalize()} {{\n(.*?)^}}", front, re.DOTALL | re.MULTILINE
+        )
+        assert fields and not re.search(r"\bpub\b", fields[1]), f"the state of {part} is its own"
+    for start, targets in Crate(ROOT / "crates/core").arrows().items():
+        above = start.removeprefix("namespace/").partition("/")[0]
+        for target in targets:
+            inside, _, below = target.partition("/")
+            below = below.partition("/")[0].removesuffix(".rs")
+            if above not in floors or inside != "namespace" or below in NAMESPACE_VALUES:
+                continue
+            is_below = below in floors and floors[above] < floors[below]
+            assert below == above or is_below, f"{start} uses {target}, by {targets[target]}"
 
 
 def imported(path: Path) -> set[str]:

@@ -256,12 +256,12 @@ impl Durability {
         }
         let reserve = self.reserve.as_ref();
         let is_given = || reserve.is_some_and(Reserve::is_given);
-        if is_given() && !namespace.frees(changes) {
+        if is_given() && !namespace.files().frees(changes) {
             return Err(errno::ENOSPC);
         }
         let mut appended = journal.append(changes);
         while matches!(&appended, Err(error) if error.is_full())
-            && namespace.frees(changes)
+            && namespace.files().frees(changes)
             && reserve.is_some_and(Reserve::give)
         {
             appended = journal.append(changes);
@@ -294,7 +294,8 @@ impl Durability {
             return false;
         };
         !self.is_for_a_move
-            && (journal.unsynced_bytes() > UNSYNCED_BYTES_MAX || namespace.shown_bytes() > SHOWN_BYTES_MAX)
+            && (journal.unsynced_bytes() > UNSYNCED_BYTES_MAX
+                || namespace.files().inodes().shown_bytes() > SHOWN_BYTES_MAX)
     }
 
     /// The moment at which a sync is due.

@@ -111,9 +111,9 @@ pub fn take(
     let tree = tree(&namespace);
     let at_fault = tree.faults.iter().flat_map(|fault| [Some(fault.ino), fault.parent]).flatten().map(Ino);
     let wanted: HashSet<Ino> =
-        inos.into_iter().chain(namespace.directories_elsewhere()).chain(at_fault).collect();
-    let (places, sums) = (namespace.places(&wanted), Sums::of(namespace.use_faults()));
-    let directories = namespace.positions(&namespace.numbers(|_| true));
+        inos.into_iter().chain(namespace.names().directories_elsewhere()).chain(at_fault).collect();
+    let (places, sums) = (namespace.names().places(&wanted), Sums::of(namespace.files().use_faults()));
+    let directories = namespace.names().positions(&namespace.files().numbers(|_| true));
     let key = read_key(home)?;
     let identities =
         Places::of((id, &config.servers[usize::from(id.0)]), config.is_durable(), home, &key).faults()?;
@@ -123,9 +123,9 @@ pub fn take(
 
 /// The tree of a server that does not run. Nobody has a file open there, and the next start removes those without a name.
 fn tree(namespace: &Namespace) -> Tree {
-    let mut inos = namespace.numbers(|_| true);
+    let mut inos = namespace.files().numbers(|_| true);
     inos.sort_unstable();
-    let examine = |inos: &[Ino], after| Ok::<_, Infallible>(namespace.examine(inos, after));
+    let examine = |inos: &[Ino], after| Ok::<_, Infallible>(namespace.names().examine(inos, after));
     let mut tree = Tree::of(&inos, examine).unwrap_or_default();
     tree.faults.retain(|fault| fault.kind != FaultKind::Leftover);
     tree

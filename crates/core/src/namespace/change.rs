@@ -2,9 +2,9 @@
 //!
 //! A new record stands at the end of the enum, and no record is moved or altered: postcard numbers variants by position.
 
-use super::files::inode::Birth;
-use super::files::inode::Inode;
-use super::intents::intent::{Bytes, Intent, IntentId, MoveRecord};
+use super::files::{Birth, Inode};
+use super::intents::{Bytes, Intent, IntentId};
+use super::moves::MoveRecord;
 use serde::{Deserialize, Serialize};
 use weir_placement::{Layout, LayoutRequest, LayoutSpecification, ServerId};
 use weir_wire::{ClientId, FileKind, HandleId, Ino, Moment, ObjectMove, RequestId, Rights};

@@ -1,22 +1,20 @@
-//! The namespace as a whole, and the look-ups that all operations share.
+//! The namespace as a whole: its parts, what they keep together, and the way of each change to them.
 
-use super::appends::turns::AppendTurns;
+use super::appends::Appends;
 use super::change::Change;
-use super::decision::{Step, Stop};
-use super::errno::ESTALE;
-use super::files::inode::{BirthNode, Inode};
-use super::files::open::OpenFiles;
-use super::intents::intent::IntentId;
-use super::intents::outstanding::Effects;
-use super::names::passes::Passes;
-use super::quotas::usage::Quotas;
+use super::decision::Caller;
+use super::draft::Draft;
+use super::files::{changed_file, Files, Places};
+use super::intents::{Intent, IntentId, Intents};
+use super::names::Names;
+use super::quotas::estimates::{
+    DESCRIPTION_BYTES, INODE_BYTES, NAME_BYTES, RELEASED_BYTES, REPLY_BYTES, SESSION_BYTES,
+};
+use super::quotas::KeptMemory;
 use super::replies::Replies;
-use super::state::State;
-use crate::unpublished::Unpublished;
-use std::collections::HashMap;
 use weir_placement::online::Placer;
-use weir_placement::{LayoutDefaults, Ring, ServerId, TargetId};
-use weir_wire::{ClientId, Errno, FileKind, Ino, JobId, Moment, RequestId, SiteKey};
+use weir_placement::{LayoutDefaults, ServerId, TargetId};
+use weir_wire::{ClientId, Moment, RequestId, RoomReport, SiteKey};
 
 /// The settings of a running server.
 #[derive(Clone, Debug)]
@@ -38,28 +36,17 @@ pub struct Settings {
 /// The namespace of one server.
 #[derive(Clone, Debug)]
 pub struct Namespace {
-    pub(crate) settings: Settings,
-    pub(crate) ring: Ring,
-    /// Chooses the targets of new files. The journal has its choices, so it needs no record itself.
-    pub(crate) targets: Placer,
-    /// Targets that new files of jobs avoid.
-    pub(crate) avoided: HashMap<JobId, Vec<TargetId>>,
-    pub(crate) state: State,
-    pub(crate) open: OpenFiles,
-    pub(crate) turns: AppendTurns,
-    pub(crate) effects: Effects,
+    pub(super) names: Names,
+    pub(super) intents: Intents,
+    pub(super) appends: Appends,
+    /// Replies of the journal, which outlive the server.
+    pub(super) replies: Replies,
     /// Replies that need not outlive the server.
-    pub(crate) recent: Replies,
-    pub(crate) passes: Passes,
-    pub(crate) quotas: Quotas,
-    /// Bytes behind the ends of files here. The journal does not have them: after a start they are found on the targets.
-    pub(crate) unpublished: Unpublished,
-    /// The most unpublished bytes of a user without a limit.
-    pub(crate) unpublished_max: u64,
+    pub(super) recent: Replies,
     /// Clients that the server knows.
-    pub(crate) sessions: usize,
-    /// Whether descriptions of earlier starts can still be reclaimed.
-    pub(crate) in_grace: bool,
+    sessions: usize,
+    /// The most memory that the server keeps for users.
+    kept_bytes_max: u64,
 }
 
 impl Namespace {
@@ -67,98 +54,192 @@ impl Namespace {
     ///
     /// The owner replays the journal with [`Namespace::apply`], then journals and applies [`Namespace::start`], then carries out
     /// [`Namespace::pending_effects`]. When the grace period is over (at once if there was no journal), the owner
-    /// calls [`Namespace::end_grace`] and commits [`Namespace::dispose_orphans`] until it answers `None`.
+    /// calls [`Files::end_grace`] and commits [`Namespace::dispose_orphans`] until it answers `None`.
     pub fn new(settings: Settings) -> Namespace {
+        let Settings { server, servers, targets, layout, kept_bytes_max, key } = settings;
+        let places = Places::new(Placer::new(server, &targets, layout), layout);
         Namespace {
-            ring: Ring::new(settings.servers.iter().copied()),
-            targets: Placer::new(settings.server, &settings.targets, settings.layout),
-            avoided: HashMap::new(),
-            state: State::new(settings.server),
-            open: OpenFiles::default(),
-            turns: AppendTurns::default(),
-            effects: Effects::default(),
+            names: Names::new(Files::new(server, key, places), servers),
+            intents: Intents::new(server),
+            appends: Appends::default(),
+            replies: Replies::default(),
             recent: Replies::default(),
-            passes: Passes::default(),
-            quotas: Quotas::default(),
-            unpublished: Unpublished::default(),
-            unpublished_max: u64::MAX,
             sessions: 0,
-            in_grace: false,
-            settings,
+            kept_bytes_max,
         }
+    }
+
+    /// The names.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The names, for news about the store and about ways that users walked.
+    pub(crate) fn names_mut(&mut self) -> &mut Names {
+        &mut self.names
+    }
+
+    /// The files.
+    pub fn files(&self) -> &Files {
+        self.names.files()
+    }
+
+    /// The files, for what the journal does not have.
+    pub(crate) fn files_mut(&mut self) -> &mut Files {
+        self.names.files_mut()
+    }
+
+    /// The append turns.
+    pub(crate) fn appends(&self) -> &Appends {
+        &self.appends
     }
 
     /// The change that begins a start of the server. The owner journals and applies the change before the first request.
     pub fn start(&self, now: Moment) -> Change {
-        Change::Started { number: self.state.next_start(now), at: now }
+        Change::Started { number: self.files().next_start(now), at: now }
     }
 
-    /// The number of the last start, 0 before the first.
-    pub fn last_start(&self) -> u32 {
-        self.state.starts
-    }
-
-    /// Applies a change of the journal, or of a question before it is sent.
+    /// Applies a change of the journal, or of a question before it is sent. A record that does not fit the state has no effect; no
+    /// decision makes such a record.
     pub fn apply(&mut self, change: &Change) {
-        // A start that is not the first may have left descriptions that clients will reclaim.
-        let restarted = matches!(change, Change::Started { .. }) && self.state.starts > 0;
-        self.in_grace |= restarted;
-        self.state.apply(change);
-        match change {
-            Change::Started { number, .. } => {
-                self.open.begin(*number);
-                self.turns.begin(*number, self.state.next_sequence);
+        let file = changed_file(change);
+        if let Some(ino) = file {
+            self.files_mut().discount_objects(ino);
+        }
+        self.carry_out(change);
+        if let Some(ino) = file {
+            self.files_mut().count_objects(ino);
+        }
+    }
+
+    fn carry_out(&mut self, change: &Change) {
+        let files = self.names.files_mut();
+        let begun = match change {
+            Change::Started { number, at } => {
+                self.intents.begin_at(files.start(*number, *at));
+                self.appends.begin(*number, files.next_ino().sequence());
+                return;
             }
-            Change::Resized { ino, cut: Some(_), .. } => self.turns.cut(*ino),
-            _ => {}
+            Change::Counted { next_sequence, next_intent, starts } => {
+                files.restore(*next_sequence, *starts);
+                return self.intents.begin_at(*next_intent);
+            }
+            Change::Kept { ino, inode } => return files.keep(*ino, inode),
+            // The file may follow in the snapshot: [`Namespace::index`] tells it of its names.
+            Change::EntryKept { directory, cookie, name, ino, kind } => {
+                return files.put_entry(*directory, name, (*ino, *kind), Some(*cookie));
+            }
+            Change::MadeKept { from, intent, ino } => return self.names.keep_made(*from, *intent, *ino),
+            Change::CreatedUnnamed { ino, birth, linkable, at } => {
+                return files.give_birth_unnamed(*ino, birth, *linkable, *at);
+            }
+            Change::Created { .. }
+            | Change::Linked { .. }
+            | Change::Unlinked { .. }
+            | Change::Moved { .. }
+            | Change::NamesCounted { .. } => self.names.apply(change),
+            Change::UseCounted => return files.correct_usage(),
+            Change::Disposed { ino, removal } => files.dispose(*ino, *removal),
+            Change::Resized { ino, size_bytes, permissions, cut, at } => {
+                if cut.is_some() {
+                    self.appends.cut(*ino);
+                }
+                files.set_size(*ino, *size_bytes, *permissions, *cut, *at)
+            }
+            Change::AttributesSet { .. }
+            | Change::Published { .. }
+            | Change::Touched { .. }
+            | Change::XattrSet { .. }
+            | Change::LayoutRequested { .. } => return files.apply(change),
+            Change::Intended { id, uid, intent } => return self.intend(*id, *uid, intent.clone()),
+            Change::Settled { id } => return self.settle(*id),
+            Change::MadeForPeer { .. }
+            | Change::ForgottenForPeer { .. }
+            | Change::DirectoryRemoved { .. }
+            | Change::Reparented { .. } => return self.names.apply_for_peer(change),
+            Change::Remembered { client, request, acknowledged, outcome } => {
+                return self.replies.remember(*client, *request, *acknowledged, outcome.clone());
+            }
+            Change::ClientForgotten { client } => return self.replies.forget(*client),
+            Change::ClientReleased { client } => return files.note_released(*client),
+            Change::ClientReturned { client } => return files.note_returned(*client),
+            Change::MoveBegun { .. }
+            | Change::MoveFrozen { .. }
+            | Change::Relaid { .. }
+            | Change::MoveAbandoned { .. }
+            | Change::MoveKept { .. }
+            | Change::LaidOut { .. }
+            | Change::Detoured { .. } => files.apply_to_layout(change),
+        };
+        for (id, uid, intent) in begun.into_iter().flatten() {
+            self.intend(id, uid, intent);
+        }
+    }
+
+    /// Begins an intent that is kept for a user: the names and files that it is about are marked.
+    fn intend(&mut self, id: IntentId, uid: u32, intent: Intent) {
+        if let Some(before) = self.intents.get(id) {
+            self.names.unmark(id, before);
+        }
+        self.names.mark(id, uid, &intent);
+        if let Some((uid, before)) = self.intents.insert(id, uid, intent) {
+            self.files_mut().let_go(uid, &before);
+        }
+    }
+
+    fn settle(&mut self, id: IntentId) {
+        let Some((uid, intent)) = self.intents.remove(id) else { return };
+        self.names.unmark(id, &intent);
+        let files = self.files_mut();
+        files.let_go(uid, &intent);
+        if let Intent::Cut { ino, size_bytes, epoch, at, .. } = intent {
+            files.resize(ino, size_bytes, epoch, at);
         }
     }
 
     /// Completes the replay of a journal: indexes facts that no record tells alone.
     pub fn index(&mut self) {
-        self.state.index();
+        let intents = &self.intents;
+        self.names.files_mut().index(|id| intents.get(id).map_or(0, Intent::awaited_bytes));
     }
 
-    /// Begins a snapshot of the journaled state of now, for a compacted journal: answers its first records. Those of
-    /// [`Namespace::next_of_snapshot`] follow them. Changes that are applied meanwhile are no part of the snapshot.
+    /// Begins a snapshot of the journaled state of now, for a compacted journal: answers its first records, those of the small
+    /// tables, which are bounded. Those of [`Namespace::next_of_snapshot`] follow them, however the state changes meanwhile. All
+    /// records together bring a new namespace to the state of now, after [`Namespace::index`].
     pub fn begin_snapshot(&mut self) -> impl Iterator<Item = Change> + '_ {
-        self.state.begin_snapshot()
+        self.files_mut().begin_snapshot();
+        self.intents.begin_snapshot();
+        let files = self.files();
+        let counted = Change::Counted {
+            next_sequence: files.next_ino().sequence(),
+            next_intent: self.intents.next().0,
+            starts: files.starts(),
+        };
+        let moves =
+            files.moves().iter().map(|(ino, record)| Change::MoveKept { ino, record: record.clone() });
+        let first = std::iter::once(counted).chain(moves).chain(self.names.snapshot());
+        first.chain(self.replies.snapshot()).chain(files.released().snapshot())
     }
 
     /// The next record of the snapshot; none at its end. The cost does not depend on the size of the state.
     pub fn next_of_snapshot(&mut self) -> Option<Change> {
-        self.state.next_of_snapshot()
-    }
-
-    /// Memory of records of the snapshot that were to be shown before their subjects changed, and that nobody has taken yet.
-    pub(crate) fn shown_bytes(&self) -> u64 {
-        self.state.inodes.shown_bytes()
+        self.names.files_mut().next_of_snapshot().or_else(|| self.intents.next_of_snapshot())
     }
 
     /// Ends a snapshot, also one that is not complete.
     pub fn end_snapshot(&mut self) {
-        self.state.end_snapshot();
-    }
-
-    /// Whether this server has the file, with a name or open without one.
-    pub fn has(&self, ino: Ino) -> bool {
-        self.state.inodes.contains_key(&ino)
+        self.files_mut().end_snapshot();
+        self.intents.end_snapshot();
     }
 
     /// Whether the intent is settled.
     pub fn is_settled(&self, intent: IntentId) -> bool {
-        !self.state.intents.contains_key(&intent)
-    }
-
-    /// Whether this server knows of no write to the objects of a file.
-    pub fn is_untouched(&self, ino: Ino) -> bool {
-        let file = self.state.regular(ino);
-        file.is_some_and(|file| file.untouched_start != 0)
+        !self.intents.contains_key(intent)
     }
 
     /// Whether a request was carried out before: a resend of it gets the same answer.
     pub(crate) fn remembers(&self, client: ClientId, request: RequestId) -> bool {
-        self.state.replies.find(client, request).or_else(|| self.recent.find(client, request)).is_some()
+        self.replies.find(client, request).or_else(|| self.recent.find(client, request)).is_some()
     }
 
     /// The record that forgets the replies of a client that will not send again.
@@ -168,110 +249,59 @@ impl Namespace {
 
     /// Clients whose replies are remembered in the journal, the longest silent first.
     pub fn remembered_clients(&self) -> impl Iterator<Item = ClientId> + '_ {
-        self.state.replies.clients()
-    }
-
-    /// The placer, which chooses the targets of new files.
-    pub(crate) fn placer(&self) -> &Placer {
-        &self.targets
-    }
-
-    /// The placer, for news about the store.
-    pub(crate) fn placer_mut(&mut self) -> &mut Placer {
-        &mut self.targets
-    }
-
-    /// Has new files of jobs avoid targets from now on, and those of no other jobs.
-    pub(crate) fn avoid(&mut self, avoided: HashMap<JobId, Vec<TargetId>>) {
-        self.avoided = avoided;
-    }
-
-    /// The targets that new files of a job avoid.
-    pub(crate) fn avoided_by(&self, job: JobId) -> &[TargetId] {
-        self.avoided.get(&job).map_or(&[], Vec::as_slice)
-    }
-
-    /// Has new directories of the root, or of one with `spread`, have their homes on these servers. A directory stays where it
-    /// is, and its number says where that is: so servers that know of other rings never disagree.
-    pub(crate) fn spread_over(&mut self, servers: Vec<ServerId>) {
-        if self.settings.servers != servers {
-            self.ring = Ring::new(servers.iter().copied());
-            self.settings.servers = servers;
-        }
-    }
-
-    /// Takes another target of the store in.
-    pub(crate) fn add_target(&mut self, target: TargetId) {
-        self.targets.add(target);
+        self.replies.clients()
     }
 
     /// Objects on a target by the layouts of files here, copies of moves that are under way, and objects of files that changed
     /// so that they have none there, as long as that is not done. Those last are the only ones of files without an inode.
     pub(crate) fn objects_on(&self, target: TargetId) -> u64 {
-        self.state.objects_on(target)
+        self.files().moves().objects_on(target) + self.intents.objects_on(target)
     }
 
-    /// The inode with this number. Only requests for an inode of the past or of another server miss it.
-    pub(crate) fn inode(&self, ino: Ino) -> Result<&Inode, Errno> {
-        self.state.inodes.get(&ino).ok_or(ESTALE)
+    /// The memory that is kept, and its bound.
+    pub(crate) fn kept_memory(&self) -> KeptMemory {
+        let bytes = self.journaled_bytes()
+            + self.files().open().len() as u64 * DESCRIPTION_BYTES
+            + self.sessions as u64 * SESSION_BYTES
+            + self.recent.len() as u64 * REPLY_BYTES;
+        KeptMemory { bytes, bytes_max: self.kept_bytes_max }
     }
 
-    /// The number of the next inode.
-    pub(crate) fn next_ino(&self) -> Ino {
-        Ino::new(self.settings.server, self.state.next_sequence)
+    /// Bytes of the namespace, which a snapshot of it does not exceed.
+    pub(crate) fn journaled_bytes(&self) -> u64 {
+        let files = self.files();
+        let replies = self.replies.len() as u64 * REPLY_BYTES;
+        files.inodes().usage().kept_bytes() + replies + files.released().len() as u64 * RELEASED_BYTES
     }
 
-    /// Whether objects of `ino` may exist while nobody has the file open.
-    pub(crate) fn is_touched(&self, ino: Ino) -> bool {
-        let file = self.state.regular(ino);
-        file.is_some_and(|file| file.untouched_start != self.state.starts)
+    /// Whether the server keeps more than its bound, as after a start with a lower one.
+    pub(crate) fn is_over_bound(&self) -> bool {
+        let KeptMemory { bytes, bytes_max } = self.kept_memory();
+        bytes > bytes_max
     }
 
-    /// Whether effects on objects of `ino` are under way: the file stays until they are done.
-    pub(crate) fn is_settling(&self, ino: Ino) -> bool {
-        let state = &self.state;
-        state.cuts.contains_key(&ino) || state.moves.contains_key(&ino) || state.fences.contains_key(&ino)
+    /// The numbers of existing inodes, and of those without much more than a name for which there is memory beside other inodes. The
+    /// caller fills in the rest of the reply.
+    pub fn statistics(&self) -> RoomReport {
+        let inodes = self.files().inodes();
+        let left = self.kept_bytes_max.saturating_sub(inodes.usage().kept_bytes());
+        let inodes_free = left / (INODE_BYTES + NAME_BYTES);
+        RoomReport { inodes: inodes.len() as u64, inodes_free, targets: Vec::new() }
     }
 
-    /// Whether the kind of the entry is that of a directory held by another server.
-    pub(crate) fn is_remote(&self, ino: Ino, kind: FileKind) -> bool {
-        kind == FileKind::Directory && ino.home() != self.settings.server
+    /// Notes the number of clients that the server knows.
+    pub(crate) fn note_sessions(&mut self, sessions: usize) {
+        self.sessions = sessions;
     }
 
-    /// Waits if the size and epoch of a file are about to change. A client must not learn the new epoch before every object has
-    /// it: a cut could remove bytes that the client wrote under that epoch.
-    pub(crate) fn await_cut(&self, ino: Ino) -> Step<()> {
-        self.state.cuts.get(&ino).map_or(Ok(()), |&id| Err(Stop::Wait(id)))
+    /// The draft of a decision.
+    pub(super) fn draft<'a>(&self, caller: &'a Caller<'a>, now: Moment) -> Draft<'a> {
+        Draft::new(&self.intents, self.kept_memory(), caller, now)
     }
 
-    /// Tells the placer of files that are made, written and removed, as these change the work of targets.
-    pub(crate) fn count_placed(&mut self, change: &Change) {
-        match change {
-            Change::Created { ino, birth, at, .. } | Change::CreatedUnnamed { ino, birth, at, .. } => {
-                if let BirthNode::Regular { layout, .. } = &birth.node {
-                    self.targets.placed(layout, at.seconds);
-                    self.targets.awaits(ino.0, layout, unix_seconds(*at));
-                }
-            }
-            Change::Published { ino, at, .. } => self.targets.written(ino.0, unix_seconds(*at)),
-            Change::LaidOut { ino, layout, at, .. } | Change::Detoured { ino, layout, at, .. } => {
-                self.count_removed(*ino);
-                self.targets.placed(layout, at.seconds);
-            }
-            Change::Disposed { ino, .. } => self.count_removed(*ino),
-            _ => {}
-        }
+    /// Sets the bound of kept memory.
+    #[cfg(test)]
+    pub(super) fn bound_memory(&mut self, kept_bytes_max: u64) {
+        self.kept_bytes_max = kept_bytes_max;
     }
-
-    fn count_removed(&mut self, ino: Ino) {
-        let inode = self.state.inodes.get(&ino);
-        if let Some((inode, file)) = inode.and_then(|inode| Some((inode, inode.regular()?))) {
-            self.targets.removed(&file.layout, inode.created.seconds);
-        }
-    }
-}
-
-/// A moment as seconds of Unix time.
-fn unix_seconds(at: Moment) -> f64 {
-    at.seconds as f64 + f64::from(at.nanoseconds) / 1e9
 }

@@ -1,10 +1,10 @@
 //! The values of a decision: the caller, the verdict, the answer, and the ways in which an operation stops.
 
 use super::change::{Change, Outcome, OutcomeKind};
-use super::files::open::Opening;
 use super::files::permission;
-use super::intents::intent::IntentId;
-use super::names::continuation::Continuation;
+use super::files::Opening;
+use super::intents::IntentId;
+use super::names::Continuation;
 use weir_placement::ServerId;
 use weir_wire::{Capability, ClientId, Errno, HandleId, Identity, JobId, PeerRequest, Reply, RequestId};
 

@@ -1,39 +1,38 @@
 //! The draft of a decision.
 
 use super::change::{Change, Outcome, OutcomeKind};
-use super::core::Namespace;
-use super::decision::{Answer, Caller, Decision, Step};
-use super::errno::{EIO, ENFILE};
-use super::files::open::Opening;
-use super::intents::intent::IntentId;
-use super::replies::Replies;
-use weir_wire::{Errno, HandleId, Identity, Ino, Moment, Reply, Rights};
-
-/// The most pending intents, which a lost server lets pile up. An operation that needs one more is answered EIO, as are all
-/// other operations that need the lost server.
-const INTENTS_PENDING: usize = 1 << 20;
+use super::decision::{Answer, Caller, Decision};
+use super::errno::EIO;
+use super::files::Opening;
+use super::intents::{IntentId, Intents};
+use super::quotas::KeptMemory;
+use weir_wire::{Errno, HandleId, Identity, Ino, Moment, Reply};
 
 /// Collects the changes of a decision.
 pub(crate) struct Draft<'a> {
     pub(crate) caller: &'a Caller<'a>,
     pub(crate) now: Moment,
-    space: &'a Namespace,
+    /// Memory that the server keeps as the draft begins.
+    pub(crate) kept: KeptMemory,
     pub(crate) changes: Vec<Change>,
     pub(crate) wait: Vec<IntentId>,
-    next_intent: u64,
+    next_intent: IntentId,
+    /// Whether no intent may begin.
+    is_full: bool,
     opened: Option<Opening>,
     closed: Option<HandleId>,
 }
 
 impl<'a> Draft<'a> {
-    pub(crate) fn new(space: &'a Namespace, caller: &'a Caller<'a>, now: Moment) -> Draft<'a> {
+    pub(crate) fn new(intents: &Intents, kept: KeptMemory, caller: &'a Caller<'a>, now: Moment) -> Draft<'a> {
         Draft {
             caller,
             now,
-            space,
+            kept,
             changes: Vec::new(),
             wait: Vec::new(),
-            next_intent: space.state.next_intent,
+            next_intent: intents.next(),
+            is_full: intents.is_full(),
             opened: None,
             closed: None,
         }
@@ -47,13 +46,18 @@ impl<'a> Draft<'a> {
         self.changes.push(change);
     }
 
+    /// The number of the next intent, for one that settles another.
+    pub(crate) fn next_intent(&self) -> IntentId {
+        self.next_intent
+    }
+
     /// A number for a new intent.
     pub(crate) fn intent(&mut self) -> Result<IntentId, Errno> {
-        if self.space.state.intents.len() >= INTENTS_PENDING {
+        if self.is_full {
             return Err(EIO);
         }
-        let id = IntentId(self.next_intent);
-        self.next_intent += 1;
+        let id = self.next_intent;
+        self.next_intent.0 += 1;
         Ok(id)
     }
 
@@ -64,23 +68,9 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// The caller will hold a new description of `ino`.
-    pub(crate) fn open(mut self, ino: Ino, rights: Rights, created: bool) -> Step<Decision> {
-        let Caller { client, request, acknowledged, .. } = *self.caller;
-        let uid = self.caller.who.uid;
-        if !(self.space.open.has_room(client, uid) && self.space.may_hold(uid)) {
-            return Err(ENFILE.into());
-        }
-        let handle = self.space.open.next_handle();
-        self.opened = Some(Opening { handle, client, uid, ino, rights });
-        let outcome = OutcomeKind::Opened { ino, handle, rights, created };
-        if self.changes.is_empty() {
-            // Descriptions end with the server, so a reply that made nothing but a description need not outlive the server.
-            let mut decision = self.answered(Answer::Then(outcome.clone()));
-            decision.recent = Some((request, acknowledged, Outcome { kind: outcome, wait: Vec::new() }));
-            return Ok(decision);
-        }
-        Ok(self.done(outcome))
+    /// The caller will hold a new description.
+    pub(crate) fn open(&mut self, opening: Opening) {
+        self.opened = Some(opening);
     }
 
     pub(crate) fn close(&mut self, handle: HandleId) {
@@ -122,34 +112,5 @@ impl<'a> Draft<'a> {
             closed: self.closed,
             recent: None,
         }
-    }
-}
-
-impl Namespace {
-    /// The decision on a request that was carried out before.
-    pub(crate) fn recall(&self, caller: &Caller<'_>) -> Option<Decision> {
-        let find = |replies: &Replies| replies.find(caller.client, caller.request).cloned();
-        let outcome = find(&self.state.replies).or_else(|| find(&self.recent))?;
-        let mut decision = Decision::of(Vec::new(), Answer::Then(outcome.kind.clone()));
-        decision.client = caller.client;
-        decision.wait = outcome.wait;
-        decision.wait.retain(|id| self.state.intents.contains_key(id));
-        if let OutcomeKind::Opened { ino, handle, rights, .. } = outcome.kind {
-            if self.state.inodes.contains_key(&ino) {
-                let (client, uid) = (caller.client, caller.who.uid);
-                decision.opened = Some(Opening { handle, client, uid, ino, rights });
-            }
-        }
-        Some(decision)
-    }
-
-    /// Disposes of `ino`, which is about to lose a name, if it has no other name and nothing else keeps the inode.
-    pub(crate) fn dispose_unless_open(&self, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Errno> {
-        let last = self.inode(ino)?.names <= 1;
-        let kept = self.in_grace || self.open.is_open(ino) || self.is_settling(ino);
-        if last && !kept {
-            draft.dispose(ino, self.is_touched(ino))?;
-        }
-        Ok(())
     }
 }

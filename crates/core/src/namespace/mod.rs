@@ -3,13 +3,29 @@
 //! [`Namespace::decide`] turns a request into a [`Verdict`] and changes nothing. The event loop writes the decision's changes
 //! to the journal. [`Namespace::commit`] then applies the changes and answers the effects for the event loop to carry out.
 //! The reply goes out last. A replay applies the same changes.
+//!
+//! The state stands in six folders, each with one struct whose fields are private. Names own the files, and files own moves and
+//! quotas: whoever owns a part calls it. A folder uses those below it in this list, never one above it or beside it:
+//!
+//! | folder | what it holds |
+//! |---|---|
+//! | `names`, `appends` | the tree of directories; the turns of appenders |
+//! | `files` | inodes, open descriptions, and what is under way on the objects of files |
+//! | `moves` | objects on their way to other targets, and the objects on each target |
+//! | `intents` | work on targets and other servers that outlives a reply, and its effects |
+//! | `quotas` | limits, the use of all owners, and bytes that nobody published |
+//!
+//! All share the values in `change`, `decision`, `draft` and `errno`. [`Namespace`] stands above them. It gives each request to the
+//! part that decides it, carries out each change on the parts that it is about, begins the intents that a change names, and keeps the
+//! replies for resends.
 
+mod appending;
 mod appends;
-mod apply;
 mod change;
 mod core;
 mod decision;
 mod draft;
+mod effects;
 pub mod errno;
 mod files;
 mod intents;
@@ -19,25 +35,21 @@ mod quotas;
 mod replies;
 mod requests;
 mod sessions;
-mod state;
 
 #[cfg(test)]
 mod tests;
 
 pub use self::core::{Namespace, Settings};
-pub use appends::append::{AppendGrant, InlineAppend, NextTurn, TakenTurn, TurnReply};
-pub use appends::turns::Appender;
+pub use appends::{AppendGrant, Appender, InlineAppend, NextTurn, TakenTurn, TurnReply};
 pub use change::{Change, Outcome, OutcomeKind};
 pub use decision::{Answer, Caller, Decision, Question, Verdict};
-pub use files::inode::{Birth, BirthNode, Inode};
-pub use files::inventory::{FileEntry, PlaceEntry};
-pub(crate) use files::leases;
-pub use intents::intent::{Bytes, Frozen, Intent, IntentId, MoveRecord};
-pub use intents::outstanding::{Effect, When};
-pub use names::check::{AwayEntry, EntryQuestion, Examined, Fault, FaultKind, Position};
-pub use names::continuation::Continuation;
-pub use names::mend::{Order, Refusal};
-pub use names::peers::PeerDecision;
-pub use names::resumption::PeerFailure;
-pub use quotas::usage::{QuotaLine, UseFault};
+pub(crate) use files::LeaseKind;
+pub use files::{Birth, BirthNode, FileEntry, Files, Inode};
+pub use intents::{Bytes, Effect, Intent, IntentId, When};
+pub use moves::{Frozen, MoveRecord};
+pub use names::{
+    AwayEntry, Continuation, EntryQuestion, Examined, Fault, FaultKind, Names, Order, PeerDecision,
+    PeerFailure, PlaceEntry, Position, Refusal,
+};
+pub use quotas::{QuotaLine, UseFault};
 pub use sessions::Departure;

@@ -4,9 +4,13 @@ use super::change::OutcomeKind;
 use super::core::Namespace;
 use super::decision::{verdict, Answer, Caller, Decision, Question, Step, Stop, Verdict};
 use super::draft::Draft;
-use super::errno::{ENOENT, EOPNOTSUPP};
-use super::intents::outstanding::Effect;
-use super::names::naming;
+use super::errno::{EINVAL, ENOENT, EOPNOTSUPP};
+use super::files::capability::seconds;
+use super::files::permission::ACCESS_MASK;
+use super::files::Opening;
+use super::intents::Effect;
+use super::names::Last;
+use super::replies::Replies;
 use weir_wire::{At, Errno, Identity, Ino, Moment, Reply, Request};
 
 impl Namespace {
@@ -25,11 +29,11 @@ impl Namespace {
         if let Some(recalled) = self.recall(caller) {
             return Ok(Verdict::Done(recalled));
         }
-        let draft = Draft::new(self, caller, now);
+        let draft = self.draft(caller, now);
         let verdict = verdict(self.dispatch(draft, request, payload))?;
         match &verdict {
             Verdict::Done(Decision { changes, .. }) | Verdict::Ask(Question { changes, .. }) => {
-                self.admit_kept(caller.who, changes)?;
+                self.files().admit_kept(self.kept_memory(), caller.who, changes)?;
             }
             Verdict::Wait(_) | Verdict::Full => {}
         }
@@ -40,20 +44,20 @@ impl Namespace {
     /// [`Namespace::finish_effect`] takes its result.
     pub fn commit(&mut self, decision: &Decision) -> Vec<Effect> {
         for change in &decision.changes {
-            self.count_placed(change);
+            self.files_mut().count_placed(change);
             self.apply(change);
-            self.settle_held(change);
+            self.files_mut().settle_held(change);
         }
         if let Some(opening) = decision.opened {
-            self.open.open(opening);
+            self.files_mut().open_mut().open(opening);
         }
         if let Some(handle) = decision.closed {
-            self.open.close(handle, decision.client);
+            self.files_mut().open_mut().close(handle, decision.client);
         }
         if let Some((request, acknowledged, outcome)) = &decision.recent {
             self.recent.remember(decision.client, *request, *acknowledged, outcome.clone());
         }
-        self.new_effects(&decision.changes)
+        self.intents.issue_new(&decision.changes)
     }
 
     /// The reply of a decision to user `uid`. The caller takes the reply when all intents are settled for which it waits.
@@ -66,7 +70,7 @@ impl Namespace {
 
     fn dispatch(&self, draft: Draft<'_>, request: &Request, payload: &[u8]) -> Step<Verdict> {
         for at in request.places() {
-            self.may_name(draft.caller, at, draft.now)?;
+            self.names.may_name(draft.caller, at, draft.now)?;
         }
         let (who, now) = (draft.who(), draft.now);
         self.dispatch_named(draft, request, payload).map_err(|stop| match stop {
@@ -79,7 +83,7 @@ impl Namespace {
     fn with_pass(&self, who: &Identity, reply: Reply, now: Moment) -> Reply {
         match reply {
             Reply::Redirect { at } if at.anchor.is_none() && at.ino != Ino::ROOT => {
-                let proof = Some(self.settings.key.pass(at.ino, who.uid, naming::seconds(now)));
+                let proof = Some(self.files().key().pass(at.ino, who.uid, seconds(now)));
                 Reply::Redirect { at: At { proof, ..at } }
             }
             reply => reply,
@@ -87,39 +91,48 @@ impl Namespace {
     }
 
     fn dispatch_named(&self, draft: Draft<'_>, request: &Request, payload: &[u8]) -> Step<Verdict> {
+        let (names, files) = (&self.names, self.files());
+        let who = draft.who();
+        let node = |at: &At, follow: bool| names.node(who, at, Last::following(follow));
         let decision = match request {
-            Request::Attributes { at, follow } => self.attributes(draft, at, *follow),
-            Request::Access { at, mask, follow } => self.access(draft, at, *mask, *follow),
-            Request::Change { at, follow, change } => self.change(draft, at, *follow, change),
+            Request::Attributes { at, follow } => files.read_attributes(draft, node(at, *follow)?),
+            Request::Access { mask, .. } if mask & !ACCESS_MASK != 0 => Err(EINVAL.into()),
+            Request::Access { at, mask, follow } => files.access(draft, node(at, *follow)?, *mask),
+            Request::Change { at, follow, change } => {
+                files.change_attributes(draft, node(at, *follow)?, change)
+            }
             Request::Open { at, flags, permissions, layout } => {
-                self.open(draft, at, *flags, *permissions, layout.as_ref())
+                names.open(draft, at, *flags, *permissions, layout.as_ref())
             }
-            Request::Close { ino, handle } => self.close(draft, *ino, *handle),
-            Request::Make { at, kind, permissions } => return self.make(draft, at, *kind, *permissions),
-            Request::Symlink { at, target } => self.symlink(draft, at, target),
-            Request::ReadLink { at } => self.read_link(draft, at),
-            Request::Link { from, follow, to } => self.link(draft, from, *follow, to),
-            Request::Unlink { at, directory: false } => self.unlink(draft, at),
-            Request::Unlink { at, directory: true } => return self.remove_directory(draft, at),
-            Request::Rename { from, to, mode } => return self.rename(draft, from, to, *mode),
+            Request::Close { ino, handle } => files.close(draft, *ino, *handle),
+            Request::Make { at, kind, permissions } => return names.make(draft, at, *kind, *permissions),
+            Request::Symlink { at, target } => names.symlink(draft, at, target),
+            Request::ReadLink { at } => names.read_link(draft, at),
+            Request::Link { from, follow, to } => names.link(draft, from, *follow, to),
+            Request::Unlink { at, directory: false } => names.unlink(draft, at),
+            Request::Unlink { at, directory: true } => return names.remove_directory(draft, at),
+            Request::Rename { from, to, mode } => return names.rename(draft, from, to, *mode),
             Request::List { ino, handle, cookie, bytes, attributes } => {
-                self.list(draft, *ino, *handle, (*cookie, *bytes, *attributes))
+                names.list(draft, *ino, *handle, (*cookie, *bytes, *attributes))
             }
-            Request::XattrGet { at, follow, name } => self.xattr_get(draft, at, *follow, name),
+            Request::XattrGet { at, follow, name } => files.xattr_get(draft, node(at, *follow)?, name),
             Request::XattrSet { at, follow, name, mode } => {
-                self.xattr_set(draft, at, *follow, (name, *mode, payload))
+                files.xattr_set(draft, node(at, *follow)?, (name, *mode, payload))
             }
-            Request::XattrList { at, follow } => self.xattr_list(draft, at, *follow),
-            Request::XattrRemove { at, follow, name } => self.xattr_remove(draft, at, *follow, name),
-            Request::Publish { capability, publication } => self.publish(draft, capability, publication),
-            Request::Layout { at } => self.file_layout(draft, at),
-            Request::SyncMetadata { at } => self.may_sync(draft, at),
+            Request::XattrList { at, follow } => files.xattr_list(draft, node(at, *follow)?),
+            Request::XattrRemove { at, follow, name } => files.xattr_remove(draft, node(at, *follow)?, name),
+            Request::Publish { capability, publication } => files.publish(draft, capability, publication),
+            Request::Layout { at } => files.read_layout(draft, node(at, true)?),
+            // All files have one journal.
+            Request::SyncMetadata { at } => node(at, true).map(|_| draft.reply(Reply::Done)),
             Request::Detour { capability, layout_epoch, full } => {
-                self.detour(draft, capability, *layout_epoch, full)
+                files.detour(draft, capability, *layout_epoch, full)
             }
-            Request::MoveBegin { at, moves } => self.begin_move(draft, at, moves),
-            Request::MoveFreeze { ino, moving } => self.freeze_move(draft, *ino, *moving),
-            Request::MoveEnd { ino, moving, commit } => self.end_move(draft, *ino, *moving, *commit),
+            Request::MoveBegin { at, moves } => files.begin_move(draft, node(at, true)?, moves),
+            Request::MoveFreeze { ino, moving } => files.freeze_move(draft, *ino, *moving),
+            Request::MoveEnd { ino, moving, commit } => {
+                files.moves().decide_end(draft, (*ino, *moving), *commit, &self.intents)
+            }
             Request::Statistics => Ok(draft.reply(Reply::Statistics(self.statistics()))),
             _ => Err(EOPNOTSUPP.into()),
         };
@@ -127,6 +140,7 @@ impl Namespace {
     }
 
     fn reply_of(&self, outcome: &OutcomeKind, uid: u32, now: Moment) -> Reply {
+        let files = self.files();
         match outcome {
             OutcomeKind::Done => Reply::Done,
             OutcomeKind::Made(attributes) => Reply::Attributes(**attributes),
@@ -136,23 +150,40 @@ impl Namespace {
             OutcomeKind::Written { size_bytes, epoch } => {
                 Reply::Written { size: Some((*size_bytes, *epoch)) }
             }
-            OutcomeKind::Moving { ino, id } => self.moving_reply(*ino, *id, uid, now),
+            OutcomeKind::Moving { ino, id } => files.moving_reply(*ino, *id, uid, now),
             OutcomeKind::Frozen { epoch } => Reply::Frozen { epoch: *epoch },
-            OutcomeKind::Layout(ino) => self.layout_reply(*ino).unwrap_or_else(Reply::Failed),
-            OutcomeKind::Attributes(ino) => match self.state.attributes(*ino) {
+            OutcomeKind::Layout(ino) => files.layout_reply(*ino).unwrap_or_else(Reply::Failed),
+            OutcomeKind::Attributes(ino) => match files.attributes(*ino) {
                 Ok(attributes) => Reply::Attributes(attributes),
                 Err(_) => Reply::Failed(ENOENT),
             },
-            OutcomeKind::Opened { ino, handle, rights, created } => match self.state.attributes(*ino) {
+            OutcomeKind::Opened { ino, handle, rights, created } => match files.attributes(*ino) {
                 Ok(attributes) => Reply::Opened {
                     attributes,
                     handle: *handle,
-                    capability: self.capability((*ino, *handle), *rights, uid, now),
-                    layout: self.state.regular(*ino).map(|file| file.layout.clone()),
+                    capability: files.capability((*ino, *handle), *rights, uid, now),
+                    layout: files.regular(*ino).map(|file| file.layout.clone()),
                     created: *created,
                 },
                 Err(errno) => Reply::Failed(errno),
             },
         }
+    }
+
+    /// The decision on a request that was carried out before.
+    pub(super) fn recall(&self, caller: &Caller<'_>) -> Option<Decision> {
+        let find = |replies: &Replies| replies.find(caller.client, caller.request).cloned();
+        let outcome = find(&self.replies).or_else(|| find(&self.recent))?;
+        let mut decision = Decision::of(Vec::new(), Answer::Then(outcome.kind.clone()));
+        decision.client = caller.client;
+        decision.wait = outcome.wait;
+        decision.wait.retain(|&id| self.intents.contains_key(id));
+        if let OutcomeKind::Opened { ino, handle, rights, .. } = outcome.kind {
+            if self.files().has(ino) {
+                let (client, uid) = (caller.client, caller.who.uid);
+                decision.opened = Some(Opening { handle, client, uid, ino, rights });
+            }
+        }
+        Some(decision)
     }
 }

@@ -45,7 +45,7 @@ impl Server {
 
     fn charge_part(&mut self, (part, gid): (Part, u32), reach: Reach) -> Result<Option<Charge>, Errno> {
         if part.ino.home() == self.site.id {
-            return self.namespace.hold_bytes(part, gid, reach);
+            return self.namespace.files_mut().hold_bytes(part, gid, reach);
         }
         let objects = self.peers.objects();
         if reach.end <= objects.paid(part.ino, part.place) {
@@ -53,7 +53,7 @@ impl Server {
         }
         let (untold, held) = (objects.untold_of(part.uid), objects.held_of(part.uid));
         let growth = objects.growth(&part, reach).ok_or(errno::EDQUOT)?;
-        self.namespace.admit_held((part.uid, gid), (untold, held), growth)?;
+        self.namespace.files().admit_held((part.uid, gid), (untold, held), growth)?;
         Ok(Some(self.peers.objects().hold(part, reach)))
     }
 
@@ -83,7 +83,7 @@ impl Server {
     pub(super) fn take_back(&mut self, request: &InHand) {
         let Some(charge) = request.charge_to_take_back() else { return };
         match charge.ino().home() == self.site.id {
-            true => self.namespace.take_back(&charge),
+            true => self.namespace.files_mut().take_back(&charge),
             false => self.peers.objects().take_back(&charge),
         }
     }

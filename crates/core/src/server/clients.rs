@@ -69,7 +69,7 @@ impl Server {
         if !self.links.clients().release(id) {
             return;
         }
-        if let Some(release) = self.namespace.release_of(id) {
+        if let Some(release) = self.namespace.files().release_of(id) {
             // Where the journal does not take it, the client may claim its locks again at the next start.
             let _ = self.record(&[release]);
         }
@@ -87,7 +87,7 @@ impl Server {
 
     /// Releases the open files and turns of a client that is gone.
     fn drop_from_namespace(&mut self, client: ClientId) {
-        for ino in self.namespace.turns_of(client) {
+        for ino in self.namespace.appends().held_by(client) {
             #[cfg(any(test, feature = "world"))]
             if mutants::is(Mutant::TurnPassedUncut) {
                 continue;
@@ -110,7 +110,7 @@ impl Server {
 
     /// Takes append turns that others wait for and that are not renewed: their processes may be stopped.
     pub(super) fn expire_turns(&mut self) {
-        let contested = self.namespace.contested_turns();
+        let contested = self.namespace.appends().contested();
         for ino in self.requests.turns().overdue(contested, self.clock.now()) {
             self.take_turn(ino, &format!("it was not renewed for {} s", limits::TURN_LEASE_SECONDS));
         }

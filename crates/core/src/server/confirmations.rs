@@ -18,7 +18,7 @@ impl Server {
         let acting = Rc::clone(&request.sender.acting);
         let caller = Caller { who: &acting.who, ..request.caller() };
         if capability.ino.home() == self.site.id {
-            return match self.namespace.check_capability(&caller, capability) {
+            return match self.namespace.files().check_capability(&caller, capability) {
                 Ok(()) => Standing::Holds,
                 Err(errno) => Standing::Refused(errno),
             };

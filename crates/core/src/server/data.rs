@@ -120,7 +120,7 @@ impl Server {
         let client = request.sender.client;
         match &request.request {
             Request::Read { capability, .. } => {
-                outcome.reply = Reply::Data { size: self.namespace.size_and_epoch(capability.ino) };
+                outcome.reply = Reply::Data { size: self.namespace.files().size_and_epoch(capability.ino) };
             }
             Request::Write { capability, target, publication, .. } => {
                 let (capability, target, publication) = (*capability, *target, *publication);
@@ -213,6 +213,7 @@ impl Server {
                 let (ino, uid, client) = (capability.ino, capability.uid, caller.client);
                 let step = self.follow(token, verdict, Outcome { drops, ..Outcome::of(Reply::Done) });
                 self.namespace
+                    .files_mut()
                     .note_held(Part { ino, place: target, uid, client }, Reach::of_extents(&[extent]));
                 step
             }
@@ -233,13 +234,13 @@ impl Server {
         if ino.home() != self.site.id {
             return;
         }
-        if !self.namespace.has(ino) {
+        if !self.namespace.files().has(ino) {
             let (target, object) = (place.number(), ino.object_on(place));
             match self.durability.is_durable() {
                 true => self.defer(Deferred::Stray { target, object }, false),
                 false => self.remove_stray(target, object),
             }
-        } else if !is_published && self.namespace.is_untouched(ino) {
+        } else if !is_published && self.namespace.files().is_untouched(ino) {
             // Where the journal does not take it the file's next change, or the end of its writer, tells of it.
             let _ = self.record(&[Change::Touched { ino }]);
         }

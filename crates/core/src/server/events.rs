@@ -243,22 +243,24 @@ impl Server {
                 let _ = answer.try_send(self.namespace.file_entries(&inos));
             }
             Question::Numbers(part, answer) => {
-                let _ = answer.try_send(self.namespace.numbers(|ino| part.has(ino)));
+                let _ = answer.try_send(self.namespace.files().numbers(|ino| part.has(ino)));
             }
             Question::Examine(inos, after, answer) => {
-                let _ = answer.try_send(self.namespace.examine(&inos, after));
+                let _ = answer.try_send(self.namespace.names().examine(&inos, after));
             }
-            Question::Positions(inos, answer) => _ = answer.try_send(self.namespace.positions(&inos)),
+            Question::Positions(inos, answer) => _ = answer.try_send(self.namespace.names().positions(&inos)),
             Question::Entries(questions, answer) => {
-                let _ = answer.try_send(self.namespace.entries(&questions));
+                let _ = answer.try_send(self.namespace.names().entries(&questions));
             }
-            Question::BeginRecount(answer) => _ = answer.try_send(self.namespace.begin_recount()),
+            Question::BeginRecount(answer) => _ = answer.try_send(self.namespace.files_mut().begin_recount()),
             Question::GoOnRecount(id, inos, answer) => {
-                let _ = answer.try_send(self.namespace.go_on_recount(id, &inos));
+                let _ = answer.try_send(self.namespace.files_mut().go_on_recount(id, &inos));
             }
-            Question::EndRecount(id, answer) => _ = answer.try_send(self.namespace.end_recount(id)),
+            Question::EndRecount(id, answer) => {
+                _ = answer.try_send(self.namespace.files_mut().end_recount(id))
+            }
             Question::Mend(order, answer) => _ = answer.try_send(self.mend(&order)),
-            Question::Places(inos, answer) => _ = answer.try_send(self.namespace.places(&inos)),
+            Question::Places(inos, answer) => _ = answer.try_send(self.namespace.names().places(&inos)),
             Question::Quotas(answer) => _ = answer.try_send(self.quotas()),
             Question::Windows(after, answer) => _ = answer.try_send(self.observed(after)),
             Question::SetQuota(owner, limits, answer) => {

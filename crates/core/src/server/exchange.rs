@@ -53,7 +53,7 @@ impl Server {
         let Ok(report) = decode_body::<ServerReport>(payload, "report") else { return };
         if report.server != self.site.id {
             self.follow_settings(&report.settings);
-            self.namespace.note_use_elsewhere(report.server, report.boot, &report.quotas);
+            self.namespace.files_mut().quotas_mut().note(report.server, report.boot, &report.quotas);
             if self.peers.objects().note_start(report.server, report.boot) {
                 self.look_for_left_bytes();
             }
@@ -91,7 +91,7 @@ impl Server {
         let limits_digest = self.membership.settings().quotas.digest();
         let own = self.exchange.own_mut();
         (own.jobs, own.load) = (self.accounts.jobs().reports(uses), self.accounts.machine_load());
-        own.quotas = QuotaReport { limits_digest, ..self.namespace.take_quota_news() };
+        own.quotas = QuotaReport { limits_digest, ..self.namespace.files_mut().take_quota_news() };
         self.renew_report();
     }
 }

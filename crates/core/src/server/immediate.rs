@@ -26,7 +26,7 @@ impl Server {
                 Reply::Done
             }
             Request::Close { ino, handle } => {
-                if self.namespace.ends_with(client, ino, handle) {
+                if self.namespace.files().ends_with(client, ino, handle) {
                     let answers = self.locks.close(ino, handle);
                     self.answer_locks(answers);
                 }
@@ -44,7 +44,7 @@ impl Server {
                 }
                 if handles.is_empty() {
                     self.links.end_claims(link, client);
-                    if let Some(back) = self.namespace.return_of(client) {
+                    if let Some(back) = self.namespace.files().return_of(client) {
                         // Where the journal does not take it, the client's locks are refused at the next start.
                         let _ = self.record(&[back]);
                     }
@@ -112,7 +112,7 @@ impl Server {
             PeerRequest::Vacancy => self.serve_vacancy_question(token),
             PeerRequest::ObjectsHeld { objects } => self.serve_held(token, from, objects),
             PeerRequest::Confirm { capabilities } => {
-                let (holds, fence) = (self.namespace.hold(capabilities), self.locks.fence());
+                let (holds, fence) = (self.namespace.files().hold(capabilities), self.locks.fence());
                 Step::Done(token, Outcome::of(Reply::Peer(PeerReply::Confirmed { holds, fence })))
             }
             PeerRequest::TruncateObject { ino, .. }

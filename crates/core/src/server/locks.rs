@@ -48,7 +48,7 @@ impl Server {
         if mutants::is(Mutant::ReleasesForgotten) {
             return false;
         }
-        self.namespace.is_released(client)
+        self.namespace.files().released().has(client)
     }
 
     fn tell_of_lost_lock(&mut self, claimed: &LockRequest) {
@@ -103,7 +103,7 @@ impl Server {
         let ((ino, handle, owner), (kind, lock, range)) = (description, what);
         let asked =
             LockRequest { client, uid, request, ino, handle, owner, pid, kind, lock, range, wait, reclaim };
-        let rights = self.namespace.held(client, asked.ino, asked.handle).ok_or(errno::EBADF)?;
+        let rights = self.namespace.files().held(client, asked.ino, asked.handle).ok_or(errno::EBADF)?;
         // fcntl(2) asks for an open mode; flock(2) takes any descriptor.
         let is_allowed = match (asked.kind, asked.lock) {
             _ if matches!(in_hand.request, Request::TestLock { .. }) => true,

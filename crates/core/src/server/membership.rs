@@ -68,10 +68,10 @@ impl Server {
                 Effect::Keep(ticket) => self.errands.submit(Errand::Settings, Work::Settings(ticket)),
                 Effect::TakeIn(target, config, opened) => self.take_in(target, &config, *opened),
                 Effect::Retire(index) => self.targets[index].retire(),
-                Effect::AddTarget(target) => self.namespace.add_target(target),
+                Effect::AddTarget(target) => self.namespace.files_mut().places_mut().placer_mut().add(target),
                 Effect::Close(target, is_closed) => {
-                    if self.namespace.placer().is_kept(target) == is_closed {
-                        self.namespace.placer_mut().close(target, is_closed);
+                    if self.namespace.files().places().placer().is_kept(target) == is_closed {
+                        self.namespace.files_mut().places_mut().placer_mut().close(target, is_closed);
                     }
                 }
                 Effect::Meet(server) => {
@@ -82,14 +82,14 @@ impl Server {
                 Effect::Redirect(address) => self.peers.redirect(address.server, address),
                 // Without a thread for it the list stays old: clients ask the servers, too.
                 Effect::Publish(server, place) => _ = self.home.publish(server, place),
-                Effect::Spread(servers) => self.namespace.spread_over(servers),
+                Effect::Spread(servers) => self.namespace.names_mut().spread_over(servers),
                 Effect::Share(sharing) => {
                     self.links.visits().set_policy(sharing.policy());
                     self.requests.devices_mut().set_sharing(sharing);
                 }
-                Effect::Avoid(avoided) => self.namespace.avoid(avoided),
+                Effect::Avoid(avoided) => self.namespace.files_mut().places_mut().avoid(avoided),
                 Effect::Allocate(name) => self.choose_by(name),
-                Effect::Limit(quotas) => self.namespace.set_quotas(&quotas),
+                Effect::Limit(quotas) => self.namespace.files_mut().quotas_mut().set(&quotas),
                 Effect::Tell => self.tell_of_targets(),
             }
         }
@@ -135,11 +135,11 @@ impl Server {
             self.durability.note_apart(target.number());
         }
         self.targets.push(opened);
-        self.namespace.add_target(target);
+        self.namespace.files_mut().places_mut().placer_mut().add(target);
     }
 
     fn choose_by(&mut self, name: AllocatorName) {
-        let placer = self.namespace.placer_mut();
+        let placer = self.namespace.files_mut().places_mut().placer_mut();
         let before = placer.allocator();
         if before != name {
             notice!("allocator {before} -> {name}");
@@ -153,14 +153,17 @@ impl Server {
     /// The fault of the lease, in a sentence; nothing changes then.
     pub(super) fn set_lease(&mut self, wanted: LeaseWanted) -> Result<LeaseTold, String> {
         let now = self.clock.now();
-        let effects = self.membership.set_lease(wanted, self.namespace.placer(), now)?;
+        let effects = self.membership.set_lease(wanted, self.namespace.files().places().placer(), now)?;
         self.put_in_force(effects);
         Ok(self.membership.lease_told(now))
     }
 
     /// The use of every owner here, and the limits, for the control API.
     pub(super) fn quotas(&mut self) -> Quotas {
-        Quotas { lines: self.namespace.quota_lines(), table: self.membership.settings().quotas.clone() }
+        Quotas {
+            lines: self.namespace.files().quota_lines(),
+            table: self.membership.settings().quotas.clone(),
+        }
     }
 
     /// Opens the lines to the other servers.

@@ -25,7 +25,7 @@ impl Server {
         let request = &self.requests[&token];
         let caller = request.caller();
         if request.request.places().any(|at| at.proof.is_some()) {
-            self.namespace.note_passes(&caller, &request.request, moment);
+            self.namespace.names_mut().note_passes(&caller, &request.request, moment);
         }
         if matches!(request.request, Request::AppendEnd { .. }) {
             return self.end_append(token);
@@ -55,7 +55,9 @@ impl Server {
             Verdict::Ask(question) => &question.changes,
             Verdict::Wait(_) | Verdict::Full => return false,
         };
-        !changes.is_empty() && self.durability.is_behind(&self.namespace) && !self.namespace.frees(changes)
+        !changes.is_empty()
+            && self.durability.is_behind(&self.namespace)
+            && !self.namespace.files().frees(changes)
     }
 
     /// A client gives its append turn back; the next client has it.

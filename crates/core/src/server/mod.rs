@@ -193,8 +193,11 @@ impl Server {
             key: door.key.clone(),
         };
         let mut namespace = Namespace::new(settings);
-        namespace.placer_mut().set_allocator(config.layout.allocator);
-        namespace.note_capacity(Room::of(targets.iter().map(Target::room)).capacity_bytes);
+        namespace.files_mut().places_mut().placer_mut().set_allocator(config.layout.allocator);
+        namespace
+            .files_mut()
+            .quotas_mut()
+            .note_capacity(Room::of(targets.iter().map(Target::room)).capacity_bytes);
         let clock = Clock::start(Arc::clone(&time));
         let report = empty_report((id, boot), clock.started_milliseconds(), membership.settings().clone());
         let lambda = Nanos::from_millis(config.lambda_milliseconds);

@@ -1,7 +1,7 @@
 //! Kernels of mounts: requests wait until pages are dropped or written back, and moved directories looked up.
 
 use super::Server;
-use crate::namespace::leases::Kind;
+use crate::namespace::LeaseKind;
 use crate::namespace::{errno, Change};
 use crate::requests::objects::growing_capability;
 use crate::requests::pages::Then;
@@ -21,9 +21,9 @@ impl Server {
     pub(super) fn tell_of_changes(&mut self, token: &Token, changes: &[Change]) -> Drops {
         let sender = &self.requests[token].sender;
         let (client, uid) = (sender.client, sender.acting.who.uid);
-        let paths = self.namespace.moved_directories(changes);
+        let paths = self.namespace.names().moved_directories(changes);
         let used = growing_capability(&self.requests[token].request).map(|used| (used.ino, used.handle));
-        let grown = self.namespace.grown_files(changes, client, used);
+        let grown = self.namespace.files_mut().grown_files(changes, client, used);
         let recalls = self.requests.pages().recalls();
         let mut drops = Drops::new();
         drops.extend(paths.iter().flat_map(|path| recalls.moved((client, uid), path)));
@@ -35,14 +35,14 @@ impl Server {
 
     /// The drops that the reply to `writer` waits for, which changed bytes of `ino`. The kernel of a mount drops its own pages.
     pub(super) fn recall_pages(&mut self, writer: ClientId, ino: Ino) -> Drops {
-        let holders = self.namespace.leases().of_pages(ino);
+        let holders = self.namespace.files().leases().of_pages(ino);
         let others: Vec<ClientId> = holders.filter(|&client| client != writer).collect();
         self.requests.pages().recalls().tell(FileChange { ino, pages: true, grown_to: None }, &others)
     }
 
     /// Whether others have to write back pages of `ino` before `client` changes the file.
     pub(super) fn others_hold_pages(&self, client: ClientId, ino: Ino) -> bool {
-        let holders: Vec<ClientId> = self.namespace.leases().of_pages(ino).collect();
+        let holders: Vec<ClientId> = self.namespace.files().leases().of_pages(ino).collect();
         self.requests.pages_here().others_hold(client, &holders)
     }
 
@@ -54,17 +54,17 @@ impl Server {
         let reply = match in_hand.request {
             Request::Watch { capability } => {
                 self.meet_mount(client, user);
-                match self.namespace.leases_mut().give(client, capability.ino, Kind::Pages) {
+                match self.namespace.files_mut().leases_mut().give(client, capability.ino, LeaseKind::Pages) {
                     true => Reply::Done,
                     false => Reply::Failed(errno::ENFILE),
                 }
             }
             Request::Unwatch { ino } => {
-                self.namespace.leases_mut().end(client, ino, Kind::Pages);
+                self.namespace.files_mut().leases_mut().end(client, ino, LeaseKind::Pages);
                 Reply::Done
             }
             Request::Follow { ino, handle, is_followed } => {
-                self.namespace.set_followed(client, (ino, handle), is_followed);
+                self.namespace.files_mut().open_mut().set_followed(client, (ino, handle), is_followed);
                 Reply::Done
             }
             Request::Invalidations { done } => return self.poll_invalidations(token, (client, user), done),
@@ -76,7 +76,7 @@ impl Server {
     /// A client is a mount. It is told all sizes of files that it had open before this server knew.
     fn meet_mount(&mut self, client: ClientId, user: Option<u32>) {
         self.requests.pages().recalls().meet(client, user);
-        for (ino, size_bytes) in self.namespace.meet_mount(client, user) {
+        for (ino, size_bytes) in self.namespace.files_mut().meet_mount(client, user) {
             let change = FileChange { ino, pages: false, grown_to: Some(size_bytes) };
             self.requests.pages().recalls().tell(change, &[client]);
         }

@@ -22,13 +22,13 @@ impl Server {
         });
         let targets = targets.collect();
         let own = self.exchange.own_mut();
-        (own.targets, own.placed) = (targets, placements(self.namespace.placer()));
+        (own.targets, own.placed) = (targets, placements(self.namespace.files().places().placer()));
     }
 
     /// Tells the namespace how much the targets here can hold.
     pub(super) fn note_capacity(&mut self) {
         let bytes = Room::of(self.exchange.own().targets.iter().map(|report| report.room)).capacity_bytes;
-        self.namespace.note_capacity(bytes);
+        self.namespace.files_mut().quotas_mut().note_capacity(bytes);
     }
 
     /// A target here refused bytes for want of room. That is told at once, here and to the other servers, because many files
@@ -46,7 +46,7 @@ impl Server {
 
     /// Tells the placer of new files the last reports of all servers.
     pub(super) fn refresh_placement(&mut self) {
-        self.exchange.inform(self.namespace.placer_mut(), self.clock.now());
+        self.exchange.inform(self.namespace.files_mut().places_mut().placer_mut(), self.clock.now());
     }
 
     /// A target's part of `/v1/status`.
@@ -64,7 +64,7 @@ impl Server {
 
     /// The placements since the server started.
     pub(super) fn placements(&self) -> Placements {
-        let Tally { stripes, refused, targets } = self.namespace.placer().tally();
+        let Tally { stripes, refused, targets } = self.namespace.files().places().placer().tally();
         let targets = targets.into_iter().map(|(target, count)| (target.to_string(), count)).collect();
         let stripes = stripes.into_iter().map(|(name, count)| (name.to_string(), count)).collect();
         Placements { stripes, targets, refused }

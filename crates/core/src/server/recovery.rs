@@ -45,14 +45,14 @@ impl Server {
             has_returned = true;
             self.namespace.index();
         }
-        let last_start = self.namespace.last_start();
+        let last_start = self.namespace.files().starts();
         let start = self.namespace.start(self.clock.moment());
         self.record(std::slice::from_ref(&start)).map_err(|errno| ServerError::Io {
             what: "record the start in",
             path: self.home.path().join("journal"),
             source: std::io::Error::from_raw_os_error(i32::from(errno.0)),
         })?;
-        self.locks = LockTable::new(Fence::of_start(self.namespace.last_start()));
+        self.locks = LockTable::new(Fence::of_start(self.namespace.files().starts()));
         #[cfg(any(test, feature = "world"))]
         let has_returned = has_returned && !mutants::is(Mutant::GraceSkipped);
         if has_returned {
@@ -84,7 +84,7 @@ impl Server {
                     settled.removed
                 );
             }
-            dir.raise_known_epochs(self.namespace.epochs_on(target));
+            dir.raise_known_epochs(self.namespace.files().epochs_on(target));
             if self.home.is_apart(opened) {
                 self.durability.note_apart(index);
             }
@@ -105,7 +105,7 @@ impl Server {
 
     /// Ends the namespace's grace period, and removes files without a name that nobody has open.
     pub(super) fn expire_orphans(&mut self) {
-        self.namespace.end_grace();
+        self.namespace.files_mut().end_grace();
         self.dispose_orphans();
     }
 

@@ -48,7 +48,7 @@ impl Server {
         // Nobody writes pages back for a sender that has no right to change the file.
         let file = file.filter(|_| match &request.request {
             Request::Change { at, change, .. } => {
-                self.namespace.may_resize(&request.caller(), at, change, self.clock.moment())
+                self.namespace.names().may_resize(&request.caller(), at, change, self.clock.moment())
             }
             _ => true,
         });
@@ -106,13 +106,13 @@ impl Server {
             Request::Write { target, extents, capability, epoch, .. } => {
                 let device = self.check_data(request, *target, extents, true)?;
                 let end = extents.iter().map(|extent| extent.offset + u64::from(extent.length)).max();
-                self.namespace.may_reach(capability, *target, *epoch, end.unwrap_or(0))?;
+                self.namespace.files().may_reach(capability, *target, *epoch, end.unwrap_or(0))?;
                 (device, work(Direction::Write, total_bytes(extents)))
             }
             Request::Reserve { target, capability, epoch, offset, length, punch, .. } => {
                 let device = self.check_data(request, *target, &[], true)?;
                 let end = if *punch { 0 } else { offset + length };
-                self.namespace.may_reach(capability, *target, *epoch, end)?;
+                self.namespace.files().may_reach(capability, *target, *epoch, end)?;
                 (device, work(Direction::Write, 0))
             }
             Request::ObjectSeek { target, .. } => {
@@ -162,7 +162,7 @@ impl Server {
     /// The device of the target that takes an append, where it is one of this server.
     fn append_device(&self, request: &InHand) -> Option<usize> {
         let Request::Append { capability } = &request.request else { return None };
-        let target = self.namespace.append_target(capability.ino, request.payload.len() as u64)?;
+        let target = self.namespace.files().append_target(capability.ino, request.payload.len() as u64)?;
         let index = target.number();
         (target.server == self.site.id && index < self.targets.len()).then_some(index)
     }

@@ -81,14 +81,14 @@ impl Server {
             uptime_seconds: seconds(now),
             policy: sharing.policy().to_string(),
             scheduler: sharing.algorithm().to_string(),
-            allocator: self.namespace.placer().allocator().to_string(),
+            allocator: self.namespace.files().places().placer().allocator().to_string(),
             connections: self.links.len(),
             outstanding: self.requests.len().saturating_sub(self.requests.pages_here().polls()),
             held_bytes: self.links.held_bytes(),
             kept_bytes: kept.bytes,
             kept_bytes_max: kept.bytes_max,
             inodes: self.namespace.statistics().inodes,
-            unpublished_bytes: self.namespace.held_bytes()
+            unpublished_bytes: self.namespace.files().held_bytes()
                 + self.peers.objects_here().held_bytes(self.site.id),
             durable: is_durable,
             identity: self.home.identity(),

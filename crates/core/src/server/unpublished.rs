@@ -25,7 +25,7 @@ impl Server {
     /// A home said how far objects are paid for, or did not answer, and is told again later. Answers the requests that waited.
     pub(super) fn told(&mut self, home: ServerId, news: &News, answer: &Answer) -> Vec<Token> {
         if let Ok((PeerReply::ObjectsPaid { users, .. }, _)) = answer {
-            self.namespace.note_use_of_users(home, users);
+            self.namespace.files_mut().quotas_mut().note_some(home, users);
         }
         let targets = &self.targets;
         let epoch = |ino: Ino, place: TargetId| epoch_of(targets, ino, place);
@@ -65,13 +65,13 @@ impl Server {
     /// Another server tells of bytes behind the ends of files here.
     pub(super) fn serve_held(&mut self, token: Token, from: ServerId, held: &[HeldObject]) -> Step {
         let mut touched: Vec<Ino> = held.iter().map(|object| object.ino).collect();
-        touched.retain(|ino| self.namespace.is_untouched(*ino));
+        touched.retain(|ino| self.namespace.files().is_untouched(*ino));
         touched.dedup();
-        if let Err(errno) = self.record(&self.namespace.touched(touched)) {
+        if let Err(errno) = self.record(&self.namespace.files().touched(touched)) {
             return Step::Done(token, Outcome::failed(errno));
         }
-        let objects = self.namespace.hear_held(from, held, self.clock.now());
-        let users = self.namespace.use_of_users(held.iter().map(|object| object.uid));
+        let objects = self.namespace.files_mut().hear_held(from, held, self.clock.now());
+        let users = self.namespace.files().use_of_users(held.iter().map(|object| object.uid));
         // A power loss that this server's records do not survive brings files back, and their objects to their places. Until then no
         // bytes are removed.
         let is_gone = objects.iter().any(|paid| matches!(paid, PaidObject::Gone | PaidObject::Nowhere));
@@ -93,7 +93,7 @@ impl Server {
         }
         let (own, clients) = (self.site.id, self.links.clients());
         self.peers.objects().note_left(own, |client| clients.holds(client));
-        for ino in self.namespace.left_files(|client| clients.holds(client), now) {
+        for ino in self.namespace.files_mut().left_files(|client| clients.holds(client), now) {
             let Some(decision) = self.namespace.cut_off(ino, self.clock.moment()) else { continue };
             // Where the journal does not take it, the file is cut at a later look.
             if self.commit_and_wake(&decision).is_err() {
@@ -127,7 +127,7 @@ impl Server {
         for (index, object, bytes) in self.listings.take(LISTED_PER_LOOK) {
             let (ino, place) = (object.file(), self.site.target(index).in_slot(object.slot()));
             match ino.home() == self.site.id {
-                true => self.namespace.note_found(ino, place, bytes),
+                true => self.namespace.files_mut().note_found(ino, place, bytes),
                 false => self.peers.objects().note_found(ino, place, bytes),
             }
         }

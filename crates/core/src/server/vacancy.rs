@@ -22,7 +22,7 @@ impl Server {
         let Some(since) = self.requests[&token].want_room(self.clock.now(), ROOM_WAIT) else {
             return Step::Done(token, Outcome::failed(errno::ENOSPC));
         };
-        self.namespace.placer().retract(Refusal::Full);
+        self.namespace.files().places().placer().retract(Refusal::Full);
         self.begin_wait(&token);
         self.requests.vacancy().wait(token, since);
         self.ask_for_vacancy();

@@ -2,7 +2,7 @@
 
 #[cfg(any(test, feature = "world"))]
 use crate::mutants::{self, Mutant};
-use crate::namespace::files::inode::InoMap;
+use crate::namespace::files::InoMap;
 use std::collections::{HashMap, HashSet, VecDeque};
 use weir_wire::{ClientId, Ino, RequestId, Sequence};
 

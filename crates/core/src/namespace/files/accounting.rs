@@ -1,4 +1,4 @@
-//! The charge of an inode, which follows from the inode alone, and files with holes.
+//! The charge of an inode and the memory that it takes, which follow from the inode alone, and files with holes.
 //!
 //! A file costs its owner and its group its size in whole pages, or the room that was reserved for it if that is more. Names,
 //! extended attributes and the target of a link cost pages, too, beyond those that come with each inode: on a local file system
@@ -9,8 +9,11 @@
 //! allocates less than the file grows by. Such a file counts as one with holes until it is emptied, although later writes may fill
 //! them.
 
-use super::inode::{allocation_of, Inode, Node, RegularFile};
-use crate::namespace::quotas::usage::Charge;
+use super::inode::{allocation_of, Inode, Names, Node, RegularFile, Xattrs};
+use crate::namespace::quotas::estimates::{
+    layout_bytes, moved_bytes, name_bytes, request_bytes, ATTRIBUTE_BYTES, INODE_BYTES, NAME_BYTES,
+};
+use crate::namespace::quotas::Charge;
 
 /// Bytes of names, attributes and link target that come with an inode: a long name and some small attributes, as local file
 /// systems keep them in the inode and its directory.
@@ -38,6 +41,33 @@ impl Inode {
             _ => 0,
         }
     }
+
+    /// Memory of the inode with everything that it carries, its names included.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        let carried = match &self.node {
+            Node::Regular(file) => {
+                let listed = (file.former.len() * size_of::<u32>() + file.placement.len()) as u64;
+                let asked = request_bytes(file.asked.as_deref());
+                layout_bytes(&file.layout) + asked + listed + moved_bytes(file.moving_objects as usize)
+            }
+            Node::Directory(directory) => request_bytes(directory.request.layout.as_ref()),
+            Node::Symlink(_) | Node::Special { .. } => 0,
+        };
+        INODE_BYTES + carried + self.described_bytes()
+    }
+
+    /// Memory of names, extended attributes and the target of a link.
+    pub(crate) fn described_bytes(&self) -> u64 {
+        let described = match &self.node {
+            // A directory has one name. The names of directories of other servers count for the directory with their entries.
+            Node::Directory(directory) => {
+                name_bytes(directory.name.len()) + names_bytes(directory.elsewhere())
+            }
+            Node::Symlink(target) => target.len() as u64,
+            Node::Regular(_) | Node::Special { .. } => 0,
+        };
+        described + names_bytes(self.holders.names()) + self.xattrs.as_deref().map_or(0, xattrs_bytes)
+    }
 }
 
 /// The bytes that the owners pay for names, attributes and a link target of these lengths.
@@ -61,4 +91,12 @@ impl RegularFile {
         self.has_holes =
             size > 0 && (self.has_holes || (growth > 0 && (was_reserved || allocated < without_holes)));
     }
+}
+
+fn names_bytes(names: Names) -> u64 {
+    u64::from(names.count) * NAME_BYTES + u64::from(names.bytes)
+}
+
+fn xattrs_bytes(xattrs: &Xattrs) -> u64 {
+    xattrs.len() as u64 * ATTRIBUTE_BYTES + xattrs.names_bytes() + xattrs.values_bytes()
 }

@@ -1,12 +1,12 @@
 //! The admission of changes that make the server keep more, by its memory and by quotas. Every change has its entry.
 
 use super::accounting::charged_description;
-use super::inode::{Birth, BirthNode, Inode};
+use super::{Birth, BirthNode, Files, Inode};
 use crate::namespace::change::Change;
-use crate::namespace::core::Namespace;
 use crate::namespace::quotas::estimates::{
     attribute_bytes, layout_bytes, moved_bytes, name_bytes, request_bytes, INODE_BYTES, INTENT_BYTES,
 };
+use crate::namespace::quotas::KeptMemory;
 use weir_wire::{Errno, Identity, Ino, QuotaOwner, QuotaUse};
 
 /// The memory and the charge that a change adds for one owner.
@@ -18,12 +18,17 @@ struct Growth {
     charged_bytes: u64,
 }
 
-impl Namespace {
-    /// Whether the server may keep what these changes add, and their owners may have it.
+impl Files {
+    /// Whether the server, which keeps so much, may keep what these changes add, and their owners may have it.
     ///
     /// # Errors
     /// EDQUOT beyond a quota, or the part of the memory that one user may have; ENOSPC beyond the memory's bound.
-    pub(crate) fn admit_kept(&self, who: &Identity, changes: &[Change]) -> Result<(), Errno> {
+    pub(crate) fn admit_kept(
+        &self,
+        kept: KeptMemory,
+        who: &Identity,
+        changes: &[Change],
+    ) -> Result<(), Errno> {
         if changes.is_empty() || self.frees(changes) {
             return Ok(());
         }
@@ -31,7 +36,7 @@ impl Namespace {
         for growth in changes.iter().filter_map(|change| self.growth_of(who, change)) {
             // All that one decision adds belongs to one user, but for links to files of others.
             kept_bytes += growth.kept_bytes;
-            self.check_kept(who.uid, growth.uid, kept_bytes)?;
+            self.admit_memory(kept, who.uid, growth.uid, kept_bytes)?;
             let owners = [QuotaOwner::User(growth.uid), QuotaOwner::Group(growth.gid)];
             self.admit(who.uid, owners, QuotaUse { bytes: growth.charged_bytes, inodes: 0 })?;
         }
@@ -50,7 +55,7 @@ impl Namespace {
                 self.described(who, *owner, name_bytes(name.len()))
             }
             Change::Moved { from_name, to_name, from, reparents, .. } => {
-                let ino = self.state.directory(*from)?.find(from_name)?.ino;
+                let ino = self.directory(*from)?.find(from_name)?.ino;
                 let owner = if self.has(ino) { ino } else { *from };
                 let longer = to_name.len().saturating_sub(from_name.len()) as u64;
                 let told = reparents.iter().flatten().count() as u64;
@@ -59,14 +64,13 @@ impl Namespace {
                 Some(Growth { kept_bytes: growth.kept_bytes + intents, ..growth })
             }
             Change::XattrSet { ino, name, value, .. } => {
-                let before = self.state.inodes.get(ino).and_then(|inode| inode.xattrs.as_ref()?.get(name));
+                let before = self.get(*ino).and_then(|inode| inode.xattrs.as_ref()?.get(name));
                 let before = before.map_or(0, |value| attribute_bytes(name.len(), value.len()));
                 let after = value.as_ref().map_or(0, |value| attribute_bytes(name.len(), value.len()));
                 self.described(who, *ino, after.saturating_sub(before))
             }
             Change::LayoutRequested { ino, request, .. } => {
-                let before =
-                    self.state.directory(*ino).and_then(|directory| directory.request.layout.as_ref());
+                let before = self.directory(*ino).and_then(|directory| directory.request.layout.as_ref());
                 let growth = request_bytes(request.layout.as_ref()).saturating_sub(request_bytes(before));
                 self.kept(who, *ino, growth)
             }
@@ -77,7 +81,7 @@ impl Namespace {
             Change::MoveBegun { ino, moves, .. } => self.kept(who, *ino, moved_bytes(moves.len())),
             Change::Intended { uid, intent, .. } => Some(Growth::of_kept(*uid, who.gid, intent.kept_bytes())),
             Change::Resized { ino, cut, .. } => {
-                let layout = cut.and(self.state.regular(*ino)).map(|file| layout_bytes(&file.layout));
+                let layout = cut.and(self.regular(*ino)).map(|file| layout_bytes(&file.layout));
                 self.kept(who, *ino, layout.map_or(0, |bytes| INTENT_BYTES + bytes))
             }
             // These keep the rest of a move, whose beginning was admitted with it.
@@ -110,14 +114,13 @@ impl Namespace {
 
     /// More memory for an inode, which nobody is charged for in bytes.
     fn kept(&self, who: &Identity, ino: Ino, kept_bytes: u64) -> Option<Growth> {
-        let (uid, gid) =
-            self.state.inodes.get(&ino).map_or((who.uid, who.gid), |inode| (inode.uid, inode.gid));
+        let (uid, gid) = self.get(ino).map_or((who.uid, who.gid), |inode| (inode.uid, inode.gid));
         Some(Growth::of_kept(uid, gid, kept_bytes))
     }
 
     /// More names, attributes or link targets of an inode.
     fn described(&self, who: &Identity, ino: Ino, bytes: u64) -> Option<Growth> {
-        let before = self.state.inodes.get(&ino).map_or(0, Inode::described_bytes);
+        let before = self.get(ino).map_or(0, Inode::described_bytes);
         let charged_bytes = charged_description(before + bytes) - charged_description(before);
         Some(Growth { charged_bytes, ..self.kept(who, ino, bytes)? })
     }

@@ -1,53 +1,34 @@
 //! Attributes: their reading, checks and changes.
 
-use super::inode::Inode;
-use super::permission::{self, ALL_BITS, EXECUTE, SET_GID, WRITE};
+use super::permission::{self, ALL_BITS, SET_GID, WRITE};
+use super::{Files, Inode};
 use crate::namespace::change::{Change, OutcomeKind};
-use crate::namespace::core::Namespace;
 use crate::namespace::decision::{Caller, Decision, Step};
 use crate::namespace::draft::Draft;
 use crate::namespace::errno::{EACCES, EBADF, EFBIG, EINVAL, EISDIR, EPERM};
-use crate::namespace::names::walk::Last;
-use weir_wire::{limits, At, AttributeChange, Capability, Errno, FileKind, Identity, Ino, Moment, Reply};
+use weir_wire::{limits, AttributeChange, Capability, Errno, FileKind, Identity, Ino, Moment, Reply};
 
-/// Every bit of the mask of `access(2)`.
-const ACCESS_MASK: u8 = permission::READ | WRITE | EXECUTE;
-
-impl Namespace {
-    /// Whether a request to set a size has the rights that it needs.
-    pub fn may_resize(&self, caller: &Caller<'_>, at: &At, change: &AttributeChange, now: Moment) -> bool {
-        let Some(size_bytes) = change.size_bytes else { return false };
-        let is_named = self.may_name(caller, at, now).is_ok();
-        let inode = self.inode(at.ino).ok().filter(|_| is_named);
-        let capability = change.capability.as_ref();
-        inode.is_some_and(|inode| self.check_size(caller, (at.ino, inode), size_bytes, capability).is_ok())
-    }
-
-    pub(crate) fn attributes(&self, draft: Draft<'_>, at: &At, follow: bool) -> Step<Decision> {
-        let ino = self.node(draft.who(), at, Last::following(follow))?;
+impl Files {
+    /// Answers attributes, which must not be about to change.
+    pub(crate) fn read_attributes(&self, draft: Draft<'_>, ino: Ino) -> Step<Decision> {
         self.await_cut(ino)?;
-        Ok(draft.reply(Reply::Attributes(self.state.attributes(ino)?)))
+        Ok(draft.reply(Reply::Attributes(self.attributes(ino)?)))
     }
 
-    pub(crate) fn access(&self, draft: Draft<'_>, at: &At, mask: u8, follow: bool) -> Step<Decision> {
-        if mask & !ACCESS_MASK != 0 {
-            return Err(EINVAL.into());
-        }
-        let ino = self.node(draft.who(), at, Last::following(follow))?;
+    /// Checks permissions, as `access(2)`.
+    pub(crate) fn access(&self, draft: Draft<'_>, ino: Ino, mask: u8) -> Step<Decision> {
         permission::check(draft.who(), self.inode(ino)?, mask)?;
         Ok(draft.reply(Reply::Done))
     }
 
     /// Changes attributes: all that the request names, or none.
-    pub(crate) fn change(
+    pub(crate) fn change_attributes(
         &self,
         mut draft: Draft<'_>,
-        at: &At,
-        follow: bool,
+        ino: Ino,
         change: &AttributeChange,
     ) -> Step<Decision> {
         let who = draft.who();
-        let ino = self.node(who, at, Last::following(follow))?;
         let inode = self.inode(ino)?;
         self.await_cut(ino)?;
         check_owner(who, inode, change)?;
@@ -58,7 +39,7 @@ impl Namespace {
         let permissions = new_permissions(who, ino, inode, change)?;
         self.admit_owners(who, inode, change)?;
         if let Some(size_bytes) = change.size_bytes {
-            self.resize(&mut draft, ino, size_bytes)?;
+            self.decide_size(&mut draft, ino, size_bytes)?;
         }
         let moment = |asked: Option<Option<Moment>>| asked.map(|at| at.unwrap_or(draft.now));
         let (accessed, modified) = (moment(change.accessed), moment(change.modified));
@@ -73,7 +54,7 @@ impl Namespace {
     /// Sets the size of a regular file. The objects are cut if one may hold bytes that nobody may see, and whenever the file
     /// becomes shorter: the cut raises the epoch at every target, so a reader that knows the longer size is told of it also where
     /// no object is.
-    pub(crate) fn resize(&self, draft: &mut Draft<'_>, ino: Ino, size_bytes: u64) -> Step<()> {
+    pub(crate) fn decide_size(&self, draft: &mut Draft<'_>, ino: Ino, size_bytes: u64) -> Step<()> {
         let inode = self.inode(ino)?;
         let file = inode.regular().ok_or(EINVAL)?;
         self.admit_growth(draft.who().uid, (ino, inode), size_bytes, 0)?;
@@ -83,7 +64,7 @@ impl Namespace {
         let cut = if is_the_same || (is_untouched && !is_shorter) {
             None
         } else {
-            self.abandon_move(draft, ino)?;
+            self.moves.abandon(draft, ino)?;
             let id = draft.intent()?;
             draft.wait.push(id);
             Some(id)

@@ -6,17 +6,17 @@
 //! refuses the publication of such a write.
 
 use super::layout;
+use super::relocation::dropped;
+use super::Files;
 use crate::namespace::change::{Change, OutcomeKind};
-use crate::namespace::core::Namespace;
 use crate::namespace::decision::{Decision, Step};
 use crate::namespace::draft::Draft;
 use crate::namespace::errno::{of_refusal, EINVAL};
-use crate::namespace::moves::relocation::dropped;
 use weir_placement::online::Placed;
 use weir_placement::TargetId;
 use weir_wire::{limits, Capability};
 
-impl Namespace {
+impl Files {
     /// Lays the part of a file behind its end on targets that are not `full`. A client with an older layout gets the present one.
     /// Without full targets the layout stays, and unpublished bytes are cut off.
     pub(crate) fn detour(
@@ -36,7 +36,7 @@ impl Namespace {
             return Ok(draft.reply(self.layout_reply(ino)?));
         }
         if full.is_empty() {
-            self.abandon_move(&mut draft, ino)?;
+            self.moves.abandon(&mut draft, ino)?;
             let cut = draft.intent()?;
             draft.wait.push(cut);
             let (size_bytes, at) = (file.size_bytes, draft.now);
@@ -44,9 +44,12 @@ impl Namespace {
             return Ok(draft.done_once(OutcomeKind::Layout(ino)));
         }
         let asked = file.asked.as_deref();
-        let Placed { layout, record } =
-            self.targets.place_behind(&file.layout, asked, file.size_bytes, full).map_err(of_refusal)?;
-        self.abandon_move(&mut draft, ino)?;
+        let Placed { layout, record } = self
+            .places
+            .placer()
+            .place_behind(&file.layout, asked, file.size_bytes, full)
+            .map_err(of_refusal)?;
+        self.moves.abandon(&mut draft, ino)?;
         let seal = draft.intent()?;
         draft.wait.push(seal);
         let at = draft.now;

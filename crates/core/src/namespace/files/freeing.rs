@@ -1,12 +1,12 @@
 //! The changes that give room back. The journal takes them on a full disk, too, from a reserve.
 
+use super::Files;
 use crate::namespace::change::Change;
-use crate::namespace::core::Namespace;
-use crate::namespace::intents::intent::Intent;
+use crate::namespace::intents::Intent;
 
-impl Namespace {
+impl Files {
     /// Whether no change among `changes` takes room: names go, files are cut, begun work comes to its end.
-    pub fn frees(&self, changes: &[Change]) -> bool {
+    pub(crate) fn frees(&self, changes: &[Change]) -> bool {
         changes.iter().all(|change| self.is_freeing(change))
     }
 
@@ -25,7 +25,7 @@ impl Namespace {
             // A reply record belongs to the other changes of its group.
             | Change::Remembered { .. } => true,
             Change::Resized { ino, size_bytes, .. } => {
-                let file = self.state.regular(*ino);
+                let file = self.regular(*ino);
                 file.is_some_and(|file| *size_bytes < file.size_bytes)
             }
             Change::Intended { intent, .. } => {

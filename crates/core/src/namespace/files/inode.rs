@@ -1,6 +1,6 @@
 //! Inodes and directories as they are held in memory.
 
-use crate::namespace::intents::intent::{Bytes, IntentId};
+use crate::namespace::intents::{Bytes, IntentId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};

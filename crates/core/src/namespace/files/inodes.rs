@@ -7,9 +7,9 @@ use super::inode::{allocation_of, Entry, Holders, InoMap, Inode};
 #[cfg(any(test, feature = "world"))]
 use crate::mutants::{self, Mutant};
 use crate::namespace::change::Change;
-use crate::namespace::intents::intent::Bytes;
+use crate::namespace::intents::Bytes;
 use crate::namespace::quotas::estimates::name_bytes;
-use crate::namespace::quotas::usage::{Charge, Recount, Usage};
+use crate::namespace::quotas::{Charge, Recount, Usage};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use weir_wire::{Attributes, FileKind, Ino};

@@ -2,7 +2,7 @@
 
 use crate::namespace::change::Change;
 use crate::namespace::errno::EINVAL;
-use crate::namespace::intents::intent::Bytes;
+use crate::namespace::intents::Bytes;
 use std::fmt::Write as _;
 use weir_placement::online::Record;
 use weir_placement::{LayoutDefaults, LayoutRequest, LayoutSpecification, Stripes};

@@ -1,6 +1,6 @@
 //! Permissions, as POSIX and the Linux VFS decide over them.
 
-use super::inode::Inode;
+use super::Inode;
 use crate::namespace::errno::{EACCES, EPERM};
 use weir_wire::{Errno, FileKind, Identity};
 
@@ -10,6 +10,8 @@ pub(crate) const READ: u8 = 4;
 pub(crate) const WRITE: u8 = 2;
 /// Execute or search.
 pub(crate) const EXECUTE: u8 = 1;
+/// Every bit of the mask of `access(2)`.
+pub(crate) const ACCESS_MASK: u8 = READ | WRITE | EXECUTE;
 
 pub(crate) const SET_UID: u16 = 0o4000;
 pub(crate) const SET_GID: u16 = 0o2000;

@@ -3,10 +3,10 @@
 //!
 //! The home knows of the bytes that were written to its own targets, and other servers tell it of those on theirs.
 
+use super::Files;
 use crate::namespace::change::Change;
-use crate::namespace::core::Namespace;
-use crate::namespace::errno::{EDQUOT, EINVAL, ENOSPC};
-use crate::namespace::quotas::usage::QuotaLine;
+use crate::namespace::errno::{EDQUOT, EINVAL};
+use crate::namespace::quotas::ROOT;
 use crate::unpublished::{Charge, Part, Reach};
 use weir_fairshare::Nanos;
 use weir_placement::{ServerId, TargetId};
@@ -16,56 +16,29 @@ use weir_wire::{ClientId, Errno, HeldObject, Ino, PaidObject, QuotaOwner, QuotaU
 const CUTS_PER_LOOK: usize = 1024;
 /// For so long a part on another server counts without word from it: ten of the intervals in which the server repeats the part.
 const HEARD_FOR: Nanos = Nanos::from_millis(10_000);
-/// The user without limits.
-const ROOT: u32 = 0;
-
-impl Namespace {
+impl Files {
     /// Charges a user for a write to an object of a file here, before its bytes arrive. None if the bytes are paid for.
     ///
     /// # Errors
-    /// As [`Namespace::admit_held`]; EINVAL for a place that is not of the file.
+    /// As [`Files::admit_held`]; EINVAL for a place that is not of the file.
     pub(crate) fn hold_bytes(&mut self, part: Part, gid: u32, reach: Reach) -> Result<Option<Charge>, Errno> {
         // The late bytes of a file that is gone are removed.
-        let Some(inode) = self.state.inodes.get(&part.ino) else { return Ok(None) };
+        let Some(inode) = self.get(part.ino) else { return Ok(None) };
         let paid = self.paid_of(part.ino, inode, part.place).ok_or(EINVAL)?;
         if reach.end <= paid {
             return Ok(None);
         }
-        let growth = self.unpublished.growth(&part, reach, paid).ok_or(EDQUOT)?;
+        let growth = self.quotas.unpublished().growth(&part, reach, paid).ok_or(EDQUOT)?;
         self.admit_held((part.uid, gid), (0, 0), growth)?;
-        Ok(Some(self.unpublished.add(part, reach, paid)))
+        Ok(Some(self.quotas.unpublished_mut().add(part, reach, paid)))
     }
 
-    /// Whether a user may have `growth` more bytes behind the ends of files. In files of other homes the user has `held` bytes here,
-    /// of which the homes do not count `untold` yet.
+    /// Whether a user may have `growth` more bytes behind the ends of files, as [`Quotas::admit_held`](super::Quotas::admit_held) says.
     ///
     /// # Errors
     /// EDQUOT; ENOSPC for a user without a limit.
-    pub(crate) fn admit_held(
-        &self,
-        (uid, gid): (u32, u32),
-        (untold, held): (u64, u64),
-        growth: u64,
-    ) -> Result<(), Errno> {
-        if uid == ROOT {
-            return Ok(());
-        }
-        let own = self.unpublished.of(uid);
-        let fits = |owner: QuotaOwner, more: u64| {
-            let QuotaLine { here, elsewhere, .. } = self.quota_line(owner);
-            let then = here.bytes.saturating_add(elsewhere.bytes).saturating_add(more).saturating_add(growth);
-            self.quotas.limits_of(owner).bytes.map(|most| then <= most)
-        };
-        // The bytes of other members are not the group's before they are published.
-        if fits(QuotaOwner::Group(gid), own.saturating_add(untold)) == Some(false) {
-            return Err(EDQUOT);
-        }
-        match fits(QuotaOwner::User(uid), untold) {
-            Some(true) => Ok(()),
-            Some(false) => Err(EDQUOT),
-            None if own.saturating_add(held).saturating_add(growth) <= self.unpublished_max => Ok(()),
-            None => Err(ENOSPC),
-        }
+    pub(crate) fn admit_held(&self, owner: (u32, u32), held: (u64, u64), growth: u64) -> Result<(), Errno> {
+        self.quotas.admit_held(self.inodes.usage(), owner, held, growth)
     }
 
     /// The records that other servers have objects of these files.
@@ -73,14 +46,9 @@ impl Namespace {
         files.into_iter().map(|ino| Change::Touched { ino }).collect()
     }
 
-    /// A user without a limit may have half of the `capacity_bytes` of the targets here.
-    pub(crate) fn note_capacity(&mut self, capacity_bytes: u64) {
-        self.unpublished_max = capacity_bytes / 2;
-    }
-
     /// Bytes of all users on targets here behind the ends of files here.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.unpublished.bytes_on(self.settings.server)
+        self.quotas.unpublished().bytes_on(self.server)
     }
 
     /// Takes over what another server holds of files here, and answers how far each object is paid for.
@@ -101,12 +69,9 @@ impl Namespace {
         let paid = self.paid_bytes(ino, place).filter(|_| place.server == from);
         let Some(paid) = paid else { return PaidObject::Nowhere };
         // A cut that is under way takes the bytes along.
-        let reach = if self.state.cuts.contains_key(&ino) {
-            Reach { end: 0, bytes: 0 }
-        } else {
-            Reach { end, bytes }
-        };
-        self.unpublished.hear(Part { ino, place, uid, client }, reach, paid, is_left, now);
+        let reach =
+            if self.cuts.contains_key(&ino) { Reach { end: 0, bytes: 0 } } else { Reach { end, bytes } };
+        self.quotas.unpublished_mut().hear(Part { ino, place, uid, client }, reach, paid, is_left, now);
         PaidObject::Bytes(paid)
     }
 
@@ -115,26 +80,26 @@ impl Namespace {
         let mut owners: Vec<QuotaOwner> = uids.map(QuotaOwner::User).collect();
         owners.sort_unstable();
         owners.dedup();
-        owners.into_iter().map(|owner| (owner, self.quota_line(owner).here)).collect()
+        owners.into_iter().map(|owner| (owner, self.quotas.line(self.inodes.usage(), owner).here)).collect()
     }
 
     /// Files that have bytes behind their ends which nobody will publish: their clients are gone, or nobody has a file open for
     /// writing. `is_here` says whether a client is still here.
     pub(crate) fn left_files(&mut self, is_here: impl Fn(ClientId) -> bool, now: Nanos) -> Vec<Ino> {
-        if self.unpublished.is_empty() || self.in_grace {
+        if self.quotas.unpublished().is_empty() || self.in_grace {
             return Vec::new();
         }
-        let own = self.settings.server;
-        self.unpublished.expire(own, now.saturating_since(HEARD_FOR));
-        self.unpublished.note_left(own, is_here);
-        let files = self.unpublished.files().into_iter();
+        let own = self.server;
+        self.quotas.unpublished_mut().expire(own, now.saturating_since(HEARD_FOR));
+        self.quotas.unpublished_mut().note_left(own, is_here);
+        let files = self.quotas.unpublished().files().into_iter();
         let left = files.filter(|(ino, is_left)| *is_left || !self.open.has_writers(*ino));
         left.map(|(ino, _)| ino).filter(|ino| !self.is_settling(*ino)).take(CUTS_PER_LOOK).collect()
     }
 
     /// Notes a file with bytes of earlier starts on a target here: `bytes` is the length of its object.
     pub(crate) fn note_found(&mut self, ino: Ino, place: TargetId, bytes: u64) {
-        if !self.unpublished.reaches(ino, place, bytes) {
+        if !self.quotas.unpublished().reaches(ino, place, bytes) {
             self.note_held(Part { ino, place, uid: ROOT, client: ClientId(0) }, Reach::of([(0, bytes)]));
         }
     }

@@ -1,19 +1,17 @@
 //! Extended attributes, as xattr(7) divides them.
 
-use super::inode::{Inode, Node};
 use super::layout::{self, PLACEMENT};
 use super::permission::{self, READ, STICKY, WRITE};
+use super::{Files, Inode, Node};
 use crate::namespace::change::{Change, OutcomeKind};
-use crate::namespace::core::Namespace;
 use crate::namespace::decision::{Decision, Step};
 use crate::namespace::draft::Draft;
 use crate::namespace::errno::{
     of_refusal, E2BIG, EACCES, EEXIST, EINVAL, ENODATA, ENOSPC, EOPNOTSUPP, EPERM, ERANGE,
 };
-use crate::namespace::intents::intent::Bytes;
-use crate::namespace::names::walk::Last;
+use crate::namespace::intents::Bytes;
 use weir_placement::online::Record;
-use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, Reply, XattrMode};
+use weir_wire::{limits, Errno, FileKind, Identity, Ino, Reply, XattrMode};
 
 /// The attribute with the layout of a file, or with the request of a directory for the layouts of its files.
 const LAYOUT: &[u8] = b"weir.layout";
@@ -43,16 +41,16 @@ enum Class {
     Unknown,
 }
 
-impl Namespace {
-    pub(crate) fn xattr_get(&self, draft: Draft<'_>, at: &At, follow: bool, name: &[u8]) -> Step<Decision> {
-        let inode = self.inode(self.node(draft.who(), at, Last::following(follow))?)?;
+impl Files {
+    pub(crate) fn xattr_get(&self, draft: Draft<'_>, ino: Ino, name: &[u8]) -> Step<Decision> {
+        let inode = self.inode(ino)?;
         let class = classify(name)?;
         check_access(draft.who(), inode, class, READ)?;
         check_name(class, name)?;
         let value = match class {
             Class::Layout => self.layout_text(inode)?,
             Class::Placement => placement_text(inode)?,
-            Class::Quota => self.quota_text(draft.who()),
+            Class::Quota => self.quotas.text(self.inodes.usage(), draft.who()),
             _ => inode.xattrs.as_ref().and_then(|xattrs| xattrs.get(name)).ok_or(ENODATA)?.clone(),
         };
         Ok(draft.reply_with(Reply::Value, value))
@@ -61,11 +59,9 @@ impl Namespace {
     pub(crate) fn xattr_set(
         &self,
         mut draft: Draft<'_>,
-        at: &At,
-        follow: bool,
+        ino: Ino,
         (name, mode, value): (&[u8], XattrMode, &[u8]),
     ) -> Step<Decision> {
-        let ino = self.node(draft.who(), at, Last::following(follow))?;
         let inode = self.inode(ino)?;
         let class = classify(name)?;
         if value.len() > limits::XATTR_VALUE_BYTES {
@@ -87,8 +83,8 @@ impl Namespace {
         Ok(draft.done(OutcomeKind::Done))
     }
 
-    pub(crate) fn xattr_list(&self, draft: Draft<'_>, at: &At, follow: bool) -> Step<Decision> {
-        let inode = self.inode(self.node(draft.who(), at, Last::following(follow))?)?;
+    pub(crate) fn xattr_list(&self, draft: Draft<'_>, ino: Ino) -> Step<Decision> {
+        let inode = self.inode(ino)?;
         let mut names = Vec::new();
         for name in inode.xattrs.iter().flat_map(|xattrs| xattrs.names()) {
             let hidden = classify(name) == Ok(Class::Trusted) && !permission::is_root(draft.who());
@@ -100,14 +96,7 @@ impl Namespace {
         Ok(draft.reply_with(Reply::Value, names))
     }
 
-    pub(crate) fn xattr_remove(
-        &self,
-        mut draft: Draft<'_>,
-        at: &At,
-        follow: bool,
-        name: &[u8],
-    ) -> Step<Decision> {
-        let ino = self.node(draft.who(), at, Last::following(follow))?;
+    pub(crate) fn xattr_remove(&self, mut draft: Draft<'_>, ino: Ino, name: &[u8]) -> Step<Decision> {
         let inode = self.inode(ino)?;
         let class = classify(name)?;
         check_access(draft.who(), inode, class, WRITE)?;
@@ -135,7 +124,7 @@ impl Namespace {
         let directory = inode.directory().ok_or(EOPNOTSUPP)?;
         let asked = layout::parse(value)?;
         if let Some(layout) = &asked.layout {
-            self.targets.check(layout).map_err(of_refusal)?;
+            self.places.placer().check(layout).map_err(of_refusal)?;
         }
         let request = asked.or(&directory.request);
         draft.push(Change::LayoutRequested { ino, request, at: draft.now });
@@ -146,7 +135,7 @@ impl Namespace {
         match &inode.node {
             Node::Regular(file) => Ok(file.layout.to_string().into_bytes()),
             Node::Directory(directory) => {
-                Ok(layout::directory_text(&directory.request, self.settings.layout).into_bytes())
+                Ok(layout::directory_text(&directory.request, self.places.defaults()).into_bytes())
             }
             Node::Symlink(_) | Node::Special { .. } => Err(ENODATA),
         }

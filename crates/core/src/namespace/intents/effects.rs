@@ -1,85 +1,74 @@
-//! The life of effects: they are issued, repeated after a restart, and finished, which settles their intents.
+//! Effects: the work of targets and other servers for a decision, issued again by each start until the work is done.
 
-use super::intent::{Intent, IntentId};
-use super::outstanding::{requests, when, Effect, Outstanding};
-#[cfg(any(test, feature = "world"))]
-use crate::mutants::{self, Mutant};
-use crate::namespace::change::{Change, Outcome, OutcomeKind};
-use crate::namespace::core::Namespace;
-use crate::namespace::decision::{Answer, Decision};
-use crate::storage::Known;
-use weir_placement::TargetId;
-use weir_wire::{ClientId, Errno, Ino, Moment, Reply, RequestId};
+use super::{Intent, IntentId, Intents};
+use crate::namespace::change::Change;
+use weir_placement::ServerId;
+use weir_wire::{Errno, PeerRequest};
 
-impl Namespace {
-    /// All unfinished effects of the journal, which the server carries out after a restart.
-    pub fn pending_effects(&mut self) -> Vec<Effect> {
-        #[cfg(any(test, feature = "world"))]
-        if mutants::is(Mutant::IntentsForgotten) {
-            return Vec::new();
+/// One piece of work: for a target of this server, or a request to another server. Each can be repeated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// The intent of the effect.
+    pub intent: IntentId,
+    /// The number of the piece of work in the intent.
+    pub part: u16,
+    /// The server that has to do the work, which may be this one.
+    pub server: ServerId,
+    /// The work.
+    pub request: PeerRequest,
+    /// The time for the work.
+    pub when: When,
+}
+
+/// The time at which an effect may be carried out. An effect may destroy bytes, or fence them from clients that know the file as
+/// the journal had it before. Such an effect waits until the record that decided it is on stable storage. Otherwise a power loss
+/// could take the record and not the effect, and leave neither the old content nor the new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At once: the effect destroys nothing, or its record is on stable storage.
+    AtOnce,
+    /// At once for the part that the next start can undo by the journal; the rest as [`When::Durable`].
+    Undoable,
+    /// Once the record is on stable storage; a request waits for the effect.
+    Durable,
+    /// Once the record is on stable storage; no request waits for the effect.
+    DurableInTime,
+}
+
+/// The effects of an intent that are not finished, and the first failure of one.
+#[derive(Clone, Debug)]
+pub(super) struct Outstanding {
+    parts: Vec<u16>,
+    failed: Option<Errno>,
+}
+
+impl Intents {
+    /// Issues the effects of an intent.
+    pub(crate) fn issue(&mut self, id: IntentId) -> Vec<Effect> {
+        let Some(intent) = self.get(id) else { return Vec::new() };
+        let effects: Vec<Effect> = requests(id, intent)
+            .into_iter()
+            .enumerate()
+            .map(|(part, (server, request))| {
+                let when = when(&request, server == self.server);
+                Effect { intent: id, part: part as u16, server, request, when }
+            })
+            .collect();
+        let parts: Vec<u16> = effects.iter().map(|effect| effect.part).collect();
+        if !parts.is_empty() {
+            self.outstanding.insert(id, Outstanding { parts, failed: None });
         }
-        let ids: Vec<IntentId> = self.state.intents.keys().copied().collect();
+        effects
+    }
+
+    /// Issues the effects of all intents, after a start.
+    pub(crate) fn issue_all(&mut self) -> Vec<Effect> {
+        let ids: Vec<IntentId> = self.keys().collect();
         ids.into_iter().flat_map(|id| self.issue(id)).collect()
     }
 
-    /// The effects of an intent once more. They were carried out, but the journal did not take the record of it.
-    pub fn repeat_effects(&mut self, intent: IntentId) -> Vec<Effect> {
-        self.issue(intent)
-    }
-
-    /// The journal's knowledge about the objects of `ino`, after a replay and before [`Namespace::start`]. `lost_power` says
-    /// whether the records of the newest files, and the newest removals of objects, may be gone.
-    pub(crate) fn known(&self, ino: Ino, lost_power: bool) -> Known {
-        if ino.home() != self.settings.server {
-            return Known::Elsewhere;
-        }
-        let Some(file) = self.state.regular(ino) else {
-            return if lost_power { Known::Lost } else { Known::Gone };
-        };
-        let cut = self.state.cuts.get(&ino).and_then(|id| self.state.intents.get(id));
-        let cut = cut.map_or(0, |intent| match intent {
-            Intent::Cut { epoch, .. } | Intent::Seal { epoch, .. } => *epoch,
-            _ => 0,
-        });
-        Known::File { decided: file.epoch.max(cut) }
-    }
-
-    /// The objects on `target`, present or former, by their numbers there, and the epochs of their files. Files whose objects are
-    /// about to get their epochs are left out.
-    pub(crate) fn epochs_on(&self, target: TargetId) -> impl Iterator<Item = (Ino, u64)> + '_ {
-        self.state.inodes.iter().flat_map(move |(&ino, inode)| {
-            let file = inode.regular().filter(|file| file.epoch > 0 && !self.is_settling(ino));
-            let places = file.into_iter().flat_map(|file| {
-                let places = file.layout.targets().iter().chain(&file.former);
-                places.map(|&place| (place, file.epoch))
-            });
-            let there = places.filter(move |(place, _)| place.device() == target);
-            there.map(move |(place, epoch)| (ino.object_on(place), epoch))
-        })
-    }
-
-    /// Takes the result of an effect: the final answer of the target or of the other server. (The loss of a server is no answer:
-    /// the server repeats the effect.) The last effect of an intent gives a decision, which the caller journals and commits as
-    /// any other. Then the requests that wait for the intent go on, or get the decision's answer if that is `Failed`.
-    pub fn finish_effect(
-        &mut self,
-        intent: IntentId,
-        part: u16,
-        result: Result<(), Errno>,
-        now: Moment,
-    ) -> Option<Decision> {
-        let outstanding = self.effects.outstanding.get_mut(&intent)?;
-        outstanding.parts.retain(|&other| other != part);
-        outstanding.failed = outstanding.failed.or(result.err());
-        if !outstanding.parts.is_empty() {
-            return None;
-        }
-        let failed = self.effects.outstanding.remove(&intent)?.failed;
-        self.settle(intent, failed, now)
-    }
-
     /// Issues the effects of the intents that these changes began.
-    pub(crate) fn new_effects(&mut self, changes: &[Change]) -> Vec<Effect> {
+    pub(crate) fn issue_new(&mut self, changes: &[Change]) -> Vec<Effect> {
         let mut effects = Vec::new();
         for change in changes {
             match change {
@@ -109,62 +98,77 @@ impl Namespace {
         effects
     }
 
-    fn issue(&mut self, id: IntentId) -> Vec<Effect> {
-        let Some(intent) = self.state.intents.get(&id) else { return Vec::new() };
-        let own = self.settings.server;
-        let effects: Vec<Effect> = requests(id, intent)
-            .into_iter()
-            .enumerate()
-            .map(|(part, (server, request))| {
-                let when = when(&request, server == own);
-                Effect { intent: id, part: part as u16, server, request, when }
-            })
-            .collect();
-        let parts: Vec<u16> = effects.iter().map(|effect| effect.part).collect();
-        if !parts.is_empty() {
-            self.effects.outstanding.insert(id, Outstanding { parts, failed: None });
+    /// Takes the result of an effect. The last effect of an intent gives the first failure among them.
+    pub(crate) fn finish(
+        &mut self,
+        id: IntentId,
+        part: u16,
+        result: Result<(), Errno>,
+    ) -> Option<Result<(), Errno>> {
+        let outstanding = self.outstanding.get_mut(&id)?;
+        outstanding.parts.retain(|&other| other != part);
+        outstanding.failed = outstanding.failed.or(result.err());
+        if !outstanding.parts.is_empty() {
+            return None;
         }
-        effects
-    }
-
-    fn settle(&self, id: IntentId, failed: Option<Errno>, now: Moment) -> Option<Decision> {
-        let mut changes = vec![Change::Settled { id }];
-        match self.state.intents.get(&id)? {
-            Intent::Cut { ino, .. } | Intent::Seal { ino, .. } | Intent::Fence { ino, .. } => {
-                changes.extend(self.dispose_after(id, *ino));
-            }
-            Intent::RemoveDirectory { ino, parent, name, request, .. } => {
-                if failed.is_none() && self.state.still_holds(*parent, name, *ino) {
-                    let (parent, name) = (*parent, name.clone());
-                    changes.push(Change::Unlinked { parent, name, at: now });
-                    changes.extend(request.map(remembered));
-                }
-            }
-            Intent::Freeze { .. }
-            | Intent::Remove { .. }
-            | Intent::MakeDirectory { .. }
-            | Intent::ForgetDirectory { .. }
-            | Intent::Reparent { .. } => {}
-        }
-        let reply = failed.map_or(Reply::Done, Reply::Failed);
-        Some(Decision::of(changes, Answer::Now(reply, Vec::new())))
-    }
-
-    /// Disposes of a file that lost its last name and description while effects on its objects were under way, unless an intent
-    /// beside `settled` still has such effects.
-    fn dispose_after(&self, settled: IntentId, ino: Ino) -> Option<Change> {
-        let nameless = self.state.inodes.get(&ino).is_some_and(|inode| inode.names == 0);
-        let fenced = u32::from(matches!(self.state.intents.get(&settled), Some(Intent::Fence { .. })));
-        let is_settling = self.state.cuts.get(&ino).is_some_and(|&id| id != settled)
-            || self.state.moves.contains_key(&ino)
-            || self.state.fences.get(&ino).is_some_and(|&count| count > fenced);
-        let due = nameless && !is_settling && !self.open.is_open(ino) && !self.in_grace;
-        due.then_some(Change::Disposed { ino, removal: Some(IntentId(self.state.next_intent)) })
+        Some(self.outstanding.remove(&id)?.failed.map_or(Ok(()), Err))
     }
 }
 
-/// The reply record of a request that a restart cut off and that is done now.
-fn remembered((client, request): (ClientId, RequestId)) -> Change {
-    let outcome = Outcome { kind: OutcomeKind::Done, wait: Vec::new() };
-    Change::Remembered { client, request, acknowledged: RequestId(0), outcome }
+/// The time at which a target here or another server may get a request. Every kind of request has its entry.
+fn when(request: &PeerRequest, is_here: bool) -> When {
+    match request {
+        PeerRequest::TruncateObject { .. } if is_here => When::Undoable,
+        PeerRequest::TruncateObject { .. } | PeerRequest::FenceObject { .. } => When::Durable,
+        PeerRequest::RemoveObject { .. } => When::DurableInTime,
+        PeerRequest::Exchange
+        | PeerRequest::MakeDirectory { .. }
+        | PeerRequest::ForgetDirectory { .. }
+        | PeerRequest::RemoveDirectory { .. }
+        | PeerRequest::MayMove { .. }
+        | PeerRequest::Confirm { .. }
+        | PeerRequest::ObjectsHeld { .. }
+        | PeerRequest::Room
+        | PeerRequest::Vacancy
+        | PeerRequest::Reparent { .. } => When::AtOnce,
+    }
+}
+
+/// The requests that carry out an intent.
+fn requests(id: IntentId, intent: &Intent) -> Vec<(ServerId, PeerRequest)> {
+    match intent {
+        Intent::Cut { ino, epoch, objects, .. } => objects
+            .iter()
+            .map(|&(target, length)| {
+                let (ino, epoch) = (*ino, *epoch);
+                (target.server, PeerRequest::TruncateObject { ino, target, length, epoch })
+            })
+            .collect(),
+        Intent::Fence { ino, epoch, objects, .. } | Intent::Seal { ino, epoch, objects } => objects
+            .iter()
+            .map(|&(target, length)| {
+                let (ino, epoch) = (*ino, *epoch);
+                (target.server, PeerRequest::FenceObject { ino, target, length, epoch })
+            })
+            .collect(),
+        Intent::Freeze { .. } => Vec::new(),
+        Intent::Remove { ino, targets } => targets
+            .iter()
+            .map(|&target| (target.server, PeerRequest::RemoveObject { ino: *ino, target }))
+            .collect(),
+        // An effect of this intent comes from a restart, after which no request waits for the directory.
+        Intent::MakeDirectory { server, .. } => {
+            vec![(*server, PeerRequest::ForgetDirectory { intent: id.0 })]
+        }
+        Intent::ForgetDirectory { server, made } => {
+            vec![(*server, PeerRequest::ForgetDirectory { intent: made.0 })]
+        }
+        Intent::RemoveDirectory { ino, owner_only, .. } => {
+            vec![(ino.home(), PeerRequest::RemoveDirectory { ino: *ino, owner_only: *owner_only })]
+        }
+        Intent::Reparent { ino, parent, name } => {
+            let (ino, parent, name) = (*ino, *parent, name.to_vec());
+            vec![(ino.home(), PeerRequest::Reparent { intent: id.0, ino, parent, name })]
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! Intents: work on other servers or on targets that outlives the reply which decided it.
 
+use crate::namespace::quotas::estimates::{INTENT_BYTES, INTENT_OBJECT_BYTES};
 use serde::{Deserialize, Serialize};
 use weir_placement::{ServerId, TargetId};
-use weir_wire::{limits, ClientId, Ino, Moment, ObjectMove, RequestId};
+use weir_wire::{limits, ClientId, Ino, Moment, RequestId};
 
 /// A name or value, which a record encodes in one piece.
 pub type Bytes = serde_bytes::ByteBuf;
@@ -99,29 +100,33 @@ pub enum Intent {
     },
 }
 
-/// A move of objects of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MoveRecord {
-    /// The number of the move.
-    pub id: IntentId,
-    /// The client that copies.
-    pub client: ClientId,
-    /// The objects and their new places.
-    pub moves: Vec<ObjectMove>,
-    /// The freeze, while the objects are kept from others.
-    pub freeze: Option<Frozen>,
-}
-
-/// The freeze at the end of a move: the objects are kept from everyone but the mover.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Frozen {
-    /// The intent that is pending during the freeze.
-    pub intent: IntentId,
-    /// The intent that is settled once no write of others is on its way to the objects.
-    pub fence: IntentId,
-    /// The beginning of the freeze.
-    pub since: Moment,
-}
+/// The intents that a change begins, each with its number and the user for whom it is kept.
+pub(crate) type Begun = [Option<(IntentId, u32, Intent)>; 2];
 
 /// The length of an object in a fence that removes no byte.
 pub(crate) const NO_CUT: u64 = limits::FILE_BYTES;
+
+impl Intent {
+    /// Memory of the intent.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        let carried = match self {
+            Intent::Cut { objects, .. } | Intent::Fence { objects, .. } | Intent::Seal { objects, .. } => {
+                objects.len() as u64 * INTENT_OBJECT_BYTES
+            }
+            Intent::Remove { targets, .. } => targets.len() as u64 * INTENT_OBJECT_BYTES,
+            Intent::MakeDirectory { name, .. }
+            | Intent::RemoveDirectory { name, .. }
+            | Intent::Reparent { name, .. } => 2 * name.len() as u64,
+            Intent::ForgetDirectory { .. } | Intent::Freeze { .. } => 0,
+        };
+        INTENT_BYTES + carried
+    }
+
+    /// The size that a file has once this is settled; 0 if the intent says none.
+    pub(crate) fn awaited_bytes(&self) -> u64 {
+        match self {
+            Intent::Cut { size_bytes, .. } => *size_bytes,
+            _ => 0,
+        }
+    }
+}

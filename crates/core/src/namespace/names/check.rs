@@ -3,9 +3,9 @@
 //! A call judges the state of one turn of the loop, so no operation is seen half done. A directory with its entry on another
 //! server is a matter of two servers: the caller compares the [`AwayEntry`] of one with the [`Position`] of the other.
 
-use crate::namespace::core::Namespace;
-use crate::namespace::files::inode::{Directory, Entry, Inode};
-use crate::namespace::intents::intent::{Bytes, IntentId};
+use super::Names;
+use crate::namespace::files::{Directory, Entry, Inode};
+use crate::namespace::intents::{Bytes, IntentId};
 use serde::Serialize;
 use std::collections::HashMap;
 use weir_placement::ServerId;
@@ -119,7 +119,7 @@ enum Summit {
 
 /// One call: what it found, and the ways that it walked.
 struct Examination<'a> {
-    space: &'a Namespace,
+    space: &'a Names,
     found: Examined,
     work: usize,
     summits: HashMap<Ino, Summit>,
@@ -155,12 +155,7 @@ impl Fault {
     }
 }
 
-impl Namespace {
-    /// The numbers of all inodes for which `is_wanted`, in no order.
-    pub fn numbers(&self, is_wanted: impl Fn(Ino) -> bool) -> Vec<Ino> {
-        self.state.inodes.numbers().filter(|ino| is_wanted(*ino)).collect()
-    }
-
+impl Names {
     /// Judges inodes, each with its entries, from the entry after `after` of the first one on. The answer says how far it came.
     pub fn examine(&self, inos: &[Ino], after: u64) -> Examined {
         let mut examination = Examination {
@@ -182,9 +177,9 @@ impl Namespace {
 
     /// The places of those of these directories that are here and have a name.
     pub fn positions(&self, inos: &[Ino]) -> Vec<Position> {
-        let there = inos.iter().filter_map(|ino| Some((*ino, self.state.inodes.get(ino)?)));
+        let there = inos.iter().filter_map(|ino| Some((*ino, self.files.get(*ino)?)));
         let named = there.filter(|(_, inode)| inode.names > 0);
-        named.filter_map(|(ino, inode)| Some(self.position(ino, inode.directory()?))).collect()
+        named.filter_map(|(ino, inode)| Some(self.position_of(ino, inode.directory()?))).collect()
     }
 
     /// The entries that are asked for.
@@ -193,8 +188,8 @@ impl Namespace {
             .iter()
             .map(|question| {
                 let EntryQuestion { parent, name, ino, placed_by } = question;
-                let there = self.state.directory(*parent).and_then(|directory| directory.find(name));
-                let made = self.state.unsettled.contains(&IntentId(*placed_by));
+                let there = self.files.directory(*parent).and_then(|directory| directory.find(name));
+                let made = self.unsettled.contains(&IntentId(*placed_by));
                 AwayEntry {
                     parent: parent.0,
                     name: hexadecimal(name),
@@ -208,15 +203,8 @@ impl Namespace {
 
     /// Whether this server makes, moves or removes a directory of another server, or one under this name.
     pub(crate) fn is_on_its_way(&self, ino: Ino, (parent, name): (Ino, &[u8])) -> bool {
-        let state = &self.state;
-        let is_made = || state.making.contains_key(&(parent, Bytes::from(name)));
-        state.removing.contains_key(&ino) || state.moving.contains_key(&ino) || is_made()
-    }
-
-    /// Whether an inode without a name is kept by nothing.
-    pub(crate) fn is_leftover(&self, ino: Ino, inode: &Inode) -> bool {
-        let is_kept = self.in_grace || self.open.is_open(ino) || self.is_settling(ino);
-        inode.names == 0 && inode.holders.len() == 0 && !is_kept
+        let is_made = || self.making.contains_key(&(parent, Bytes::from(name)));
+        self.removing.contains_key(&ino) || self.moving.contains_key(&ino) || is_made()
     }
 
     /// Whether a directory is above itself, and this is the one of the ring that is named.
@@ -224,9 +212,9 @@ impl Namespace {
         Examination::new(self).summit(ino) == Summit::Ring(ino)
     }
 
-    fn position(&self, ino: Ino, directory: &Directory) -> Position {
-        let is_here = directory.parent.home() == self.settings.server;
-        let is_entered = is_here.then(|| self.state.still_holds(directory.parent, &directory.name, ino));
+    fn position_of(&self, ino: Ino, directory: &Directory) -> Position {
+        let is_here = directory.parent.home() == self.files.server();
+        let is_entered = is_here.then(|| self.files.still_holds(directory.parent, &directory.name, ino));
         Position {
             ino: ino.0,
             parent: directory.parent.0,
@@ -247,12 +235,12 @@ impl Summit {
 }
 
 impl<'a> Examination<'a> {
-    fn new(space: &'a Namespace) -> Examination<'a> {
+    fn new(space: &'a Names) -> Examination<'a> {
         Examination { space, found: Examined::default(), work: 0, summits: HashMap::new() }
     }
 
     fn server(&self) -> ServerId {
-        self.space.settings.server
+        self.space.files.server()
     }
 
     /// Judges an inode and its entries after `after`; answers the cookie at which the work of a call is done.
@@ -261,7 +249,7 @@ impl<'a> Examination<'a> {
             return Some(after);
         }
         self.work += 1;
-        let inode = self.space.state.inodes.get(&ino)?;
+        let inode = self.space.files.get(ino)?;
         if after == 0 {
             self.judge_inode(ino, inode);
         }
@@ -303,14 +291,14 @@ impl<'a> Examination<'a> {
         // A directory loses its name when it is empty, and takes no entries afterwards.
         if inode.directory().is_some_and(|directory| !directory.is_empty()) {
             self.found.faults.push(Fault::of_count(ino, 0, 1));
-        } else if self.space.is_leftover(ino, inode) {
+        } else if self.space.files.is_leftover(ino, inode) {
             self.found.faults.push(Fault::of_inode(FaultKind::Leftover, ino));
         }
     }
 
     fn judge_directory(&mut self, ino: Ino, directory: &Directory) {
         let place = (directory.parent, &*directory.name);
-        match self.space.position(ino, directory) {
+        match self.space.position_of(ino, directory) {
             position @ Position { is_entered: None, .. } => self.found.tops.push(position),
             Position { is_entered: Some(false), .. } => {
                 self.found.faults.push(Fault::of_entry(FaultKind::Unreachable, place, ino));
@@ -326,7 +314,7 @@ impl<'a> Examination<'a> {
     fn judge_entry(&mut self, place: (Ino, &[u8]), entry: Entry) {
         let (space, ino) = (self.space, entry.ino);
         let fault = |kind| Some(Fault::of_entry(kind, place, ino));
-        let fault = if space.is_remote(ino, entry.kind) {
+        let fault = if space.files.is_remote(ino, entry.kind) {
             let above = self.summit(place.0).ino().0;
             let is_changing = space.is_on_its_way(ino, place);
             let (parent, name) = (place.0 .0, hexadecimal(place.1));
@@ -335,14 +323,14 @@ impl<'a> Examination<'a> {
         } else if ino.home() != self.server() {
             fault(FaultKind::Dangling)
         } else {
-            match space.state.inodes.get(&ino) {
+            match space.files.get(ino) {
                 None => fault(FaultKind::Dangling),
                 Some(_) if ino == Ino::ROOT => fault(FaultKind::Doubled),
                 Some(inode) if inode.kind() != entry.kind => fault(FaultKind::Mistyped),
                 Some(inode) => inode.directory().and_then(|directory| match () {
                     () if inode.names == 0 => Some(Fault::of_count(ino, 0, 1)),
                     () if (directory.parent, &*directory.name) == place => None,
-                    () if space.position(ino, directory).is_entered == Some(true) => {
+                    () if space.position_of(ino, directory).is_entered == Some(true) => {
                         fault(FaultKind::Doubled)
                     }
                     () => fault(FaultKind::Parent),
@@ -364,7 +352,7 @@ impl<'a> Examination<'a> {
                 Some(known) => break *known,
                 None => {}
             }
-            let directory = self.space.state.directory(here).filter(|_| here != Ino::ROOT);
+            let directory = self.space.files.directory(here).filter(|_| here != Ino::ROOT);
             let above = directory.map(|directory| directory.parent);
             let Some(above) = above.filter(|above| above.home() == self.server()) else {
                 break Summit::At(here);

@@ -1,7 +1,7 @@
 //! The rest of a request while another server is asked.
 
-use crate::namespace::files::inode::Birth;
-use crate::namespace::intents::intent::{Bytes, IntentId};
+use crate::namespace::files::Birth;
+use crate::namespace::intents::{Bytes, IntentId};
 use weir_placement::ServerId;
 use weir_wire::{At, ClientId, Identity, Ino, JobId, Moment, RenameMode, RequestId};
 

@@ -1,25 +1,23 @@
 //! Creation and opening of nodes.
 
 use super::walk::{Last, Place, Walked};
+use super::Names;
 use crate::namespace::change::{Change, OutcomeKind};
-use crate::namespace::core::Namespace;
 use crate::namespace::decision::{Decision, Step, Stop, Verdict};
 use crate::namespace::draft::Draft;
 use crate::namespace::errno::{
     of_refusal, EEXIST, EINVAL, EISDIR, ELOOP, EMLINK, ENAMETOOLONG, ENOENT, ENOTDIR, ENXIO, EOPNOTSUPP,
     EPERM, EXDEV,
 };
-use crate::namespace::files::inode::{Birth, BirthNode, Inode, Node};
-use crate::namespace::files::layout;
 use crate::namespace::files::permission::{self, ALL_BITS, EXECUTE, READ, SET_GID, SET_UID, WRITE};
-use crate::namespace::intents::intent::Bytes;
+use crate::namespace::files::placement;
+use crate::namespace::files::{Birth, BirthNode, Inode, Node};
+use crate::namespace::intents::Bytes;
 use weir_placement::online::{Placed, Record, Refusal};
 use weir_placement::{LayoutRequest, LayoutSpecification};
-use weir_wire::{
-    limits, At, Errno, FileKind, HandleId, Identity, Ino, JobId, NodeKind, OpenFlags, Reply, Rights,
-};
+use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, JobId, NodeKind, OpenFlags, Reply, Rights};
 
-impl Namespace {
+impl Names {
     /// The free name at the end of `at`. `slash` says whether a slash may stand behind the name.
     pub(crate) fn vacancy(&self, who: &Identity, at: &At, slash: bool) -> Step<Place> {
         match self.walk(who, at, Last::Name)? {
@@ -33,13 +31,13 @@ impl Namespace {
 
     /// Whether `who` may enter names into the directory, and nobody else is about to enter this name.
     pub(crate) fn may_enter(&self, who: &Identity, parent: Ino, name: &[u8]) -> Step<&Inode> {
-        let inode = self.inode(parent)?;
+        let inode = self.files.inode(parent)?;
         if inode.names == 0 {
             return Err(ENOENT.into());
         }
         permission::check(who, inode, WRITE | EXECUTE)?;
-        if !self.state.making.is_empty() {
-            if let Some(&id) = self.state.making.get(&(parent, Bytes::from(name))) {
+        if !self.making.is_empty() {
+            if let Some(&id) = self.making.get(&(parent, Bytes::from(name))) {
                 return Err(Stop::Wait(id));
             }
         }
@@ -98,7 +96,7 @@ impl Namespace {
         let who = draft.who();
         let ino = self.one_home(from, |at| self.node(who, at, Last::following(follow)))?;
         let place = self.one_home(to, |at| self.vacancy(who, at, false))?;
-        let inode = self.inode(ino)?;
+        let inode = self.files.inode(ino)?;
         if !permission::may_link(who, inode) {
             return Err(EPERM.into());
         }
@@ -108,7 +106,7 @@ impl Namespace {
             FileKind::Directory => return Err(EPERM.into()),
             _ if inode.names == 0 && !revivable => return Err(ENOENT.into()),
             _ if inode.names >= limits::LINKS => return Err(EMLINK.into()),
-            _ => self.await_cut(ino)?,
+            _ => self.files.await_cut(ino)?,
         }
         let (kind, at) = (inode.kind(), draft.now);
         draft.push(Change::Linked { parent: place.parent, name: place.name.into(), ino, kind, at });
@@ -118,7 +116,7 @@ impl Namespace {
     /// Reads a symbolic link.
     pub(crate) fn read_link(&self, draft: Draft<'_>, at: &At) -> Step<Decision> {
         let ino = self.node(draft.who(), at, Last::Keep)?;
-        match &self.inode(ino)?.node {
+        match &self.files.inode(ino)?.node {
             Node::Symlink(target) => Ok(draft.reply(Reply::Link { target: target.to_vec() })),
             _ => Err(EINVAL.into()),
         }
@@ -160,8 +158,8 @@ impl Namespace {
                     _ => {
                         let ino = self.named(&place)?;
                         if flags.create {
-                            let parent = self.inode(place.parent)?;
-                            permission::check_made(draft.who(), parent, self.inode(ino)?)?;
+                            let parent = self.files.inode(place.parent)?;
+                            permission::check_made(draft.who(), parent, self.files.inode(ino)?)?;
                         }
                         ino
                     }
@@ -169,19 +167,6 @@ impl Namespace {
             }
         };
         self.open_existing(draft, ino, flags)
-    }
-
-    /// Ends a description. A description that is not open is closed already, so a resend is harmless.
-    pub(crate) fn close(&self, mut draft: Draft<'_>, ino: Ino, handle: HandleId) -> Step<Decision> {
-        if self.open.held(draft.caller.client, ino, handle).is_some() {
-            draft.close(handle);
-            let last = self.open.is_last(handle, draft.caller.client);
-            let nameless = self.inode(ino).is_ok_and(|inode| inode.names == 0);
-            if last && nameless && !self.in_grace && !self.is_settling(ino) {
-                draft.dispose(ino, self.is_touched(ino))?;
-            }
-        }
-        Ok(draft.reply(Reply::Done))
     }
 
     fn open_new(
@@ -194,7 +179,7 @@ impl Namespace {
     ) -> Step<Decision> {
         let parent = self.may_enter(draft.who(), place.parent, &place.name)?;
         let ino = self.enter_regular(&mut draft, place, parent, (permissions, layout))?;
-        draft.open(ino, rights(flags), true)
+        self.files.hold_open(draft, ino, rights(flags), true)
     }
 
     fn open_unnamed(
@@ -206,7 +191,7 @@ impl Namespace {
         layout: Option<&LayoutSpecification>,
     ) -> Step<Decision> {
         let who = draft.who();
-        let parent = self.inode(self.node(who, at, Last::following(!flags.no_follow))?)?;
+        let parent = self.files.inode(self.node(who, at, Last::following(!flags.no_follow))?)?;
         parent.directory().ok_or(ENOTDIR)?;
         if !flags.write {
             return Err(EINVAL.into());
@@ -215,18 +200,18 @@ impl Namespace {
             return Err(ENOENT.into());
         }
         permission::check(who, parent, WRITE | EXECUTE)?;
-        let ino = self.next_ino();
+        let ino = self.files.next_ino();
         let (node, why) = self.regular(draft.caller.job, parent, layout)?;
         let birth = birth(who, parent, node, permissions);
-        self.admit_inode(who.uid, birth.uid, birth.gid)?;
+        self.files.admit_inode(who.uid, birth.uid, birth.gid)?;
         let (linkable, at) = (!flags.exclusive, draft.now);
         draft.push(Change::CreatedUnnamed { ino, birth, linkable, at });
-        draft.push(layout::placement(ino, &why, at));
-        draft.open(ino, rights(flags), true)
+        draft.push(placement(ino, &why, at));
+        self.files.hold_open(draft, ino, rights(flags), true)
     }
 
     fn open_existing(&self, mut draft: Draft<'_>, ino: Ino, flags: OpenFlags) -> Step<Decision> {
-        let inode = self.inode(ino)?;
+        let inode = self.files.inode(ino)?;
         let kind = inode.kind();
         let moves_data = flags.read || flags.write || flags.truncate;
         if flags.directory && kind != FileKind::Directory {
@@ -246,24 +231,24 @@ impl Namespace {
             FileKind::Fifo | FileKind::CharacterDevice | FileKind::BlockDevice if moves_data => {
                 return Err(EOPNOTSUPP.into());
             }
-            FileKind::Regular => self.await_cut(ino)?,
+            FileKind::Regular => self.files.await_cut(ino)?,
             _ => {}
         }
         if flags.truncate && kind == FileKind::Regular {
-            self.resize(&mut draft, ino, 0)?;
+            self.files.decide_size(&mut draft, ino, 0)?;
         }
-        draft.open(ino, rights(flags), false)
+        self.files.hold_open(draft, ino, rights(flags), false)
     }
 
     /// Writes a new node under a name.
     fn enter(&self, draft: &mut Draft<'_>, place: &Place, node: BirthNode, permissions: u16) -> Step<Ino> {
-        let parent = self.inode(place.parent)?;
+        let parent = self.files.inode(place.parent)?;
         let birth = match node {
             BirthNode::Directory { .. } => self.directory_birth(draft.who(), parent, permissions),
             other => birth(draft.who(), parent, other, permissions),
         };
-        self.admit_inode(draft.who().uid, birth.uid, birth.gid)?;
-        let ino = self.next_ino();
+        self.files.admit_inode(draft.who().uid, birth.uid, birth.gid)?;
+        let ino = self.files.next_ino();
         let (parent, name, at) = (place.parent, Bytes::from(place.name.as_slice()), draft.now);
         draft.push(Change::Created { parent, name, ino, birth, at });
         Ok(ino)
@@ -279,7 +264,7 @@ impl Namespace {
     ) -> Step<Ino> {
         let (node, why) = self.regular(draft.caller.job, parent, layout)?;
         let ino = self.enter(draft, place, node, permissions)?;
-        draft.push(layout::placement(ino, &why, draft.now));
+        draft.push(placement(ino, &why, draft.now));
         Ok(ino)
     }
 
@@ -290,11 +275,12 @@ impl Namespace {
         given: Option<&LayoutSpecification>,
     ) -> Step<(BirthNode, Record)> {
         let directory = parent.directory().ok_or(ENOTDIR)?;
-        let avoided = self.avoided_by(job);
+        let avoided = self.files.places().avoided_by(job);
         // The layout in the call is a prediction, which knows of no lease.
         let given = given.filter(|given| !given.names_any(avoided));
         let specification = given.or(directory.request.layout.as_ref());
-        let placed = self.targets.place_avoiding(self.state.next_sequence, specification, avoided);
+        let sequence = self.files.next_ino().sequence();
+        let placed = self.files.places().placer().place_avoiding(sequence, specification, avoided);
         let Placed { layout, record } = placed.map_err(|refusal| match refusal {
             // The client asks again at once without a predicted layout that was refused.
             Refusal::Full if given.is_none() => Stop::Full,
@@ -316,13 +302,13 @@ impl Namespace {
     fn elsewhere(&self, ino: Ino, parent: &Inode, name: &[u8]) -> Option<weir_placement::ServerId> {
         let spread = parent.directory().is_some_and(|directory| directory.request.spread == Some(true));
         let server = self.ring.server(ino.0, name).filter(|_| spread || ino == Ino::ROOT)?;
-        (server != self.settings.server).then_some(server)
+        (server != self.files.server()).then_some(server)
     }
 
     /// Resolves one of the two paths of an operation that must have both of its directories here. A detour goes to the client as
     /// it is: the client then resolves both paths itself and asks again.
     pub(crate) fn one_home<T>(&self, at: &At, resolve: impl FnOnce(&At) -> Step<T>) -> Step<T> {
-        if at.ino.home() != self.settings.server {
+        if at.ino.home() != self.files.server() {
             return Err(EXDEV.into());
         }
         resolve(at)

@@ -1,17 +1,17 @@
 //! Listings of directories.
 
-use crate::namespace::core::Namespace;
+use super::Names;
 use crate::namespace::decision::{Decision, Step};
 use crate::namespace::draft::Draft;
 use crate::namespace::errno::{EBADF, EINVAL, ENOENT, ENOTDIR};
-use crate::namespace::files::inode::{COOKIE_DOT, COOKIE_DOT_DOT};
 use crate::namespace::files::permission::{self, READ};
+use crate::namespace::files::{COOKIE_DOT, COOKIE_DOT_DOT};
 use weir_wire::{encode_body, limits, At, Attributes, DirectoryEntry, FileKind, HandleId, Ino, Reply};
 
 /// The most bytes of the count before the entries in postcard's encoding: enough for the entries of a full payload.
 const COUNT_BYTES_MAX: usize = 4;
 
-impl Namespace {
+impl Names {
     /// The entries of a directory after a cookie, as many as fit.
     pub(crate) fn list(
         &self,
@@ -20,9 +20,9 @@ impl Namespace {
         handle: HandleId,
         (cookie, bytes, attributes): (u64, u32, bool),
     ) -> Step<Decision> {
-        let inode = self.inode(ino)?;
+        let inode = self.files.inode(ino)?;
         let directory = inode.directory().ok_or(ENOTDIR)?;
-        match self.open.held(draft.caller.client, ino, handle) {
+        match self.files.open().held(draft.caller.client, ino, handle) {
             Some(description) if description.rights.read => {}
             Some(_) => return Err(EBADF.into()),
             // The description ended with an earlier start of the server: its rights are checked anew.
@@ -50,8 +50,8 @@ impl Namespace {
 
     /// The attributes of an inode for a listing; none if they are on another server or about to change.
     fn listed_attributes(&self, ino: Ino) -> Option<Attributes> {
-        let attributes = self.state.inodes.attributes(ino);
-        attributes.filter(|_| !self.state.cuts.contains_key(&ino))
+        let attributes = self.files.attributes(ino).ok();
+        attributes.filter(|_| self.files.cut_of(ino).is_none())
     }
 }
 

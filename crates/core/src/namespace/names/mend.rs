@@ -4,11 +4,11 @@
 //! what has no name gets one in `lost+found`.
 
 use super::check::bytes_of;
+use super::Names;
 use crate::namespace::change::Change;
-use crate::namespace::core::Namespace;
 use crate::namespace::decision::{Answer, Decision};
-use crate::namespace::files::inode::{Birth, BirthNode, Inode};
-use crate::namespace::intents::intent::{Bytes, IntentId};
+use crate::namespace::files::{Birth, BirthNode, Inode};
+use crate::namespace::intents::{Bytes, IntentId};
 use serde::{Deserialize, Serialize};
 use weir_placement::LayoutRequest;
 use weir_wire::{FileKind, Ino, Moment, Reply};
@@ -115,12 +115,12 @@ pub type Refusal = &'static str;
 const GONE: Refusal = "the fault is not there any more";
 const NOT_A_NAME: Refusal = "the name is not bytes in hexadecimal";
 
-impl Namespace {
-    /// The decision that carries an order out, and the inode that it is about.
+impl Names {
+    /// The decision that carries an order out, and the inode that it is about; `next` is the number of the next intent.
     ///
     /// # Errors
     /// The fault is not there, or cannot be mended so; nothing changes then.
-    pub(crate) fn mend(&self, order: &Order, at: Moment) -> Result<(Decision, Ino), Refusal> {
+    pub(crate) fn mend(&self, order: &Order, at: Moment, next: IntentId) -> Result<(Decision, Ino), Refusal> {
         let (changes, ino) = match order {
             Order::Shelter => self.make_shelter(at)?,
             Order::ShelterHere { parent, name } => self.make_shelter_of(Ino(*parent), &bytes(name)?, at)?,
@@ -137,14 +137,14 @@ impl Namespace {
             }
             Order::Place { ino, parent, name } => self.place(Ino(*ino), (Ino(*parent), &bytes(name)?))?,
             Order::Count { ino } => self.count(Ino(*ino))?,
-            Order::Dispose { ino } => self.dispose_leftover(Ino(*ino))?,
+            Order::Dispose { ino } => self.dispose_leftover(Ino(*ino), next)?,
             Order::Sums => (vec![Change::UseCounted], Ino::default()),
         };
         Ok((Decision::of(changes, Answer::Now(Reply::Done, Vec::new())), ino))
     }
 
     fn make_shelter(&self, at: Moment) -> Result<(Vec<Change>, Ino), Refusal> {
-        let root = self.state.directory(Ino::ROOT).ok_or("only the server of the root has `lost+found`")?;
+        let root = self.files.directory(Ino::ROOT).ok_or("only the server of the root has `lost+found`")?;
         match root.find(SHELTER) {
             Some(entry) if self.is_shelter(entry.ino) => Ok((Vec::new(), entry.ino)),
             Some(_) => Err("`/lost+found` is no directory of root's alone: give it another name"),
@@ -152,7 +152,7 @@ impl Namespace {
                 Err("`/lost+found` is being made by someone")
             }
             None => {
-                let ino = self.next_ino();
+                let ino = self.files.next_ino();
                 let (parent, name) = (Ino::ROOT, Bytes::from(SHELTER));
                 Ok((vec![Change::Created { parent, name, ino, birth: shelter(), at }], ino))
             }
@@ -161,10 +161,10 @@ impl Namespace {
 
     /// Makes a directory as for an intent of the other server; number 0 is that of no intent.
     fn make_shelter_of(&self, parent: Ino, name: &[u8], at: Moment) -> Result<(Vec<Change>, Ino), Refusal> {
-        if parent.home() == self.settings.server {
+        if parent.home() == self.files.server() {
             return Err("`lost+found` stands at this server");
         }
-        let ino = self.next_ino();
+        let ino = self.files.next_ino();
         let (from, intent, name) = (parent.home(), IntentId(0), Bytes::from(name));
         let made =
             Change::MadeForPeer { from, intent, settled: intent, parent, name, ino, birth: shelter(), at };
@@ -179,8 +179,8 @@ impl Namespace {
         ino: Ino,
         at: Moment,
     ) -> Result<(Vec<Change>, Ino), Refusal> {
-        let is_free = self.state.directory(parent).is_some_and(|directory| directory.find(name).is_none());
-        if !self.is_shelter(parent) || !is_free || ino.home() == self.settings.server {
+        let is_free = self.files.directory(parent).is_some_and(|directory| directory.find(name).is_none());
+        if !self.is_shelter(parent) || !is_free || ino.home() == self.files.server() {
             return Err(GONE);
         }
         let (name, kind) = (Bytes::from(name), FileKind::Directory);
@@ -194,7 +194,7 @@ impl Namespace {
         place: Option<&Place>,
         at: Moment,
     ) -> Result<(Vec<Change>, Ino), Refusal> {
-        let inode = self.state.inodes.get(&ino).filter(|inode| inode.names > 0).ok_or(GONE)?;
+        let inode = self.files.get(ino).filter(|inode| inode.names > 0).ok_or(GONE)?;
         if !self.is_nameless(ino, inode, place) {
             return Err(GONE);
         }
@@ -209,8 +209,8 @@ impl Namespace {
         if ino == Ino::ROOT {
             return false;
         }
-        if directory.parent.home() == self.settings.server {
-            return !self.state.still_holds(directory.parent, &directory.name, ino);
+        if directory.parent.home() == self.files.server() {
+            return !self.files.still_holds(directory.parent, &directory.name, ino);
         }
         place.is_some_and(|place| {
             (place.parent, place.placed_by) == (directory.parent.0, directory.placed_by.0)
@@ -219,8 +219,8 @@ impl Namespace {
     }
 
     fn cut(&self, ino: Ino, shelter: Ino, at: Moment) -> Result<(Vec<Change>, Ino), Refusal> {
-        let directory = self.state.directory(ino).filter(|_| self.is_ring(ino)).ok_or(GONE)?;
-        if !self.state.still_holds(directory.parent, &directory.name, ino) {
+        let directory = self.files.directory(ino).filter(|_| self.is_ring(ino)).ok_or(GONE)?;
+        if !self.files.still_holds(directory.parent, &directory.name, ino) {
             return Err(GONE);
         }
         let moved = Change::Moved {
@@ -241,10 +241,10 @@ impl Namespace {
         ino: Ino,
         at: Moment,
     ) -> Result<(Vec<Change>, Ino), Refusal> {
-        let entry = self.state.directory(parent).and_then(|directory| directory.find(name));
+        let entry = self.files.directory(parent).and_then(|directory| directory.find(name));
         let entry = entry.filter(|entry| entry.ino == ino).ok_or(GONE)?;
         let unlinked = Change::Unlinked { parent, name: Bytes::from(name), at };
-        if self.is_remote(ino, entry.kind) {
+        if self.files.is_remote(ino, entry.kind) {
             let is_changing = self.is_on_its_way(ino, (parent, name));
             return if is_changing {
                 Err("an operation on it is under way")
@@ -252,7 +252,7 @@ impl Namespace {
                 Ok((vec![unlinked], ino))
             };
         }
-        let Some(inode) = self.state.inodes.get(&ino) else { return Ok((vec![unlinked], ino)) };
+        let Some(inode) = self.files.get(ino) else { return Ok((vec![unlinked], ino)) };
         let directory = inode.directory().ok_or(GONE)?;
         let is_elsewhere = ino == Ino::ROOT || (directory.parent, &*directory.name) != (parent, name);
         // The name that goes is not the one that the directory counts.
@@ -266,9 +266,9 @@ impl Namespace {
         ino: Ino,
         at: Moment,
     ) -> Result<(Vec<Change>, Ino), Refusal> {
-        let entry = self.state.directory(parent).and_then(|directory| directory.find(name));
+        let entry = self.files.directory(parent).and_then(|directory| directory.find(name));
         let entry = entry.filter(|entry| entry.ino == ino && ino != Ino::ROOT).ok_or(GONE)?;
-        let inode = self.state.inodes.get(&ino).filter(|inode| inode.kind() != entry.kind).ok_or(GONE)?;
+        let inode = self.files.get(ino).filter(|inode| inode.kind() != entry.kind).ok_or(GONE)?;
         let (kind, name) = (inode.kind(), Bytes::from(name));
         let unlinked = Change::Unlinked { parent, name: name.clone(), at };
         let linked = Change::Linked { parent, name, ino, kind, at };
@@ -277,10 +277,10 @@ impl Namespace {
     }
 
     fn place(&self, ino: Ino, (parent, name): (Ino, &[u8])) -> Result<(Vec<Change>, Ino), Refusal> {
-        let inode = self.state.inodes.get(&ino).filter(|_| ino != Ino::ROOT).ok_or(GONE)?;
+        let inode = self.files.get(ino).filter(|_| ino != Ino::ROOT).ok_or(GONE)?;
         let directory = inode.directory().ok_or(GONE)?;
-        let is_here = parent.home() == self.settings.server;
-        let is_entered = |place: (Ino, &[u8])| self.state.still_holds(place.0, place.1, ino);
+        let is_here = parent.home() == self.files.server();
+        let is_entered = |place: (Ino, &[u8])| self.files.still_holds(place.0, place.1, ino);
         let own = (directory.parent, &*directory.name);
         if own == (parent, name) || is_entered(own) || (is_here && !is_entered((parent, name))) {
             return Err(GONE);
@@ -290,7 +290,7 @@ impl Namespace {
     }
 
     fn count(&self, ino: Ino) -> Result<(Vec<Change>, Ino), Refusal> {
-        let inode = self.state.inodes.get(&ino).ok_or(GONE)?;
+        let inode = self.files.get(ino).ok_or(GONE)?;
         let names = if inode.directory().is_some() { 1 } else { inode.holders.len() };
         if names == 0 || names == inode.names {
             return Err(GONE);
@@ -298,26 +298,26 @@ impl Namespace {
         Ok((vec![Change::NamesCounted { ino, names }], ino))
     }
 
-    fn dispose_leftover(&self, ino: Ino) -> Result<(Vec<Change>, Ino), Refusal> {
-        let inode = self.state.inodes.get(&ino).ok_or(GONE)?;
+    fn dispose_leftover(&self, ino: Ino, next: IntentId) -> Result<(Vec<Change>, Ino), Refusal> {
+        let inode = self.files.get(ino).ok_or(GONE)?;
         let is_empty = inode.directory().is_none_or(|directory| directory.is_empty());
-        if !self.is_leftover(ino, inode) || !is_empty {
+        if !self.files.is_leftover(ino, inode) || !is_empty {
             return Err(GONE);
         }
-        let removal = self.is_touched(ino).then_some(IntentId(self.state.next_intent));
+        let removal = self.files.is_touched(ino).then_some(next);
         Ok((vec![Change::Disposed { ino, removal }], ino))
     }
 
     /// Whether this is a directory of this server that only root enters, and that a repair made or may use.
     fn is_shelter(&self, ino: Ino) -> bool {
-        let inode = self.state.inodes.get(&ino).filter(|inode| inode.directory().is_some());
+        let inode = self.files.get(ino).filter(|inode| inode.directory().is_some());
         inode.is_some_and(|inode| inode.names > 0 && inode.uid == ROOT && inode.permissions & OTHERS == 0)
     }
 
     /// The name of an inode in a folder, if that takes it.
     fn sheltered_name(&self, ino: Ino, shelter: Ino) -> Result<Bytes, Refusal> {
         let name = format!("{:016x}", ino.0).into_bytes();
-        let folder = self.state.directory(shelter).filter(|_| self.is_shelter(shelter));
+        let folder = self.files.directory(shelter).filter(|_| self.is_shelter(shelter));
         let folder = folder.ok_or("the folder is no directory of root's alone at this server")?;
         match folder.find(&name) {
             None => Ok(Bytes::from(name)),

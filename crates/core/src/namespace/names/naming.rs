@@ -1,29 +1,23 @@
-//! The right to name an inode by its number, and the worth of a capability.
+//! The right to name an inode by its number.
 //!
 //! Callers can guess numbers, so a number alone opens nothing: the caller holds a description of the inode, shows a proof, or
 //! could walk to the inode from the root. The server believes a mount alone, as the mount's kernel asked for each step of the
 //! way.
 
 use super::passes::is_recent;
-use super::walk::{detour, Last};
-#[cfg(any(test, feature = "world"))]
-use crate::mutants::{self, Mutant};
-use crate::namespace::core::Namespace;
-use crate::namespace::decision::{Caller, Decision, Step};
-use crate::namespace::draft::Draft;
+use super::walk::detour;
+use super::Names;
+use crate::namespace::decision::{Caller, Step};
 use crate::namespace::errno::{EACCES, ENAMETOOLONG, ENOTDIR, ESTALE};
-use crate::namespace::files::inode::{Inode, Node};
+use crate::namespace::files::capability::is_of_move;
 use crate::namespace::files::permission::{self, EXECUTE, READ, WRITE};
-use crate::namespace::intents::intent::IntentId;
+use crate::namespace::files::{Inode, Node};
 use weir_wire::{
-    limits, At, Capability, ClientId, Description, Errno, HandleId, Identity, Ino, Moment, Reply, Request,
-    Rights,
+    limits, At, AttributeChange, Capability, Errno, HandleId, Identity, Ino, Moment, Reply, Request, Rights,
 };
 
 /// The most directories on the way up from one: no path that a client can send is deeper.
 const DEPTH_MAX: usize = limits::PATH_BYTES / 2;
-/// The bit that marks the handle in the capability of a move. Starts are counted in seconds, so no description has the bit.
-const MOVE: u64 = 1 << 63;
 
 /// The way from the root to a directory.
 enum Way {
@@ -33,51 +27,25 @@ enum Way {
     Elsewhere(Vec<Ino>),
 }
 
-/// The handle in the capability of a mover.
-pub(crate) fn move_handle(id: IntentId) -> HandleId {
-    HandleId(id.0 | MOVE)
-}
-
-impl Namespace {
-    /// The rights of the description `handle` of `ino`, if `client` holds it.
-    pub fn held(&self, client: ClientId, ino: Ino, handle: HandleId) -> Option<Rights> {
-        self.open.held(client, ino, handle).map(|description| description.rights)
-    }
-
-    /// Whether a capability of a file of this server is the caller's, and its description open.
-    ///
-    /// # Errors
-    /// EACCES if the capability is forged or another user's, ESTALE if its description is closed.
-    pub fn check_capability(&self, caller: &Caller<'_>, capability: &Capability) -> Result<(), Errno> {
-        if !self.settings.key.admits(capability) || !caller.may_use(capability) {
-            return Err(EACCES);
-        }
-        self.is_live(capability).then_some(()).ok_or(ESTALE)
-    }
-
-    /// Whether the description of a capability that this server made is open, or its move under way. During the grace period a
-    /// description of an earlier start counts as open: its holder may not have come back yet. A program that has the description
-    /// from another holder, such as a mount, cannot take it back itself.
-    pub fn is_live(&self, capability: &Capability) -> bool {
-        let Capability { ino, handle, .. } = *capability;
-        if handle.0 & MOVE != 0 {
-            return self.state.moves.get(&ino).is_some_and(|record| move_handle(record.id) == handle);
-        }
-        #[cfg(any(test, feature = "world"))]
-        if mutants::is(Mutant::ClosedStillOpen) {
-            return self.has(ino);
-        }
-        let is_awaited = self.in_grace && self.open.is_earlier(handle) && self.has(ino);
-        handle != HandleId::NONE && (self.open.has(capability) || is_awaited)
-    }
-
-    /// Whether a description ends when `client` closes it.
-    pub fn ends_with(&self, client: ClientId, ino: Ino, handle: HandleId) -> bool {
-        self.open.held(client, ino, handle).is_some() && self.open.ends_with(handle, client)
+impl Names {
+    /// Whether a request to set a size has the rights that it needs.
+    pub(crate) fn may_resize(
+        &self,
+        caller: &Caller<'_>,
+        at: &At,
+        change: &AttributeChange,
+        now: Moment,
+    ) -> bool {
+        let Some(size_bytes) = change.size_bytes else { return false };
+        let is_named = self.may_name(caller, at, now).is_ok();
+        let inode = self.files.get(at.ino).filter(|_| is_named);
+        let capability = change.capability.as_ref();
+        let check = |inode| self.files.check_size(caller, (at.ino, inode), size_bytes, capability);
+        inode.is_some_and(|inode| check(inode).is_ok())
     }
 
     /// Remembers the passes of a request: its sender will name inodes below their directories.
-    pub fn note_passes(&mut self, caller: &Caller<'_>, request: &Request, now: Moment) {
+    pub(crate) fn note_passes(&mut self, caller: &Caller<'_>, request: &Request, now: Moment) {
         for at in request.places() {
             let Some(proof) = at.proof.filter(|proof| proof.handle == HandleId::NONE) else { continue };
             if self.is_proof(caller, &proof, at.ino, now) {
@@ -92,16 +60,16 @@ impl Namespace {
         // The walk checks that an anchor still holds, and everyone may search the root. No operation reaches an inode of another
         // server: it says so itself, by EXDEV where it has two places.
         let is_shown = at.ino == Ino::ROOT
-            || at.ino.home() != self.settings.server
+            || at.ino.home() != self.files.server()
             || at.anchor.is_some()
             || caller.trusted
             || permission::is_root(caller.who)
-            || self.open.holds(caller.client, at.ino)
+            || self.files.open().holds(caller.client, at.ino)
             || at.proof.is_some_and(|proof| self.is_proof(caller, &proof, at.ino, now));
         if is_shown {
             return Ok(());
         }
-        let inode = self.inode(at.ino)?;
+        let inode = self.files.inode(at.ino)?;
         if let Node::Directory(_) = inode.node {
             return match self.way_to(caller.who, at.ino, now)? {
                 Way::Open => Ok(()),
@@ -115,12 +83,6 @@ impl Namespace {
         Err(EACCES.into())
     }
 
-    /// Answers a request to make metadata durable, if its caller may name the file. All files have one journal.
-    pub(crate) fn may_sync(&self, draft: Draft<'_>, at: &At) -> Step<Decision> {
-        self.node(draft.who(), at, Last::Follow)?;
-        Ok(draft.reply(Reply::Done))
-    }
-
     /// Whether the caller may take back a description after a lost connection, a restart, or in another process.
     ///
     /// # Errors
@@ -128,14 +90,14 @@ impl Namespace {
     /// the file again. During the grace period nobody knows the closed descriptions. After it, the present permissions decide
     /// about a closed description.
     pub(crate) fn may_reclaim(&self, caller: &Caller<'_>, capability: &Capability) -> Result<(), Errno> {
-        if !self.settings.key.admits(capability) || !caller.may_use(capability) {
+        if !self.files.key().admits(capability) || !caller.may_use(capability) {
             return Err(EACCES);
         }
         let Capability { ino, handle, rights, .. } = *capability;
-        let inode = self.inode(ino)?;
-        let is_description = handle != HandleId::NONE && handle.0 & MOVE == 0;
+        let inode = self.files.inode(ino)?;
+        let is_description = handle != HandleId::NONE && !is_of_move(handle);
         let may = is_description
-            && (self.is_live(capability) || self.may_open_again(caller.who, (ino, inode), rights));
+            && (self.files.is_live(capability) || self.may_open_again(caller.who, (ino, inode), rights));
         may.then_some(()).ok_or(ESTALE)
     }
 
@@ -152,30 +114,19 @@ impl Namespace {
         inode.names > 0 && is_allowed && is_reached
     }
 
-    /// The capability of a description, for user `uid`.
-    pub(crate) fn capability(
-        &self,
-        (ino, handle): (Ino, HandleId),
-        rights: Rights,
-        uid: u32,
-        now: Moment,
-    ) -> Capability {
-        self.settings.key.capability(Description { ino, handle, uid }, rights, seconds(now))
-    }
-
     fn is_proof(&self, caller: &Caller<'_>, proof: &Capability, ino: Ino, now: Moment) -> bool {
-        if proof.ino != ino || !caller.may_use(proof) || !self.settings.key.admits(proof) {
+        if proof.ino != ino || !caller.may_use(proof) || !self.files.key().admits(proof) {
             return false;
         }
         match proof.handle {
             HandleId::NONE => is_recent(proof.issued_seconds as i64, now),
-            _ => self.is_live(proof),
+            _ => self.files.is_live(proof),
         }
     }
 
     /// Whether the caller may walk into `directory`: along the way to it, and with search permission on it.
     fn way_into(&self, who: &Identity, directory: Ino, now: Moment) -> Result<Way, Errno> {
-        permission::check(who, self.inode(directory)?, EXECUTE)?;
+        permission::check(who, self.files.inode(directory)?, EXECUTE)?;
         self.way_to(who, directory, now)
     }
 
@@ -183,20 +134,20 @@ impl Namespace {
     fn way_to(&self, who: &Identity, directory: Ino, now: Moment) -> Result<Way, Errno> {
         let (mut here, mut passed) = (directory, Vec::new());
         while here != Ino::ROOT && !self.passes.holds(who.uid, here, now) {
-            let inode = self.inode(here)?;
+            let inode = self.files.inode(here)?;
             let parent = inode.directory().filter(|_| inode.names > 0).ok_or(ESTALE)?.parent;
             passed.push(here);
             // Everyone may search the root, on any server.
             if parent == Ino::ROOT {
                 break;
             }
-            if parent.home() != self.settings.server {
+            if parent.home() != self.files.server() {
                 return Ok(Way::Elsewhere(passed));
             }
             if passed.len() > DEPTH_MAX {
                 return Err(ENAMETOOLONG);
             }
-            permission::check(who, self.inode(parent)?, EXECUTE)?;
+            permission::check(who, self.files.inode(parent)?, EXECUTE)?;
             here = parent;
         }
         Ok(Way::Open)
@@ -207,7 +158,7 @@ impl Namespace {
     fn redirect_above(&self, directories: &[Ino], at: &At) -> Result<Reply, Errno> {
         let (mut path, mut start) = (Vec::new(), at.ino);
         for &ino in directories.iter().rev() {
-            let directory = self.inode(ino)?.directory().ok_or(ENOTDIR)?;
+            let directory = self.files.inode(ino)?.directory().ok_or(ENOTDIR)?;
             if path.is_empty() {
                 start = directory.parent;
             } else {
@@ -225,9 +176,4 @@ impl Namespace {
         let hops = at.hops.saturating_add(1);
         Ok(Reply::Redirect { at: At { hops, ..At::new(start, path) } })
     }
-}
-
-/// Unix time in whole seconds.
-pub(crate) fn seconds(now: Moment) -> u64 {
-    u64::try_from(now.seconds).unwrap_or(0)
 }

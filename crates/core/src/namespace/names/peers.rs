@@ -1,14 +1,15 @@
 //! Requests of other servers. The asking server writes an intent before it asks, and settles it with the outcome. This server
 //! carries each request out once, however often the request comes.
 
+use super::Names;
 use crate::namespace::change::Change;
-use crate::namespace::core::Namespace;
 use crate::namespace::errno::{EACCES, EIO, ENOTEMPTY, EPERM, ESTALE};
-use crate::namespace::files::inode::{Birth, BirthNode};
 use crate::namespace::files::permission::{self, WRITE};
-use crate::namespace::intents::intent::{Bytes, IntentId};
+use crate::namespace::files::{Birth, BirthNode};
+use crate::namespace::intents::{Bytes, IntentId};
+use crate::namespace::quotas::KeptMemory;
 use weir_placement::ServerId;
-use weir_wire::{Capability, Errno, Identity, Ino, Moment, PeerReply, PeerRequest};
+use weir_wire::{Errno, Identity, Ino, Moment, PeerReply, PeerRequest};
 
 /// The decision on a request of another server: the caller journals and applies the changes, then replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,23 +20,24 @@ pub struct PeerDecision {
     pub reply: PeerReply,
 }
 
-impl Namespace {
-    /// Decides a request of another server about directories.
+impl Names {
+    /// Decides a request of another server about directories, while this server keeps so much.
     ///
     /// # Errors
     /// The error number for the reply; EPERM if `from` has no right to ask.
-    pub fn decide_peer(
+    pub(crate) fn decide_peer(
         &self,
+        kept: KeptMemory,
         from: ServerId,
         request: &PeerRequest,
         now: Moment,
     ) -> Result<PeerDecision, Errno> {
         match request {
             PeerRequest::MakeDirectory { parent, .. } if parent.home() != from => Err(EPERM),
-            PeerRequest::MakeDirectory { .. } => self.make_for(from, request),
+            PeerRequest::MakeDirectory { .. } => self.make_for(kept, from, request),
             PeerRequest::ForgetDirectory { intent } => {
                 let intent = IntentId(*intent);
-                let made = self.state.made.contains_key(&(from, intent));
+                let made = self.made.contains_key(&(from, intent));
                 Ok(PeerDecision {
                     changes: made.then_some(Change::ForgottenForPeer { from, intent }).into_iter().collect(),
                     reply: PeerReply::Done,
@@ -44,7 +46,7 @@ impl Namespace {
             PeerRequest::RemoveDirectory { ino, owner_only } => self.remove_for(from, *ino, *owner_only, now),
             PeerRequest::Reparent { intent, ino, parent, name } => {
                 let intent = IntentId(*intent);
-                let directory = self.state.directory(*ino);
+                let directory = self.files.directory(*ino);
                 let newer = directory.is_some_and(|directory| directory.placed_by < intent);
                 let (ino, parent, name) = (*ino, *parent, Bytes::from(name.as_slice()));
                 let change = Change::Reparented { ino, intent, parent, name };
@@ -54,7 +56,7 @@ impl Namespace {
                 })
             }
             PeerRequest::MayMove { ino, who, owner, write } => {
-                let inode = self.inode(*ino)?;
+                let inode = self.files.inode(*ino)?;
                 if *owner && !permission::owns(who, inode) {
                     return Err(EPERM);
                 }
@@ -67,12 +69,12 @@ impl Namespace {
         }
     }
 
-    /// Answers for each of these capabilities, in the same order, whether it belongs to an open description of a file here.
-    pub fn hold(&self, capabilities: &[Capability]) -> Vec<bool> {
-        capabilities.iter().map(|one| self.settings.key.admits(one) && self.is_live(one)).collect()
-    }
-
-    fn make_for(&self, from: ServerId, request: &PeerRequest) -> Result<PeerDecision, Errno> {
+    fn make_for(
+        &self,
+        kept: KeptMemory,
+        from: ServerId,
+        request: &PeerRequest,
+    ) -> Result<PeerDecision, Errno> {
         let PeerRequest::MakeDirectory {
             intent,
             parent,
@@ -88,17 +90,17 @@ impl Namespace {
             return Err(EIO);
         };
         let (intent, settled) = (IntentId(*intent), IntentId(*settled));
-        if let Some(&ino) = self.state.made.get(&(from, intent)) {
+        if let Some(&ino) = self.made.get(&(from, intent)) {
             return Ok(PeerDecision { changes: Vec::new(), reply: PeerReply::Made { ino } });
         }
-        self.admit_inode(*uid, *uid, *gid)?;
-        let ino = self.next_ino();
+        self.files.admit_inode(*uid, *uid, *gid)?;
+        let ino = self.files.next_ino();
         let node = BirthNode::Directory { request: layout.clone() };
         let birth = Birth { node, permissions: *permissions, uid: *uid, gid: *gid };
         let (parent, name, at) = (*parent, Bytes::from(name.as_slice()), *moment);
         let change = Change::MadeForPeer { from, intent, settled, parent, name, ino, birth, at };
         let who = Identity { uid: *uid, gid: *gid, groups: Vec::new() };
-        self.admit_kept(&who, std::slice::from_ref(&change))?;
+        self.files.admit_kept(kept, &who, std::slice::from_ref(&change))?;
         Ok(PeerDecision { changes: vec![change], reply: PeerReply::Made { ino } })
     }
 
@@ -110,7 +112,7 @@ impl Namespace {
         now: Moment,
     ) -> Result<PeerDecision, Errno> {
         let done = |changes| Ok(PeerDecision { changes, reply: PeerReply::Done });
-        let Some(inode) = self.state.inodes.get(&ino).filter(|inode| inode.names > 0) else {
+        let Some(inode) = self.files.get(ino).filter(|inode| inode.names > 0) else {
             return done(Vec::new());
         };
         let directory = inode.directory().ok_or(ESTALE)?;
@@ -124,7 +126,7 @@ impl Namespace {
             return Err(ENOTEMPTY);
         }
         let mut changes = vec![Change::DirectoryRemoved { ino, at: now }];
-        if !self.open.is_open(ino) && !self.in_grace {
+        if !self.files.open().is_open(ino) && !self.files.is_in_grace() {
             changes.push(Change::Disposed { ino, removal: None });
         }
         done(changes)

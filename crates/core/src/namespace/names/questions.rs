@@ -2,18 +2,18 @@
 
 use super::continuation::{Continuation, Grants, Rename, Work};
 use super::walk::Place;
+use super::Names;
 use crate::namespace::change::Change;
-use crate::namespace::core::Namespace;
 use crate::namespace::decision::{Caller, Question, Step, Verdict};
 use crate::namespace::draft::Draft;
 use crate::namespace::errno::ENOTDIR;
-use crate::namespace::files::inode::{Birth, BirthNode};
 use crate::namespace::files::permission;
-use crate::namespace::intents::intent::{Bytes, Intent, IntentId};
+use crate::namespace::files::{Birth, BirthNode};
+use crate::namespace::intents::{Bytes, Intent, IntentId};
 use weir_placement::ServerId;
 use weir_wire::{At, ClientId, Errno, Ino, PeerRequest, RenameMode, RequestId};
 
-impl Namespace {
+impl Names {
     pub(crate) fn ask_to_make(
         &self,
         mut draft: Draft<'_>,
@@ -33,7 +33,7 @@ impl Namespace {
             gid: birth.gid,
             layout,
             moment: at,
-            settled: self.state.unsettled.first().unwrap_or(&id).0,
+            settled: self.unsettled.first().unwrap_or(&id).0,
         };
         let intent = Intent::MakeDirectory { server, parent, name: name.clone() };
         let work = Work::Make { id, server, parent, name, birth, at };
@@ -71,7 +71,7 @@ impl Namespace {
         grants: &Grants,
     ) -> Step<Verdict> {
         let who = draft.who();
-        let owner = permission::sticky_asks_owner(who, self.inode(place.parent)?);
+        let owner = permission::sticky_asks_owner(who, self.files.inode(place.parent)?);
         let request = PeerRequest::MayMove { ino, who: who.clone(), owner, write };
         let work = Work::Move { ino, rename: Rename::new(rename, grants) };
         Ok(ask(&draft, None, ino.home(), request, work))
@@ -86,7 +86,8 @@ impl Namespace {
     ) -> Result<(IntentId, Intent, PeerRequest), Errno> {
         let id = draft.intent()?;
         let who = draft.who();
-        let owner_only = permission::sticky_asks_owner(who, self.inode(place.parent)?).then_some(who.uid);
+        let owner_only =
+            permission::sticky_asks_owner(who, self.files.inode(place.parent)?).then_some(who.uid);
         let (parent, name) = (place.parent, Bytes::from(place.name.as_slice()));
         let intent = Intent::RemoveDirectory { ino, parent, name, owner_only, request };
         Ok((id, intent, PeerRequest::RemoveDirectory { ino, owner_only }))

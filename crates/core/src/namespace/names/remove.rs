@@ -1,16 +1,16 @@
 //! Removals of names.
 
 use super::walk::{Ending, Last, Walked};
+use super::Names;
 use crate::namespace::change::{Change, OutcomeKind};
-use crate::namespace::core::Namespace;
 use crate::namespace::decision::{Decision, Step, Stop, Verdict};
 use crate::namespace::draft::Draft;
 use crate::namespace::errno::{EBUSY, EINVAL, EISDIR, ENOTDIR, ENOTEMPTY};
-use crate::namespace::files::inode::Entry;
 use crate::namespace::files::permission::{self, EXECUTE, WRITE};
+use crate::namespace::files::Entry;
 use weir_wire::{At, Errno, FileKind, Identity, Ino};
 
-impl Namespace {
+impl Names {
     pub(crate) fn unlink(&self, mut draft: Draft<'_>, at: &At) -> Step<Decision> {
         let place = match self.walk(draft.who(), at, Last::Name)? {
             Walked::Node(..) => return Err(EISDIR.into()),
@@ -26,7 +26,7 @@ impl Namespace {
         }
         let at = draft.now;
         draft.push(Change::Unlinked { parent: place.parent, name: place.name.into(), at });
-        self.dispose_unless_open(&mut draft, entry.ino)?;
+        self.files.dispose_unless_open(&mut draft, entry.ino)?;
         Ok(draft.done(OutcomeKind::Done))
     }
 
@@ -43,29 +43,29 @@ impl Namespace {
         if entry.kind != FileKind::Directory {
             return Err(ENOTDIR.into());
         }
-        if self.is_remote(entry.ino, entry.kind) {
+        if self.files.is_remote(entry.ino, entry.kind) {
             return self.ask_to_remove(draft, &place, entry.ino);
         }
         self.check_empty(entry.ino)?;
         let at = draft.now;
         draft.push(Change::Unlinked { parent: place.parent, name: place.name.into(), at });
-        self.dispose_unless_open(&mut draft, entry.ino)?;
+        self.files.dispose_unless_open(&mut draft, entry.ino)?;
         Ok(Verdict::Done(draft.done(OutcomeKind::Done)))
     }
 
     /// Whether `who` may take the entry out of its directory. The home of a directory on another server checks its owner.
     pub(crate) fn may_remove(&self, who: &Identity, parent: Ino, entry: Entry) -> Step<()> {
         self.await_move(entry.ino)?;
-        let directory = self.inode(parent)?;
+        let directory = self.files.inode(parent)?;
         permission::check(who, directory, WRITE | EXECUTE)?;
-        if !self.is_remote(entry.ino, entry.kind) {
-            permission::check_sticky(who, directory, self.inode(entry.ino)?)?;
+        if !self.files.is_remote(entry.ino, entry.kind) {
+            permission::check_sticky(who, directory, self.files.inode(entry.ino)?)?;
         }
         Ok(())
     }
 
     pub(crate) fn check_empty(&self, ino: Ino) -> Result<(), Errno> {
-        let empty = self.inode(ino)?.directory().is_some_and(|directory| directory.is_empty());
+        let empty = self.files.inode(ino)?.directory().is_some_and(|directory| directory.is_empty());
         if empty {
             Ok(())
         } else {
@@ -75,7 +75,7 @@ impl Namespace {
 
     /// Waits if another server is removing the directory, or does not know yet of a move of its entry.
     pub(crate) fn await_move(&self, ino: Ino) -> Step<()> {
-        let pending = self.state.removing.get(&ino).or_else(|| self.state.moving.get(&ino));
+        let pending = self.removing.get(&ino).or_else(|| self.moving.get(&ino));
         pending.map_or(Ok(()), |&id| Err(Stop::Wait(id)))
     }
 }

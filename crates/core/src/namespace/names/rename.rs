@@ -2,13 +2,13 @@
 
 use super::continuation::Grants;
 use super::walk::{Last, Place, Walked};
+use super::Names;
 use crate::namespace::change::{Change, OutcomeKind};
-use crate::namespace::core::Namespace;
 use crate::namespace::decision::{Step, Verdict};
 use crate::namespace::draft::Draft;
 use crate::namespace::errno::{EBUSY, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, ENOTEMPTY, EXDEV};
-use crate::namespace::files::inode::Entry;
 use crate::namespace::files::permission::{self, WRITE};
+use crate::namespace::files::Entry;
 use std::sync::Arc;
 use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, RenameMode};
 
@@ -22,7 +22,7 @@ enum Ancestry {
     Leaves(Ino),
 }
 
-impl Namespace {
+impl Names {
     pub(crate) fn rename(&self, draft: Draft<'_>, from: &At, to: &At, mode: RenameMode) -> Step<Verdict> {
         self.rename_with(draft, (from, to, mode), &Grants::default())
     }
@@ -57,7 +57,7 @@ impl Namespace {
             }
         }
         if let (Some(victim), false, None) = (target.entry, exchange, removed) {
-            if self.is_remote(victim.ino, victim.kind) {
+            if self.files.is_remote(victim.ino, victim.kind) {
                 return self.ask_to_replace(draft, &target, victim.ino, (from, to, mode), grants);
             }
             if victim.kind == FileKind::Directory {
@@ -66,20 +66,20 @@ impl Namespace {
         }
         self.move_entries(&mut draft, &source, &target, exchange)?;
         if let (Some(victim), false, None) = (target.entry, exchange, removed) {
-            self.dispose_unless_open(&mut draft, victim.ino)?;
+            self.files.dispose_unless_open(&mut draft, victim.ino)?;
         }
         Ok(Verdict::Done(draft.done(OutcomeKind::Done)))
     }
 
     /// The paths below the root of the directories that `changes` moved, where they are now. A path that leads through another
     /// server's directories, or is too long to be walked, is not among them.
-    pub fn moved_directories(&self, changes: &[Change]) -> Vec<Arc<[u8]>> {
+    pub(crate) fn moved_directories(&self, changes: &[Change]) -> Vec<Arc<[u8]>> {
         let mut paths = Vec::new();
         for change in changes {
             let Change::Moved { from, from_name, to, to_name, exchange, .. } = change else { continue };
             let places = [Some((*to, to_name)), exchange.then_some((*from, from_name))];
             for (parent, name) in places.into_iter().flatten() {
-                let entry = self.state.directory(parent).and_then(|directory| directory.find(name));
+                let entry = self.files.directory(parent).and_then(|directory| directory.find(name));
                 if entry.is_some_and(|entry| entry.kind == FileKind::Directory) {
                     paths.extend(self.path_of(parent, name).map(Arc::from));
                 }
@@ -93,7 +93,7 @@ impl Namespace {
         let mut length = name.len();
         let mut here = parent;
         while here != Ino::ROOT {
-            let directory = self.state.directory(here)?;
+            let directory = self.files.directory(here)?;
             length += 1 + directory.name.len();
             if length >= limits::PATH_BYTES {
                 return None;
@@ -190,8 +190,8 @@ impl Namespace {
         }
         let exchanged = target.entry.filter(|_| exchange);
         for entry in [Some(moved), exchanged].into_iter().flatten() {
-            if entry.kind == FileKind::Directory && !self.is_remote(entry.ino, entry.kind) {
-                permission::check(who, self.inode(entry.ino)?, WRITE)?;
+            if entry.kind == FileKind::Directory && !self.files.is_remote(entry.ino, entry.kind) {
+                permission::check(who, self.files.inode(entry.ino)?, WRITE)?;
             }
         }
         Ok(())
@@ -233,9 +233,9 @@ impl Namespace {
             if here == Ino::ROOT {
                 return Ancestry::Complete;
             }
-            let inode = self.state.directory(here);
+            let inode = self.files.directory(here);
             let Some(parent) = inode.map(|directory| directory.parent) else { return Ancestry::Leaves(here) };
-            if parent.home() != self.settings.server {
+            if parent.home() != self.files.server() {
                 return if parent == sought { Ancestry::Found } else { Ancestry::Leaves(here) };
             }
             here = parent;
@@ -251,11 +251,11 @@ impl Namespace {
         place: &Place,
         grants: &Grants,
     ) -> Step<bool> {
-        let remote = self.is_remote(entry.ino, entry.kind);
+        let remote = self.files.is_remote(entry.ino, entry.kind);
         if !remote || permission::is_root(who) || grants.moves.contains(&entry.ino) {
             return Ok(false);
         }
-        let sticky = permission::sticky_asks_owner(who, self.inode(place.parent)?);
+        let sticky = permission::sticky_asks_owner(who, self.files.inode(place.parent)?);
         Ok(sticky || parents.0 != parents.1)
     }
 
@@ -269,7 +269,7 @@ impl Namespace {
         let mut reparents = [None, None];
         let exchanged = target.entry.filter(|_| exchange);
         for (slot, entry) in reparents.iter_mut().zip([source.entry, exchanged]) {
-            if entry.is_some_and(|entry| self.is_remote(entry.ino, entry.kind)) {
+            if entry.is_some_and(|entry| self.files.is_remote(entry.ino, entry.kind)) {
                 let id = draft.intent()?;
                 draft.wait.push(id);
                 *slot = Some(id);

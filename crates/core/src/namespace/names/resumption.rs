@@ -1,13 +1,13 @@
 //! The answers of other servers: each settles its intent, and the request goes on.
 
-use super::continuation::{Continuation, Rename, Work};
+use super::continuation::{Rename, Work};
+use super::Names;
 use crate::namespace::change::{Change, OutcomeKind};
-use crate::namespace::core::Namespace;
-use crate::namespace::decision::{verdict, Answer, Caller, Decision, Stop, Verdict};
+use crate::namespace::decision::{verdict, Answer, Decision, Stop, Verdict};
 use crate::namespace::draft::Draft;
 use crate::namespace::errno::{EBUSY, EEXIST, EIO, ENOENT, ENOTDIR};
-use crate::namespace::files::inode::{Birth, Inode};
-use crate::namespace::intents::intent::{Bytes, Intent, IntentId};
+use crate::namespace::files::{Birth, Inode};
+use crate::namespace::intents::{Bytes, Intent, IntentId, Intents};
 use weir_placement::ServerId;
 use weir_wire::{Errno, FileKind, Ino, Moment, PeerReply, Reply};
 
@@ -20,29 +20,28 @@ pub enum PeerFailure {
     Unreachable,
 }
 
-impl Namespace {
-    /// Goes on with a request when the other server has answered, or cannot answer. The verdict is never an error, as changes may
-    /// belong to a failure, too.
-    pub fn resume(
+impl Names {
+    /// Goes on with the work of a request when the other server has answered, or cannot answer. The verdict is never an error, as
+    /// changes may belong to a failure, too.
+    pub(crate) fn resume(
         &self,
-        continuation: Continuation,
+        draft: Draft<'_>,
+        work: Work,
         answer: Result<PeerReply, PeerFailure>,
-        now: Moment,
+        intents: &Intents,
     ) -> Verdict {
-        let Continuation { client, request, acknowledged, who, job, trusted, work } = continuation;
-        let caller = Caller { client, request, acknowledged, who: &who, job, trusted };
-        let draft = Draft::new(self, &caller, now);
+        let now = draft.now;
         match work {
             Work::Make { id, server, parent, name, birth, at } => {
                 Verdict::Done(self.made(draft, (id, server), (parent, name), (&birth, at), answer))
             }
             Work::Remove { id, parent, name, ino } => {
                 let mut draft = draft;
-                if let Some(refusal) = self.refusal(id, answer) {
+                if let Some(refusal) = refusal(intents, id, answer) {
                     return Verdict::Done(refusal);
                 }
                 draft.push(Change::Settled { id });
-                if self.state.still_holds(parent, &name, ino) {
+                if self.files.still_holds(parent, &name, ino) {
                     draft.push(Change::Unlinked { parent, name, at: now });
                 }
                 Verdict::Done(draft.done(OutcomeKind::Done))
@@ -56,7 +55,7 @@ impl Namespace {
                 verdict(step).unwrap_or_else(|errno| Verdict::Done(failed(Vec::new(), errno)))
             }
             Work::Replace { id, parent, name, ino, rename } => {
-                if let Some(refusal) = self.refusal(id, answer) {
+                if let Some(refusal) = refusal(intents, id, answer) {
                     return Verdict::Done(refusal);
                 }
                 Verdict::Done(self.replaced(draft, id, (parent, name, ino), rename))
@@ -86,32 +85,18 @@ impl Namespace {
                 draft.done(OutcomeKind::Made(Box::new(attributes)))
             }
             Err(errno) => {
-                let forget = IntentId(self.state.next_intent);
+                let (forget, uid) = (draft.next_intent(), draft.who().uid);
                 let intent = Intent::ForgetDirectory { server, made: id };
-                let uid = draft.who().uid;
                 failed(vec![Change::Settled { id }, Change::Intended { id: forget, uid, intent }], errno)
             }
         }
     }
 
     fn is_free(&self, parent: Ino, name: &[u8]) -> Result<(), Errno> {
-        let inode = self.state.inodes.get(&parent).filter(|inode| inode.names > 0).ok_or(ENOENT)?;
+        let inode = self.files.get(parent).filter(|inode| inode.names > 0).ok_or(ENOENT)?;
         match inode.directory().ok_or(ENOTDIR)?.find(name) {
             Some(_) => Err(EEXIST),
             None => Ok(()),
-        }
-    }
-
-    /// The decision if the other server did not remove the directory. If nobody knows, an effect tries the removal again, and the
-    /// entry goes when the removal is certain.
-    fn refusal(&self, id: IntentId, answer: Result<PeerReply, PeerFailure>) -> Option<Decision> {
-        match (answer, self.state.intents.get(&id)) {
-            (Ok(_), _) => None,
-            (Err(PeerFailure::Unreachable), Some(intent)) => {
-                let uid = self.state.intents.user_of(id)?;
-                Some(failed(vec![Change::Intended { id, uid, intent: intent.clone() }], EIO))
-            }
-            (Err(failure), _) => Some(failed(vec![Change::Settled { id }], errno_of(failure))),
         }
     }
 
@@ -132,10 +117,23 @@ impl Namespace {
             Err(Stop::Failed(errno)) => errno,
         };
         let mut changes = vec![Change::Settled { id }];
-        if self.state.still_holds(parent, &name, ino) {
+        if self.files.still_holds(parent, &name, ino) {
             changes.push(Change::Unlinked { parent, name, at: now });
         }
         failed(changes, errno)
+    }
+}
+
+/// The decision if the other server did not remove the directory. If nobody knows, an effect tries the removal again, and the
+/// entry goes when the removal is certain.
+fn refusal(intents: &Intents, id: IntentId, answer: Result<PeerReply, PeerFailure>) -> Option<Decision> {
+    match (answer, intents.get(id)) {
+        (Ok(_), _) => None,
+        (Err(PeerFailure::Unreachable), Some(intent)) => {
+            let uid = intents.user_of(id)?;
+            Some(failed(vec![Change::Intended { id, uid, intent: intent.clone() }], EIO))
+        }
+        (Err(failure), _) => Some(failed(vec![Change::Settled { id }], errno_of(failure))),
     }
 }
 

@@ -1,10 +1,10 @@
 //! Path resolution: from a directory inode along a relative path, to the borders of this server's own tree.
 
-use crate::namespace::core::Namespace;
+use super::Names;
 use crate::namespace::decision::{Step, Stop};
 use crate::namespace::errno::{EINVAL, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ESTALE};
-use crate::namespace::files::inode::{Directory, Entry, Inode, Node};
 use crate::namespace::files::permission::{self, EXECUTE};
+use crate::namespace::files::{Directory, Entry, Inode, Node};
 use std::borrow::Cow;
 use weir_wire::{limits, At, Errno, FileKind, Identity, Ino, Reply};
 
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-impl Namespace {
+impl Names {
     /// The inode that `at` leads to.
     pub(crate) fn node(&self, who: &Identity, at: &At, last: Last) -> Step<Ino> {
         match self.walk(who, at, last)? {
@@ -99,7 +99,7 @@ impl Namespace {
         if place.slash && entry.kind != FileKind::Directory {
             return Err(ENOTDIR.into());
         }
-        if entry.ino.home() != self.settings.server {
+        if entry.ino.home() != self.files.server() {
             return Err(self.redirect(entry.ino, (place.parent, &place.name), &[], place.hops));
         }
         Ok(entry.ino)
@@ -158,7 +158,7 @@ impl Namespace {
                         }
                         None => return Err(ENOENT.into()),
                         Some(entry) if entry.kind != FileKind::Directory => return Err(ENOTDIR.into()),
-                        Some(entry) if entry.ino.home() != self.settings.server => {
+                        Some(entry) if entry.ino.home() != self.files.server() => {
                             return Err(self.redirect(entry.ino, (directory, name), component.rest, hops));
                         }
                         Some(entry) => {
@@ -182,7 +182,7 @@ impl Namespace {
         if at.hops > limits::SYMLINK_HOPS {
             return Err(ELOOP.into());
         }
-        let found = self.state.inodes.get(&at.ino);
+        let found = self.files.get(at.ino);
         let Some(anchor) = &at.anchor else {
             return if found.is_some() { Ok(()) } else { Err(ESTALE.into()) };
         };
@@ -197,7 +197,7 @@ impl Namespace {
     }
 
     fn searchable(&self, who: &Identity, ino: Ino) -> Result<&Directory, Errno> {
-        let inode = self.inode(ino)?;
+        let inode = self.files.inode(ino)?;
         let directory = inode.directory().ok_or(ENOTDIR)?;
         permission::check(who, inode, EXECUTE)?;
         Ok(directory)
@@ -210,7 +210,7 @@ impl Namespace {
             let at = At { hops: hops.saturating_add(1), ..At::new(ino, path) };
             return Err(detour(Reply::Redirect { at }));
         }
-        if directory.parent.home() != self.settings.server {
+        if directory.parent.home() != self.files.server() {
             let at = At { hops, ..At::new(directory.parent, rest) };
             return Err(detour(Reply::Redirect { at }));
         }
@@ -222,7 +222,7 @@ impl Namespace {
         if hops > limits::SYMLINK_HOPS {
             return Err(ELOOP.into());
         }
-        let Node::Symlink(target) = &self.inode(ino)?.node else { return Err(ESTALE.into()) };
+        let Node::Symlink(target) = &self.files.inode(ino)?.node else { return Err(ESTALE.into()) };
         let mut path = target.to_vec();
         if component.slash {
             path.push(b'/');
@@ -239,7 +239,7 @@ impl Namespace {
 
     /// Sends the client on to the home of the directory that `place` names. A name in the root becomes an anchor.
     fn redirect(&self, ino: Ino, place: (Ino, &[u8]), rest: &[u8], hops: u8) -> Stop {
-        if let Some(&id) = self.state.moving.get(&ino) {
+        if let Some(&id) = self.moving.get(&ino) {
             // Until the home has heard of the move, it would call the new name stale.
             return Stop::Wait(id);
         }

@@ -1,10 +1,9 @@
-//! The use of bytes and inodes by users and groups, here and on the other servers, and the limits to it.
+//! The use of one server by users and groups: sums that follow from the inodes, and counts that check them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
-use weir_placement::ServerId;
 use weir_wire::quota::OWNERS_TOLD;
-use weir_wire::{Ino, QuotaLimits, QuotaOwner, QuotaReport, QuotaTable, QuotaUse};
+use weir_wire::{Ino, QuotaOwner, QuotaUse};
 
 /// The use of one server by all owners.
 #[derive(Clone, Debug, Default)]
@@ -17,20 +16,6 @@ pub(crate) struct Usage {
     /// Memory that the server keeps, in all and by user.
     kept_bytes: u64,
     kept_by_user: HashMap<u32, u64>,
-}
-
-/// The limits in force, and the use of the other servers as they told it last.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Quotas {
-    table: QuotaTable,
-    elsewhere: HashMap<ServerId, Elsewhere>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Elsewhere {
-    /// The start of the server that told it.
-    boot: u64,
-    owners: HashMap<QuotaOwner, QuotaUse>,
 }
 
 /// The part of an inode that its owners pay for.
@@ -230,51 +215,5 @@ impl Recount {
 
     pub(crate) fn into_usage(self) -> Usage {
         self.usage
-    }
-}
-
-impl Quotas {
-    pub(crate) fn set(&mut self, table: &QuotaTable) {
-        self.table.clone_from(table);
-    }
-
-    /// Whether no limit was ever set.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.table.is_empty()
-    }
-
-    pub(crate) fn limits_of(&self, owner: QuotaOwner) -> QuotaLimits {
-        self.table.of(owner)
-    }
-
-    /// The owners with limits of their own.
-    pub(crate) fn limited(&self) -> impl Iterator<Item = QuotaOwner> + '_ {
-        self.table.limits().map(|(owner, _)| owner)
-    }
-
-    /// Takes over the use that start `boot` of another server tells.
-    pub(crate) fn note(&mut self, server: ServerId, boot: u64, report: &QuotaReport) {
-        let told = self.elsewhere.entry(server).or_default();
-        if report.is_whole || told.boot != boot {
-            told.owners.clear();
-        }
-        told.boot = boot;
-        told.owners.extend(report.owners.iter().take(OWNERS_TOLD).copied());
-    }
-
-    /// Takes over the use of some owners on a server that has told of itself before.
-    pub(crate) fn note_some(&mut self, server: ServerId, owners: &[(QuotaOwner, QuotaUse)]) {
-        if let Some(told) = self.elsewhere.get_mut(&server) {
-            told.owners.extend(owners.iter().take(OWNERS_TOLD).copied());
-        }
-    }
-
-    /// The use of an owner on the other servers, as they told it last.
-    pub(crate) fn use_elsewhere(&self, owner: QuotaOwner) -> QuotaUse {
-        let told = self.elsewhere.values().filter_map(|told| told.owners.get(&owner));
-        told.fold(QuotaUse::default(), |sum, used| QuotaUse {
-            bytes: sum.bytes.saturating_add(used.bytes),
-            inodes: sum.inodes.saturating_add(used.inodes),
-        })
     }
 }

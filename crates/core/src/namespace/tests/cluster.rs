@@ -151,7 +151,7 @@ impl Cluster {
 
     /// Ends the grace period of a server.
     pub(super) fn end_grace(&mut self, server: usize) {
-        self.servers[server].end_grace();
+        self.servers[server].files_mut().end_grace();
         while let Some(decision) = self.servers[server].dispose_orphans() {
             self.commit(server, &decision);
         }
@@ -171,7 +171,7 @@ impl Cluster {
         self.journal(server, &decision.changes);
         let effects = self.servers[server].commit(decision);
         // A count of many inodes after each step would take most of a test's time.
-        if self.servers[server].state.inodes.len() < 64 && !self.is_damaged {
+        if self.servers[server].files().inodes().len() < 64 && !self.is_damaged {
             check_use(&self.servers[server]);
             self.show_some(server);
         }
@@ -468,6 +468,6 @@ impl Cluster {
 
     /// Whether any server has unfinished work.
     pub(super) fn is_settled(&self) -> bool {
-        self.servers.iter().all(|namespace| namespace.state.intents.is_empty())
+        self.servers.iter().all(|namespace| namespace.intents.is_empty())
     }
 }

@@ -2,7 +2,7 @@
 //! keep ends at a bound.
 
 use super::super::errno::{EDQUOT, EEXIST, ENFILE, ENOSPC};
-use super::super::intents::intent::Intent;
+use super::super::intents::Intent;
 use super::super::Namespace;
 use super::cluster::{root, user, writing, Cluster};
 use std::collections::{BTreeMap, HashMap};
@@ -20,12 +20,11 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Checks that the accounted use and memory of every owner are those that a count of inodes, entries and intents finds.
 pub(super) fn check_use(namespace: &Namespace) {
-    let state = &namespace.state;
+    let files = namespace.files();
     let mut names: HashMap<Ino, u64> = HashMap::new();
-    for (&holder, inode) in state.inodes.iter() {
+    for (&holder, inode) in files.inodes().iter() {
         for (name, entry) in inode.directory().into_iter().flat_map(|directory| directory.after(0)) {
-            let is_file =
-                state.inodes.get(&entry.ino).is_some_and(|inode| inode.kind() != FileKind::Directory);
+            let is_file = files.get(entry.ino).is_some_and(|inode| inode.kind() != FileKind::Directory);
             let owner = match entry.kind {
                 _ if is_file => entry.ino,
                 FileKind::Directory if entry.ino.home() != holder.home() => holder,
@@ -37,7 +36,7 @@ pub(super) fn check_use(namespace: &Namespace) {
     }
     let mut used: BTreeMap<QuotaOwner, QuotaUse> = BTreeMap::new();
     let mut kept: BTreeMap<u32, u64> = BTreeMap::new();
-    for (ino, inode) in state.inodes.iter() {
+    for (ino, inode) in files.inodes().iter() {
         let own_name = inode.directory().map_or(0, |directory| NAME_BYTES + directory.name.len() as u64);
         let target = match inode.kind() {
             FileKind::Symlink => inode.attributes(*ino).size_bytes,
@@ -50,7 +49,7 @@ pub(super) fn check_use(namespace: &Namespace) {
         };
         let described =
             names.get(ino).copied().unwrap_or(0) + own_name + target + xattrs.map(attribute).sum::<u64>();
-        let awaited = state.cuts.get(ino).and_then(|id| match state.intents.get(id) {
+        let awaited = files.cut_of(*ino).and_then(|id| match namespace.intents.get(id) {
             Some(Intent::Cut { size_bytes, .. }) => Some(size_bytes.next_multiple_of(PAGE_BYTES)),
             _ => None,
         });
@@ -64,13 +63,13 @@ pub(super) fn check_use(namespace: &Namespace) {
             used.inodes += 1;
         }
         *kept.entry(inode.uid).or_default() += inode.kept_bytes() - inode.described_bytes() + described;
-        let moving = state.moves.get(ino).map_or(0, |record| record.moves.len());
+        let moving = files.moves().get(*ino).map_or(0, |record| record.moves.len());
         assert_eq!(inode.regular().map_or(0, |file| file.moving_objects as usize), moving, "{ino}");
     }
-    for (uid, intent) in state.intents.owned() {
+    for (uid, intent) in namespace.intents.owned() {
         *kept.entry(*uid).or_default() += intent.kept_bytes();
     }
-    let usage = state.inodes.usage();
+    let usage = files.inodes().usage();
     let accounted = usage.owners().filter(|(_, used)| *used != QuotaUse::default());
     assert_eq!(accounted.collect::<BTreeMap<_, _>>(), used);
     assert_eq!(usage.kept_by_users(), kept);
@@ -267,7 +266,7 @@ fn whatever_a_user_sends_without_end_meets_a_bound_and_leaves_others_room() {
     for kind in FLOODS {
         let mut cluster = Cluster::new(1);
         let base = cluster.servers[0].kept_memory().bytes;
-        cluster.servers[0].settings.kept_bytes_max = base + BOUND_BYTES;
+        cluster.servers[0].bound_memory(base + BOUND_BYTES);
         let mut next = 0;
         let errno = flood(&mut cluster, kind, &mut next);
         let expected = if kind == Flood::Descriptions { ENFILE } else { EDQUOT };
@@ -285,7 +284,7 @@ fn whatever_a_user_sends_without_end_meets_a_bound_and_leaves_others_room() {
         assert!(cluster.attributes(&user(BOB), At::new(Ino::ROOT, "of-bob"), false).is_ok());
         // A start with less memory than is kept is one that takes no more.
         cluster.restart(0);
-        cluster.servers[0].settings.kept_bytes_max = base;
+        cluster.servers[0].bound_memory(base);
         assert_eq!(cluster.send(0, &user(BOB), &new_file("more-of-bob")), Err(ENOSPC), "{kind:?}");
         cluster.end_grace(0);
         for entry in cluster.list(&root(), Ino::ROOT, 4096).expect("listed") {
@@ -295,7 +294,7 @@ fn whatever_a_user_sends_without_end_meets_a_bound_and_leaves_others_room() {
                 cluster.send(0, &root(), &Request::Unlink { at, directory }).expect("removals go on");
             }
         }
-        assert_eq!(cluster.servers[0].state.inodes.usage().kept_by(ALICE), 0, "{kind:?}");
+        assert_eq!(cluster.servers[0].files().inodes().usage().kept_by(ALICE), 0, "{kind:?}");
         cluster.check();
     }
 }
@@ -305,11 +304,11 @@ fn limit(cluster: &mut Cluster, bytes: u64) {
     table
         .decide(QuotaOwner::User(ALICE), Some(QuotaLimits { bytes: Some(bytes), inodes: None }), 1, 0)
         .unwrap();
-    cluster.servers[0].set_quotas(&table);
+    cluster.servers[0].files_mut().quotas_mut().set(&table);
 }
 
 fn used_bytes(cluster: &Cluster, uid: u32) -> u64 {
-    cluster.servers[0].state.inodes.usage().of(QuotaOwner::User(uid)).bytes
+    cluster.servers[0].files().inodes().usage().of(QuotaOwner::User(uid)).bytes
 }
 
 /// A user with a full quota made 758 MiB of extended attributes.

@@ -16,7 +16,7 @@ const PAGE: u64 = 4096;
 fn limit(cluster: &mut Cluster, owner: QuotaOwner, bytes: Option<u64>, inodes: Option<u64>) {
     let mut table = QuotaTable::default();
     table.decide(owner, Some(QuotaLimits { bytes, inodes }), 1, 0).unwrap();
-    cluster.servers.iter_mut().for_each(|server| server.set_quotas(&table));
+    cluster.servers.iter_mut().for_each(|server| server.files_mut().quotas_mut().set(&table));
 }
 
 fn make(cluster: &mut Cluster, who: &Identity, name: &str) -> Result<Capability, Errno> {
@@ -38,7 +38,7 @@ fn publish_reserved(
     capability: Capability,
     (end, reserved_end): (u64, u64),
 ) -> Result<Reply, Errno> {
-    let (_, epoch) = cluster.servers[0].size_and_epoch(capability.ino).expect("a file at rest");
+    let (_, epoch) = cluster.servers[0].files().size_and_epoch(capability.ino).expect("a file at rest");
     let publication = Publication { end, written_bytes: 1, epoch, reserved_end };
     cluster.send(0, who, &Request::Publish { capability, publication })
 }
@@ -52,12 +52,12 @@ fn resize(cluster: &mut Cluster, who: &Identity, ino: Ino, size_bytes: u64) -> R
 }
 
 fn used(cluster: &Cluster, owner: QuotaOwner) -> QuotaUse {
-    let lines = cluster.servers[0].quota_lines();
+    let lines = cluster.servers[0].files().quota_lines();
     lines.iter().find(|line| line.owner == owner).map_or(QuotaUse::default(), |line| line.here)
 }
 
 fn size(cluster: &Cluster, ino: Ino) -> u64 {
-    cluster.servers[0].size_and_epoch(ino).expect("a file at rest").0
+    cluster.servers[0].files().size_and_epoch(ino).expect("a file at rest").0
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn a_write_beyond_the_limit_is_refused_and_leaves_no_bytes_behind_the_end() {
     publish(&mut cluster, &alice, capability, 3 * PAGE).unwrap();
     // Overwriting costs nothing, also for an owner that has nothing left.
     publish(&mut cluster, &alice, capability, PAGE).unwrap();
-    assert_eq!(cluster.servers[0].may_grow(&capability, 3 * PAGE), Ok(()));
-    assert_eq!(cluster.servers[0].may_grow(&capability, 3 * PAGE + 1), Err(EDQUOT));
+    assert_eq!(cluster.servers[0].files().may_grow(&capability, 3 * PAGE), Ok(()));
+    assert_eq!(cluster.servers[0].files().may_grow(&capability, 3 * PAGE + 1), Err(EDQUOT));
     let (target, epoch) = (cluster.objects.keys().next().expect("an object").1, 1);
-    let reach = |end: u64| cluster.servers[0].may_reach(&capability, target, epoch, end);
+    let reach = |end: u64| cluster.servers[0].files().may_reach(&capability, target, epoch, end);
     assert_eq!(reach(PAGE), Ok(()), "one object of two");
     for end in [3 * PAGE, 1 << 40, 1 << 62, u64::MAX] {
         assert_eq!(reach(end), Err(EDQUOT), "{end}");
@@ -187,14 +187,14 @@ fn the_use_of_other_servers_counts_as_they_told_it_last() {
         limits_digest: 0,
     };
     let other = ServerId(1);
-    cluster.servers[0].note_use_elsewhere(other, 1, &told(9, true));
+    cluster.servers[0].files_mut().quotas_mut().note(other, 1, &told(9, true));
     assert_eq!(publish(&mut cluster, &alice, capability, 2 * PAGE), Err(EDQUOT));
     publish(&mut cluster, &alice, capability, PAGE).unwrap();
     let nothing = QuotaReport { owners: Vec::new(), ..told(0, false) };
-    cluster.servers[0].note_use_elsewhere(other, 1, &nothing);
+    cluster.servers[0].files_mut().quotas_mut().note(other, 1, &nothing);
     assert_eq!(publish(&mut cluster, &alice, capability, 2 * PAGE), Err(EDQUOT), "a part leaves the rest");
     // Another start tells all anew.
-    cluster.servers[0].note_use_elsewhere(other, 2, &nothing);
+    cluster.servers[0].files_mut().quotas_mut().note(other, 2, &nothing);
     publish(&mut cluster, &alice, capability, 2 * PAGE).unwrap();
 }
 
@@ -224,7 +224,8 @@ fn homes_together_exceed_a_limit_by_no_more_than_the_room_that_each_further_home
         for file in &files {
             let home = usize::from(file.ino.home().0);
             loop {
-                let (size, epoch) = cluster.servers[home].size_and_epoch(file.ino).expect("a file at rest");
+                let (size, epoch) =
+                    cluster.servers[home].files().size_and_epoch(file.ino).expect("a file at rest");
                 let publication =
                     Publication { end: size + PAGE, written_bytes: PAGE, epoch, reserved_end: 0 };
                 let request = Request::Publish { capability: *file, publication };
@@ -234,15 +235,15 @@ fn homes_together_exceed_a_limit_by_no_more_than_the_room_that_each_further_home
             }
         }
         let use_of = |server: &super::super::Namespace| {
-            let lines = server.quota_lines();
+            let lines = server.files().quota_lines();
             lines.iter().find(|line| line.owner == owner).map_or(0, |line| line.here.bytes / PAGE)
         };
         cluster.servers.iter().map(use_of).sum::<u64>()
     };
     let exchange = |cluster: &mut Cluster| {
         for (from, to) in [(0, 1), (1, 0)] {
-            let news = cluster.servers[from].take_quota_news();
-            cluster.servers[to].note_use_elsewhere(ServerId(from as u16), 1, &news);
+            let news = cluster.servers[from].files_mut().take_quota_news();
+            cluster.servers[to].files_mut().quotas_mut().note(ServerId(from as u16), 1, &news);
         }
     };
     assert_eq!(grow(&mut cluster, 3), 6);
@@ -263,22 +264,22 @@ fn a_server_with_many_owners_tells_the_changed_ones_first_and_all_in_turn() {
     let mut heard = super::super::Namespace::new(super::cluster::settings(1, 2));
     let rounds = 6;
     for _ in 0..rounds {
-        let news = cluster.servers[0].take_quota_news();
+        let news = cluster.servers[0].files_mut().take_quota_news();
         assert!(!news.is_whole && news.owners.len() <= owners as usize);
-        heard.note_use_elsewhere(ServerId(0), 1, &news);
+        heard.files_mut().quotas_mut().note(ServerId(0), 1, &news);
     }
     let table = {
         let mut table = QuotaTable::default();
         table.decide(QuotaOwner::AnyUser, Some(QuotaLimits { bytes: None, inodes: Some(1) }), 1, 0).unwrap();
         table
     };
-    heard.set_quotas(&table);
+    heard.files_mut().quotas_mut().set(&table);
     for number in 0..owners {
         let uid = 10_000 + number;
-        assert_eq!(heard.admit_inode(uid, uid, uid), Err(EDQUOT), "user {uid} was never told");
+        assert_eq!(heard.files().admit_inode(uid, uid, uid), Err(EDQUOT), "user {uid} was never told");
     }
     make(&mut cluster, &user(10_000), "another").unwrap();
-    let news = cluster.servers[0].take_quota_news();
+    let news = cluster.servers[0].files_mut().take_quota_news();
     assert!(news.owners.contains(&(QuotaOwner::User(10_000), QuotaUse { bytes: 0, inodes: 2 })));
 }
 

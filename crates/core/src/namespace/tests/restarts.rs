@@ -55,7 +55,7 @@ fn a_resend_gets_the_answer_of_the_original_also_after_a_restart() {
     let expected = Reply::Opened { handle, attributes, capability: renewed, layout, created: true };
     assert_eq!(unversioned(again), unversioned(expected));
     assert_eq!((renewed.handle, renewed.uid, renewed.rights), (handle, capability.uid, capability.rights));
-    assert_eq!(cluster.servers[0].description(handle).map(|(ino, _)| ino), Some(attributes.ino));
+    assert_eq!(cluster.servers[0].files().description(handle).map(|(ino, _)| ino), Some(attributes.ino));
     cluster.check();
 }
 
@@ -193,7 +193,11 @@ fn a_truncation_that_was_cut_short_is_finished_by_the_next_start() {
     let truncate = Request::Change { at: At::inode(attributes.ino), follow: false, change };
     cluster.send_as(0, (ClientId(1), RequestId(500)), &root(), &truncate, &[]).unwrap();
     assert!(cluster.objects.is_empty() && !cluster.is_settled());
-    assert_eq!(cluster.servers[0].size_and_epoch(attributes.ino), None, "nobody learns the new epoch yet");
+    assert_eq!(
+        cluster.servers[0].files().size_and_epoch(attributes.ino),
+        None,
+        "nobody learns the new epoch yet"
+    );
     cluster.holds_effects = false;
     cluster.restart(0);
     let now = cluster.attributes(&root(), At::inode(attributes.ino), false).unwrap();

@@ -61,9 +61,9 @@ fn every_change_of_size_begins_an_epoch_and_cuts_every_object() {
     assert_eq!(lengths, [(0, 1), (0, 1), (0, 1)], "the test's objects begin empty");
     // A file that grows is cut, too: bytes that a dying writer left behind the old size must not appear.
     truncate(&mut cluster, ino, 9000).unwrap();
-    assert_eq!(cluster.servers[0].size_and_epoch(ino), Some((9000, 2)));
+    assert_eq!(cluster.servers[0].files().size_and_epoch(ino), Some((9000, 2)));
     truncate(&mut cluster, ino, 9000).unwrap();
-    assert_eq!(cluster.servers[0].size_and_epoch(ino), Some((9000, 2)), "nothing to cut");
+    assert_eq!(cluster.servers[0].files().size_and_epoch(ino), Some((9000, 2)), "nothing to cut");
     cluster.check();
 }
 
@@ -165,7 +165,7 @@ fn appends_take_turns() {
     let Verdict::Done(decision) = ended else { panic!("{ended:?}") };
     space.commit(&decision);
     assert_eq!(space.next_turn(&caller(&who, 3, 903), ino, last), NextTurn::Nobody);
-    assert_eq!(space.size_and_epoch(ino), Some((9000, 0)));
+    assert_eq!(space.files().size_and_epoch(ino), Some((9000, 0)));
     let spread = space.append_inline(&caller(&who, 1, 904), &capability, 9000).unwrap();
     assert!(matches!(spread, InlineAppend::Elsewhere), "more than one object");
 }
@@ -203,8 +203,8 @@ fn a_turn_passes_on_only_after_a_cut() {
     cluster.catch_up(0);
     let granted = cluster.servers[0].append_begin(&caller(2), &capability);
     assert!(matches!(granted, Ok(TurnReply::Now(Reply::Turn { offset: 100, epoch: 1, .. }))), "{granted:?}");
-    assert_eq!(cluster.servers[0].turns_of(ClientId(2)), [ino]);
-    assert_eq!(cluster.servers[0].turns_of(ClientId(1)), []);
+    assert_eq!(cluster.servers[0].appends().held_by(ClientId(2)), [ino]);
+    assert_eq!(cluster.servers[0].appends().held_by(ClientId(1)), []);
 }
 
 /// A client once freed the bytes that it had written beyond the size that it knew, and with them the bytes that others had
@@ -220,7 +220,7 @@ fn bytes_behind_a_failed_write_are_cut_off_by_the_home_which_knows_the_size() {
         panic!("{reply:?}")
     };
     assert_eq!(publish(&mut cluster, capability, 20_000, 0), Ok(Reply::StaleEpoch { epoch: 1 }));
-    let file = cluster.servers[0].state.regular(ino).unwrap();
+    let file = cluster.servers[0].files().regular(ino).unwrap();
     let lengths: Vec<u64> = (0..3).map(|object| file.layout.object_bytes(object, 9000)).collect();
     assert_eq!(lengths.iter().sum::<u64>(), 9000);
     assert!(cluster.objects.values().all(|&(_, epoch)| epoch == 1), "{:?}", cluster.objects);

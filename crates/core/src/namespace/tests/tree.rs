@@ -1,12 +1,11 @@
 //! The check of the tree against a naive one, and its repair: after any operations and crashes the tree is whole, each damage is found, and
 //! what is mended is whole again.
 
-use super::super::files::inode::Inode;
-use super::super::intents::intent::Bytes;
-use super::super::names::check::{hexadecimal, AwayEntry, Fault, FaultKind, Position};
-use super::super::names::mend::Order;
-use super::super::quotas::usage::Charge;
-use super::super::{Birth, BirthNode, Change, IntentId, Namespace};
+use super::super::names::hexadecimal;
+use super::super::quotas::Charge;
+use super::super::{
+    AwayEntry, Birth, BirthNode, Bytes, Change, Fault, FaultKind, Inode, IntentId, Namespace, Order, Position,
+};
 use super::cluster::{root, user, writing, Cluster, Fate};
 use super::model::{operation, tree_of_cluster, Operation};
 use super::runner;
@@ -98,7 +97,7 @@ fn leave(cluster: &mut Cluster) {
 fn naive(servers: &[Namespace]) -> Vec<String> {
     let inodes: BTreeMap<Ino, &Inode> = servers
         .iter()
-        .flat_map(|server| server.state.inodes.iter().map(|(ino, inode)| (*ino, inode)))
+        .flat_map(|server| server.files().inodes().iter().map(|(ino, inode)| (*ino, inode)))
         .collect();
     let mut names: BTreeMap<Ino, Vec<(Ino, Vec<u8>)>> = BTreeMap::new();
     let mut wrong = Vec::new();
@@ -130,21 +129,24 @@ fn naive(servers: &[Namespace]) -> Vec<String> {
         }
     }
     // In the grace period after a start clients may still come back for files without names.
-    let is_awaited =
-        |ino: &Ino, inode: &Inode| inode.names == 0 && servers[usize::from(ino.home().0)].in_grace;
+    let is_awaited = |ino: &Ino, inode: &Inode| {
+        inode.names == 0 && servers[usize::from(ino.home().0)].files().is_in_grace()
+    };
     let lost = inodes.iter().filter(|(ino, inode)| !reached.contains(ino) && !is_awaited(ino, inode));
     wrong.extend(lost.map(|(ino, _)| format!("nothing leads from the root to {ino}")));
-    wrong.extend(servers.iter().flat_map(Namespace::use_faults).map(|fault| format!("{fault:?}")));
+    wrong.extend(
+        servers.iter().flat_map(|server| server.files().use_faults()).map(|fault| format!("{fault:?}")),
+    );
     wrong
 }
 
 /// The findings of the check at each server, a few inodes at a time.
 fn examined(server: &Namespace) -> (Vec<Fault>, Vec<AwayEntry>, Vec<Position>) {
-    let mut inos = server.numbers(|_| true);
+    let mut inos = server.files().numbers(|_| true);
     inos.sort_unstable();
     let (mut faults, mut away, mut tops) = (Vec::new(), Vec::new(), Vec::new());
     for batch in inos.chunks(7) {
-        let found = server.examine(batch, 0);
+        let found = server.names().examine(batch, 0);
         assert_eq!(found.done, batch.len(), "small directories are judged at once");
         faults.extend(found.faults);
         away.extend(found.away);
@@ -204,10 +206,11 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
 /// Records of damage that fit into the tree of a server.
 fn fitting(cluster: &Cluster, server: usize, records: &[Record]) -> Vec<Change> {
     let space = &cluster.servers[server];
-    let mut inos = space.numbers(|ino| ino != Ino::ROOT);
+    let mut inos = space.files().numbers(|ino| ino != Ino::ROOT);
     inos.sort_unstable();
     let directories: Vec<Ino> = space
-        .numbers(|ino| space.state.directory(ino).is_some())
+        .files()
+        .numbers(|ino| space.files().directory(ino).is_some())
         .into_iter()
         .collect::<BTreeSet<_>>()
         .into_iter()
@@ -218,7 +221,7 @@ fn fitting(cluster: &Cluster, server: usize, records: &[Record]) -> Vec<Change> 
     let (at, kinds) = (cluster.now, [FileKind::Directory, FileKind::Regular, FileKind::Fifo]);
     let change = |&(kind, one, other, name): &Record| {
         let (ino, parent) = (inos[one % inos.len()], directories[other % directories.len()]);
-        let held = space.inode(ino).expect("it is numbered").kind();
+        let held = space.files().inode(ino).expect("it is numbered").kind();
         let other_ino = inos[other % inos.len()];
         let name = Bytes::from(["a", "b", "c", "d", "held", "new"][name].as_bytes());
         match kind {
@@ -229,7 +232,8 @@ fn fitting(cluster: &Cluster, server: usize, records: &[Record]) -> Vec<Change> 
             4 => Change::NamesCounted { ino, names: (other % 4) as u32 },
             5 => Change::Disposed { ino, removal: None },
             6 => {
-                let intent = space.state.directory(ino).map_or(IntentId(0), |directory| directory.placed_by);
+                let intent =
+                    space.files().directory(ino).map_or(IntentId(0), |directory| directory.placed_by);
                 Change::Reparented { ino, intent, parent: other_ino, name }
             }
             _ => Change::Moved {
@@ -254,11 +258,11 @@ fn any_damage_is_seen_as_by_a_naive_check_and_mended_without_a_loss() {
         let (faults, agree) = found(cluster);
         let wrong = naive(&cluster.servers);
         prop_assert_eq!(faults.is_empty() && agree, wrong.is_empty(), "{:?} {:?}", faults, wrong);
-        let before: BTreeSet<Ino> = cluster.servers[0].numbers(|_| true).into_iter().collect();
+        let before: BTreeSet<Ino> = cluster.servers[0].files().numbers(|_| true).into_iter().collect();
         mend_all(cluster);
         prop_assert_eq!(found(cluster), (Vec::new(), true));
         prop_assert_eq!(naive(&cluster.servers), Vec::<String>::new());
-        let after: BTreeSet<Ino> = cluster.servers[0].numbers(|_| true).into_iter().collect();
+        let after: BTreeSet<Ino> = cluster.servers[0].files().numbers(|_| true).into_iter().collect();
         prop_assert!(after.is_superset(&before), "a repair removes no inode");
         cluster.end_grace(0);
         cluster.check();
@@ -510,7 +514,7 @@ fn links(ino: Ino, recorded: u64, counted: u64) -> Fault {
 }
 
 fn reparented(sample: &Sample, ino: Ino, parent: Ino, name: &str) -> Change {
-    let intent = sample.cluster.servers[0].state.directory(ino).expect("a directory").placed_by;
+    let intent = sample.cluster.servers[0].files().directory(ino).expect("a directory").placed_by;
     Change::Reparented { ino, intent, parent, name: Bytes::from(name.as_bytes()) }
 }
 
@@ -544,16 +548,16 @@ fn sums_that_are_wrong_are_found_and_mended_while_inodes_come_and_change() {
     let mut sample = Sample::new();
     // No record makes sums wrong: they follow every change of an inode.
     let charge = Charge { uid: 0, gid: 0, bytes: CHARGED, kept_bytes: 0 };
-    sample.cluster.servers[0].state.inodes.usage_mut().adjust(None, Some(charge));
+    sample.cluster.servers[0].files_mut().misjudge(charge);
     sample.cluster.is_damaged = true;
-    let uses = |server: &Namespace| server.use_faults();
+    let uses = |server: &Namespace| server.files().use_faults();
     let wrong = uses(&sample.cluster.servers[0]);
     assert_eq!(wrong.len(), 2, "a user and a group: {wrong:?}");
     assert!(wrong.iter().all(|fault| fault.accounted.bytes - fault.counted.bytes > CHARGED / 2));
-    let (id, mut inos) = sample.cluster.servers[0].begin_recount();
+    let (id, mut inos) = sample.cluster.servers[0].files_mut().begin_recount();
     inos.sort_unstable();
     for (number, batch) in inos.chunks(1).enumerate() {
-        assert!(sample.cluster.servers[0].go_on_recount(id, batch));
+        assert!(sample.cluster.servers[0].files_mut().go_on_recount(id, batch));
         let others = [
             Operation::Make(format!("new-{number}"), NodeKind::Regular, 0o644),
             Operation::Write(format!("new-{number}"), 0, 9000),
@@ -565,8 +569,8 @@ fn sums_that_are_wrong_are_found_and_mended_while_inodes_come_and_change() {
             _ = operation.on_cluster(&mut sample.cluster, &root(), Ino::ROOT);
         }
     }
-    assert_eq!(sample.cluster.servers[0].end_recount(id), Some(uses(&sample.cluster.servers[0])));
-    assert_eq!(sample.cluster.servers[0].end_recount(id), None, "a count ends once");
+    assert_eq!(sample.cluster.servers[0].files_mut().end_recount(id), Some(uses(&sample.cluster.servers[0])));
+    assert_eq!(sample.cluster.servers[0].files_mut().end_recount(id), None, "a count ends once");
     mend(&mut sample.cluster, &Order::Sums).expect("sums can always be counted");
     sample.cluster.is_damaged = false;
     assert_eq!(uses(&sample.cluster.servers[0]), []);
@@ -608,7 +612,7 @@ fn a_large_directory_is_judged_in_pieces() {
     sample.damage(changes);
     let (server, mut after, mut faults, mut calls) = (&sample.cluster.servers[0], 0, Vec::new(), 0);
     loop {
-        let found = server.examine(&[sample.c, sample.file], after);
+        let found = server.names().examine(&[sample.c, sample.file], after);
         faults.extend(found.faults);
         calls += 1;
         if found.done > 0 {

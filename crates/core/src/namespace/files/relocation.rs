@@ -1,9 +1,9 @@
-//! Changes of layouts and moves, as they alter the state.
+//! Changes of layouts and moves, as they alter files.
 
+use super::Files;
 use crate::namespace::change::Change;
-use crate::namespace::files::inode::RegularFile;
-use crate::namespace::intents::intent::{Frozen, Intent, IntentId, MoveRecord, NO_CUT};
-use crate::namespace::state::State;
+use crate::namespace::intents::{Begun, Intent, IntentId, NO_CUT};
+use crate::namespace::moves::{Frozen, MoveRecord};
 use weir_placement::online::Record;
 use weir_placement::{Component, Layout, TargetId};
 use weir_wire::{ClientId, Ino, Moment, ObjectMove};
@@ -11,33 +11,33 @@ use weir_wire::{ClientId, Ino, Moment, ObjectMove};
 /// The reason in the placement record of a file that was moved.
 const MOVED: &str = "rebalance";
 
-impl State {
+impl Files {
     /// Carries out a change of a layout, or of a move.
-    pub(crate) fn apply_to_layout(&mut self, change: &Change) {
+    pub(crate) fn apply_to_layout(&mut self, change: &Change) -> Begun {
         match change {
             Change::MoveBegun { ino, client, moves, prepare } => {
-                self.begin_move(*ino, *client, moves, *prepare)
+                return self.begin_moving(*ino, *client, moves, *prepare);
             }
             Change::MoveFrozen { ino, freeze, fence, at } => {
-                let Some(record) = self.moves.get_mut(ino) else { return };
-                record.freeze = Some(Frozen { intent: *freeze, fence: *fence, since: *at });
-                let objects = record.moves.iter().map(|one| (one.from, NO_CUT)).collect();
-                self.intend(*freeze, self.owner_of(*ino), Intent::Freeze { ino: *ino });
-                self.fence(*ino, *fence, objects);
+                let frozen = Frozen { intent: *freeze, fence: *fence, since: *at };
+                let Some(moves) = self.moves.freeze(*ino, frozen) else { return [None, None] };
+                let objects = moves.iter().map(|one| (one.from, NO_CUT)).collect();
+                let frozen = (*freeze, self.owner_of(*ino), Intent::Freeze { ino: *ino });
+                return [Some(frozen), self.fence(*ino, *fence, objects)];
             }
-            Change::Relaid { ino, seal, vacate } => self.relay(*ino, *seal, *vacate),
+            Change::Relaid { ino, seal, vacate } => return self.relay(*ino, *seal, *vacate),
             Change::MoveAbandoned { ino, vacate } => {
-                let Some(record) = self.moves.remove(ino) else { return };
+                let Some(record) = self.moves.remove(*ino) else { return [None, None] };
                 let objects = record.moves.iter().map(|one| (one.to, 0)).collect();
                 self.inodes.note_moving(*ino, 0);
-                self.fence(*ino, *vacate, objects);
+                return [self.fence(*ino, *vacate, objects), None];
             }
-            Change::MoveKept { ino, record } => _ = self.moves.insert(*ino, record.clone()),
+            Change::MoveKept { ino, record } => self.moves.insert(*ino, record.clone()),
             Change::Detoured { ino, layout, seal, vacate, at } => {
-                self.detour(*ino, layout, (*seal, *vacate), *at)
+                return self.take_detour(*ino, layout, (*seal, *vacate), *at);
             }
             Change::LaidOut { ino, layout, asked, at } => {
-                self.inodes.change(*ino, |inode| {
+                self.change(*ino, |inode| {
                     inode.changed = *at;
                     if let Some(file) = inode.regular_mut() {
                         file.epoch += 1;
@@ -49,19 +49,10 @@ impl State {
             }
             _ => {}
         }
+        [None, None]
     }
 
-    /// The user who owns an inode.
-    pub(crate) fn owner_of(&self, ino: Ino) -> u32 {
-        self.inodes.get(&ino).map_or(0, |inode| inode.uid)
-    }
-
-    /// Changes a file; none where there is no such file.
-    fn change_file<T>(&mut self, ino: Ino, change: impl FnOnce(&mut RegularFile) -> T) -> Option<T> {
-        self.inodes.change(ino, |inode| inode.regular_mut().map(change)).flatten()
-    }
-
-    fn begin_move(&mut self, ino: Ino, client: ClientId, moves: &[ObjectMove], prepare: IntentId) {
+    fn begin_moving(&mut self, ino: Ino, client: ClientId, moves: &[ObjectMove], prepare: IntentId) -> Begun {
         let begun = self.change_file(ino, |file| {
             // From here on the file leaves objects behind at the new places, however the move ends.
             file.untouched_start = 0;
@@ -73,27 +64,30 @@ impl State {
             file.moving_objects = moves.len() as u32;
         });
         if begun.is_none() {
-            return;
+            return [None, None];
         }
         let objects = moves.iter().map(|one| (one.to, 0)).collect();
-        self.fence(ino, prepare, objects);
-        let record = MoveRecord { id: prepare, client, moves: moves.to_vec(), freeze: None };
-        self.moves.insert(ino, record);
+        let fence = self.fence(ino, prepare, objects);
+        self.moves.insert(ino, MoveRecord { id: prepare, client, moves: moves.to_vec(), freeze: None });
+        [fence, None]
     }
 
-    /// Raises the file's epoch, and the epochs of objects that its clients do not use.
-    fn fence(&mut self, ino: Ino, id: IntentId, objects: Vec<(TargetId, u64)>) {
-        let raised = self.change_file(ino, |file| {
+    /// Raises the file's epoch: the intent raises the epochs of objects that its clients do not use.
+    fn fence(
+        &mut self,
+        ino: Ino,
+        id: IntentId,
+        objects: Vec<(TargetId, u64)>,
+    ) -> Option<(IntentId, u32, Intent)> {
+        let epoch = self.change_file(ino, |file| {
             file.epoch += 1;
             file.epoch
-        });
-        if let Some(epoch) = raised {
-            self.intend(id, self.owner_of(ino), Intent::Fence { ino, epoch, objects });
-        }
+        })?;
+        Some((id, self.owner_of(ino), Intent::Fence { ino, epoch, objects }))
     }
 
-    fn relay(&mut self, ino: Ino, seal: IntentId, vacate: IntentId) {
-        let Some(record) = self.moves.remove(&ino) else { return };
+    fn relay(&mut self, ino: Ino, seal: IntentId, vacate: IntentId) -> Begun {
+        let Some(record) = self.moves.remove(ino) else { return [None, None] };
         let relaid = self.change_file(ino, |file| {
             file.moving_objects = 0;
             file.layout = substituted(&file.layout, &record.moves)?;
@@ -109,22 +103,24 @@ impl State {
                 |one: &ObjectMove| Some((one.to, file.layout.object_bytes(place(one.to)?, file.size_bytes)));
             Some((file.epoch, record.moves.iter().filter_map(copy).collect()))
         });
-        let Some((epoch, copies)) = relaid.flatten() else { return };
+        let Some((epoch, copies)) = relaid.flatten() else { return [None, None] };
         let left = record.moves.iter().map(|one| (one.from, 0)).collect();
         let uid = self.owner_of(ino);
-        self.intend(seal, uid, Intent::Seal { ino, epoch, objects: copies });
-        self.intend(vacate, uid, Intent::Fence { ino, epoch, objects: left });
+        [
+            Some((seal, uid, Intent::Seal { ino, epoch, objects: copies })),
+            Some((vacate, uid, Intent::Fence { ino, epoch, objects: left })),
+        ]
     }
 
     /// Takes over the layout of a detour. Nobody uses the file until its objects have the new epoch.
-    fn detour(
+    fn take_detour(
         &mut self,
         ino: Ino,
         layout: &Layout,
         (seal, vacate): (IntentId, Option<IntentId>),
         at: Moment,
-    ) {
-        let detoured = self.inodes.change(ino, |inode| {
+    ) -> Begun {
+        let detoured = self.change(ino, |inode| {
             inode.changed = at;
             let file = inode.regular_mut()?;
             let dropped = dropped(&file.layout, layout);
@@ -140,16 +136,16 @@ impl State {
             file.untouched_start = 0;
             Some((file.epoch, file.size_bytes, dropped))
         });
-        let Some((epoch, size_bytes, dropped)) = detoured.flatten() else { return };
+        let Some((epoch, size_bytes, dropped)) = detoured.flatten() else { return [None, None] };
         let targets = layout.targets().iter().enumerate();
         let objects =
             targets.map(|(object, &target)| (target, layout.object_bytes(object, size_bytes))).collect();
         let uid = self.owner_of(ino);
-        self.intend(seal, uid, Intent::Seal { ino, epoch, objects });
-        if let Some(vacate) = vacate {
+        let vacated = vacate.map(|vacate| {
             let objects = dropped.into_iter().map(|target| (target, 0)).collect();
-            self.intend(vacate, uid, Intent::Fence { ino, epoch, objects });
-        }
+            (vacate, uid, Intent::Fence { ino, epoch, objects })
+        });
+        [Some((seal, uid, Intent::Seal { ino, epoch, objects })), vacated]
     }
 }
 

@@ -1,101 +1,33 @@
-//! Quotas: the use of each user and group, and the refusal of growth beyond the limits.
+//! The growth of files, as quotas allow it.
 //!
 //! A file costs its size. So bytes that are written into holes were paid for when the file grew over them, and only a change at
 //! the home makes a file cost more.
 
-use super::kept::ROOT;
-use super::usage::QuotaLine;
+use super::inode::allocation_of;
+use super::{Files, Inode};
 use crate::namespace::change::Change;
-use crate::namespace::core::Namespace;
 use crate::namespace::decision::Decision;
 use crate::namespace::draft::Draft;
 use crate::namespace::errno::EDQUOT;
-use crate::namespace::files::inode::{allocation_of, Inode};
-use std::collections::BTreeSet;
-use weir_placement::{ServerId, TargetId};
-use weir_wire::quota::OWNERS_TOLD;
+use crate::namespace::quotas::estimates::DESCRIPTION_BYTES;
+use crate::namespace::quotas::{KeptMemory, QuotaLine};
+use weir_placement::TargetId;
 use weir_wire::{
-    limits, AttributeChange, Capability, Errno, Identity, Ino, QuotaOwner, QuotaReport, QuotaTable, QuotaUse,
-    Reply,
+    limits, AttributeChange, Capability, Errno, Identity, Ino, QuotaOwner, QuotaReport, QuotaUse, Reply,
 };
 
-impl Namespace {
-    /// Puts limits into force.
-    pub(crate) fn set_quotas(&mut self, table: &QuotaTable) {
-        self.quotas.set(table);
-    }
+/// Descriptions that a user may hold however much is kept: with fewer nobody could walk through a tree to remove it.
+const DESCRIPTIONS_ALWAYS: usize = 1024;
 
-    /// Takes over the use of some users on another server, as that one answered now.
-    pub(crate) fn note_use_of_users(&mut self, server: ServerId, users: &[(QuotaOwner, QuotaUse)]) {
-        self.quotas.note_some(server, users);
-    }
-
-    /// Takes over the use that start `boot` of another server tells.
-    pub(crate) fn note_use_elsewhere(&mut self, server: ServerId, boot: u64, report: &QuotaReport) {
-        self.quotas.note(server, boot, report);
-    }
-
+impl Files {
     /// The use here that the other servers are to hear of now.
     pub(crate) fn take_quota_news(&mut self) -> QuotaReport {
-        let (is_whole, mut owners) = self.state.inodes.usage_mut().take_news();
-        for (uid, bytes) in self.unpublished.users() {
-            let owner = QuotaOwner::User(uid);
-            match owners.binary_search_by_key(&owner, |(owner, _)| *owner) {
-                Ok(place) => owners[place].1.bytes = owners[place].1.bytes.saturating_add(bytes),
-                Err(place) if owners.len() < OWNERS_TOLD => {
-                    owners.insert(place, (owner, self.quota_line(owner).here))
-                }
-                Err(_) => {}
-            }
-        }
-        QuotaReport { is_whole, owners, limits_digest: 0 }
+        self.quotas.take_news(self.inodes.usage_mut())
     }
 
     /// Every owner with inodes or unpublished bytes here or with limits, in order.
     pub(crate) fn quota_lines(&self) -> Vec<QuotaLine> {
-        let limited = self.quotas.limited();
-        let holders = self.unpublished.users().map(|(uid, _)| QuotaOwner::User(uid));
-        let owners: BTreeSet<QuotaOwner> = self
-            .state
-            .inodes
-            .usage()
-            .owners()
-            .map(|(owner, _)| owner)
-            .chain(limited)
-            .chain(holders)
-            .collect();
-        owners.into_iter().map(|owner| self.quota_line(owner)).collect()
-    }
-
-    pub(crate) fn quota_line(&self, owner: QuotaOwner) -> QuotaLine {
-        let mut here = self.state.inodes.usage().of(owner);
-        let unpublished_bytes = match owner {
-            QuotaOwner::User(uid) => self.unpublished.of(uid),
-            _ => 0,
-        };
-        here.bytes = here.bytes.saturating_add(unpublished_bytes);
-        QuotaLine { owner, here, unpublished_bytes, elsewhere: self.quotas.use_elsewhere(owner) }
-    }
-
-    /// The caller's own use and limits, as JSON.
-    pub(crate) fn quota_text(&self, who: &Identity) -> Vec<u8> {
-        let mut groups: Vec<u32> = who.groups.iter().copied().chain([who.gid]).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        let line = |owner: QuotaOwner, number: u32| {
-            let QuotaLine { here, elsewhere, .. } = self.quota_line(owner);
-            let limits = self.quotas.limits_of(owner);
-            serde_json::json!({
-                "id": number,
-                "bytes": here.bytes.saturating_add(elsewhere.bytes),
-                "inodes": here.inodes.saturating_add(elsewhere.inodes),
-                "bytes_max": limits.bytes,
-                "inodes_max": limits.inodes,
-            })
-        };
-        let groups: Vec<_> = groups.into_iter().map(|gid| line(QuotaOwner::Group(gid), gid)).collect();
-        let text = serde_json::json!({ "user": line(QuotaOwner::User(who.uid), who.uid), "groups": groups });
-        text.to_string().into_bytes()
+        self.quotas.lines(self.inodes.usage())
     }
 
     /// Whether the owners of a new inode may have one more.
@@ -139,7 +71,7 @@ impl Namespace {
 
     /// Whether an append that ends at `end` may make the file as long as that.
     pub(crate) fn may_grow(&self, capability: &Capability, end: u64) -> Result<(), Errno> {
-        match self.state.inodes.get(&capability.ino) {
+        match self.get(capability.ino) {
             Some(inode) => self.admit_growth(capability.uid, (capability.ino, inode), end, 0),
             None => Ok(()),
         }
@@ -157,7 +89,7 @@ impl Namespace {
         if self.quotas.is_empty() {
             return Ok(());
         }
-        let Some(inode) = self.state.inodes.get(&capability.ino) else { return Ok(()) };
+        let Some(inode) = self.get(capability.ino) else { return Ok(()) };
         // Another epoch may have another layout: its write is refused, or goes on under this epoch.
         let Some(file) = inode.regular().filter(|file| file.epoch == epoch) else { return Ok(()) };
         let place = file.layout.targets().iter().position(|other| *other == target);
@@ -174,8 +106,8 @@ impl Namespace {
     /// Refuses the publication of bytes that a quota has no room for. Nothing keeps the room of these bytes: the file is cut at its
     /// end, as after the loss of an append turn, and late bytes are answered `StaleEpoch`.
     pub(crate) fn refuse_growth(&self, mut draft: Draft<'_>, ino: Ino) -> Result<Decision, Errno> {
-        let size_bytes = self.state.regular(ino).ok_or(EDQUOT)?.size_bytes;
-        self.abandon_move(&mut draft, ino)?;
+        let size_bytes = self.regular(ino).ok_or(EDQUOT)?.size_bytes;
+        self.moves.abandon(&mut draft, ino)?;
         let cut = draft.intent()?;
         draft.wait.push(cut);
         let at = draft.now;
@@ -184,30 +116,37 @@ impl Namespace {
     }
 
     /// Whether these owners may have so much more.
-    pub(crate) fn admit(
+    pub(super) fn admit(
         &self,
         actor: u32,
         owners: impl IntoIterator<Item = QuotaOwner>,
         growth: QuotaUse,
     ) -> Result<(), Errno> {
-        // As CAP_SYS_RESOURCE does on a local file system (quotactl(2)), root passes over limits.
-        if self.quotas.is_empty() || actor == ROOT {
+        self.quotas.admit(self.inodes.usage(), actor, owners, growth)
+    }
+
+    /// Whether the server, which keeps so much, may keep so much more for a user.
+    ///
+    /// # Errors
+    /// EDQUOT beyond the part of the memory that one user may have; ENOSPC beyond the bound.
+    pub(super) fn admit_memory(
+        &self,
+        kept: KeptMemory,
+        actor: u32,
+        uid: u32,
+        growth_bytes: u64,
+    ) -> Result<(), Errno> {
+        if growth_bytes == 0 {
             return Ok(());
         }
-        let has_room = |owner| {
-            let limits = self.quotas.limits_of(owner);
-            let QuotaLine { here, elsewhere, .. } = self.quota_line(owner);
-            let fits = |growth: u64, most: Option<u64>, here: u64, elsewhere: u64| {
-                let then = here.saturating_add(elsewhere).saturating_add(growth);
-                growth == 0 || most.is_none_or(|most| then <= most)
-            };
-            fits(growth.bytes, limits.bytes, here.bytes, elsewhere.bytes)
-                && fits(growth.inodes, limits.inodes, here.inodes, elsewhere.inodes)
-        };
-        if owners.into_iter().all(has_room) {
-            Ok(())
-        } else {
-            Err(EDQUOT)
-        }
+        let of_user =
+            self.inodes.usage().kept_by(uid) + self.open.held_by_user(uid) as u64 * DESCRIPTION_BYTES;
+        kept.admit(actor, of_user, growth_bytes)
+    }
+
+    /// Whether a user may hold one more description.
+    pub(super) fn may_hold(&self, kept: KeptMemory, uid: u32) -> bool {
+        self.open.held_by_user(uid) < DESCRIPTIONS_ALWAYS
+            || self.admit_memory(kept, uid, uid, DESCRIPTION_BYTES).is_ok()
     }
 }
