@@ -46,7 +46,7 @@ pub struct Namespace {
     /// Clients that the server knows.
     sessions: usize,
     /// The most memory that the server keeps for users.
-    kept_bytes_max: u64,
+    pub(super) kept_bytes_max: u64,
 }
 
 impl Namespace {
@@ -297,11 +297,5 @@ impl Namespace {
     /// The draft of a decision.
     pub(super) fn draft<'a>(&self, caller: &'a Caller<'a>, now: Moment) -> Draft<'a> {
         Draft::new(&self.intents, self.kept_memory(), caller, now)
-    }
-
-    /// Sets the bound of kept memory.
-    #[cfg(test)]
-    pub(super) fn bound_memory(&mut self, kept_bytes_max: u64) {
-        self.kept_bytes_max = kept_bytes_max;
     }
 }

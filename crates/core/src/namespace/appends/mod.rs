@@ -6,6 +6,8 @@
 //! Promises: appenders of a file follow each other in the order of their requests; no turn passes on in the midst of a cut; a turn that
 //! was taken is worth nothing. Appends ask the files for rights, ends and cuts, and publish by them; they know no name.
 
+#[cfg(test)]
+mod tests;
 mod turns;
 
 pub use turns::Appender;
@@ -114,10 +116,7 @@ impl Appends {
         self.turns.may_be_written(capability.ino) && files.writable(caller, capability).is_ok()
     }
 
-    /// Asks for the append turn of a file.
-    ///
-    /// # Errors
-    /// EACCES, EBADF, ESTALE for the capability; EDQUOT; EAGAIN if too many appenders wait.
+    /// Asks for the append turn of a file, for [`Namespace::append_begin`](super::Namespace::append_begin).
     pub(crate) fn ask(
         &mut self,
         files: &Files,
@@ -137,10 +136,7 @@ impl Appends {
         }
     }
 
-    /// Decides the end of a turn.
-    ///
-    /// # Errors
-    /// EBADF if the client does not have the turn (a session takes its turns along); otherwise as `Publish`.
+    /// Decides the end of a turn, for [`Namespace::append_end`](super::Namespace::append_end).
     pub(crate) fn end(
         &self,
         files: &Files,
@@ -162,11 +158,7 @@ impl Appends {
         files.publish_append(draft, capability, publication, outcome)
     }
 
-    /// Begins an append in one step if nobody has the turn and one object of this server takes `length` bytes at the end of the
-    /// file.
-    ///
-    /// # Errors
-    /// EACCES, EBADF, ESTALE for the capability; EFBIG; EDQUOT.
+    /// Begins an append in one step, for [`Namespace::append_inline`](super::Namespace::append_inline).
     pub(crate) fn ask_inline(
         &mut self,
         files: &Files,
@@ -196,11 +188,7 @@ impl Appends {
         }
     }
 
-    /// Decides the reply of an inline append after its bytes were written: `Appended`, or `StaleEpoch` if the file was shortened
-    /// meanwhile.
-    ///
-    /// # Errors
-    /// EBADF if the turn was lost with the client's session.
+    /// Decides the reply of an inline append, for [`Namespace::append_written`](super::Namespace::append_written).
     pub(crate) fn written(
         &self,
         files: &Files,

@@ -32,6 +32,8 @@ mod released;
 mod relocation;
 mod sessions;
 mod settling;
+#[cfg(test)]
+pub(super) mod tests;
 mod unpublished;
 mod xattr;
 

@@ -57,8 +57,7 @@ impl Files {
         Ok(draft.done(OutcomeKind::Frozen { epoch }))
     }
 
-    /// Gives up moves with a freeze that lasted too long, and moves of files that have no name and no description; `None` if there
-    /// are no such moves.
+    /// Gives up moves that are overdue, for [`Namespace::expire_moves`](crate::namespace::Namespace::expire_moves).
     pub(crate) fn expire_moves(&self, now: Moment, next: IntentId) -> Option<Decision> {
         let is_overdue = |ino: Ino, record: &MoveRecord| {
             let is_nameless = self.get(ino).is_some_and(|inode| inode.names == 0) && !self.open.is_open(ino);

@@ -162,7 +162,7 @@ impl Files {
         (changes, closed)
     }
 
-    /// Files without a name that nobody has open go, some with each decision, until none is left. In the grace period all stay.
+    /// Disposes of some orphans, for [`Namespace::dispose_orphans`](crate::namespace::Namespace::dispose_orphans).
     pub(crate) fn dispose_orphans(&self, next: IntentId) -> Option<Decision> {
         if self.in_grace {
             return None;

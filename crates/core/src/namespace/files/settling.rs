@@ -8,8 +8,7 @@ use weir_placement::TargetId;
 use weir_wire::Ino;
 
 impl Files {
-    /// The journal's knowledge about the objects of `ino`, after a replay and before [`Files::start`]. `lost_power` says
-    /// whether the records of the newest files, and the newest removals of objects, may be gone.
+    /// The journal's knowledge about the objects of `ino`, for `Namespace::known`.
     pub(crate) fn known(&self, intents: &Intents, ino: Ino, lost_power: bool) -> Known {
         if ino.home() != self.server {
             return Known::Elsewhere;

@@ -9,6 +9,8 @@
 
 mod effects;
 mod intent;
+#[cfg(test)]
+mod tests;
 
 pub use effects::{Effect, When};
 pub(crate) use intent::{Begun, NO_CUT};

@@ -8,6 +8,8 @@
 
 mod object_counts;
 mod record;
+#[cfg(test)]
+mod tests;
 
 pub use record::{Frozen, MoveRecord};
 

@@ -9,6 +9,7 @@ use crate::namespace::change::Change;
 use crate::namespace::decision::{Answer, Decision};
 use crate::namespace::files::{Birth, BirthNode, Inode};
 use crate::namespace::intents::{Bytes, IntentId};
+use crate::namespace::quotas::ROOT;
 use serde::{Deserialize, Serialize};
 use weir_placement::LayoutRequest;
 use weir_wire::{FileKind, Ino, Moment, Reply};
@@ -19,7 +20,6 @@ pub(crate) const SHELTER: &[u8] = b"lost+found";
 const SHELTER_PERMISSIONS: u16 = 0o700;
 /// Permissions of group and others.
 const OTHERS: u16 = 0o077;
-const ROOT: u32 = 0;
 
 /// One piece of a repair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,10 +116,7 @@ const GONE: Refusal = "the fault is not there any more";
 const NOT_A_NAME: Refusal = "the name is not bytes in hexadecimal";
 
 impl Names {
-    /// The decision that carries an order out, and the inode that it is about; `next` is the number of the next intent.
-    ///
-    /// # Errors
-    /// The fault is not there, or cannot be mended so; nothing changes then.
+    /// The decision that carries an order out, for `Namespace::mend`; `next` is the number of the next intent.
     pub(crate) fn mend(&self, order: &Order, at: Moment, next: IntentId) -> Result<(Decision, Ino), Refusal> {
         let (changes, ino) = match order {
             Order::Shelter => self.make_shelter(at)?,

@@ -22,6 +22,8 @@ mod questions;
 mod remove;
 mod rename;
 mod resumption;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 #[cfg(test)]

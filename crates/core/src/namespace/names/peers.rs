@@ -21,10 +21,7 @@ pub struct PeerDecision {
 }
 
 impl Names {
-    /// Decides a request of another server about directories, while this server keeps so much.
-    ///
-    /// # Errors
-    /// The error number for the reply; EPERM if `from` has no right to ask.
+    /// Decides a request, for [`Namespace::decide_peer`](crate::namespace::Namespace::decide_peer), while this server keeps so much.
     pub(crate) fn decide_peer(
         &self,
         kept: KeptMemory,

@@ -21,8 +21,7 @@ pub enum PeerFailure {
 }
 
 impl Names {
-    /// Goes on with the work of a request when the other server has answered, or cannot answer. The verdict is never an error, as
-    /// changes may belong to a failure, too.
+    /// Goes on with the work of a request, for [`Namespace::resume`](crate::namespace::Namespace::resume).
     pub(crate) fn resume(
         &self,
         draft: Draft<'_>,

@@ -9,6 +9,8 @@
 
 pub(super) mod estimates;
 mod kept;
+#[cfg(test)]
+mod tests;
 mod usage;
 
 pub(crate) use kept::{KeptMemory, ROOT};
@@ -23,14 +25,14 @@ use weir_wire::quota::OWNERS_TOLD;
 use weir_wire::{Errno, Identity, QuotaLimits, QuotaOwner, QuotaReport, QuotaTable, QuotaUse};
 
 /// The limits in force, the use of the other servers as they told it last, and bytes that nobody published.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Quotas {
     table: QuotaTable,
     elsewhere: HashMap<ServerId, Elsewhere>,
     /// Bytes behind the ends of files here. The journal does not have them: after a start they are found on the targets.
     unpublished: Unpublished,
-    /// The most unpublished bytes of a user without a limit.
-    unpublished_max: u64,
+    /// The most unpublished bytes of a user without a limit, once the targets are known.
+    unpublished_max: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -38,17 +40,6 @@ struct Elsewhere {
     /// The start of the server that told it.
     boot: u64,
     owners: HashMap<QuotaOwner, QuotaUse>,
-}
-
-impl Default for Quotas {
-    fn default() -> Quotas {
-        Quotas {
-            table: QuotaTable::default(),
-            elsewhere: HashMap::new(),
-            unpublished: Unpublished::default(),
-            unpublished_max: u64::MAX,
-        }
-    }
 }
 
 impl Quotas {
@@ -81,7 +72,7 @@ impl Quotas {
 
     /// A user without a limit may have half of the `capacity_bytes` of the targets here.
     pub(crate) fn note_capacity(&mut self, capacity_bytes: u64) {
-        self.unpublished_max = capacity_bytes / 2;
+        self.unpublished_max = Some(capacity_bytes / 2);
     }
 
     /// The account of bytes behind the ends of files.
@@ -208,8 +199,10 @@ impl Quotas {
         match fits(QuotaOwner::User(uid), untold) {
             Some(true) => Ok(()),
             Some(false) => Err(EDQUOT),
-            None if own.saturating_add(held).saturating_add(growth) <= self.unpublished_max => Ok(()),
-            None => Err(ENOSPC),
+            None => {
+                let then = own.saturating_add(held).saturating_add(growth);
+                self.unpublished_max.is_none_or(|most| then <= most).then_some(()).ok_or(ENOSPC)
+            }
         }
     }
 

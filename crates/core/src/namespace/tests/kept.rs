@@ -266,7 +266,7 @@ fn whatever_a_user_sends_without_end_meets_a_bound_and_leaves_others_room() {
     for kind in FLOODS {
         let mut cluster = Cluster::new(1);
         let base = cluster.servers[0].kept_memory().bytes;
-        cluster.servers[0].bound_memory(base + BOUND_BYTES);
+        cluster.servers[0].kept_bytes_max = base + BOUND_BYTES;
         let mut next = 0;
         let errno = flood(&mut cluster, kind, &mut next);
         let expected = if kind == Flood::Descriptions { ENFILE } else { EDQUOT };
@@ -284,7 +284,7 @@ fn whatever_a_user_sends_without_end_meets_a_bound_and_leaves_others_room() {
         assert!(cluster.attributes(&user(BOB), At::new(Ino::ROOT, "of-bob"), false).is_ok());
         // A start with less memory than is kept is one that takes no more.
         cluster.restart(0);
-        cluster.servers[0].bound_memory(base);
+        cluster.servers[0].kept_bytes_max = base;
         assert_eq!(cluster.send(0, &user(BOB), &new_file("more-of-bob")), Err(ENOSPC), "{kind:?}");
         cluster.end_grace(0);
         for entry in cluster.list(&root(), Ino::ROOT, 4096).expect("listed") {

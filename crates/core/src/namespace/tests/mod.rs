@@ -14,7 +14,7 @@ mod versions;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 /// Runs random cases by a seed alone.
-fn runner(cases: u32, seed: u64) -> TestRunner {
+pub(super) fn runner(cases: u32, seed: u64) -> TestRunner {
     TestRunner::new(Config {
         cases,
         rng_seed: RngSeed::Fixed(seed),
