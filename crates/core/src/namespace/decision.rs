@@ -47,11 +47,11 @@ pub struct Decision {
     pub wait: Vec<IntentId>,
     /// The answer, for [`Namespace::answer`](super::Namespace::answer).
     pub answer: Answer,
-    pub(crate) client: ClientId,
-    pub(crate) opened: Option<Opening>,
-    pub(crate) closed: Option<HandleId>,
+    pub(super) client: ClientId,
+    pub(super) opened: Option<Opening>,
+    pub(super) closed: Option<HandleId>,
     /// A reply to remember without the journal.
-    pub(crate) recent: Option<(RequestId, RequestId, Outcome)>,
+    pub(super) recent: Option<(RequestId, RequestId, Outcome)>,
 }
 
 /// The answer of a decision.
@@ -120,13 +120,13 @@ impl Decision {
     }
 
     /// A decision of changes and a reply, without open descriptions.
-    pub(crate) fn of(changes: Vec<Change>, answer: Answer) -> Decision {
+    pub(super) fn of(changes: Vec<Change>, answer: Answer) -> Decision {
         let client = ClientId::default();
         Decision { changes, wait: Vec::new(), answer, client, opened: None, closed: None, recent: None }
     }
 }
 
-pub(crate) fn verdict(step: Step<Verdict>) -> Result<Verdict, Errno> {
+pub(super) fn verdict(step: Step<Verdict>) -> Result<Verdict, Errno> {
     match step {
         Ok(verdict) => Ok(verdict),
         Err(Stop::Failed(errno)) => Err(errno),

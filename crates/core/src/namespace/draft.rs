@@ -10,12 +10,12 @@ use weir_wire::{Errno, HandleId, Identity, Ino, Moment, Reply};
 
 /// Collects the changes of a decision.
 pub(crate) struct Draft<'a> {
-    pub(crate) caller: &'a Caller<'a>,
-    pub(crate) now: Moment,
+    pub(super) caller: &'a Caller<'a>,
+    pub(super) now: Moment,
     /// Memory that the server keeps as the draft begins.
-    pub(crate) kept: KeptMemory,
-    pub(crate) changes: Vec<Change>,
-    pub(crate) wait: Vec<IntentId>,
+    pub(super) kept: KeptMemory,
+    pub(super) changes: Vec<Change>,
+    pub(super) wait: Vec<IntentId>,
     next_intent: IntentId,
     /// Whether no intent may begin.
     is_full: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub(crate) fn new(intents: &Intents, kept: KeptMemory, caller: &'a Caller<'a>, now: Moment) -> Draft<'a> {
+    pub(super) fn new(intents: &Intents, kept: KeptMemory, caller: &'a Caller<'a>, now: Moment) -> Draft<'a> {
         Draft {
             caller,
             now,
@@ -38,21 +38,21 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(crate) fn who(&self) -> &'a Identity {
+    pub(super) fn who(&self) -> &'a Identity {
         self.caller.who
     }
 
-    pub(crate) fn push(&mut self, change: Change) {
+    pub(super) fn push(&mut self, change: Change) {
         self.changes.push(change);
     }
 
-    /// The number of the next intent, for one that settles another.
-    pub(crate) fn next_intent(&self) -> IntentId {
+    /// The number that the next intent of this draft gets.
+    pub(super) fn next_intent(&self) -> IntentId {
         self.next_intent
     }
 
     /// A number for a new intent.
-    pub(crate) fn intent(&mut self) -> Result<IntentId, Errno> {
+    pub(super) fn intent(&mut self) -> Result<IntentId, Errno> {
         if self.is_full {
             return Err(EIO);
         }
@@ -62,23 +62,23 @@ impl<'a> Draft<'a> {
     }
 
     /// Disposes of an inode that lost its last name and that nobody has open; its objects go with it.
-    pub(crate) fn dispose(&mut self, ino: Ino, touched: bool) -> Result<(), Errno> {
+    pub(super) fn dispose(&mut self, ino: Ino, touched: bool) -> Result<(), Errno> {
         let removal = if touched { Some(self.intent()?) } else { None };
         self.push(Change::Disposed { ino, removal });
         Ok(())
     }
 
     /// The caller will hold a new description.
-    pub(crate) fn open(&mut self, opening: Opening) {
+    pub(super) fn open(&mut self, opening: Opening) {
         self.opened = Some(opening);
     }
 
-    pub(crate) fn close(&mut self, handle: HandleId) {
+    pub(super) fn close(&mut self, handle: HandleId) {
         self.closed = Some(handle);
     }
 
     /// Ends the draft of a mutation: its outcome is remembered for a resend.
-    pub(crate) fn done(mut self, kind: OutcomeKind) -> Decision {
+    pub(super) fn done(mut self, kind: OutcomeKind) -> Decision {
         let Caller { client, request, acknowledged, .. } = *self.caller;
         if !self.changes.is_empty() {
             let outcome = Outcome { kind: kind.clone(), wait: self.wait.clone() };
@@ -88,16 +88,16 @@ impl<'a> Draft<'a> {
     }
 
     /// Ends the draft of a mutation that a resend finds done: its outcome need not be remembered.
-    pub(crate) fn done_once(self, kind: OutcomeKind) -> Decision {
+    pub(super) fn done_once(self, kind: OutcomeKind) -> Decision {
         self.answered(Answer::Then(kind))
     }
 
     /// Ends the draft with a reply that a resend may find changed.
-    pub(crate) fn reply(self, reply: Reply) -> Decision {
+    pub(super) fn reply(self, reply: Reply) -> Decision {
         self.answered(Answer::Now(reply, Vec::new()))
     }
 
-    pub(crate) fn reply_with(self, reply: Reply, payload: Vec<u8>) -> Decision {
+    pub(super) fn reply_with(self, reply: Reply, payload: Vec<u8>) -> Decision {
         self.answered(Answer::Now(reply, payload))
     }
 

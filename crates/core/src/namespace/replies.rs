@@ -15,7 +15,7 @@ const REPLIES: usize = 262_144;
 
 /// The remembered replies.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Replies {
+pub(super) struct Replies {
     clients: HashMap<ClientId, ClientReplies>,
     /// Clients by their last mutation.
     by_age: BTreeMap<u64, ClientId>,
@@ -30,7 +30,7 @@ struct ClientReplies {
 }
 
 impl Replies {
-    pub(crate) fn find(&self, client: ClientId, request: RequestId) -> Option<&Outcome> {
+    pub(super) fn find(&self, client: ClientId, request: RequestId) -> Option<&Outcome> {
         #[cfg(any(test, feature = "world"))]
         if mutants::is(Mutant::RepliesForgotten) {
             return None;
@@ -38,15 +38,15 @@ impl Replies {
         self.clients.get(&client)?.outcomes.get(&request)
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.total
     }
 
-    pub(crate) fn clients(&self) -> impl Iterator<Item = ClientId> + '_ {
+    pub(super) fn clients(&self) -> impl Iterator<Item = ClientId> + '_ {
         self.by_age.values().copied()
     }
 
-    pub(crate) fn remember(
+    pub(super) fn remember(
         &mut self,
         client: ClientId,
         request: RequestId,
@@ -76,14 +76,14 @@ impl Replies {
         }
     }
 
-    pub(crate) fn forget(&mut self, client: ClientId) {
+    pub(super) fn forget(&mut self, client: ClientId) {
         if let Some(kept) = self.clients.remove(&client) {
             self.by_age.remove(&kept.stamp);
             self.total -= kept.outcomes.len();
         }
     }
 
-    pub(crate) fn snapshot(&self) -> impl Iterator<Item = Change> + '_ {
+    pub(super) fn snapshot(&self) -> impl Iterator<Item = Change> + '_ {
         self.by_age.values().flat_map(|client| {
             let outcomes = self.clients.get(client).into_iter().flat_map(|kept| &kept.outcomes);
             outcomes.map(|(&request, outcome)| Change::Remembered {

@@ -24,7 +24,7 @@ pub struct Appender {
 
 /// The append turns of all files.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AppendTurns {
+pub(super) struct AppendTurns {
     last: u64,
     /// Inodes with lower numbers were made before the last start.
     first_of_start: u64,
@@ -43,7 +43,7 @@ struct Turns {
 
 /// The outcome of a request for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(super) enum Asked {
     Granted(Sequence),
     Queued,
     Full,
@@ -52,7 +52,7 @@ pub(crate) enum Asked {
 impl AppendTurns {
     /// The server starts, and forgets the turns of before: no later turn has the number of one of those. Inodes from
     /// `next_sequence` on are made by this start.
-    pub(crate) fn begin(&mut self, start: u32, next_sequence: u64) {
+    pub(super) fn begin(&mut self, start: u32, next_sequence: u64) {
         *self = AppendTurns {
             last: u64::from(start) << 32,
             first_of_start: next_sequence,
@@ -61,7 +61,7 @@ impl AppendTurns {
     }
 
     /// Whether a client may still write to a file in a turn that it had of an earlier start.
-    pub(crate) fn may_be_written(&self, ino: Ino) -> bool {
+    pub(super) fn may_be_written(&self, ino: Ino) -> bool {
         #[cfg(any(test, feature = "world"))]
         if mutants::is(Mutant::TurnsOutliveStart) {
             return false;
@@ -70,7 +70,7 @@ impl AppendTurns {
     }
 
     /// A file is cut: nothing that was begun before takes effect.
-    pub(crate) fn cut(&mut self, ino: Ino) {
+    pub(super) fn cut(&mut self, ino: Ino) {
         if ino.sequence() >= self.first_of_start {
             return;
         }
@@ -80,17 +80,17 @@ impl AppendTurns {
         self.settled.insert(ino);
     }
 
-    pub(crate) fn is_taken(&self, ino: Ino) -> bool {
+    pub(super) fn is_taken(&self, ino: Ino) -> bool {
         self.files.contains_key(&ino)
     }
 
     /// Whether `client` has this turn.
-    pub(crate) fn holds(&self, ino: Ino, client: ClientId, turn: Sequence) -> bool {
+    pub(super) fn holds(&self, ino: Ino, client: ClientId, turn: Sequence) -> bool {
         self.files.get(&ino).is_some_and(|turns| turns.turn == turn && turns.holder.client == client)
     }
 
     /// The files whose turn `client` has, in their order.
-    pub(crate) fn held_by(&self, client: ClientId) -> Vec<Ino> {
+    pub(super) fn held_by(&self, client: ClientId) -> Vec<Ino> {
         let inos = self.clients.get(&client).into_iter().flatten().copied();
         let mut held: Vec<Ino> = inos
             .filter(|ino| self.files.get(ino).is_some_and(|turns| turns.holder.client == client))
@@ -100,7 +100,7 @@ impl AppendTurns {
     }
 
     /// Takes the turn or waits for it. A request that has the turn, or waits for it already, is a resend.
-    pub(crate) fn ask(&mut self, ino: Ino, appender: Appender) -> Asked {
+    pub(super) fn ask(&mut self, ino: Ino, appender: Appender) -> Asked {
         let Some(turns) = self.files.get_mut(&ino) else {
             self.last += 1;
             let turn = Sequence(self.last);
@@ -127,7 +127,7 @@ impl AppendTurns {
     }
 
     /// Ends the turn and gives it to the next in the queue.
-    pub(crate) fn end(&mut self, ino: Ino) -> Option<(Appender, Sequence)> {
+    pub(super) fn end(&mut self, ino: Ino) -> Option<(Appender, Sequence)> {
         let turns = self.files.get_mut(&ino)?;
         let ended = turns.holder;
         let next = turns.waiting.pop_front();
@@ -144,13 +144,13 @@ impl AppendTurns {
     }
 
     /// Turns that others wait for.
-    pub(crate) fn contested(&self) -> impl Iterator<Item = (Ino, Sequence)> + '_ {
+    pub(super) fn contested(&self) -> impl Iterator<Item = (Ino, Sequence)> + '_ {
         let contested = self.files.iter().filter(|(_, turns)| !turns.waiting.is_empty());
         contested.map(|(&ino, turns)| (ino, turns.turn))
     }
 
     /// Ends the turn and empties the queue; answers the waiting appenders, in their order.
-    pub(crate) fn take(&mut self, ino: Ino) -> Vec<Appender> {
+    pub(super) fn take(&mut self, ino: Ino) -> Vec<Appender> {
         let Some(turns) = self.files.remove(&ino) else { return Vec::new() };
         self.forget_unless_queued(ino, turns.holder.client);
         for waiter in &turns.waiting {
@@ -160,7 +160,7 @@ impl AppendTurns {
     }
 
     /// Takes every turn and every place in a queue from `client`; answers the files whose turn ended.
-    pub(crate) fn drop_client(&mut self, client: ClientId) -> Vec<Ino> {
+    pub(super) fn drop_client(&mut self, client: ClientId) -> Vec<Ino> {
         let mut ended = Vec::new();
         let mut inos: Vec<Ino> = self.clients.remove(&client).into_iter().flatten().collect();
         inos.sort_unstable();

@@ -1,11 +1,11 @@
 //! The effect of each change on inodes.
 
+use super::inode::{allocation_of, RegularFile};
 use super::layout::PLACEMENT;
 use super::{Birth, BirthNode, Files, Inode, Node};
 #[cfg(any(test, feature = "world"))]
 use crate::mutants::{self, Mutant};
 use crate::namespace::change::Change;
-use crate::namespace::files::inode::{allocation_of, RegularFile};
 use crate::namespace::intents::{Begun, Intent, IntentId};
 use weir_placement::LayoutRequest;
 use weir_wire::{FileKind, Ino, Moment};

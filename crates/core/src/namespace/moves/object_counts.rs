@@ -4,15 +4,15 @@ use weir_placement::TargetId;
 
 /// Objects by server and by number of the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ObjectCounts(Vec<Vec<u64>>);
+pub(super) struct ObjectCounts(Vec<Vec<u64>>);
 
 impl ObjectCounts {
-    pub(crate) fn of(&self, target: TargetId) -> u64 {
+    pub(super) fn of(&self, target: TargetId) -> u64 {
         let server = self.0.get(usize::from(target.server.0));
         server.and_then(|targets| targets.get(target.number())).copied().unwrap_or(0)
     }
 
-    pub(crate) fn count(&mut self, target: TargetId) -> &mut u64 {
+    pub(super) fn count(&mut self, target: TargetId) -> &mut u64 {
         let (server, number) = (usize::from(target.server.0), target.number());
         if self.0.len() <= server {
             self.0.resize(server + 1, Vec::new());

@@ -8,12 +8,12 @@ const PASSES: usize = 65_536;
 
 /// Directories of this server that users reached by walking over another server, and the time of the walk.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Passes {
+pub(super) struct Passes {
     shown: HashMap<(u32, Ino), i64>,
 }
 
 impl Passes {
-    pub(crate) fn note(&mut self, uid: u32, ino: Ino, now: Moment) {
+    pub(super) fn note(&mut self, uid: u32, ino: Ino, now: Moment) {
         if self.shown.len() >= PASSES {
             self.shown.retain(|_, since| is_recent(*since, now));
         }
@@ -22,11 +22,11 @@ impl Passes {
         }
     }
 
-    pub(crate) fn holds(&self, uid: u32, ino: Ino, now: Moment) -> bool {
+    pub(super) fn holds(&self, uid: u32, ino: Ino, now: Moment) -> bool {
         self.shown.get(&(uid, ino)).is_some_and(|&since| is_recent(since, now))
     }
 }
 
-pub(crate) fn is_recent(since: i64, now: Moment) -> bool {
+pub(super) fn is_recent(since: i64, now: Moment) -> bool {
     now.seconds.saturating_sub(since) <= limits::PASS_SECONDS as i64
 }

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use weir_wire::{QuotaLimits, QuotaOwner, QuotaTable, QuotaUse};
 
 /// An inode, its new charge (owner and bytes; none where it goes), and the bytes that its owner asks for then.
-fn steps() -> impl Strategy<Value = Vec<(u8, Option<(u32, u64)>, u64)>> {
+type Step = (u8, Option<(u32, u64)>, u64);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((0u8..4, prop::option::of((1u32..4, 0u64..5)), 0u64..5), 1..40)
 }
 
