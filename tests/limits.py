@@ -244,7 +244,7 @@ BESIDE = """\
 | locks | on files that nobody locked before, one user can have as much as is left free of 256 MiB at each server: some 70,000 files with one lock each for one user alone; otherwise ENOLCK |
 | `ram` targets after a restart of their server | the files are gone; open descriptors answer ESTALE |
 | power loss of a server's machine while programs go on | what was not synced may be gone, as on a local disk; but an `fsync` after the server is back answers 0, also where earlier writes of its descriptor are among it. Bytes that were written behind the size that is left may be read in a hole until the file's home cuts them off, some seconds after its start |
-| kill of a server between a write to a `dir` target and its note of the write | the write, which was not answered, is sent again and carried out again, also over a later write of another program to the same bytes |
+| two kills of a server on end, before a program is back whose write to a `dir` target the first one cut off, where other programs wrote over several parts of its bytes in between | the write answers EIO: nobody knows which of the bytes are whose |
 | full targets | a file goes on elsewhere behind its end. ENOSPC if its layout names its targets or their number, when the store is full, and for a hole below its end whose stripe lies on a full target (a file that was lengthened before it was written): `weir rebalance` moves such an object to a target that has room |
 | `fallocate` of most of the room that `df` shows | `df` shows the room of all targets, and a file has room on those of its layout: ENOSPC beyond it |
 | room of a file that was just removed | a write or a new file that needs it waits for it up to 30 s; ENOSPC if no server is about to free any |

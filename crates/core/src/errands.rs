@@ -2,12 +2,15 @@
 
 use crate::durability::Waiting;
 use crate::namespace::Effect;
-use crate::requests::fences::Turn;
+use crate::requests::order::{Access, Begun, ObjectOrder, Place};
 use crate::requests::request::Token;
-use crate::work::Work;
+use crate::storage::Dir;
+use crate::work::{TargetWork, Work};
 use slab::Slab;
+use std::sync::Arc;
 use weir_fairshare::Dispatch;
-use weir_wire::Ino;
+use weir_placement::ServerId;
+use weir_wire::{Fence, Ino};
 
 /// Whoever carries blocking work out. The end of each piece comes back as an event, in any order.
 pub trait Workers {
@@ -20,13 +23,13 @@ pub trait Workers {
 
 /// The purpose of a piece of blocking work.
 pub(crate) enum Errand {
-    /// It carries out a client's request, which has this turn.
-    Request(Token, Turn),
+    /// It carries out a client's request.
+    Request(Token),
     /// It synchronises an object, which had this turn.
     ObjectSync(Token, Dispatch),
     /// It carries out an effect of the namespace.
     Effect(Box<Effect>),
-    /// It removes the object of a file that is gone.
+    /// It removes an object that no file needs.
     Stray(Ino),
     /// It lists the objects of a target, by its number.
     Listing(usize),
@@ -48,32 +51,90 @@ pub(crate) enum Errand {
     Renewal,
 }
 
-/// The errands that are under way.
+/// Something that waits until it may begin on its object.
+enum Held {
+    /// A client's request.
+    Request(Token),
+    /// Work that is handed out as it is.
+    Work(Box<(Errand, Arc<Dir>, TargetWork)>),
+}
+
+/// The errands that are under way, and those that wait for others on the same object.
 pub(crate) struct Errands {
     workers: Box<dyn Workers>,
-    under_way: Slab<Errand>,
+    under_way: Slab<(Errand, Option<Begun>)>,
+    order: ObjectOrder<Held>,
 }
 
 impl Errands {
     /// No errands yet.
     pub(crate) fn new(workers: Box<dyn Workers>) -> Errands {
-        Errands { workers, under_way: Slab::new() }
+        Errands { workers, under_way: Slab::new(), order: ObjectOrder::default() }
     }
 
-    /// Hands blocking work out; its end comes back as an event for `errand`.
+    /// Hands blocking work out that is on no object; its end comes back as an event for `errand`.
     pub(crate) fn submit(&mut self, errand: Errand, work: Work) {
-        let number = self.under_way.insert(errand) as u64;
-        self.workers.submit(number, work);
+        self.hand_out(errand, None, work);
     }
 
-    /// The errand of a piece of work that has ended.
-    pub(crate) fn end(&mut self, number: u64) -> Option<Errand> {
+    /// As [`Errands::submit`], with work on an object that has begun.
+    pub(crate) fn submit_begun(&mut self, errand: Errand, begun: Begun, work: Work) {
+        self.hand_out(errand, Some(begun), work);
+    }
+
+    /// As [`Errands::submit`], once nothing else is on the object.
+    pub(crate) fn submit_alone(&mut self, errand: Errand, place: Place, dir: &Arc<Dir>, work: TargetWork) {
+        let held = Held::Work(Box::new((errand, Arc::clone(dir), work)));
+        if let Some((begun, held)) = self.order.begin(place, Access::ALONE, held) {
+            _ = self.take_on(begun, held);
+        }
+    }
+
+    /// Gives a request back that may begin on its object now; [`Errands::leave`] gives any other.
+    pub(crate) fn begin(&mut self, place: Place, access: Access, token: Token) -> Option<(Begun, Token)> {
+        let (begun, held) = self.order.begin(place, access, Held::Request(token))?;
+        self.take_on(begun, held)
+    }
+
+    /// The turn of a request about a file of `home`, by the present fence of that.
+    pub(crate) fn turn(&mut self, home: ServerId, fence: Fence) -> Option<u64> {
+        self.order.turn(home, fence)
+    }
+
+    /// Work on an object has ended: other work on it is handed out, and the requests are given that may begin.
+    pub(crate) fn leave(&mut self, begun: Begun) -> Vec<(Begun, Token)> {
+        let next = self.order.end(begun);
+        next.into_iter().filter_map(|(begun, held)| self.take_on(begun, held)).collect()
+    }
+
+    /// The errand of a piece of work that has ended, and its place on an object, which is to be left.
+    pub(crate) fn end(&mut self, number: u64) -> Option<(Errand, Option<Begun>)> {
         self.workers.go_on();
         self.under_way.try_remove(number as usize)
     }
 
-    /// The errands that are under way.
+    /// The errands that are under way or wait.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Errand> {
-        self.under_way.iter().map(|(_, errand)| errand)
+        let waiting = self.order.waiting().filter_map(|held| match held {
+            Held::Work(held) => Some(&held.0),
+            Held::Request(_) => None,
+        });
+        self.under_way.iter().map(|(_, (errand, _))| errand).chain(waiting)
+    }
+
+    fn take_on(&mut self, begun: Begun, held: Held) -> Option<(Begun, Token)> {
+        match held {
+            Held::Request(token) => Some((begun, token)),
+            Held::Work(held) => {
+                let (errand, dir, work) = *held;
+                self.hand_out(errand, Some(begun), Work::OnTarget(dir, work));
+                None
+            }
+        }
+    }
+
+    fn hand_out(&mut self, errand: Errand, begun: Option<Begun>, work: Work) {
+        let number = self.under_way.insert((errand, begun)) as u64;
+        self.workers.submit(number, work);
     }
 }

@@ -17,7 +17,7 @@ use weir_core::events::{Event, Worked};
 use weir_core::identity::Consent;
 use weir_core::links::admission::Origin;
 use weir_core::server::{Outside, Server};
-use weir_core::work::{TargetWork, Work};
+use weir_core::work::Work;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_testing::key;
@@ -135,8 +135,7 @@ impl Machine {
         self.inbox.clear();
         self.turn_at = None;
         for (_, work) in std::mem::take(&mut self.under_way) {
-            let is_write = matches!(&work, Work::OnTarget(_, TargetWork::Request(..)));
-            if !is_write && self.agenda.by_chance(50) {
+            if self.agenda.by_chance(50) {
                 self.disk.kill_after(Some(self.agenda.below(LAST_CHANGES)));
                 // Nobody hears of the end.
                 let _ = work.carry_out();

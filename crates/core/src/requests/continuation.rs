@@ -1,6 +1,6 @@
 //! Requests that wait for an intent, and requests that wait no longer.
 
-use super::fences::Turn;
+use super::order::Begun;
 use super::request::{Outcome, Step, Token};
 use crate::durability::Waiting;
 use crate::namespace::{errno, Decision};
@@ -29,8 +29,8 @@ pub(crate) enum Woken {
     Route(Token),
     /// There may be room for it, and it is queued again.
     Enqueue(Token),
-    /// Its turn about its file has come, and a worker carries it out.
-    InTurn(Token, Turn),
+    /// It has begun on its object, and a worker carries it out.
+    OnObject(Token, Begun),
     /// The journal is durable.
     Durable(Waiting),
 }

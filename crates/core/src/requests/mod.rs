@@ -11,9 +11,11 @@
 pub(crate) mod arrival;
 pub(crate) mod continuation;
 pub(crate) mod devices;
-pub(crate) mod fences;
+pub(crate) mod failed_syncs;
 pub(crate) mod objects;
+pub(crate) mod order;
 pub(crate) mod pages;
+pub(crate) mod ranges;
 pub(crate) mod recalls;
 pub(crate) mod request;
 pub(crate) mod room;
@@ -25,7 +27,7 @@ use crate::notices::warning;
 use arrival::ARRIVAL_WAIT;
 use continuation::{Continued, Woken};
 use devices::Devices;
-use fences::{Fences, Turn};
+use failed_syncs::FailedSyncs;
 use pages::{Pages, Then};
 use request::{Drops, InHand, Outcome, Stage, Step, Token};
 use room::Room;
@@ -61,8 +63,7 @@ pub(crate) struct Requests {
     room: Room,
     /// New files that wait for room on any target.
     vacancy: Room,
-    /// The order of requests on targets in directories.
-    fences: Fences<Token>,
+    failed_syncs: FailedSyncs,
     /// Requests that wait no longer.
     woken: VecDeque<Woken>,
     /// Changes that wait until the journal's device has caught up.
@@ -101,7 +102,7 @@ impl Requests {
             turns: Turns::default(),
             room: Room::default(),
             vacancy: Room::default(),
-            fences: Fences::default(),
+            failed_syncs: FailedSyncs::default(),
             woken: VecDeque::new(),
             held_back: Vec::new(),
             lost: 0,
@@ -328,21 +329,14 @@ impl Requests {
         &mut self.turns
     }
 
-    /// A request on a target in a directory has ended: those that waited for its end go on.
-    pub(crate) fn leave_turn(&mut self, turn: Turn) {
-        for (turn, token) in self.fences.end(turn) {
-            self.woken.push_back(Woken::InTurn(token, turn));
-        }
-    }
-
-    /// The order of requests on targets in directories.
-    pub(crate) fn fences(&mut self) -> &mut Fences<Token> {
-        &mut self.fences
-    }
-
     /// The writes that wait for room.
     pub(crate) fn room(&mut self) -> &mut Room {
         &mut self.room
+    }
+
+    /// Objects of which a sync failed.
+    pub(crate) fn failed_syncs(&mut self) -> &mut FailedSyncs {
+        &mut self.failed_syncs
     }
 
     /// Whether new files wait for room on any target.

@@ -1,6 +1,7 @@
 //! Reads and writes of objects: checked, and carried out in the memory of a target.
 
 use super::arrival::Sink;
+use super::order::{Changed, Place};
 use super::request::{InHand, Outcome};
 use crate::links::connection::Tail;
 use crate::namespace::errno;
@@ -36,6 +37,28 @@ pub(crate) fn object_fence(request: &Request) -> Fence {
     match request {
         Request::Read { fence, .. } | Request::Write { fence, .. } | Request::Reserve { fence, .. } => *fence,
         _ => Fence::NONE,
+    }
+}
+
+/// The object whose bytes a request reads or changes.
+pub(crate) fn object_of(request: &Request) -> Option<Ino> {
+    match request {
+        Request::Read { capability, target, .. }
+        | Request::Write { capability, target, .. }
+        | Request::Reserve { capability, target, .. }
+        | Request::ObjectSeek { capability, target, .. } => Some(capability.ino.object_on(*target)),
+        _ => None,
+    }
+}
+
+/// The bytes of its object that a request changes. An allocation changes none.
+pub(crate) fn changed_bytes(request: &Request) -> Changed {
+    match request {
+        Request::Write { extents, .. } => Changed::of_extents(extents),
+        Request::Reserve { offset, length, punch: true, .. } => {
+            Changed::Bytes(*offset, offset.saturating_add(*length))
+        }
+        _ => Changed::Nothing,
     }
 }
 
@@ -198,12 +221,12 @@ pub(crate) fn write_inline(
     Ok(ram.finish_write(plan)?)
 }
 
-/// The target of a change to an object, by its number on its server.
-pub(crate) fn changed_target(request: &PeerRequest) -> Option<usize> {
+/// The object that another server, or the namespace here, has changed.
+pub(crate) fn changed_object(request: &PeerRequest) -> Option<Place> {
     match request {
-        PeerRequest::TruncateObject { target, .. }
-        | PeerRequest::FenceObject { target, .. }
-        | PeerRequest::RemoveObject { target, .. } => Some(target.number()),
+        PeerRequest::TruncateObject { ino, target, .. }
+        | PeerRequest::FenceObject { ino, target, .. }
+        | PeerRequest::RemoveObject { ino, target } => Some((target.number(), ino.object_on(*target))),
         _ => None,
     }
 }

@@ -1,14 +1,17 @@
 //! Reads and writes of objects: carried out on memory here or on a directory by a worker, then published.
 
+use super::answering::change_of;
 use super::Server;
 use crate::durability::Deferred;
 use crate::errands::Errand;
+use crate::links::executed::Left;
 use crate::namespace::{errno, Caller, Change, InlineAppend, Verdict};
 use crate::requests::arrival::Sink;
-use crate::requests::continuation::Continued;
+use crate::requests::continuation::{Continued, Woken};
 use crate::requests::devices::ObjectSync;
-use crate::requests::fences::Turn;
-use crate::requests::objects::{object_capability, object_fence, run_in_memory, write_inline};
+use crate::requests::objects::{changed_bytes, object_fence, object_of, run_in_memory, write_inline};
+use crate::requests::order::{Access, Begun, Place};
+use crate::requests::ranges::{changed_ranges, reached_ranges};
 use crate::requests::request::{Outcome, Step, Token};
 use crate::storage::{Dir, Target, TargetFailure};
 use crate::unpublished::{Part, Reach};
@@ -34,41 +37,83 @@ impl Server {
         if let Some(account) = &mut self.requests[&token].account {
             account.hand_to_worker();
         }
-        let turn = self.turn_of(&token, index);
-        match self.requests.fences().begin(turn, token) {
-            Some(token) => self.hand_to_worker(token, turn),
+        let Some((place, access)) = self.access_of(&token, index) else {
+            return Step::Done(token, Outcome::failed(errno::EINVAL));
+        };
+        match self.errands.begin(place, access, token) {
+            Some((begun, token)) => self.hand_to_worker(token, begun),
             None => Step::Away,
         }
     }
 
-    /// The turn of a request on a target, by the present fence of its file's home. This server knows that of its own files; for
-    /// others only requests that show it come this far.
-    fn turn_of(&mut self, token: &Token, index: usize) -> Turn {
+    /// The object of a request on a target, and what the request does to the object. Its turn goes by the present fence of its file's
+    /// home: this server knows the fence of its own files, and of others only requests that show it come this far.
+    fn access_of(&mut self, token: &Token, index: usize) -> Option<(Place, Access)> {
         let request = &self.requests[token].request;
-        let shown = object_fence(request);
-        let Some(ino) = object_capability(request).map(|capability| capability.ino) else {
-            return Turn::default();
-        };
-        let is_own = shown != Fence::NONE && ino.home() == self.site.id;
+        let (shown, changed) = (object_fence(request), changed_bytes(request));
+        let object = object_of(request)?;
+        let is_own = shown != Fence::NONE && object.home() == self.site.id;
         let fence = if is_own { self.locks.fence() } else { shown };
-        self.requests.fences().admit(index, ino, fence)
+        let turn = self.errands.turn(object.home(), fence);
+        Some(((index, object), Access { changed, turn }))
     }
 
     /// Has a worker carry a request out below the directory of its target.
-    pub(super) fn hand_to_worker(&mut self, token: Token, turn: Turn) -> Step {
+    pub(super) fn hand_to_worker(&mut self, token: Token, begun: Begun) -> Step {
         let request = &mut self.requests[&token];
         let target = request.device().and_then(|index| self.targets.get(index));
         let Some(dir) = target.and_then(Target::directory).cloned() else {
-            self.requests.leave_turn(turn);
+            self.leave_object(begun);
             return Step::Done(token, Outcome::failed(errno::EINVAL));
         };
         let bytes = match request.arrival.take() {
             Sink::Buffer { bytes, .. } => bytes,
             _ => std::mem::take(&mut request.payload),
         };
-        let work = TargetWork::Request(request.request.clone(), bytes);
-        self.errands.submit(Errand::Request(token, turn), Work::OnTarget(dir, work));
+        let message = request.request.clone();
+        let left = match self.begin_change(&token, &begun) {
+            Left::Everything => None,
+            Left::Bytes(left) => Some(left),
+            Left::Unknown => {
+                self.leave_object(begun);
+                return Step::Done(token, Outcome::failed(errno::EIO));
+            }
+        };
+        let work = TargetWork::Request(message, bytes, left);
+        self.errands.submit_begun(Errand::Request(token), begun, Work::OnTarget(dir, work));
         Step::Away
+    }
+
+    /// Notes that a request is about to change bytes that outlive this process; answers the part of them that it is to change. A killed
+    /// server does not know how much of it was done.
+    fn begin_change(&mut self, token: &Token, begun: &Begun) -> Left {
+        let Some(reach) = begun.changed().filter(|_| self.durability.is_durable()) else {
+            return Left::Everything;
+        };
+        let request = &self.requests[token];
+        let (link, of, place) = (request.sender.link, request.key(), begun.place());
+        let left = self.links.left(place, of);
+        if left != Left::Unknown {
+            self.take_from_doubts(token, place, None);
+            self.links.note_begun(link, of, (place, Some(reach)));
+        }
+        left
+    }
+
+    /// A change of bytes is about to begin, or has ended: what an earlier start left half done is not done again over these bytes.
+    fn take_from_doubts(&mut self, token: &Token, place: Place, is_done: Option<bool>) {
+        if self.links.executed().has_doubts() {
+            let request = &self.requests[token];
+            let (of, ranges) = (request.key(), changed_ranges(&request.request));
+            self.links.executed().take_from_doubts(of, place, &ranges, is_done);
+        }
+    }
+
+    /// Work on an object has ended: what waited for its end goes on.
+    pub(super) fn leave_object(&mut self, begun: Begun) {
+        for (begun, token) in self.errands.leave(begun) {
+            self.requests.wake(Woken::OnObject(token, begun));
+        }
     }
 
     /// A worker has carried a request out.
@@ -82,6 +127,20 @@ impl Server {
         if let Some(account) = &mut request.account {
             account.spend(service);
         }
+        let is_done = !matches!(outcome, Err(_) | Ok(WorkOutput::NoRoom(_)));
+        let (link, of) = (request.sender.link, request.key());
+        let changed = object_of(&request.request).filter(|_| change_of(&request.request).is_some());
+        let changed = request.device().zip(changed);
+        if let Some(place) = changed {
+            if let Some(target) = self.targets.get_mut(place.0) {
+                target.note_changes(place.1, || reached_ranges(&request.request));
+            }
+            self.take_from_doubts(&token, place, Some(is_done));
+            if !is_done && !matches!(outcome, Err(TargetFailure::Stale(_))) {
+                self.remove_unwritten(place);
+            }
+        }
+        let request = &mut self.requests[&token];
         let outcome = match outcome {
             Ok(WorkOutput::NoRoom(bytes)) => {
                 let filled = bytes.len();
@@ -96,7 +155,20 @@ impl Server {
             })),
             Err(failure) => Err(failure),
         };
-        self.data_done(token, outcome)
+        let step = self.data_done(token, outcome);
+        if let (Step::Away, true, Some(place)) = (&step, is_done && self.durability.is_durable(), changed) {
+            // Its bytes are done, and its publication is not.
+            self.links.note_begun(link, of, (place, None));
+        }
+        step
+    }
+
+    /// A call that a target refused may have made an object, which goes unless another call has written to it.
+    fn remove_unwritten(&mut self, place: Place) {
+        if let Some(dir) = self.targets.get(place.0).and_then(Target::directory) {
+            let work = TargetWork::RemoveUnwritten(place.1);
+            self.errands.submit_alone(Errand::Stray(place.1), place, dir, work);
+        }
     }
 
     /// The target had no room: the request tries again where some is about to be free.
@@ -285,6 +357,30 @@ impl Server {
     ) -> Step {
         self.requests.devices_mut().end_sync(dispatch, service, self.clock.now());
         self.start_object_syncs();
-        self.data_done(token, outcome.map(|_| Outcome::of(Reply::Done)))
+        let outcome = self.outcome_of_sync(&token, outcome.map(|_| Outcome::of(Reply::Done)));
+        self.data_done(token, outcome)
+    }
+
+    /// The outcome of a sync for its description, which is told of an earlier failure as well. A target that is gone lost no bytes.
+    fn outcome_of_sync(
+        &mut self,
+        token: &Token,
+        outcome: Result<Outcome, TargetFailure>,
+    ) -> Result<Outcome, TargetFailure> {
+        let Request::SyncObject { capability, target } = &self.requests[token].request else {
+            return outcome;
+        };
+        let (capability, place) = (*capability, (target.number(), capability.ino.object_on(*target)));
+        let now = self.clock.moment().seconds as u64;
+        let is_gone = self.targets.get(place.0).and_then(Target::directory).is_none_or(|dir| dir.is_gone());
+        let failed = self.requests.failed_syncs();
+        match outcome {
+            Ok(_) if failed.tell(place, &capability) => Err(TargetFailure::Device(i32::from(errno::EIO.0))),
+            Err(failure) if !is_gone => {
+                failed.note(place, &capability, now);
+                Err(failure)
+            }
+            outcome => outcome,
+        }
     }
 }

@@ -69,8 +69,8 @@ impl Server {
                 Woken::Reply(token, outcome) => self.reply(token, outcome),
                 Woken::Route(token) => self.unless_abandoned(token, Server::reply, Server::send_to_device),
                 Woken::Enqueue(token) => self.unless_abandoned(token, Server::finish, Server::enqueue),
-                Woken::InTurn(token, turn) => {
-                    let step = self.go_on_in_turn(token, turn);
+                Woken::OnObject(token, begun) => {
+                    let step = self.go_on_with_object(token, begun);
                     self.end_step(step);
                 }
                 Woken::Durable(waiting) => self.carry_out_durable(waiting),

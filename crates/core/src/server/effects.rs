@@ -7,11 +7,10 @@ use crate::namespace::{errno, Answer, Decision, Effect, When};
 use crate::notices::warning;
 use crate::peers::Asked;
 use crate::requests::continuation::{Continued, Woken};
-use crate::requests::objects::{change_in_memory, changed_target};
+use crate::requests::objects::{change_in_memory, changed_object};
 use crate::requests::request::{Outcome, Step, Token};
 use crate::storage::{Aside, Target, TargetFailure};
 use crate::work::{TargetWork, Work, WorkOutput};
-use std::sync::Arc;
 use std::time::Duration;
 use weir_wire::{ClientId, Errno, Ino, PeerReply, PeerRequest, Reply, Request};
 
@@ -57,8 +56,9 @@ impl Server {
         let object = ino.object_on(target);
         match self.targets.get(target.number()).and_then(Target::directory) {
             Some(dir) => {
-                let work = Work::OnTarget(Arc::clone(dir), TargetWork::CutUndoably { object, length, epoch });
-                self.errands.submit(Errand::Effect(Box::new(effect)), work);
+                let work = TargetWork::CutUndoably { object, length, epoch };
+                let place = (target.number(), object);
+                self.errands.submit_alone(Errand::Effect(Box::new(effect)), place, dir, work);
             }
             None => self.carry_out_now(effect),
         }
@@ -71,18 +71,19 @@ impl Server {
             let asked = Asked::Effect(Box::new(effect));
             return self.ask_peer(server, request, EFFECT_PATIENCE, asked);
         }
-        let changed = changed_target(&effect.request);
-        let Some(target) = changed.and_then(|index| self.targets.get_mut(index)) else {
+        let changed = changed_object(&effect.request);
+        let Some((place, target)) = changed.and_then(|place| Some((place, self.targets.get_mut(place.0)?)))
+        else {
             return self.effect_done(effect, Err(errno::EIO));
         };
         if let Some(ram) = target.memory() {
             change_in_memory(ram, &effect.request);
             self.effect_done(effect, Ok(()));
-        } else if let Some(dir) = target.directory().cloned() {
+        } else if let Some(dir) = target.directory() {
             let request = effect.request.clone();
-            let is_lasting = changed.is_some_and(|index| self.durability.is_apart(index));
-            let work = Work::OnTarget(dir, TargetWork::Change { request, is_lasting });
-            self.errands.submit(Errand::Effect(Box::new(effect)), work);
+            let is_lasting = self.durability.is_apart(place.0);
+            let work = TargetWork::Change { request, is_lasting };
+            self.errands.submit_alone(Errand::Effect(Box::new(effect)), place, dir, work);
         } else {
             // Nothing is left on a target that has retired.
             self.effect_done(effect, Ok(()));
@@ -91,8 +92,8 @@ impl Server {
 
     /// A worker carried out an effect, or the part of it that can be undone.
     pub(super) fn effect_worked(&mut self, effect: Effect, outcome: Result<WorkOutput, TargetFailure>) {
-        let (cut, target) = match (outcome, changed_target(&effect.request)) {
-            (Ok(WorkOutput::Cut(cut)), Some(target)) => (cut, target),
+        let (cut, target) = match (outcome, changed_object(&effect.request)) {
+            (Ok(WorkOutput::Cut(cut)), Some((target, _))) => (cut, target),
             (outcome, _) => {
                 let result = outcome.map(|_| ()).map_err(TargetFailure::errno);
                 return self.effect_done(effect, result);
@@ -178,8 +179,9 @@ impl Server {
         let Some(target) = self.targets.get_mut(index) else { return };
         if let Some(ram) = target.memory() {
             ram.remove(object);
-        } else if let Some(dir) = target.directory().cloned() {
-            self.errands.submit(Errand::Stray(object), Work::OnTarget(dir, TargetWork::Remove(object)));
+        } else if let Some(dir) = target.directory() {
+            let place = (index, object);
+            self.errands.submit_alone(Errand::Stray(object), place, dir, TargetWork::Remove(object));
         }
     }
 
@@ -188,9 +190,9 @@ impl Server {
         let Some(target) = self.targets.get_mut(index) else { return };
         if let Some(ram) = target.memory() {
             ram.vacate(object, epoch);
-        } else if let Some(dir) = target.directory().cloned() {
-            let work = Work::OnTarget(dir, TargetWork::Vacate { object, epoch });
-            self.errands.submit(Errand::Stray(object), work);
+        } else if let Some(dir) = target.directory() {
+            let work = TargetWork::Vacate { object, epoch };
+            self.errands.submit_alone(Errand::Stray(object), (index, object), dir, work);
         }
     }
 
@@ -199,18 +201,21 @@ impl Server {
         if let PeerRequest::RemoveObject { ino, .. } = request {
             self.peers.confirmations().removed(*ino, self.clock.now());
         }
-        let target = changed_target(request).and_then(|index| self.targets.get_mut(index));
-        let Some(target) = target else { return Step::Done(token, Outcome::failed(errno::EINVAL)) };
+        let changed = changed_object(request);
+        let Some((place, target)) = changed.and_then(|place| Some((place, self.targets.get_mut(place.0)?)))
+        else {
+            return Step::Done(token, Outcome::failed(errno::EINVAL));
+        };
         if let Some(ram) = target.memory() {
             change_in_memory(ram, request);
             return self.object_effect_served(token, Ok(()));
         }
-        let Some(dir) = target.directory().cloned() else {
+        let Some(dir) = target.directory() else {
             // Nothing is left on a target that has retired.
             return self.object_effect_served(token, Ok(()));
         };
         let work = TargetWork::Change { request: request.clone(), is_lasting: true };
-        self.errands.submit(Errand::PeerObject(token), Work::OnTarget(dir, work));
+        self.errands.submit_alone(Errand::PeerObject(token), place, dir, work);
         Step::Away
     }
 

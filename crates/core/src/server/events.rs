@@ -134,10 +134,10 @@ impl Server {
 
     /// A worker is done.
     fn worked(&mut self, worked: Worked) {
-        let Some(errand) = self.errands.end(worked.number) else { return };
+        let Some((errand, begun)) = self.errands.end(worked.number) else { return };
         match (errand, worked.outcome) {
-            (Errand::Request(token, turn), outcome) => {
-                self.requests.leave_turn(turn);
+            (errand, Ok(WorkOutput::Unsynced(rest))) => self.errands.submit(errand, *rest),
+            (Errand::Request(token), outcome) => {
                 let step = self.request_worked(token, outcome, worked.service);
                 self.end_step(step);
             }
@@ -151,7 +151,7 @@ impl Server {
             }
             (Errand::Effect(effect), outcome) => self.effect_worked(*effect, outcome),
             (Errand::Stray(ino), Err(failure)) => {
-                warning!("the object of removed file {ino} stays: errno {}", failure.errno().0);
+                warning!("object {ino}, which no file needs, stays: errno {}", failure.errno().0);
             }
             (Errand::Listing(target), outcome) => self.listed(target, outcome),
             (Errand::Discard, outcome) => self.discarded(outcome),
@@ -176,6 +176,8 @@ impl Server {
             | (Errand::Slice | Errand::Snapshot | Errand::Renewal | Errand::Sync(_) | Errand::Settings, _) => {
             }
         }
+        // Another change of the same bytes begins when the end of this one is noted.
+        begun.into_iter().for_each(|begun| self.leave_object(begun));
     }
 
     /// A peer answered, or did not in time.

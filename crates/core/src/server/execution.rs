@@ -4,7 +4,7 @@ use super::answering::change_of;
 use super::Server;
 use crate::namespace::errno;
 use crate::requests::continuation::Continued;
-use crate::requests::fences::Turn;
+use crate::requests::order::Begun;
 use crate::requests::request::{Outcome, Step, Token};
 use weir_wire::{Reply, Request};
 
@@ -41,14 +41,14 @@ impl Server {
             .or_else(|| self.is_fenced_off(token).then(|| Outcome::of(Reply::StaleFence)))
     }
 
-    /// A request that waited for its turn goes on, unless its lock changed hands meanwhile or its client gave it up.
-    pub(super) fn go_on_in_turn(&mut self, token: Token, turn: Turn) -> Step {
+    /// A request that waited for others on its object goes on, unless its lock changed hands meanwhile or its client gave it up.
+    pub(super) fn go_on_with_object(&mut self, token: Token, begun: Begun) -> Step {
         match self.outcome_of_others(&token) {
             Some(outcome) => {
-                self.requests.leave_turn(turn);
+                self.leave_object(begun);
                 self.refused(token, outcome)
             }
-            None => self.hand_to_worker(token, turn),
+            None => self.hand_to_worker(token, begun),
         }
     }
 

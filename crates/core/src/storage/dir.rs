@@ -1,6 +1,7 @@
 //! A `dir` target: each object is a sparse file below a directory of a local file system.
 //!
-//! The calls of a target may block, so the event loop runs them on the worker pool; every method takes `&self`.
+//! The calls of a target may block, so the event loop runs them on the worker pool; every method takes `&self`. Which of them may run beside
+//! each other on one object is decided before (`requests/order.rs`): a cut or a removal runs alone, and syncs run beside everything.
 
 pub(super) mod aside;
 mod inventory;
@@ -10,7 +11,6 @@ pub(super) mod names;
 mod objects;
 mod presence;
 
-use super::changes::Changes;
 use super::failure::{StaleEpoch, TargetFailure};
 use super::files::{Opening, TargetFile, TargetFolder};
 use super::reserve::Reserve;
@@ -24,14 +24,12 @@ use objects::{Objects, Open};
 use presence::Presence;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use weir_wire::{Disk, DiskId, Extent, Ino, TargetRoom};
 
 /// Tries to open an object file, each after another file was closed, if the system has no descriptor left.
 const OPEN_ATTEMPTS: usize = 16;
-/// Locks that keep a cut apart from transfers of the same object.
-const LOCK_SHARDS: usize = 64;
 
 /// The objects of one target in a directory.
 pub struct Dir {
@@ -54,10 +52,6 @@ pub struct Dir {
     found: Mutex<Found>,
     /// Subdirectories in which an object was set aside since [`Dir::sync_asides`].
     set_aside: Mutex<BTreeSet<usize>>,
-    locks: Vec<RwLock<()>>,
-    changes: Mutex<Changes>,
-    /// The number of objects in `changes`, so that writes of all other objects pass `changes` by.
-    noted: AtomicUsize,
 }
 
 impl Dir {
@@ -93,9 +87,6 @@ impl Dir {
             names: (0..SUBDIRECTORIES).map(|_| NameChanges::default()).collect(),
             found: Mutex::new(found),
             set_aside: Mutex::default(),
-            locks: (0..LOCK_SHARDS).map(|_| RwLock::new(())).collect(),
-            changes: Mutex::default(),
-            noted: AtomicUsize::new(0),
         })
     }
 
@@ -125,6 +116,11 @@ impl Dir {
     /// Brings the mark of the server's journal into the target's stamp.
     pub fn keep_mark(&self, durable: u64) {
         self.presence.keep_mark(durable);
+    }
+
+    /// Whether the target's folder is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.presence.check().is_err()
     }
 
     /// The trouble of the target in words; none where it works.
@@ -170,7 +166,7 @@ impl Dir {
     /// # Errors
     /// The object was cut since `epoch`, or the device failed.
     pub fn read(&self, ino: Ino, epoch: u64, ranges: &[Extent]) -> Result<Vec<u8>, TargetFailure> {
-        let _shared = self.shared(ino)?;
+        self.presence.check()?;
         self.check_epoch(ino, epoch)?;
         let total: usize = ranges.iter().map(|range| range.length as usize).sum();
         let mut bytes = vec![0; total];
@@ -190,7 +186,7 @@ impl Dir {
     /// # Errors
     /// The target is full, the object was cut since `epoch`, or the device failed.
     pub fn write(&self, ino: Ino, epoch: u64, ranges: &[Extent], bytes: &[u8]) -> Result<(), TargetFailure> {
-        let shared = self.shared(ino)?;
+        self.presence.check()?;
         self.check_epoch(ino, epoch)?;
         let open = self.existing(ino)?;
         self.check_room(open.as_deref(), ranges)?;
@@ -201,9 +197,8 @@ impl Dir {
             let (part, after) = rest.split_at((range.length as usize).min(rest.len()));
             outcome = outcome.and_then(|()| open.file.write_all_at(part, range.offset));
             rest = after;
-            self.note(ino, range.offset, u64::from(range.length));
         }
-        self.ended(shared, (ino, &open), outcome)
+        self.ended(&open, outcome)
     }
 
     /// Allocates or, with `punch`, frees a range.
@@ -218,7 +213,7 @@ impl Dir {
         length: u64,
         punch: bool,
     ) -> Result<(), TargetFailure> {
-        let shared = self.shared(ino)?;
+        self.presence.check()?;
         self.check_epoch(ino, epoch)?;
         let open = self.existing(ino)?;
         let (open, done) = match open {
@@ -234,31 +229,28 @@ impl Dir {
                 (open, done)
             }
         };
-        self.note(ino, offset, length);
-        self.ended(shared, (ino, &open), done)
+        self.ended(&open, done)
     }
 
-    /// Ends a call that wrote to an object. The home hears of successful calls only, so an object without any goes.
-    fn ended(
-        &self,
-        shared: RwLockReadGuard<'_, ()>,
-        (ino, open): (Ino, &Arc<Open>),
-        outcome: io::Result<()>,
-    ) -> Result<(), TargetFailure> {
-        // A file system may keep blocks that it gave before it refused.
+    /// Ends a call that wrote to an object. A file system may keep blocks that it gave before it refused.
+    fn ended(&self, open: &Open, outcome: io::Result<()>) -> Result<(), TargetFailure> {
         let outcome = outcome.and(self.recount(open));
         if outcome.is_ok() {
             open.note_written();
-        } else if !open.is_written() {
-            drop(shared);
-            let _alone = self.alone(ino)?;
-            // Another call may have written since, or a cut may have set the object aside.
-            let is_there = lock(&self.objects).open(ino).is_some_and(|other| Arc::ptr_eq(&other, open));
-            if is_there && !open.is_written() {
-                self.remove_object(ino)?;
-            }
         }
         Ok(outcome?)
+    }
+
+    /// Removes an object that no call has written to with success. The home hears of successful calls only, so it would leave the object.
+    ///
+    /// # Errors
+    /// The device failed: the object stays.
+    pub fn remove_unwritten(&self, ino: Ino) -> Result<(), TargetFailure> {
+        let open = lock(&self.objects).open(ino);
+        if open.is_some_and(|open| !open.is_written()) {
+            self.remove_object(ino)?;
+        }
+        Ok(())
     }
 
     /// Cuts the object and raises its epoch. An object that has the epoch already stays as it is. The cut comes first: if the
@@ -272,7 +264,7 @@ impl Dir {
 
     /// Cuts the object as [`Dir::truncate`] does; answers whether the epoch was raised.
     fn truncated(&self, ino: Ino, length: u64, epoch: u64, is_lasting: bool) -> Result<bool, TargetFailure> {
-        let _alone = self.alone(ino)?;
+        self.presence.check()?;
         if lock(&self.epochs).get(&ino).is_some_and(|&known| known >= epoch) {
             return Ok(false);
         }
@@ -282,16 +274,22 @@ impl Dir {
         Ok(true)
     }
 
-    /// Cuts the object as [`Dir::truncate`] does, and brings the cut and the epoch to stable storage.
+    /// Cuts the object as [`Dir::truncate`] does; [`Dir::sync_cut`] brings the cut to stable storage. Answers whether the epoch was raised,
+    /// whose record is on stable storage then.
     ///
     /// # Errors
     /// The device failed; the home will ask again.
-    pub(crate) fn fence(&self, ino: Ino, length: u64, epoch: u64) -> Result<(), TargetFailure> {
-        let is_raised = self.truncated(ino, length, epoch, true)?;
-        if let Some(open) = self.existing_alone(ino)? {
-            open.file.sync()?;
-        }
-        if !is_raised {
+    pub(crate) fn cut_lastingly(&self, ino: Ino, length: u64, epoch: u64) -> Result<bool, TargetFailure> {
+        self.truncated(ino, length, epoch, true)
+    }
+
+    /// Brings a cut of the object to stable storage, and `with_epoch` the record of its epoch.
+    ///
+    /// # Errors
+    /// The device failed; the home will ask again.
+    pub(crate) fn sync_cut(&self, ino: Ino, with_epoch: bool) -> Result<(), TargetFailure> {
+        self.sync_file(ino)?;
+        if with_epoch {
             match self.folder.open(&names::epoch(ino), Opening::Read) {
                 Ok(file) => file.sync_whole()?,
                 // The object was removed since, and its epoch with it.
@@ -305,21 +303,6 @@ impl Dir {
     /// The device below the target.
     pub fn device(&self) -> u64 {
         self.folder.node().device
-    }
-
-    /// The ranges of the object that changed since the last round; `None` if the target notes nothing for `tracking`.
-    pub(crate) fn changes(&self, ino: Ino, tracking: u64, round: u32) -> Option<Vec<(u64, u64)>> {
-        let mut changes = lock(&self.changes);
-        let answer = changes.ask(ino, tracking, round);
-        self.noted.store(changes.len(), Ordering::SeqCst);
-        answer
-    }
-
-    /// Notes a change. The caller holds the object's lock, has changed the bytes and has not answered yet: a fence comes later.
-    fn note(&self, ino: Ino, offset: u64, length: u64) {
-        if self.noted.load(Ordering::SeqCst) > 0 {
-            lock(&self.changes).note(ino, offset, offset.saturating_add(length));
-        }
     }
 
     /// Records an epoch. With `is_lasting` the record is on stable storage before it takes the place of the one before: a sync of another
@@ -363,7 +346,7 @@ impl Dir {
     /// # Errors
     /// The device failed; the home will ask again.
     pub fn remove(&self, ino: Ino) -> Result<(), TargetFailure> {
-        let _alone = self.alone(ino)?;
+        self.presence.check()?;
         self.remove_object(ino)?;
         if lock(&self.epochs).contains_key(&ino) {
             self.folder.remove(&names::epoch(ino))?;
@@ -372,7 +355,7 @@ impl Dir {
         Ok(())
     }
 
-    /// Removes the object's file, under the object's lock.
+    /// Removes the object's file.
     fn remove_object(&self, ino: Ino) -> io::Result<()> {
         if self.folder.remove(&names::object(ino))? {
             let bytes = lock(&self.objects).forget(ino);
@@ -392,7 +375,6 @@ impl Dir {
     /// # Errors
     /// The device failed: the bytes stay.
     pub(crate) fn vacate(&self, ino: Ino, epoch: u64) -> Result<(), TargetFailure> {
-        let _alone = self.lock(ino).write().unwrap_or_else(PoisonError::into_inner);
         if self.epoch_of(ino) == epoch {
             self.remove_object(ino)?;
         }
@@ -404,7 +386,7 @@ impl Dir {
     /// # Errors
     /// The object was cut or moved since `epoch`, or the device failed.
     pub fn seek(&self, ino: Ino, epoch: u64, offset: u64, data: bool) -> Result<Option<u64>, TargetFailure> {
-        let _shared = self.shared(ino)?;
+        self.presence.check()?;
         self.check_epoch(ino, epoch)?;
         let Some(open) = self.existing(ino)? else { return Ok((!data).then_some(offset)) };
         if offset >= open.file.length()? {
@@ -418,8 +400,9 @@ impl Dir {
     /// # Errors
     /// The device failed: the bytes may not be durable.
     pub fn sync(&self, ino: Ino) -> Result<(), TargetFailure> {
-        let Some(open) = self.existing_alone(ino)? else { return Ok(()) };
-        open.file.sync()?;
+        if !self.sync_file(ino)? {
+            return Ok(());
+        }
         #[cfg(any(test, feature = "world"))]
         if mutants::is(Mutant::NamesUnsynced) {
             return Ok(());
@@ -481,14 +464,21 @@ impl Dir {
         self.used_bytes.fetch_add(now.cast_signed() - before.cast_signed(), Ordering::Relaxed);
     }
 
-    /// The object's open file, as [`Dir::existing`] finds it. No lock is held afterwards, so that no cut waits for the disk.
-    fn existing_alone(&self, ino: Ino) -> io::Result<Option<Arc<Open>>> {
-        let _shared = self.shared(ino)?;
-        self.existing(ino)
+    /// Syncs the object's file; answers whether there is one. A cut may set the file aside meanwhile, so a file that is opened for this is
+    /// not kept as the object's.
+    fn sync_file(&self, ino: Ino) -> io::Result<bool> {
+        self.presence.check()?;
+        if let Some(open) = lock(&self.objects).open(ino) {
+            return open.file.sync().map(|()| true);
+        }
+        match self.opened(ino, Opening::Change) {
+            Ok(file) => file.sync().map(|()| true),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.presence.look().map(|()| false),
+            Err(error) => Err(error),
+        }
     }
 
-    /// The object's open file. The caller holds the object's lock. Otherwise a cut could set the file aside under another name
-    /// before it is kept here as the object's.
+    /// The object's open file.
     fn existing(&self, ino: Ino) -> io::Result<Option<Arc<Open>>> {
         if let Some(open) = lock(&self.objects).open(ino) {
             return Ok(Some(open));
@@ -530,22 +520,6 @@ impl Dir {
             objects.close_idle();
         }
         objects.opened(ino, open)
-    }
-
-    fn lock(&self, ino: Ino) -> &RwLock<()> {
-        &self.locks[(ino.0 % LOCK_SHARDS as u64) as usize]
-    }
-
-    /// The object's lock, beside other holders; none of a target that is gone.
-    fn shared(&self, ino: Ino) -> io::Result<RwLockReadGuard<'_, ()>> {
-        self.presence.check()?;
-        Ok(self.lock(ino).read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The object's lock, alone; none of a target that is gone.
-    fn alone(&self, ino: Ino) -> io::Result<RwLockWriteGuard<'_, ()>> {
-        self.presence.check()?;
-        Ok(self.lock(ino).write().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

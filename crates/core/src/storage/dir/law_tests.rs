@@ -199,7 +199,10 @@ impl World {
                 self.objects[index].decided = next;
                 let after = object.changed(|bytes| bytes[length..].fill(0));
                 let outcome = match is_fence {
-                    true => self.dir.fence(ino, length as u64, next),
+                    true => {
+                        let cut = self.dir.cut_lastingly(ino, length as u64, next);
+                        cut.and_then(|is_raised| self.dir.sync_cut(ino, !is_raised))
+                    }
                     false => self.dir.truncate(ino, length as u64, next),
                 };
                 if self.ended(index, outcome, after.clone()) {
