@@ -40,13 +40,14 @@ ALLOWED = {
     "weir-windows": set[str](),
     "weir-core": {"weir-channel", "weir-exchange", "weir-log", *LEAVES},
     "weir-server": {"weir-core", "weir-channel", "weir-log", *LEAVES},
-    "weir-client": {"weir-channel", "weir-windows", *LEAVES},
+    "weir-session": {"weir-placement", "weir-wire"},
+    "weir-client": {"weir-channel", "weir-session", "weir-windows", *LEAVES},
     "weir-preload": {"weir-client", *LEAVES, "weir-windows"},
     "weir-mount": {"weir-client", "weir-log", *LEAVES},
     "weir-mover": {"weir-client", *LEAVES},
     "weir-python": {"weir-channel", "weir-simulator", "weir-windows", *LEAVES},
     "weir-testing": {"weir-channel", "weir-fairshare", "weir-placement", "weir-wire"},
-    "weir-world": {"weir-core", "weir-log", "weir-testing", *LEAVES},
+    "weir-world": {"weir-core", "weir-log", "weir-session", "weir-testing", *LEAVES},
 }
 """Which crates of this workspace each one may depend on."""
 
@@ -146,8 +147,8 @@ CORE_IMPURE = re.compile(
     r"\bstd::(thread|net(?!::IpAddr)|fs|os|process|env|io::(stdin|stdout|stderr)|time::(Instant|SystemTime))\b"
     r"|\b(Instant|SystemTime)::now\b|\b(libc|mio|nix|tokio|rand|getrandom)::|\brustix::(?!io::Errno\b)"
 )
-"""What the core of the server may not call. It knows errors of the system and addresses, and its questions carry the
-sending end of a channel."""
+"""What the core of the server, and a client's calls, may not call. They know errors of the system, the core addresses as well, and
+its questions carry the sending end of a channel."""
 
 CLIENT_SYSTEM_CALLERS = {
     "connect.rs",
@@ -160,7 +161,7 @@ CLIENT_SYSTEM_CALLERS = {
     "transfer.rs",
     "transport.rs",
 }
-"""The files of the client that call the system or look at a clock: they drive the values of `call/`, and wait."""
+"""The files of the client that call the system or look at a clock: they drive the values of `crates/session`, and wait."""
 
 LOCK = re.compile(r"\b(Mutex|RwLock|Condvar|OnceLock|LazyLock)\b|\bfutex\b")
 """Locks and cells for which a handler of a signal, or the child of a fork, could wait."""
@@ -258,9 +259,13 @@ def test_rules_are_taken_out_in_worlds_alone(packages: dict[str, dict[str, Any]]
 def test_the_system_is_called_by_the_drivers_of_the_client() -> None:
     sources = ROOT / "crates" / "client" / "src"
     callers = files_with(sources, SYSTEM, CLOCK)
-    assert callers == CLIENT_SYSTEM_CALLERS, "a call says what comes next, its driver does it (crates/client/src/call)"
-    locked = {file for file in files_with(sources, LOCK) if file.startswith("call/")}
-    assert not locked, "a call waits for nobody: a handler of a signal may be in the midst of another one"
+    assert callers == CLIENT_SYSTEM_CALLERS, "a call says what comes next, its driver does it (crates/session)"
+
+
+def test_a_call_of_a_client_calls_no_system_and_waits_for_nobody() -> None:
+    sources = ROOT / "crates" / "session" / "src"
+    assert not files_with(sources, CORE_IMPURE), "a call says what comes next, its driver does it"
+    assert not files_with(sources, LOCK), "a handler of a signal may be in the midst of another call"
 
 
 @pytest.mark.parametrize("leaf", sorted(PURE))

@@ -1,7 +1,5 @@
 //! New connections: dialling, the mutual proof, and the claim of handles and locks that this client held.
 
-use crate::call::{Approach, Failed, Greeted, Greeting, Guest};
-use crate::held::HeldLock;
 use crate::pool::{look, Lane, Lease, Link, Live};
 use crate::session::Environment;
 use crate::transfer::{converse, Fault};
@@ -9,6 +7,7 @@ use crate::transport::Connection;
 use crate::{Caller, ClientError, Counters, Result};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use weir_session::{Approach, Failed, Greeted, Greeting, Guest, HeldLock};
 use weir_wire::{Capability, Credential, DelegatedJob, IdentityId, Nonce, Reply, Request};
 
 /// Servers that are asked for the address of another one.

@@ -1,10 +1,9 @@
 //! Questions to the home of a file for targets with room behind its end.
 
-use crate::call::{Detours, Failure};
-use crate::known::Size;
 use crate::pool::Lane;
 use crate::session::Environment;
 use crate::{Caller, File, Result};
+use weir_session::{Detours, Failure, Size};
 use weir_wire::Reply;
 
 impl File {

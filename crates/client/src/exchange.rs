@@ -1,6 +1,5 @@
 //! Requests with their guarantees: bounded silence, reconnection, resending under the same id, several requests at once.
 
-use crate::call::{Approach, Break, Course, Delivery, Stall, Turn, Verdict};
 use crate::connect::{connect_once, prepare, Unreached};
 use crate::fence;
 pub(crate) use crate::message::Message;
@@ -16,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 use weir_placement::ServerId;
+use weir_session::{Approach, Break, Course, Delivery, Stall, Turn, Verdict};
 use weir_wire::{Fence, Header, IdentityId, Ino, Kind, Reply, Request, RequestId};
 
 /// One request, and the place for its reply.
@@ -136,7 +136,7 @@ fn converse_once(
 }
 
 /// Does the work of [`call`] for a request that only a server which remembers this client understands. The call fails once
-/// [`crate::call::Standing::memory`] is no longer `memory`, also while it waits.
+/// [`weir_session::Standing::memory`] is no longer `memory`, also while it waits.
 pub(crate) fn call_while_remembered(
     environment: Environment<'_>,
     mut call: Call<'_, '_>,

@@ -1,12 +1,12 @@
 //! Locks that this client lost while it did not reach their server: neither a request that was sent under them nor a later
 //! one through their description may change bytes that others have locked since.
 
-use crate::held::HeldLock;
 use crate::message::Message;
 use crate::pool::{look, Link};
 use crate::session::Environment;
 use crate::{ClientError, Result};
 use std::sync::atomic::Ordering;
+use weir_session::HeldLock;
 use weir_wire::{Capability, Fence};
 
 impl Link {

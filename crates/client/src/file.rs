@@ -1,8 +1,7 @@
 //! Open regular files: their known state, size, durability and closing.
 
-use crate::call::Attempts;
 use crate::exchange::{call, Call, Message};
-use crate::known::{KnownSize, Pending, Size};
+use crate::known::{KnownSize, Pending};
 use crate::layouts::Layouts;
 use crate::operations::plain;
 use crate::pool::Lane;
@@ -11,6 +10,7 @@ use crate::several::call_all;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, HandleState, Opened, Result, Store};
 use weir_placement::{Layout, ServerId, TargetId};
+use weir_session::{Attempts, Size};
 use weir_wire::{
     limits, At, AttributeChange, Attributes, Capability, HandleId, Ino, Publication, Reply, Request,
 };

@@ -5,7 +5,6 @@
 //! connected until the process closes that connection.
 
 use crate::descriptors::OwnSocket;
-use crate::held::Held;
 use crate::pool::{look, Lane, Link};
 use crate::session::Session;
 use crate::{ClientError, Result, Store};
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
 use weir_placement::ServerId;
+use weir_session::Held;
 use weir_wire::{Capability, ClientId, HandleId, Ino, LockKind, LockOwner};
 
 /// A client on its way over an `exec`.

@@ -1,21 +1,13 @@
 //! The size that an open file knows, an atomic pair of size and epoch, and its pending modification time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use weir_session::Size;
 use weir_wire::Publication;
 
 /// The value that stands in the place of an epoch while the pair is being changed.
 const CHANGING: u64 = u64::MAX;
 /// A pending modification time is published when the last publication is this old (ARCHITECTURE, Consistency).
 const PUBLISH_MILLISECONDS: u64 = 100;
-
-/// The size and epoch of a file at some moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size {
-    /// The size in bytes.
-    pub(crate) bytes: u64,
-    /// The epoch under which the size holds.
-    pub(crate) epoch: u64,
-}
 
 /// The last size that this open file learned. The size may be too small, and is never too large for its epoch.
 ///

@@ -5,19 +5,16 @@
 //! which a [`File`] reads and writes under the consistency protocol of `ARCHITECTURE.md`.
 #![forbid(unsafe_code)]
 
-mod call;
 mod caller;
 mod connect;
 mod counters;
 mod descriptors;
 mod detour;
-mod error;
 mod exchange;
 mod fence;
 mod file;
 mod handle_state;
 mod handover;
-mod held;
 mod known;
 mod layouts;
 mod links;
@@ -38,21 +35,22 @@ mod space;
 mod store;
 mod transfer;
 mod transport;
+#[cfg(test)]
+mod way_law_tests;
 mod write;
 
 pub use caller::Caller;
 pub use counters::{CounterSnapshot, Counters};
 pub use descriptors::{is_own_descriptor, keep_descriptor, own_descriptors, release_descriptor};
-pub use error::{ClientError, Result};
 pub use file::File;
 pub use handle_state::{HandleState, HANDLE_STATE_BYTES};
 pub use handover::{HandedLock, Handover};
 pub use locks::{LockRequest, LockWait};
 pub use moving::{Moved, Moving, Pace};
 pub use operations::StoreStatistics;
-pub use place::Place;
 pub use settings::Settings;
 pub use store::{Invalidation, Listing, Opened, Store};
 pub use transport::{Connection, SocketTransport, Transport};
+pub use weir_session::{ClientError, Place, Result};
 pub use weir_wire as wire;
 pub use weir_wire::TransportChoice;

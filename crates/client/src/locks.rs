@@ -1,13 +1,13 @@
 //! Lock calls, and the early end of their waits.
 
 use crate::exchange::{call_interruptible, cancel, Interruption};
-use crate::held::{lock_request, HeldLock};
 use crate::pool::{look, owe, Lane};
 use crate::session::Environment;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use weir_session::{lock_request, HeldLock};
 use weir_wire::{Fence, LockKind, LockOwner, LockRange, LockType, Reply, Request};
 
 /// Pause between two attempts at a lock, where more threads wait for locks of one server than the waiting lane has slots.

@@ -1,8 +1,7 @@
 //! Walks over paths, from home to home.
 
-use crate::call::Way;
 use crate::exchange::{call, Call, Message};
-use crate::place::{trim_start, Anchors, Final};
+use crate::place::{Anchors, Final};
 use crate::pool::Lane;
 use crate::session::Environment;
 use crate::transfer::Sink;
@@ -10,6 +9,7 @@ use crate::{Caller, ClientError, Place, Result};
 use std::io::IoSlice;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use weir_session::{trim_start, Way};
 use weir_wire::{At, Attributes, Reply, Request};
 
 /// A walk over a path.

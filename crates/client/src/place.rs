@@ -1,22 +1,14 @@
-//! Places where operations start, and the cache of root entries that shortens their way.
+//! The cache of root entries, which shortens the way of operations.
 
 use crate::pool::look;
-use crate::{ClientError, Result};
+use crate::{ClientError, Place, Result};
 use std::collections::HashMap;
 use std::sync::Mutex;
+use weir_session::trim_start;
 use weir_wire::{limits, At, Ino};
 
 /// Root entries remembered; a process seldom works in more trees.
 const ANCHORS: usize = 256;
-
-/// The start of an operation: a path relative to a directory, or an inode itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
-    /// The directory, or with an empty path the inode itself.
-    pub ino: Ino,
-    /// The path relative to the directory. Leading slashes are ignored.
-    pub path: &'a [u8],
-}
 
 /// The part of the last component that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,23 +23,6 @@ pub(crate) enum Final {
 #[derive(Debug, Default)]
 pub(crate) struct Anchors {
     known: Mutex<HashMap<Vec<u8>, Ino>>,
-}
-
-impl<'a> Place<'a> {
-    /// `path` below the root directory.
-    pub fn root(path: &'a [u8]) -> Place<'a> {
-        Place { ino: Ino::ROOT, path }
-    }
-
-    /// `path` below the directory `ino`.
-    pub fn below(ino: Ino, path: &'a [u8]) -> Place<'a> {
-        Place { ino, path }
-    }
-
-    /// The inode itself.
-    pub fn inode(ino: Ino) -> Place<'static> {
-        Place { ino, path: b"" }
-    }
 }
 
 impl Anchors {
@@ -92,12 +67,6 @@ impl Anchors {
         }
         Ok(At::new(place.ino, path))
     }
-}
-
-/// The path without its leading slashes.
-pub(crate) fn trim_start(path: &[u8]) -> &[u8] {
-    let slashes = path.iter().take_while(|byte| **byte == b'/').count();
-    &path[slashes..]
 }
 
 /// The first component, and the rest without leading slashes.

@@ -3,9 +3,7 @@
 //! A slot is leased by `try_lock` alone, so no thread ever waits inside a lock. A signal handler that interrupts a call
 //! finds the slot taken and uses another slot, and so does a child forked in the midst of a call.
 
-use crate::call::Standing;
 use crate::descriptors::OwnSocket;
-use crate::held::Held;
 use crate::transport::{timespec, Connection};
 use rustix::thread::futex;
 use std::collections::HashMap;
@@ -13,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 use weir_placement::ServerId;
+use weir_session::{Held, Standing};
 use weir_wire::{limits, Extent, ServerAddress, SessionBinding, HEADER_BYTES};
 
 /// The use of a connection. Payloads above [`limits::INLINE_PAYLOAD_BYTES`] must not delay small requests.

@@ -1,8 +1,6 @@
 //! Reads: clipped at the size, in parallel from all targets, straight into the caller's memory.
 
-use crate::call::Attempts;
 use crate::exchange::{call, Call, Message};
-use crate::known::Size;
 use crate::plan::{parts, scatter, single, window_bytes, Part, Room};
 use crate::pool::Lane;
 use crate::session::Environment;
@@ -11,6 +9,7 @@ use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::io::IoSliceMut;
 use weir_placement::Layout;
+use weir_session::{Attempts, Size};
 use weir_wire::{limits, Extent, Reply};
 
 /// The outcome of reading one window.

@@ -1,6 +1,5 @@
 //! One process's part of a store: client id, credential and links. A forked child begins a new part.
 
-use crate::call::{Attempts, Bounds, Turn};
 use crate::links::Links;
 use crate::observer::{Observed, Observer, Observing};
 use crate::place::Anchors;
@@ -14,6 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use weir_placement::ServerId;
+use weir_session::{Attempts, Bounds, Turn};
 use weir_wire::{ClientId, Cluster, Credential, Role, ServerAddress};
 
 /// Longest cluster.json or credential file that is read: thousands of servers fit.

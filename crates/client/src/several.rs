@@ -1,12 +1,12 @@
 //! Several requests at once: all are sent, then all replies are taken.
 
-use crate::call::{Delivery, Tries};
 use crate::connect::{prepare, Unreached};
 use crate::exchange::{again_if_unknown, call, lease, succeeded, wait_for_any, Call, Exchange, Progress};
 use crate::pool::{Lease, Link};
 use crate::session::Environment;
 use crate::transfer::Sink;
 use crate::{Caller, ClientError, Result};
+use weir_session::{Delivery, Tries};
 use weir_wire::Reply;
 
 /// Longest `poll` list: the calls of one round over all lanes of a usual number of servers.

@@ -1,8 +1,6 @@
 //! Space inside files: allocation, holes, and copies of ranges.
 
-use crate::call::{Attempts, Detours, Failure};
 use crate::exchange::Call;
-use crate::known::Size;
 use crate::operations::plain;
 use crate::plan::parts;
 use crate::session::Environment;
@@ -10,6 +8,7 @@ use crate::several::call_all;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::io::{IoSlice, IoSliceMut};
 use weir_placement::ServerId;
+use weir_session::{Attempts, Detours, Failure, Size};
 use weir_wire::{limits, Fence, Publication, Reply, Request, Seek};
 
 /// Bytes copied at once: one default stripe. So a copy does not wait for each page, and takes little memory.

@@ -1,8 +1,6 @@
 //! Writes and appends: in parallel to all targets, published before the call returns.
 
-use crate::call::{Appended, Attempts, Detours, Failure, Turn, Wrote};
 use crate::exchange::{call, Call, Message};
-use crate::known::Size;
 use crate::plan::{gather, parts, single, slice_of, window_bytes, Part};
 use crate::pool::Lane;
 use crate::session::Environment;
@@ -11,6 +9,7 @@ use crate::transfer::Sink;
 use crate::{Caller, ClientError, Counters, File, Result};
 use std::io::IoSlice;
 use weir_placement::Layout;
+use weir_session::{Appended, Attempts, Detours, Failure, Size, Turn, Wrote};
 use weir_wire::{limits, Extent, Publication, Reply, Request};
 
 /// One range of a file that a caller writes.

@@ -1,8 +1,8 @@
 //! The greeting on a new connection: both sides prove themselves, and the client claims what the server has released.
 
-use super::Standing;
-use crate::held::{lock_request, HeldLock};
-use crate::ClientError;
+use crate::{lock_request, ClientError, HeldLock, Standing};
+use rustix::io::Errno as System;
+use std::ops::Deref;
 use weir_placement::ServerId;
 use weir_wire::{
     Capability, ChannelBinding, ClientId, Credential, Errno, Fence, Nonce, Reply, Request, SessionBinding,
@@ -13,19 +13,25 @@ const HANDLES_PER_RECLAIM: usize = 256;
 
 /// The client that greets, and the connection that it has.
 #[derive(Debug)]
-pub(crate) struct Guest<'c> {
-    pub(crate) client: ClientId,
-    pub(crate) credential: &'c Credential,
-    pub(crate) slot: u16,
-    pub(crate) has_mount: bool,
-    pub(crate) nonce: Nonce,
-    pub(crate) binding: ChannelBinding,
+pub struct Guest<C> {
+    /// The client.
+    pub client: ClientId,
+    /// The credential that it proves.
+    pub credential: C,
+    /// The slot of the connection.
+    pub slot: u16,
+    /// Whether the client's host has a mount.
+    pub has_mount: bool,
+    /// The client's part of the proof, drawn for this connection.
+    pub nonce: Nonce,
+    /// The channel to which the proof is bound.
+    pub binding: ChannelBinding,
 }
 
 /// A greeting in progress.
 #[derive(Debug)]
-pub(crate) struct Greeting<'c> {
-    guest: Guest<'c>,
+pub struct Greeting<C> {
+    guest: Guest<C>,
     server: ServerId,
     stage: Stage,
 }
@@ -59,7 +65,7 @@ enum Asked {
 // One value on the stack of one handshake.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
-pub(crate) enum Greeted {
+pub enum Greeted {
     /// The server is asked, and [`Greeting::take`] is given its reply.
     Ask(Request),
     /// This start of the server has not what the client held. The start is noted, and then [`Greeting::claim`] is told what is held: a
@@ -77,9 +83,9 @@ pub(crate) enum Greeted {
     Failed(ClientError),
 }
 
-impl<'c> Greeting<'c> {
+impl<C: Deref<Target = Credential>> Greeting<C> {
     /// Begins to greet a server.
-    pub(crate) fn new(guest: Guest<'c>, server: ServerId, standing: &Standing) -> (Greeting<'c>, Greeted) {
+    pub fn new(guest: Guest<C>, server: ServerId, standing: &Standing) -> (Greeting<C>, Greeted) {
         let hello = Request::Hello {
             client: guest.client,
             slot: guest.slot,
@@ -92,7 +98,7 @@ impl<'c> Greeting<'c> {
     }
 
     /// Takes the reply to what was asked last.
-    pub(crate) fn take(&mut self, reply: Reply) -> Greeted {
+    pub fn take(&mut self, reply: Reply) -> Greeted {
         let Greeting { guest, server, stage } = self;
         match (stage, reply) {
             (Stage::Hello, Reply::Challenge { server: other, boot, nonce }) if other == *server => {
@@ -135,11 +141,7 @@ impl<'c> Greeting<'c> {
 
     /// Claims the client's handles and locks, with the fence that the client knows. Nothing is claimed where the record stays
     /// busy, as in the midst of a call that a signal interrupted: the next connection claims again.
-    pub(crate) fn claim(
-        &mut self,
-        held: Option<(Vec<Capability>, Vec<HeldLock>)>,
-        standing: &Standing,
-    ) -> Greeted {
+    pub fn claim(&mut self, held: Option<(Vec<Capability>, Vec<HeldLock>)>, standing: &Standing) -> Greeted {
         match (&mut self.stage, held) {
             (Stage::Claim { claims, .. }, Some((handles, mut locks))) => {
                 // Locks are claimed in the order in which they were taken.
@@ -153,7 +155,7 @@ impl<'c> Greeting<'c> {
     }
 
     /// Goes on with the next claim.
-    pub(crate) fn go_on(&mut self) -> Greeted {
+    pub fn go_on(&mut self) -> Greeted {
         let Stage::Claim { claims, .. } = &mut self.stage else {
             return Greeted::Failed(self.unexpected("Reclaim"));
         };
@@ -170,7 +172,7 @@ impl<'c> Greeting<'c> {
     }
 
     fn refused(&self, errno: Errno) -> ClientError {
-        if i32::from(errno.0) != libc::EACCES {
+        if i32::from(errno.0) != System::ACCESS.raw_os_error() {
             return ClientError::Failed(errno);
         }
         let reason = "the credential is forged, altered or expired".to_owned();

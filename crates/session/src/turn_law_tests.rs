@@ -1,9 +1,10 @@
 //! Random appends beside other appenders, full and failing targets, cuts, lost answers and turns that are taken away: bytes are
 //! appended whole and once, or not at all and the caller hears of it.
 
-use super::{Appended, Failure, Turn, Wrote};
-use crate::known::Size;
+use crate::Size;
+use crate::{Appended, Failure, Turn, Wrote};
 use crate::{ClientError, Result};
+use rustix::io::Errno as System;
 use std::time::Duration;
 use weir_placement::{ServerId, TargetId};
 use weir_testing::{key, Choices};
@@ -81,7 +82,7 @@ impl Home {
     fn finish(&mut self, request: &Request) -> Result<Reply> {
         let Request::AppendEnd { turn, publication, .. } = request else { panic!("{request:?}") };
         if self.turn.is_none_or(|(current, _)| current != *turn) {
-            return Err(ClientError::number(libc::EBADF));
+            return Err(ClientError::number(System::BADF.raw_os_error()));
         }
         self.turn = None;
         match *publication {
@@ -113,10 +114,10 @@ impl Home {
         let before = self.choices.below(LENGTH);
         let failed = |error| Ok(Wrote::Bytes(before, Some(Failure::of(error, TARGET, 0))));
         match self.choices.below(12) {
-            0 | 1 => failed(ClientError::number(libc::ENOSPC)),
-            2 => failed(ClientError::number(libc::EIO)),
+            0 | 1 => failed(ClientError::number(System::NOSPC.raw_os_error())),
+            2 => failed(ClientError::number(System::IO.raw_os_error())),
             3 => failed(self.lost()),
-            4 => Err(ClientError::number(libc::EFBIG)),
+            4 => Err(ClientError::number(System::FBIG.raw_os_error())),
             5 => Err(self.lost()),
             6 => Ok(Wrote::Stale),
             _ => Ok(Wrote::Bytes(LENGTH, None)),

@@ -1,7 +1,7 @@
 //! The way of a path: from home to home, through absolute links, and back to its start where a name of the root is stale.
 
-use crate::place::{trim_start, Place};
-use crate::{ClientError, Result};
+use crate::{trim_start, ClientError, Place, Result};
+use rustix::io::Errno as System;
 use weir_wire::{limits, At, Ino, Reply};
 
 /// Homes that one path may cross: twice the links that it may follow. A longer way goes round in circles.
@@ -12,7 +12,7 @@ const STALES: u32 = 4;
 
 /// A path on its way.
 #[derive(Debug)]
-pub(crate) struct Way<'w> {
+pub struct Way<'w> {
     /// The path of the store's root on this host, if it has one.
     root: Option<&'w [u8]>,
     place: Place<'w>,
@@ -23,17 +23,17 @@ pub(crate) struct Way<'w> {
 
 impl<'w> Way<'w> {
     /// The way of `place`, whose first home is asked for `at`.
-    pub(crate) fn new(root: Option<&'w [u8]>, place: Place<'w>, at: At) -> Way<'w> {
+    pub fn new(root: Option<&'w [u8]>, place: Place<'w>, at: At) -> Way<'w> {
         Way { root, place, at, crossings: 0, stales: 0 }
     }
 
     /// The place for which the next home is asked.
-    pub(crate) fn at(&self) -> &At {
+    pub fn at(&self) -> &At {
         &self.at
     }
 
     /// The place under which the last home answered. All of that place's path lies at this home.
-    pub(crate) fn into_at(self) -> At {
+    pub fn into_at(self) -> At {
         self.at
     }
 
@@ -43,11 +43,7 @@ impl<'w> Way<'w> {
     /// # Errors
     /// [`ClientError::Outside`] for a path that leaves the store, `ELOOP` for one that crosses too many homes, `ESTALE` where
     /// the names of the root change all the time.
-    pub(crate) fn take(
-        &mut self,
-        reply: Reply,
-        mut note: impl FnMut(&[u8], Option<Ino>),
-    ) -> Result<Option<Reply>> {
+    pub fn take(&mut self, reply: Reply, mut note: impl FnMut(&[u8], Option<Ino>)) -> Result<Option<Reply>> {
         self.at = match reply {
             Reply::Redirect { at: next } => {
                 if let Some(name) = &next.anchor {
@@ -60,7 +56,7 @@ impl<'w> Way<'w> {
                 self.stales += 1;
                 match &self.at.anchor {
                     Some(name) if self.stales <= STALES => note(name, None),
-                    _ => return Err(ClientError::number(libc::ESTALE)),
+                    _ => return Err(ClientError::number(System::STALE.raw_os_error())),
                 }
                 At::new(self.place.ino, trim_start(self.place.path))
             }
@@ -68,7 +64,7 @@ impl<'w> Way<'w> {
         };
         self.crossings += 1;
         if self.crossings == CROSSINGS {
-            return Err(ClientError::number(libc::ELOOP));
+            return Err(ClientError::number(System::LOOP.raw_os_error()));
         }
         Ok(None)
     }

@@ -2,6 +2,7 @@
 //! the call made again after a question to the file's home.
 
 use crate::{ClientError, Result};
+use rustix::io::Errno as System;
 use weir_placement::ServerId;
 use weir_wire::Reply;
 
@@ -10,7 +11,7 @@ const FENCES_MAX: u32 = 8;
 
 /// A call of a program.
 #[derive(Debug)]
-pub(crate) struct Course {
+pub struct Course {
     server: ServerId,
     /// The home of the file whose bytes the call reaches for.
     home: Option<ServerId>,
@@ -20,7 +21,7 @@ pub(crate) struct Course {
 
 /// The step after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The answer is the call's.
     Done,
     /// The home tells its fence first, over a connection that claims this client's descriptions and locks. Then the call is
@@ -32,12 +33,12 @@ pub(crate) enum Verdict {
 
 impl Course {
     /// A call to `server`.
-    pub(crate) fn new(server: ServerId, home: Option<ServerId>) -> Course {
+    pub fn new(server: ServerId, home: Option<ServerId>) -> Course {
         Course { server, home, has_asked: false, fences: 0 }
     }
 
     /// Judges an answer. The home of the file may have started anew, or missed this client or others for a while.
-    pub(crate) fn judge(&mut self, answer: &Result<(Reply, usize)>) -> Verdict {
+    pub fn judge(&mut self, answer: &Result<(Reply, usize)>) -> Verdict {
         let Some(home) = self.home else { return Verdict::Done };
         let is_first = !std::mem::replace(&mut self.has_asked, true);
         match answer {
@@ -47,7 +48,7 @@ impl Course {
                 Verdict::Ask(home)
             }
             Err(ClientError::Failed(errno))
-                if i32::from(errno.0) == libc::ESTALE && is_first && home != self.server =>
+                if i32::from(errno.0) == System::STALE.raw_os_error() && is_first && home != self.server =>
             {
                 Verdict::Ask(home)
             }

@@ -1,5 +1,6 @@
 //! The errors of calls, and the one place where an error becomes an error number.
 
+use rustix::io::Errno as System;
 use weir_placement::ServerId;
 use weir_wire::{Errno, WireError};
 
@@ -100,24 +101,26 @@ impl ClientError {
     pub fn errno(&self) -> i32 {
         match self {
             // The job of a mount's caller is over. No call of POSIX has a number for this case.
-            ClientError::Failed(errno) if i32::from(errno.0) == libc::EKEYEXPIRED => libc::EACCES,
-            ClientError::Failed(errno) => i32::from(errno.0),
-            ClientError::Outside { .. } => libc::EXDEV,
-            ClientError::Refused { .. } | ClientError::NotGenuine(_) | ClientError::NotOurs { .. } => {
-                libc::EACCES
+            ClientError::Failed(errno) if i32::from(errno.0) == System::KEYEXPIRED.raw_os_error() => {
+                System::ACCESS.raw_os_error()
             }
-            ClientError::PagesHeld => libc::EBUSY,
+            ClientError::Failed(errno) => i32::from(errno.0),
+            ClientError::Outside { .. } => System::XDEV.raw_os_error(),
+            ClientError::Refused { .. } | ClientError::NotGenuine(_) | ClientError::NotOurs { .. } => {
+                System::ACCESS.raw_os_error()
+            }
+            ClientError::PagesHeld => System::BUSY.raw_os_error(),
             ClientError::Lost { .. }
             | ClientError::LockLost(_)
             | ClientError::Protocol { .. }
             | ClientError::UnexpectedReply { .. }
             | ClientError::UnknownServer(_)
-            | ClientError::Settings { .. } => libc::EIO,
+            | ClientError::Settings { .. } => System::IO.raw_os_error(),
         }
     }
 
     /// Whether the server may still carry out the request. Its bytes may lie in a connection that the server reads later.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         match self {
             ClientError::Lost { .. } | ClientError::Protocol { .. } | ClientError::UnexpectedReply { .. } => {
                 true
@@ -135,7 +138,7 @@ impl ClientError {
     }
 
     /// A failure with an error number of `libc`.
-    pub(crate) fn number(errno: i32) -> ClientError {
+    pub fn number(errno: i32) -> ClientError {
         ClientError::Failed(Errno(errno as u16))
     }
 }

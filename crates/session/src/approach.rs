@@ -1,6 +1,6 @@
 //! The attempts at a connection to one server, within a bound.
 
-use super::{Bounds, Standing};
+use crate::{Bounds, Standing};
 use std::time::Duration;
 
 /// First pause between two attempts; it doubles up to [`BACKOFF_MAX`].
@@ -10,7 +10,7 @@ const BACKOFF_MAX: Duration = Duration::from_millis(250);
 
 /// The attempts at a connection.
 #[derive(Debug)]
-pub(crate) struct Approach {
+pub struct Approach {
     until: Duration,
     pause: Duration,
     /// The moment of the last attempt.
@@ -20,7 +20,7 @@ pub(crate) struct Approach {
 
 /// The step after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
+pub enum Failed {
     /// Another attempt follows after a pause.
     Pause(Duration),
     /// The server is not reached. The last attempt waited for this time.
@@ -30,7 +30,7 @@ pub(crate) enum Failed {
 impl Approach {
     /// Attempts from `now` to the moment `until` at most. One attempt is made where the server counts as lost, or where the call
     /// can do without the server.
-    pub(crate) fn new(bounds: Bounds, standing: &Standing, now: Duration, until: Duration) -> Approach {
+    pub fn new(bounds: Bounds, standing: &Standing, now: Duration, until: Duration) -> Approach {
         Approach {
             until: until.min(now + bounds.silence_of(standing, now)),
             pause: BACKOFF_MIN,
@@ -40,13 +40,13 @@ impl Approach {
     }
 
     /// Begins an attempt. Returns the moment at which it is given up.
-    pub(crate) fn attempt(&mut self, now: Duration) -> Duration {
+    pub fn attempt(&mut self, now: Duration) -> Duration {
         self.began = now;
         self.until
     }
 
     /// The attempt failed, and another one may succeed.
-    pub(crate) fn failed(&mut self, now: Duration) -> Failed {
+    pub fn failed(&mut self, now: Duration) -> Failed {
         if self.is_once || now + self.pause >= self.until {
             return Failed::Over(now.saturating_sub(self.began));
         }

@@ -1,8 +1,9 @@
 //! Random orders of answers, breaks, silences, starts and lost fences: each call ends once and within its bound, a change is
 //! carried out once at most, and no server counts as lost without a reason.
 
-use super::{Approach, Bounds, Break, Course, Delivery, Failed, Stall, Standing, Verdict};
 use crate::ClientError;
+use crate::{Approach, Bounds, Break, Course, Delivery, Failed, Stall, Standing, Verdict};
+use rustix::io::Errno as System;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use weir_placement::ServerId;
@@ -269,7 +270,7 @@ fn carry_out(model: &mut Model, next_id: &mut u64) -> Result<(), ClientError> {
             Verdict::Done => return answer.map(|_| ()),
             Verdict::Fail => {
                 assert!(asked >= 8, "given up after {asked} questions");
-                return Err(ClientError::number(libc::EIO));
+                return Err(ClientError::number(System::IO.raw_os_error()));
             }
             Verdict::Ask(home) => {
                 asked += 1;

@@ -1,8 +1,9 @@
 //! Random servers greet: honest ones that restart, release and refuse locks, and others that do not hold the key. A connection
 //! that is ready has a server that proved itself and holds what the client believes to hold.
 
-use super::{Greeted, Greeting, Guest, Standing};
-use crate::held::HeldLock;
+use crate::HeldLock;
+use crate::{Greeted, Greeting, Guest, Standing};
+use rustix::io::Errno as System;
 use std::collections::BTreeSet;
 use weir_placement::ServerId;
 use weir_testing::{claims, key, Choices};
@@ -82,7 +83,7 @@ impl Model {
     fn answer(&mut self, guest: &Credential, request: &Request) -> Option<Reply> {
         match self.choices.below(60) {
             0 => return None,
-            1 if !self.has_proved => return Some(Reply::Failed(Errno(libc::EACCES as u16))),
+            1 if !self.has_proved => return Some(Reply::Failed(Errno(System::ACCESS.raw_os_error() as u16))),
             2 if !self.has_proved => return Some(Reply::Done),
             _ => {}
         }
@@ -114,7 +115,7 @@ impl Model {
                 assert_eq!(*reclaim, Some(self.claims_under), "locks are claimed under the fence of before");
                 self.claimed += 1;
                 if self.choices.below(3) == 0 {
-                    return Some(Reply::Failed(Errno(libc::EAGAIN as u16)));
+                    return Some(Reply::Failed(Errno(System::AGAIN.raw_os_error() as u16)));
                 }
                 self.locks.push(owner.0);
                 Reply::Held { fence: self.fence }

@@ -14,7 +14,7 @@ const AT_ONCE_MAX: Duration = Duration::from_secs(1);
 
 /// The knowledge of a client about one server.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
+pub struct Standing {
     /// The moment of the last reply, in nanoseconds, as all moments here.
     heard: AtomicU64,
     /// The end of the time in which the server counts as lost. Until then calls try once instead of waiting.
@@ -22,18 +22,18 @@ pub(crate) struct Standing {
     /// The end of the time in which calls fail at once, because the server let a call wait in vain.
     silent_until: AtomicU64,
     /// The start of the server that the last connection found, 0 before the first connection.
-    pub(crate) boot: AtomicU64,
+    pub boot: AtomicU64,
     /// The number of connections that broke or were refused.
     breaks: AtomicU64,
     /// Whether what listened at the server's address did not prove to be the server, at the last try.
-    pub(crate) is_another: AtomicBool,
+    pub is_another: AtomicBool,
     /// The fence that the server told last, [`Fence::NONE`] before this client's first lock.
-    pub(crate) fence: AtomicU64,
+    pub fence: AtomicU64,
 }
 
 impl Standing {
     /// Notes that the server answered.
-    pub(crate) fn note_heard(&self, now: Duration) {
+    pub fn note_heard(&self, now: Duration) {
         self.heard.store(nanoseconds(now), Ordering::Relaxed);
         if self.lost_until.load(Ordering::Relaxed) != 0 {
             self.lost_until.store(0, Ordering::Relaxed);
@@ -42,65 +42,65 @@ impl Standing {
     }
 
     /// The moment of the last reply.
-    pub(crate) fn heard(&self) -> Duration {
+    pub fn heard(&self) -> Duration {
         Duration::from_nanos(self.heard.load(Ordering::Relaxed))
     }
 
     /// Whether the server was lost a moment ago.
-    pub(crate) fn counts_as_lost(&self, now: Duration) -> bool {
+    pub fn counts_as_lost(&self, now: Duration) -> bool {
         self.lost_until.load(Ordering::Relaxed) > nanoseconds(now)
     }
 
     /// Whether calls fail at once, because the server has just let another call wait in vain.
-    pub(crate) fn fails_at_once(&self, now: Duration) -> bool {
+    pub fn fails_at_once(&self, now: Duration) -> bool {
         self.silent_until.load(Ordering::Relaxed) > nanoseconds(now)
     }
 
     /// Notes that the server is lost. The last attempt waited for the time `waited`.
-    pub(crate) fn lose(&self, now: Duration, waited: Duration) {
+    pub fn lose(&self, now: Duration, waited: Duration) {
         self.lost_until.store(nanoseconds(now + LOST), Ordering::Relaxed);
         self.silent_until.fetch_max(nanoseconds(now + waited.min(AT_ONCE_MAX)), Ordering::Relaxed);
     }
 
     /// Notes the start of the server that a new connection found.
-    pub(crate) fn note_start(&self, boot: u64) {
+    pub fn note_start(&self, boot: u64) {
         self.boot.store(boot, Ordering::SeqCst);
     }
 
     /// Whether the server knows this client from an earlier connection.
-    pub(crate) fn has_met(&self) -> bool {
+    pub fn has_met(&self) -> bool {
         self.boot.load(Ordering::SeqCst) != 0
     }
 
     /// Notes that a connection broke or was refused.
-    pub(crate) fn note_break(&self) {
+    pub fn note_break(&self) {
         self.breaks.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Whether a connection broke or was refused.
-    pub(crate) fn has_broken(&self) -> bool {
+    pub fn has_broken(&self) -> bool {
         self.breaks.load(Ordering::SeqCst) > 0
     }
 
     /// A number that changes when the server may have forgotten requests of earlier connections: after a connection broke, or
     /// the server started anew.
-    pub(crate) fn memory(&self) -> u64 {
+    pub fn memory(&self) -> u64 {
         self.boot.load(Ordering::SeqCst).wrapping_add(self.breaks.load(Ordering::SeqCst))
     }
 
     /// The fence that the server told last.
-    pub(crate) fn fence(&self) -> Fence {
+    pub fn fence(&self) -> Fence {
         Fence(self.fence.load(Ordering::SeqCst))
     }
 
     /// Takes over the fence under which a lock was granted. Replies may overtake each other: an earlier one is ignored.
-    pub(crate) fn note_fence(&self, told: Fence) {
+    pub fn note_fence(&self, told: Fence) {
         self.fence.fetch_max(told.0, Ordering::SeqCst);
     }
 
     /// Takes over the fence of a server that knows this client's holdings, where this client uses locks. The number of a start
     /// may be lower than that of an earlier one, if the server kept nothing and its clock was set back.
-    pub(crate) fn renew_fence(&self, told: Fence) {
+    pub fn renew_fence(&self, told: Fence) {
         let known = self.fence();
         if known == Fence::NONE {
             return;

@@ -1,14 +1,15 @@
 //! The way off full targets: the home lays the bytes behind a file's end on other targets, and the write goes on there.
 
 use crate::{ClientError, Result};
+use rustix::io::Errno as System;
 use weir_placement::TargetId;
 use weir_wire::{Capability, Request};
 
 /// The reason why a write stopped.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// The error.
-    pub(crate) error: ClientError,
+    pub error: ClientError,
     /// The targets that had no room.
     full: Vec<TargetId>,
     /// The epoch of the layout that named these targets.
@@ -21,20 +22,20 @@ pub(crate) struct Failure {
 
 /// The full targets that one call has met.
 #[derive(Debug, Default)]
-pub(crate) struct Detours {
+pub struct Detours {
     full: Vec<TargetId>,
 }
 
 impl Failure {
     /// The failure that a target answered under the layout of `layout_epoch`.
-    pub(crate) fn of(error: ClientError, target: TargetId, layout_epoch: u64) -> Failure {
+    pub fn of(error: ClientError, target: TargetId, layout_epoch: u64) -> Failure {
         let full = if is_full(&error) { vec![target] } else { Vec::new() };
         let is_open = error.is_open();
         Failure { error, full, layout_epoch, is_open, has_leftovers: false }
     }
 
     /// Adds the failure of a further target of the same layout.
-    pub(crate) fn add(&mut self, error: &ClientError, target: TargetId) {
+    pub fn add(&mut self, error: &ClientError, target: TargetId) {
         if is_full(error) {
             self.full.push(target);
         }
@@ -42,23 +43,23 @@ impl Failure {
     }
 
     /// Whether a target may carry out its part of the write later.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.is_open
     }
 
     /// Notes whether bytes behind the failure arrived beyond the size.
-    pub(crate) fn note_leftovers(&mut self, has_leftovers: bool) {
+    pub fn note_leftovers(&mut self, has_leftovers: bool) {
         self.has_leftovers = has_leftovers;
     }
 
     /// Whether bytes behind the failure are to be cut off. While a target may still carry out its part, a cut would have to wait
     /// for that target, and the outcome of the write is unknown in any case.
-    pub(crate) fn has_leftovers(&self) -> bool {
+    pub fn has_leftovers(&self) -> bool {
         self.has_leftovers && !self.is_open
     }
 
     /// Whether other targets may help.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         !self.full.is_empty()
     }
 }
@@ -69,7 +70,7 @@ impl Detours {
     ///
     /// # Errors
     /// The failure itself, where other targets do not help.
-    pub(crate) fn ask(&mut self, failure: Failure, capability: Capability) -> Result<(Request, ClientError)> {
+    pub fn ask(&mut self, failure: Failure, capability: Capability) -> Result<(Request, ClientError)> {
         if !failure.is_full() {
             return Err(failure.error);
         }
@@ -82,5 +83,5 @@ impl Detours {
 }
 
 fn is_full(error: &ClientError) -> bool {
-    error.errno() == libc::ENOSPC
+    error.errno() == System::NOSPC.raw_os_error()
 }

@@ -1,7 +1,7 @@
 //! One request on its way to one server: it is sent over a connection, and over further ones under the same id where one
 //! breaks, until the answer has come or the server counts as lost.
 
-use super::{Approach, Bounds, Standing};
+use crate::{Approach, Bounds, Standing};
 use std::time::Duration;
 
 /// Times that a request is sent again after its connection broke, before the server counts as lost. A request that
@@ -13,8 +13,8 @@ const SILENCES_MAX: u32 = 2;
 
 /// A request on its way.
 #[derive(Debug)]
-pub(crate) struct Delivery {
-    pub(super) bounds: Bounds,
+pub struct Delivery {
+    pub(crate) bounds: Bounds,
     /// The moment at which the call began to wait for its server.
     began: Duration,
     /// The moment from which the silence on this connection counts, if the server was not heard since.
@@ -30,7 +30,7 @@ pub(crate) struct Delivery {
 
 /// The step after a stall, in which no bytes can move for the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stall {
+pub enum Stall {
     /// The call waits for its connection.
     Wait,
     /// The server is asked over another connection whether it lives, for this time at most. Then the call waits.
@@ -41,7 +41,7 @@ pub(crate) enum Stall {
 
 /// The step after a break of the connection.
 #[derive(Debug)]
-pub(crate) enum Break {
+pub enum Break {
     /// After this pause the request is sent again, from its first byte, over a connection that these attempts make.
     Resend(Duration, Approach),
     /// The server counts as lost.
@@ -52,7 +52,7 @@ pub(crate) enum Break {
 
 impl Delivery {
     /// A request of a call that begins to wait now.
-    pub(crate) fn new(bounds: Bounds, now: Duration) -> Delivery {
+    pub fn new(bounds: Bounds, now: Duration) -> Delivery {
         Delivery {
             bounds,
             began: now,
@@ -65,22 +65,22 @@ impl Delivery {
     }
 
     /// Has the request fail with its connection.
-    pub(crate) fn send_once(&mut self) {
+    pub fn send_once(&mut self) {
         self.is_resent = false;
     }
 
     /// The moment at which the call began to wait for its server.
-    pub(crate) fn began(&self) -> Duration {
+    pub fn began(&self) -> Duration {
         self.began
     }
 
     /// The attempts at the first connection, where the request has none yet.
-    pub(crate) fn approach(&self, standing: &Standing, now: Duration) -> Approach {
+    pub fn approach(&self, standing: &Standing, now: Duration) -> Approach {
         Approach::new(self.bounds, standing, now, now + self.bounds.silence)
     }
 
     /// The request has a connection, and is sent from its first byte.
-    pub(crate) fn connected(&mut self, now: Duration) {
+    pub fn connected(&mut self, now: Duration) {
         self.has_stalled = false;
         self.since = match self.resends {
             // The time of connecting counts as silence, but each server keeps a quarter of the bound for its answer.
@@ -90,7 +90,7 @@ impl Delivery {
     }
 
     /// No bytes can move for the moment. `moved` says whether some did since the stall before.
-    pub(crate) fn stalled(&mut self, moved: bool, standing: &Standing, now: Duration) -> Stall {
+    pub fn stalled(&mut self, moved: bool, standing: &Standing, now: Duration) -> Stall {
         let has_stalled = std::mem::replace(&mut self.has_stalled, true);
         if moved {
             self.since = now;
@@ -112,7 +112,7 @@ impl Delivery {
     }
 
     /// The connection broke, or was refused and may be accepted now. The server knows the request by its id.
-    pub(crate) fn broke(&mut self, standing: &Standing, now: Duration) -> Break {
+    pub fn broke(&mut self, standing: &Standing, now: Duration) -> Break {
         if !self.is_resent {
             return Break::Fail;
         }

@@ -1,8 +1,7 @@
 //! The append turn of a client: it is renewed while its client writes, and what was written decides how it ends.
 
-use super::Failure;
-use crate::known::Size;
-use crate::{ClientError, Result};
+use crate::{ClientError, Failure, Result, Size};
+use rustix::io::Errno as System;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir_placement::ServerId;
@@ -13,7 +12,7 @@ const RENEWALS: u64 = 5;
 
 /// A turn that the home gave.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub struct Turn {
     capability: Capability,
     turn: Sequence,
     size: Size,
@@ -23,7 +22,7 @@ pub(crate) struct Turn {
 
 /// The outcome of the writes in a turn.
 #[derive(Debug)]
-pub(crate) enum Wrote {
+pub enum Wrote {
     /// So many bytes from the start of the turn are on their targets, without a gap, and the reason why no more are.
     Bytes(u64, Option<Failure>),
     /// The file was shortened or laid out anew meanwhile.
@@ -32,7 +31,7 @@ pub(crate) enum Wrote {
 
 /// The end of a turn.
 #[derive(Debug)]
-pub(crate) struct Ending {
+pub struct Ending {
     wrote: Result<Wrote>,
     /// Whether a part of the bytes is appended where a target is full.
     takes_part: bool,
@@ -42,7 +41,7 @@ pub(crate) struct Ending {
 
 /// The outcome of a turn.
 #[derive(Debug)]
-pub(crate) enum Appended {
+pub enum Appended {
     /// The bytes of the publication stand at the start of the turn, and the size and epoch of the file that the home told. A
     /// failure kept further bytes away.
     At(Publication, Option<(u64, u64)>, Option<Failure>),
@@ -56,23 +55,23 @@ pub(crate) enum Appended {
 
 impl Turn {
     /// The turn that the home gave at this end of the file.
-    pub(crate) fn new(capability: Capability, turn: Sequence, size: Size, now: Duration) -> Turn {
+    pub fn new(capability: Capability, turn: Sequence, size: Size, now: Duration) -> Turn {
         Turn { capability, turn, size, renewed: AtomicU64::new(now.as_nanos() as u64) }
     }
 
     /// The home of the file.
-    pub(crate) fn home(&self) -> ServerId {
+    pub fn home(&self) -> ServerId {
         self.capability.ino.home()
     }
 
     /// The end of the file in the turn, and its epoch.
-    pub(crate) fn size(&self) -> Size {
+    pub fn size(&self) -> Size {
         self.size
     }
 
     /// The request that renews the turn, where that is due: long before its lease ends. The end of the turn tells of a turn that
     /// was lost.
-    pub(crate) fn renewal(&self, now: Duration) -> Option<Request> {
+    pub fn renewal(&self, now: Duration) -> Option<Request> {
         let renewed = Duration::from_nanos(self.renewed.load(Ordering::Relaxed));
         if now.saturating_sub(renewed).as_secs() < limits::TURN_LEASE_SECONDS / RENEWALS {
             return None;
@@ -86,7 +85,7 @@ impl Turn {
     /// # Errors
     /// The failure of a target that may carry out its part late. So the turn is left to its lease, at whose end the home cuts the
     /// file: that part never lies over the bytes of the next appender.
-    pub(crate) fn end(&self, wrote: Result<Wrote>, takes_part: bool) -> Result<Ending> {
+    pub fn end(&self, wrote: Result<Wrote>, takes_part: bool) -> Result<Ending> {
         let (wrote, bytes) = match wrote {
             Err(error) if error.is_open() => return Err(error),
             Ok(Wrote::Bytes(_, Some(failure))) if failure.is_open() => return Err(failure.error),
@@ -104,7 +103,7 @@ impl Turn {
     }
 
     /// The request that ends the turn.
-    pub(crate) fn end_request(&self, ending: &Ending) -> Request {
+    pub fn end_request(&self, ending: &Ending) -> Request {
         let publication = ending.publication;
         Request::AppendEnd { capability: self.capability, turn: self.turn, publication }
     }
@@ -115,11 +114,11 @@ impl Ending {
     ///
     /// # Errors
     /// The error of the write, or of the answer.
-    pub(crate) fn told(self, answer: Result<Reply>) -> Result<Appended> {
+    pub fn told(self, answer: Result<Reply>) -> Result<Appended> {
         let Wrote::Bytes(_, failure) = self.wrote? else { return Ok(Appended::Again) };
         match (answer, self.publication, failure) {
             // The turn went with a lost connection, or the server took it while this process was stopped.
-            (Err(error), ..) if error.errno() == libc::EBADF => Ok(Appended::Again),
+            (Err(error), ..) if error.errno() == System::BADF.raw_os_error() => Ok(Appended::Again),
             (Ok(Reply::StaleEpoch { .. }), ..) => Ok(Appended::Again),
             (Err(error), ..) => Err(error),
             (Ok(Reply::Written { size }), Some(publication), failure) => {

@@ -1,6 +1,6 @@
 //! The attempts at several servers that one call needs together: each has its turn, and then the others.
 
-use super::{Approach, Bounds, Standing};
+use crate::{Approach, Bounds, Standing};
 use std::time::Duration;
 
 /// The first turn of one server among several is this part of the bound on silence. Each further turn is twice as long.
@@ -8,7 +8,7 @@ const TURN_PARTS: u32 = 8;
 
 /// The time for which servers are tried, all of them together. Time in which others of them answer does not count.
 #[derive(Debug)]
-pub(crate) struct Tries {
+pub struct Tries {
     bounds: Bounds,
     left: Duration,
     /// The time of one server, before the others are tried.
@@ -17,23 +17,23 @@ pub(crate) struct Tries {
 
 impl Tries {
     /// The first round.
-    pub(crate) fn new(bounds: Bounds) -> Tries {
+    pub fn new(bounds: Bounds) -> Tries {
         Tries { bounds, left: bounds.silence, turn: bounds.silence / TURN_PARTS }
     }
 
     /// Begins the next round.
-    pub(crate) fn go_round(&mut self) {
+    pub fn go_round(&mut self) {
         self.turn *= 2;
     }
 
     /// The attempts at one server in this round.
-    pub(crate) fn approach(&self, standing: &Standing, now: Duration) -> Approach {
+    pub fn approach(&self, standing: &Standing, now: Duration) -> Approach {
         Approach::new(self.bounds, standing, now, now + self.turn.min(self.left))
     }
 
     /// The server was not reached by the attempts that began at `began`, of which the last took the time `waited`. Returns
     /// whether the next round tries the server again.
-    pub(crate) fn unreached(
+    pub fn unreached(
         &mut self,
         standing: &Standing,
         (began, now): (Duration, Duration),
@@ -48,8 +48,8 @@ impl Tries {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Failed;
     use super::*;
+    use crate::Failed;
     use weir_testing::Choices;
 
     const SILENCE: Duration = Duration::from_secs(8);

@@ -1,10 +1,10 @@
 //! Random trees over several homes: a path leads, from home to home, to the node that it has in the tree as a whole, also where
 //! names of the root are stale, and leaves the store where it would on the host.
 
-use super::Way;
-use crate::place::{trim_start, Anchors, Final, Place};
+use crate::place::{Anchors, Final};
 use crate::ClientError;
 use std::collections::BTreeMap;
+use weir_session::{trim_start, Place, Way};
 use weir_testing::Choices;
 use weir_wire::{limits, At, Errno, Ino, Reply};
 

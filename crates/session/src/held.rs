@@ -8,11 +8,11 @@ use weir_wire::{Capability, Fence, HandleId, Ino, LockKind, LockOwner, LockRange
 const LOCKS_MAX: usize = 65_536;
 /// Open descriptions and locks of this client at one server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Held {
+pub struct Held {
     /// Open descriptions.
-    pub(crate) handles: HashMap<HandleId, Capability>,
+    pub handles: HashMap<HandleId, Capability>,
     /// Locks. Ranges of one owner and file do not overlap.
-    pub(crate) locks: Vec<HeldLock>,
+    pub locks: Vec<HeldLock>,
     /// Descriptions through which locks were taken that are lost.
     lost: HashSet<HandleId>,
     /// Releases that the server may not have heard of, in their order. They come before all further requests.
@@ -21,18 +21,25 @@ pub(crate) struct Held {
 
 /// A lock that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HeldLock {
-    pub(crate) ino: Ino,
-    pub(crate) handle: HandleId,
-    pub(crate) owner: LockOwner,
-    pub(crate) pid: u32,
-    pub(crate) kind: LockKind,
-    pub(crate) lock: LockType,
-    pub(crate) range: LockRange,
+pub struct HeldLock {
+    /// The inode.
+    pub ino: Ino,
+    /// The description through which the lock was taken.
+    pub handle: HandleId,
+    /// The owner of a POSIX lock within the client.
+    pub owner: LockOwner,
+    /// The process that is reported to others.
+    pub pid: u32,
+    /// The kind of lock.
+    pub kind: LockKind,
+    /// The lock.
+    pub lock: LockType,
+    /// The range, which includes its last byte.
+    pub range: LockRange,
 }
 
 /// The request of a lock call.
-pub(crate) fn lock_request(lock: &HeldLock, wait: bool, reclaim: Option<Fence>) -> Request {
+pub fn lock_request(lock: &HeldLock, wait: bool, reclaim: Option<Fence>) -> Request {
     Request::Lock {
         ino: lock.ino,
         handle: lock.handle,
@@ -59,18 +66,18 @@ impl HeldLock {
 
 impl Held {
     /// Whether the server keeps nothing for this client, and is owed nothing.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.handles.is_empty() && self.locks.is_empty() && self.owed.is_empty()
     }
 
     /// Whether releases are owed.
-    pub(crate) fn owes_any(&self) -> bool {
+    pub fn owes_any(&self) -> bool {
         !self.owed.is_empty()
     }
 
     /// Records that the server gave a lock up. One that this client gave back meanwhile, after another connection had claimed it, is
     /// not lost.
-    pub(crate) fn lose(&mut self, lock: &HeldLock) {
+    pub fn lose(&mut self, lock: &HeldLock) {
         let before = self.locks.len();
         self.locks.retain(|known| known != lock);
         if self.locks.len() == before {
@@ -80,17 +87,17 @@ impl Held {
     }
 
     /// Whether a lock of any description is lost.
-    pub(crate) fn has_lost_any(&self) -> bool {
+    pub fn has_lost_any(&self) -> bool {
         !self.lost.is_empty()
     }
 
     /// Whether a lock that was taken through this description is lost.
-    pub(crate) fn has_lost(&self, handle: HandleId) -> bool {
+    pub fn has_lost(&self, handle: HandleId) -> bool {
         self.lost.contains(&handle)
     }
 
     /// Records a granted lock call: `granted` replaces the owner's locks in its range. The caller knows again what it holds.
-    pub(crate) fn apply(&mut self, granted: HeldLock) {
+    pub fn apply(&mut self, granted: HeldLock) {
         self.lost.remove(&granted.handle);
         let mut kept = Vec::new();
         self.locks.retain(|lock| {
@@ -117,14 +124,14 @@ impl Held {
 
     /// Notes a release that the server may not have heard of. Others would wait for the lock until the end of this client's
     /// session, which for a mount does not come.
-    pub(crate) fn owe(&mut self, release: Request) {
+    pub fn owe(&mut self, release: Request) {
         if self.owed.len() < LOCKS_MAX {
             self.owed.push(release);
         }
     }
 
     /// Notes that the server may have granted a lock although its client was told of an error: the state before is owed.
-    pub(crate) fn owe_state_before(&mut self, asked: &HeldLock) {
+    pub fn owe_state_before(&mut self, asked: &HeldLock) {
         let overlaps = |lock: &&HeldLock| {
             lock.same_owner(asked)
                 && lock.range.first <= asked.range.last
@@ -138,23 +145,23 @@ impl Held {
     }
 
     /// Takes the releases that are owed.
-    pub(crate) fn take_owed(&mut self) -> Vec<Request> {
+    pub fn take_owed(&mut self) -> Vec<Request> {
         std::mem::take(&mut self.owed)
     }
 
     /// Puts releases back that could not be told, before those that came since.
-    pub(crate) fn put_back_owed(&mut self, mut owed: Vec<Request>) {
+    pub fn put_back_owed(&mut self, mut owed: Vec<Request>) {
         owed.append(&mut self.owed);
         self.owed = owed;
     }
 
     /// Forgets the POSIX locks of `owner` on `ino`.
-    pub(crate) fn release_posix(&mut self, ino: Ino, owner: LockOwner) {
+    pub fn release_posix(&mut self, ino: Ino, owner: LockOwner) {
         self.locks.retain(|lock| !(lock.ino == ino && lock.kind == LockKind::Posix && lock.owner == owner));
     }
 
     /// Forgets a description and the locks that the description owns.
-    pub(crate) fn close(&mut self, handle: HandleId) {
+    pub fn close(&mut self, handle: HandleId) {
         self.handles.remove(&handle);
         self.lost.remove(&handle);
         self.locks.retain(|lock| lock.kind == LockKind::Posix || lock.handle != handle);
