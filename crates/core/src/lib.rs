@@ -48,6 +48,7 @@ pub mod notices;
 pub mod peers;
 mod requests;
 pub mod server;
+mod starts;
 pub mod storage;
 mod unpublished;
 pub mod work;

@@ -82,6 +82,10 @@ mutants! {
     VersionKept,
     /// Some changes are acknowledged that the journal does not take.
     JournalSkipped,
+    /// The number of a start whose record was lost is given out again.
+    StartsReused,
+    /// The description of an open that failed stays.
+    FailedOpenKept,
     /// The replies of changes of names are not remembered, and the changes are decided again when they are sent again.
     RepliesForgotten,
 }

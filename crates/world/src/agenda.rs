@@ -43,6 +43,8 @@ pub(super) enum Happening {
     Follow,
     /// Something fails.
     Fault,
+    /// A server is killed, and starts at once.
+    Restart { server: usize },
     /// Nothing is under way, and the store is checked.
     Check,
     /// A server starts.

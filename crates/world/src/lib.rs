@@ -29,7 +29,7 @@ use lines::Line;
 use machine::{Input, Machine};
 use network::Network;
 use outside::Said;
-use session::{Answered, Identity, Session};
+use session::{Answered, Identity, Seen, Session};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -59,8 +59,12 @@ const SETTLED: Nanos = Nanos::from_millis(50_000);
 const CHECK: Nanos = Nanos::from_millis(49_000);
 /// A world ends before this moment.
 const END_MAX: Nanos = Nanos::from_millis(600_000);
+/// A task that stands still for longer may lose what it has to another one.
+const LEFT_MIN: Nanos = Nanos::from_millis(2_600);
+/// The time in which a start has been there for so long that others got the locks of the start before.
+const MISSED_START: Nanos = Nanos::from_millis(11_000);
 /// Slots of a client for each server: more than its tasks have calls at a time.
-const SLOTS: u16 = 12;
+const SLOTS: u16 = 24;
 const CONFIGURATION: &str = "version = 1
 namespace_memory = \"1GiB\"
 [layout]
@@ -70,7 +74,10 @@ stripe_size = \"4KiB\"
 /// The user of a session.
 #[derive(Clone, Copy)]
 enum User {
-    Client,
+    /// A call of a client.
+    Client(usize),
+    /// The questions of a client whether a server lives.
+    Prober,
     Line(usize),
 }
 
@@ -218,9 +225,10 @@ impl World {
         let number = self.slots.len();
         let client = Client::new(ClientId(1 + number as u64));
         let identity =
-            |slot| Identity { credential: key().mint(claims(0)), client: Rc::clone(&client), slot };
+            |slot| Identity { credential: Rc::new(key().mint(claims(0))), client: Rc::clone(&client), slot };
         let slots = (0..self.machines.len()).map(|server| {
-            (0..SLOTS).map(|slot| self.add_session(server, identity(slot), User::Client)).collect()
+            let user = |slot| if slot == SLOTS { User::Prober } else { User::Client(number) };
+            (0..=SLOTS).map(|slot| self.add_session(server, identity(slot), user(slot))).collect()
         });
         let slots = slots.collect();
         self.slots.push(slots);
@@ -268,6 +276,10 @@ impl World {
                 return (first..self.workers.len()).try_for_each(|worker| self.go_on(worker));
             }
             Happening::Fault => return self.fail(),
+            Happening::Restart { server } if self.machines[server].accepts().is_some() => {
+                self.kill(server, self.agenda.within(OUTAGE));
+            }
+            Happening::Restart { .. } => {}
             Happening::Check => return rest::check(&mut self.machines),
             Happening::Start { server } => return self.start(server),
             Happening::Mend { server } => self.machines[server].disk().mend(),
@@ -292,7 +304,7 @@ impl World {
                 Said::Open(to, access) => {
                     let line = self.lines.len();
                     let client = Client::new(access.client);
-                    let identity = Identity { credential: access.credential, client, slot: 0 };
+                    let identity = Identity { credential: Rc::new(access.credential), client, slot: 0 };
                     let session = self.add_session(usize::from(to.0), identity, User::Line(line));
                     self.lines.push(Line::new((server, life), to, session));
                 }
@@ -318,17 +330,23 @@ impl World {
     /// A session looks at its connection.
     fn look(&mut self, number: usize) -> Outcome<()> {
         let (session, user) = &mut self.sessions[number];
-        let answered = session.look();
-        match *user {
-            User::Client => match answered {
-                Some((ticket, answered)) => self.answer(ticket, answered),
-                None => Ok(()),
-            },
-            User::Line(line) => {
-                self.lines[line].look(session, answered.map(|(_, answered)| answered), &self.agenda);
-                Ok(())
+        let (seen, server) = (session.look(), session.server());
+        match (*user, seen) {
+            (User::Client(client), Seen { answer, silence }) => {
+                if let Some(limit) = silence {
+                    let prober = self.slots[client][server][usize::from(SLOTS)];
+                    self.sessions[prober].0.probe(limit);
+                }
+                if let Some((ticket, answered)) = answer {
+                    return self.answer(ticket, answered);
+                }
+            }
+            (User::Prober, _) => {}
+            (User::Line(line), Seen { answer, .. }) => {
+                self.lines[line].look(session, answer.map(|(_, answered)| answered), &self.agenda);
             }
         }
+        Ok(())
     }
 
     /// A task has the answer to a call.
@@ -368,7 +386,7 @@ impl World {
     /// A slot without a call: mostly one with a connection.
     fn free_slot(&self, client: usize, server: usize) -> usize {
         let session = |slot: &usize| &self.sessions[*slot].0;
-        let slots = &self.slots[client][server];
+        let slots = &self.slots[client][server][..usize::from(SLOTS)];
         let free: Vec<usize> = slots.iter().copied().filter(|slot| session(slot).is_free()).collect();
         let ready: Vec<usize> = free.iter().copied().filter(|slot| session(slot).is_ready()).collect();
         let among = if ready.is_empty() || self.agenda.by_chance(10) { &free } else { &ready };
@@ -425,15 +443,11 @@ impl World {
         let kind = self.agenda.below(kinds);
         self.agenda.tell(|| format!("fault {kind} of server {server} until {} ms", until.0 / 1_000_000));
         match kind {
-            0 if self.machines[server].accepts().is_some() => {
-                self.machines[server].kill();
-                self.end_lines(server);
-                self.agenda.add(until, Happening::Start { server });
-            }
+            0 if self.machines[server].accepts().is_some() => self.kill(server, until),
             1 => self.agenda.hold_up(server, until),
             2 => {
-                let client = self.agenda.below(self.slots.len() as u64);
-                self.network.isolate(ClientId(1 + client), until);
+                let client = ClientId(1 + self.agenda.below(self.slots.len() as u64));
+                (0..self.machines.len()).for_each(|server| self.network.isolate(client, server, until));
             }
             5 => self.machines[server].slow_down(until),
             6 | 7 => self.lose_power(server, until),
@@ -452,9 +466,41 @@ impl World {
                 }
             }
         }
-        self.last_fault = until;
+        self.last_fault = self.last_fault.max(until);
+        self.cut_off_holder();
         self.agenda.add(self.agenda.within(FAULT_PAUSE), Happening::Fault);
         Ok(())
+    }
+
+    /// A client does not reach the server of which one of its tasks has a lock or a turn, for as long as the task stands still or a little
+    /// less. Meanwhile the server may start anew, also twice, with time between the starts in which others get locks.
+    fn cut_off_holder(&mut self) {
+        let now = self.agenda.now();
+        let standing = self.histories.borrow().pauses.beyond(now + LEFT_MIN).next();
+        let Some((worker, pause)) = standing else { return };
+        self.histories.borrow_mut().pauses.end(worker);
+        if self.agenda.by_chance(20) {
+            return;
+        }
+        let left = pause.until.saturating_since(now);
+        let back = Nanos(pause.until.0 - self.agenda.below(left.0 / 10));
+        self.network.isolate(ClientId(1 + self.workers[worker].client as u64), pause.home, back);
+        self.agenda.tell(|| format!("task {worker} does not reach server {} until {back:?}", pause.home));
+        if left > MISSED_START && self.agenda.by_chance(80) {
+            self.agenda.add(self.agenda.within(OUTAGE), Happening::Restart { server: pause.home });
+        }
+        if self.agenda.by_chance(50) {
+            let at = Nanos(back.0 - self.agenda.below(OUTAGE.0));
+            self.agenda.add(at, Happening::Restart { server: pause.home });
+        }
+        self.last_fault = self.last_fault.max(back + OUTAGE);
+    }
+
+    /// A server is killed, and starts at a moment.
+    fn kill(&mut self, server: usize, until: Nanos) {
+        self.machines[server].kill();
+        self.end_lines(server);
+        self.agenda.add(until, Happening::Start { server });
     }
 
     /// A server loses its power, once all directories of clients were made for good.

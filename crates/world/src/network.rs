@@ -46,8 +46,8 @@ pub(super) struct Network {
     connections: Rc<RefCell<Vec<Connection>>>,
     /// The starts of servers.
     lives: Rc<RefCell<BTreeMap<usize, u64>>>,
-    /// Clients that reach no server before a moment.
-    alone_until: Rc<RefCell<BTreeMap<ClientId, Nanos>>>,
+    /// Clients that do not reach a server before a moment.
+    alone_until: Rc<RefCell<BTreeMap<(ClientId, usize), Nanos>>>,
     agenda: Agenda,
 }
 
@@ -101,7 +101,7 @@ impl Network {
             to_client: Flow::default(),
         });
         let number = connections.len() - 1;
-        let alone_until = self.alone_until.borrow().get(&client).copied();
+        let alone_until = self.alone_until.borrow().get(&(client, server)).copied();
         let at = self.agenda.later(server).max(alone_until.unwrap_or(Nanos::ZERO));
         connections[number].to_server.last = at;
         self.agenda.add(at, Happening::Accept { server, connection: number });
@@ -240,11 +240,14 @@ impl Network {
         }
     }
 
-    /// A client reaches no server before a moment. What it has sent may still arrive, and late.
-    pub(super) fn isolate(&self, client: ClientId, until: Nanos) {
-        self.alone_until.borrow_mut().insert(client, until);
+    /// A client does not reach a server before a moment. What it has sent may still arrive, and late.
+    pub(super) fn isolate(&self, client: ClientId, server: usize, until: Nanos) {
+        self.alone_until.borrow_mut().insert((client, server), until);
         for number in self.open() {
-            let is_its = self.connections.borrow()[number].client == client;
+            let is_its = {
+                let connection = &self.connections.borrow()[number];
+                (connection.client, connection.server) == (client, server)
+            };
             match is_its.then(|| self.agenda.by_chance(30)) {
                 Some(true) => {
                     self.half_cut(number, self.agenda.within(until.saturating_since(self.agenda.now())))

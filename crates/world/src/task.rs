@@ -1,7 +1,8 @@
 //! A task of a client: one thread of a program, with the calls that the product's library makes for it.
 
 use super::agenda::{Agenda, Happening};
-use super::client::{HeldLock, Shared, Ticket};
+use super::client::{Shared, Ticket};
+use super::histories::pauses::Pause;
 use super::histories::Histories;
 use super::session::{Answered, LOCK_LOST};
 use std::cell::RefCell;
@@ -9,7 +10,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::Poll;
 use weir_fairshare::Nanos;
-use weir_placement::{Layout, TargetId};
+use weir_placement::{Layout, ServerId, TargetId};
+use weir_session::{lock_request, ClientError, Course, HeldLock, Place, Verdict, Way};
 use weir_wire::{
     At, Capability, Errno, Extent, Fence, HandleId, Ino, LockKind, LockOwner, LockRange, LockType, OpenFlags,
     Publication, Reply, Request,
@@ -17,7 +19,6 @@ use weir_wire::{
 
 const EIO: Errno = Errno(5);
 const EISDIR: Errno = Errno(21);
-const ESTALE: Errno = Errno(116);
 
 const NONE: OpenFlags = OpenFlags {
     read: false,
@@ -34,8 +35,9 @@ pub(super) const READ: OpenFlags = OpenFlags { read: true, ..NONE };
 /// The flags of an open that reads and writes, and makes a file where there is none.
 pub(super) const WRITE: OpenFlags = OpenFlags { read: true, write: true, create: true, ..NONE };
 
-/// The pause between two looks whether a claim is under way, which would bring a closed description back.
-const CLAIM_PAUSE: Nanos = Nanos::from_millis(1);
+/// The longest time for which a task stands still.
+const STAND: Nanos = Nanos::from_millis(6_000);
+const LONG_STAND: Nanos = Nanos::from_millis(20_000);
 /// Times that a request for bytes is tried again for one reason. A world has fewer causes for each.
 const TRIES: usize = 1_000;
 
@@ -150,6 +152,20 @@ impl Task {
         std::future::poll_fn(|_| if self.now() < moment { Poll::Pending } else { Poll::Ready(()) }).await;
     }
 
+    /// Stands still, seldom, while the task has something of a server: mostly until a client that is away may have lost it, and in a few
+    /// worlds until a start of the server has passed.
+    pub(super) async fn stand_still(&self, home: usize) {
+        let longest = match self.agenda.below(1_000) {
+            0..=4 => LONG_STAND,
+            5..=49 => STAND,
+            _ => return,
+        };
+        let until = self.agenda.within(longest);
+        self.histories.borrow_mut().pauses.begin(self.number, Pause { home, until });
+        self.wait_until(until).await;
+        self.histories.borrow_mut().pauses.end(self.number);
+    }
+
     pub(super) async fn call(&self, server: usize, request: Request, payload: &[u8]) -> Answered {
         let ticket = self.send(server, request, payload);
         self.answer(ticket).await
@@ -163,13 +179,14 @@ impl Task {
     /// The same with a payload.
     pub(super) async fn at_with(&self, at: At, request: impl Fn(At) -> Request, payload: &[u8]) -> Answered {
         let first = at.clone();
-        let mut at = at;
+        let mut way = Way::new(None, Place { ino: first.ino, path: &first.path }, at);
         loop {
-            let server = usize::from(at.ino.home().0);
-            match self.call(server, request(at), payload).await {
-                (Reply::Redirect { at: elsewhere }, _) => at = elsewhere,
-                (Reply::Stale, _) => at = first.clone(),
-                answered => return answered,
+            let server = usize::from(way.at().ino.home().0);
+            let (reply, received) = self.call(server, request(way.at().clone()), payload).await;
+            match way.take(reply, |_, _| {}) {
+                Ok(Some(reply)) => return (reply, received),
+                Ok(None) => {}
+                Err(error) => return (Reply::Failed(Errno(error.errno() as u16)), Vec::new()),
             }
         }
     }
@@ -179,7 +196,7 @@ impl Task {
         let request = |at| Request::Open { at, flags, permissions: 0o644, layout: None };
         match self.at(at, request).await.0 {
             Reply::Opened { attributes, handle, capability, layout: Some(layout), created } => {
-                self.client.borrow_mut().opened(attributes.ino, handle, capability);
+                self.client.borrow_mut().opened(handle, capability);
                 let (epoch, size_bytes) = (attributes.epoch, attributes.size_bytes);
                 Ok(Open { ino: attributes.ino, handle, capability, layout, epoch, size_bytes, created })
             }
@@ -200,16 +217,13 @@ impl Task {
 
     pub(super) async fn close(&self, ino: Ino, handle: HandleId) {
         self.client.borrow_mut().closed(ino, handle);
-        while self.client.borrow().is_claiming(usize::from(ino.home().0)) {
-            self.wait_until(self.now() + CLAIM_PAUSE).await;
-        }
         self.call(usize::from(ino.home().0), Request::Close { ino, handle }, &[]).await;
     }
 
     /// Has the home of a file tell its fence. A new connection claims what the client holds before.
     pub(super) async fn greet(&self, home: usize) {
         if let (Reply::Held { fence }, _) = self.call(home, Request::Fence, &[]).await {
-            self.client.borrow_mut().renew_fence(home, fence);
+            self.client.borrow_mut().standing(home).renew_fence(fence);
         }
     }
 
@@ -234,23 +248,42 @@ impl Task {
         request: impl Fn(&Open) -> Request,
     ) -> Result<Answered, Failure> {
         for _ in 0..TRIES {
-            match self.call(server, request(file), payload).await {
-                (Reply::StaleEpoch { .. }, _) => self.refresh(file).await?,
-                (Reply::StaleFence, _) => self.greet(file.home()).await,
-                (Reply::Failed(ESTALE), _) => {
-                    let reclaim = Request::Reclaim { handles: vec![file.capability] };
-                    match self.call(file.home(), reclaim, &[]).await.0 {
-                        Reply::Held { .. } => {}
-                        other => return Err(format!("reclaim of {:?}: {other:?}", file.ino).into()),
-                    }
-                }
-                // The home was away for too long for the server of the bytes.
-                (Reply::Failed(EIO), _) => {}
-                (Reply::Failed(errno), _) => return Err(Failure::Refused(errno)),
-                answered => return Ok(answered),
+            match self.course(server, file.home(), payload, || request(file)).await {
+                Some((Reply::StaleEpoch { .. }, _)) => self.refresh(file).await?,
+                // The home was away for too long for the server of the bytes, or others lose locks all the time.
+                Some((Reply::Failed(EIO), _)) | None => {}
+                Some((Reply::Failed(errno), _)) => return Err(Failure::Refused(errno)),
+                Some(answered) => return Ok(answered),
             }
         }
         Err(Failure::Fault(format!("a request for bytes of {:?} is tried for ever", file.ino)))
+    }
+
+    /// One call about the bytes of a file, over the requests that it takes. It fails where others lose locks all the time.
+    pub(super) async fn course(
+        &self,
+        server: usize,
+        home: usize,
+        payload: &[u8],
+        request: impl Fn() -> Request,
+    ) -> Option<Answered> {
+        let number = |server: usize| ServerId(server as u16);
+        let mut course = Course::new(number(server), Some(number(home)));
+        loop {
+            let (reply, received) = self.call(server, request(), payload).await;
+            let answer = match reply {
+                Reply::Failed(errno) => Err(ClientError::Failed(errno)),
+                reply => Ok((reply, received.len())),
+            };
+            match (course.judge(&answer), answer) {
+                (Verdict::Ask(home), _) => self.greet(usize::from(home.0)).await,
+                (Verdict::Fail, _) => return None,
+                (Verdict::Done, Ok((reply, _))) => return Some((reply, received)),
+                (Verdict::Done, Err(error)) => {
+                    return Some((Reply::Failed(Errno(error.errno() as u16)), received));
+                }
+            }
+        }
     }
 
     /// Writes and publishes.
@@ -330,6 +363,7 @@ impl Task {
             ino: file.ino,
             handle: file.handle,
             owner: LockOwner(1 + self.number as u64),
+            pid: 1,
             kind,
             lock,
             range: LockRange { first: 0, last },
@@ -338,7 +372,7 @@ impl Task {
 
     /// Begins a lock call.
     pub(super) fn begin_lock(&self, lock: &HeldLock, wait: bool) -> Ticket {
-        self.send(usize::from(lock.ino.home().0), lock.request(wait, None), &[])
+        self.send(usize::from(lock.ino.home().0), lock_request(lock, wait, None), &[])
     }
 
     /// Takes over the answer to a lock call.
@@ -356,7 +390,7 @@ impl Task {
     /// Gives all locks of the owner of one back, as a process that closes a descriptor of the file does.
     pub(super) async fn release_all(&self, lock: &HeldLock) -> Outcome<()> {
         let HeldLock { ino, owner, .. } = *lock;
-        self.client.borrow_mut().released(lock);
+        self.client.borrow_mut().released(ino, owner);
         match self.call(usize::from(ino.home().0), Request::ReleaseLocks { ino, owner }, &[]).await.0 {
             Reply::Done => Ok(()),
             other => Err(format!("the release of {lock:?}: {other:?}")),

@@ -19,6 +19,15 @@ pub trait Storage: Debug + Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes the names durable.
     fn sync_directory(&self) -> io::Result<()>;
+    /// Replaces a file as a whole, durably.
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let unfinished = format!("{name}.new");
+        let file = self.create(&unfinished)?;
+        file.write_all_at(bytes, 0)?;
+        file.sync()?;
+        self.rename(&unfinished, name)?;
+        self.sync_directory()
+    }
     /// A number for the time since the machine started. No power loss took a byte that was written within that time.
     fn boot(&self) -> u128;
     /// A random number for the checksums of a file, so that nobody's data can pass for a record.

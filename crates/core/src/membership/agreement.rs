@@ -17,8 +17,6 @@ use weir_wire::{
 };
 
 const FILE: &str = "settings.json";
-/// The file before it takes its name.
-const UNFINISHED: &str = "settings.json.new";
 
 /// The shared settings, and the file that keeps them.
 pub(super) struct Agreement {
@@ -182,11 +180,7 @@ impl SettingsTicket {
     /// The file cannot be written; the one before it counts then.
     pub(crate) fn run(&self) -> io::Result<()> {
         let text = serde_json::to_string(&self.settings).map_err(io::Error::from)?;
-        let file = self.storage.create(UNFINISHED)?;
-        file.write_all_at(text.as_bytes(), 0)?;
-        file.sync()?;
-        self.storage.rename(UNFINISHED, FILE)?;
-        self.storage.sync_directory()
+        self.storage.replace(FILE, text.as_bytes())
     }
 }
 

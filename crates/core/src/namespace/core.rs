@@ -94,9 +94,10 @@ impl Namespace {
         &self.appends
     }
 
-    /// The change that begins a start of the server. The owner journals and applies the change before the first request.
-    pub fn start(&self, now: Moment) -> Change {
-        Change::Started { number: self.files().next_start(now), at: now }
+    /// The change that begins a start of the server after the start `last`, whose record may be lost. The owner journals and applies the change
+    /// before the first request.
+    pub fn start(&self, last: u32, now: Moment) -> Change {
+        Change::Started { number: self.files().next_start(last, now), at: now }
     }
 
     /// Applies a change of the journal, or of a question before it is sent. A record that does not fit the state has no effect; no

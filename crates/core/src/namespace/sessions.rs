@@ -41,6 +41,15 @@ impl Namespace {
         Departure { decision: Decision::of(changes, Answer::Now(Reply::Done, Vec::new())), turns, closed }
     }
 
+    /// Ends the description that a decision opened whose request failed since: its client never hears of the description. Returns the next
+    /// decision to journal and commit, where the file goes with the description.
+    pub fn close_failed(&mut self, failed: &Decision) -> Option<Decision> {
+        let next = self.intents.next();
+        let changes = self.files_mut().close_failed(failed.opened?, next);
+        let decision = Decision::of(changes, Answer::Now(Reply::Done, Vec::new()));
+        (!decision.changes.is_empty()).then_some(decision)
+    }
+
     /// Files without a name that nobody has open go, some with each decision, until none is left. In the grace period all stay.
     pub fn dispose_orphans(&self) -> Option<Decision> {
         self.files().dispose_orphans(self.intents.next())

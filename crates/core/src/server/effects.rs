@@ -125,13 +125,21 @@ impl Server {
         let Answer::Now(Reply::Failed(errno), _) = decision.answer else {
             return self.requests.go_on_after(std::iter::once(effect.intent));
         };
+        let mut failed = Vec::new();
         for continued in self.requests.take_continued(effect.intent).collect::<Vec<_>>() {
             self.requests.wake(match continued {
-                Continued::Reply(token, outcome, _) => {
+                Continued::Reply(token, outcome, decision) => {
+                    failed.push(decision);
                     Woken::Step(Step::Done(token, Outcome { reply: Reply::Failed(errno), ..*outcome }))
                 }
                 continued => Woken::Continued(continued),
             });
+        }
+        for decision in failed {
+            let gone = self.namespace.close_failed(&decision);
+            if gone.is_some_and(|gone| self.commit_and_wake(&gone).is_err()) {
+                self.durability.note_leftovers();
+            }
         }
     }
 

@@ -7,7 +7,9 @@ use crate::journal::{Losses, Recovered, Storage};
 use crate::locks::LockTable;
 #[cfg(any(test, feature = "world"))]
 use crate::mutants::{self, Mutant};
+use crate::namespace::Change;
 use crate::notices::warning;
+use crate::starts;
 use crate::storage::Settled;
 use std::sync::Arc;
 use weir_wire::Fence;
@@ -45,8 +47,9 @@ impl Server {
             has_returned = true;
             self.namespace.index();
         }
-        let last_start = self.namespace.files().starts();
-        let start = self.namespace.start(self.clock.moment());
+        let last_start = self.last_start();
+        let start = self.namespace.start(last_start, self.clock.moment());
+        self.keep_start(&start);
         self.record(std::slice::from_ref(&start)).map_err(|errno| ServerError::Io {
             what: "record the start in",
             path: self.home.path().join("journal"),
@@ -62,6 +65,25 @@ impl Server {
             self.expire_orphans();
         }
         Ok(())
+    }
+
+    /// The number of the last start, whose record a power loss may have taken from the journal.
+    fn last_start(&self) -> u32 {
+        let kept = starts::last(&*self.home.own()).unwrap_or_else(|error| {
+            warning!("the number of the last start is unknown ({error}); the journal's counts");
+            0
+        });
+        #[cfg(any(test, feature = "world"))]
+        let kept = if mutants::is(Mutant::StartsReused) { 0 } else { kept };
+        kept.max(self.namespace.files().starts())
+    }
+
+    /// Keeps the number of a start before handles, fences and turns have it.
+    fn keep_start(&self, start: &Change) {
+        let Change::Started { number, .. } = start else { return };
+        if let Err(error) = starts::keep(&*self.home.own(), *number) {
+            warning!("the number of this start is not kept ({error}): after a power loss the next start may have the same");
+        }
     }
 
     /// Brings the objects here to the state of their files in the journal.

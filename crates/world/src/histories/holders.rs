@@ -1,14 +1,15 @@
 //! The holders of locks: no two have locks that conflict, unless the store had cause to take one away.
 
-use crate::client::{HeldLock, Shared};
+use crate::client::Shared;
 use std::collections::BTreeMap;
+use weir_session::HeldLock;
 use weir_wire::{LockKind, LockType};
 
 /// A lock in the hands of a task, from the answer that granted it to the request that gives it back.
 struct Holder {
     client: Shared,
     lock: HeldLock,
-    /// The broken connections of its client to the home, and the starts of the home, as the lock was granted.
+    /// The memory that the home has of its client, and the starts of the home, as the lock was granted.
     since: (u64, u64),
 }
 
@@ -39,7 +40,7 @@ impl Holders {
 
     fn moment(&self, client: &Shared, lock: &HeldLock) -> (u64, u64) {
         let home = usize::from(lock.ino.home().0);
-        (client.borrow().breaks(home), self.starts_of(home))
+        (client.borrow_mut().memory(home), self.starts_of(home))
     }
 
     /// A lock was granted to a task.

@@ -2,12 +2,14 @@
 
 pub(super) mod counter;
 pub(super) mod holders;
+pub(super) mod pauses;
 pub(super) mod records;
 pub(super) mod register;
 mod versions;
 
 use counter::Counter;
 use holders::Holders;
+use pauses::Pauses;
 use records::Records;
 use register::Register;
 use std::collections::BTreeMap;
@@ -21,6 +23,7 @@ pub(super) struct Histories {
     pub(super) counters: BTreeMap<Ino, Counter>,
     pub(super) records: BTreeMap<Ino, Records>,
     pub(super) holders: Holders,
+    pub(super) pauses: Pauses,
     pub(super) versions: Versions,
 }
 

@@ -1,9 +1,14 @@
 //! Records that many append to files, at once or in turns as the product's client does.
 
+use super::super::client::Ticket;
 use super::super::histories::records;
+use super::super::session::Answered;
 use super::super::task::{write, Open, Outcome, Task};
 use super::shared_directory;
-use weir_wire::{At, Errno, Extent, Ino, Publication, Reply, Request};
+use std::time::Duration;
+use weir_fairshare::Nanos;
+use weir_session::{Appended, ClientError, Failure, Size, Turn, Wrote};
+use weir_wire::{At, Errno, Extent, Ino, Reply, Request};
 
 const OPERATIONS: u64 = 16;
 const EIO: Errno = Errno(5);
@@ -13,6 +18,8 @@ const ESTALE: Errno = Errno(116);
 const RECORD_BYTES: u64 = 6 << 10;
 /// A part of the records is at most this long: many fit in one stripe.
 const SHORT_BYTES: u64 = 600;
+/// The longest wait before the turn may be renewed.
+const TICK: Nanos = Nanos::from_millis(500);
 
 /// A task that appends.
 pub(crate) struct Appending {
@@ -74,31 +81,36 @@ impl Appending {
     /// Takes the append turn, writes and ends the turn; nothing where the turn was lost.
     async fn append_in_turn(&self, file: &mut Open, bytes: &[u8]) -> Outcome<Option<u64>> {
         let capability = file.capability;
-        let (turn, offset, epoch) =
-            match self.task.call(file.home(), Request::AppendBegin { capability }, &[]).await.0 {
-                Reply::Turn { turn, offset, epoch } => (turn, offset, epoch),
-                other => return Err(format!("the append turn of {:?}: {other:?}", file.ino)),
-            };
-        if file.epoch != epoch {
+        let turn = match self.task.call(file.home(), Request::AppendBegin { capability }, &[]).await.0 {
+            Reply::Turn { turn, offset, epoch } => {
+                Turn::new(capability, turn, Size { bytes: offset, epoch }, Duration::from(self.task.now()))
+            }
+            other => return Err(format!("the append turn of {:?}: {other:?}", file.ino)),
+        };
+        self.task.stand_still(file.home()).await;
+        if file.epoch != turn.size().epoch {
             self.task.refresh(file).await?;
         }
-        let is_written = file.epoch == epoch && self.write_in_turn(file, (offset, epoch), bytes).await?;
-        let publication = is_written.then(|| Publication {
-            end: offset + bytes.len() as u64,
-            written_bytes: bytes.len() as u64,
-            epoch,
-            reserved_end: 0,
-        });
-        let end = Request::AppendEnd { capability, turn, publication };
-        match self.task.call(file.home(), end, &[]).await.0 {
-            Reply::Written { .. } => Ok(is_written.then_some(offset)),
-            Reply::StaleEpoch { .. } | Reply::Failed(EBADF) => Ok(None),
-            other => Err(format!("the end of the append turn of {:?}: {other:?}", file.ino)),
+        let wrote = match file.epoch == turn.size().epoch {
+            true => self.write_in_turn(file, &turn, bytes).await?,
+            false => Wrote::Stale,
+        };
+        let fault = |error: ClientError| format!("the append turn of {:?}: {error}", file.ino);
+        let ending = turn.end(Ok(wrote), false).map_err(fault)?;
+        let answer = match self.task.call(file.home(), turn.end_request(&ending), &[]).await.0 {
+            Reply::Failed(errno) => Err(ClientError::Failed(errno)),
+            reply => Ok(reply),
+        };
+        match ending.told(answer).map_err(fault)? {
+            Appended::At(..) => Ok(Some(turn.size().bytes)),
+            Appended::Again | Appended::Failed(_) => Ok(None),
+            Appended::Full(failure) => Err(fault(failure.error)),
         }
     }
 
-    /// Writes under the epoch of the turn; false where the file was cut meanwhile, or a server did not reach the file's home.
-    async fn write_in_turn(&self, file: &Open, (offset, epoch): (u64, u64), bytes: &[u8]) -> Outcome<bool> {
+    /// Writes under the epoch of the turn, which is renewed meanwhile. No record is appended in part.
+    async fn write_in_turn(&self, file: &Open, turn: &Turn, bytes: &[u8]) -> Outcome<Wrote> {
+        let Size { bytes: offset, epoch } = turn.size();
         let file = Open { epoch, ..file.clone() };
         let pieces: Vec<_> = file.layout.pieces(offset, bytes.len() as u64).collect();
         let mut calls = Vec::new();
@@ -108,21 +120,41 @@ impl Appending {
             let first = (piece.file_offset - offset) as usize;
             let part = &bytes[first..first + piece.length as usize];
             let request = write(&file, target, extent, None);
-            calls.push(self.task.send(usize::from(target.server.0), request, part));
+            calls.push((target, self.task.send(usize::from(target.server.0), request, part)));
         }
-        let mut is_whole = true;
-        for call in calls {
-            match self.task.answer(call).await.0 {
+        let (mut is_stale, mut failure) = (false, None);
+        for (target, call) in calls {
+            match self.answer_in_turn(call, turn).await.0 {
                 Reply::Written { .. } => {}
-                Reply::StaleEpoch { .. } | Reply::Failed(EIO) => is_whole = false,
-                Reply::StaleFence | Reply::Failed(ESTALE) => {
-                    is_whole = false;
+                Reply::StaleEpoch { .. } => is_stale = true,
+                Reply::StaleFence => {
+                    is_stale = true;
+                    self.task.greet(file.home()).await;
+                }
+                Reply::Failed(errno @ (EIO | ESTALE)) => {
+                    failure = Some(Failure::of(ClientError::Failed(errno), target, epoch));
                     self.task.greet(file.home()).await;
                 }
                 other => return Err(format!("an append to {:?}: {other:?}", file.ino)),
             }
         }
-        Ok(is_whole)
+        Ok(match (is_stale, failure) {
+            (true, _) => Wrote::Stale,
+            (false, Some(failure)) => Wrote::Bytes(0, Some(failure)),
+            (false, None) => Wrote::Bytes(bytes.len() as u64, None),
+        })
+    }
+
+    /// Waits for the answer to a call, and renews the turn.
+    async fn answer_in_turn(&self, call: Ticket, turn: &Turn) -> Answered {
+        loop {
+            if let Some(renewal) = turn.renewal(Duration::from(self.task.now())) {
+                self.task.send(usize::from(turn.home().0), renewal, &[]);
+            }
+            if let Some(answered) = self.task.answer_until(call, self.task.now() + TICK).await {
+                return answered;
+            }
+        }
     }
 
     /// Reads the whole file.

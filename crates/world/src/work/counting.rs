@@ -1,9 +1,9 @@
 //! Counters that many raise under locks of all kinds, and that readers under shared locks see at rest.
 
-use super::super::client::HeldLock;
 use super::super::task::{Failure, Open, Outcome, Task};
 use super::shared_directory;
 use weir_fairshare::Nanos;
+use weir_session::HeldLock;
 use weir_wire::{At, Errno, Ino, LockKind, LockType};
 
 const OPERATIONS: u64 = 20;
@@ -102,6 +102,7 @@ impl Counting {
                 false => Err(Failure::Fault(format!("{value} became {again} under a shared lock"))),
             };
         }
+        self.task.stand_still(file.home()).await;
         let ino = file.ino;
         let floor = {
             let mut histories = self.task.histories.borrow_mut();

@@ -1,7 +1,7 @@
 //! Names of one inode: hard links, symbolic links, renames of all modes between directories, attributes, and files that are
 //! open without a name.
 
-use super::super::task::{Open, Outcome, Task, READ, WRITE};
+use super::super::task::{Failure, Open, Outcome, Task, READ, WRITE};
 use super::removing::list;
 use super::{shared_directory, EEXIST, EIO};
 use std::collections::BTreeMap;
@@ -188,7 +188,7 @@ impl Linking {
     }
 
     /// Writes through a description, also of a file without a name, and reads the file.
-    async fn overwrite(&mut self, file: &mut Open) -> Outcome<()> {
+    async fn overwrite(&mut self, file: &mut Open) -> Result<(), Failure> {
         let length = 1 + self.task.agenda.below(SIZE_MAX);
         let bytes: Vec<u8> = (0..length).map(|_| 1 + self.task.agenda.below(255) as u8).collect();
         self.task.write_bytes(file, 0, &bytes).await?;
@@ -198,7 +198,18 @@ impl Linking {
         let known = self.nodes[&file.ino].content.clone();
         match self.task.read_bytes(file, known.len() as u64).await? == known {
             true => Ok(()),
-            false => Err(format!("{:?} has other bytes than were written", file.ino)),
+            false => Err(Failure::Fault(format!("{:?} has other bytes than were written", file.ino))),
+        }
+    }
+
+    /// Uses a description of a file that has so many names.
+    async fn use_open(&mut self, file: &mut Open, links: u32) -> Result<(), Failure> {
+        self.overwrite(file).await?;
+        let at = At::described(file.capability);
+        match self.task.at(at, |at| Request::Attributes { at, follow: false }).await.0 {
+            Reply::Attributes(found) if found.links == links => Ok(()),
+            Reply::Failed(errno) => Err(Failure::Refused(errno)),
+            other => Err(Failure::Fault(format!("{other:?} of {:?} with {links} names", file.ino))),
         }
     }
 
@@ -298,14 +309,17 @@ impl Linking {
         if node.target.is_some() {
             return Ok(());
         }
+        let home = self.home();
+        let absences = self.task.client.borrow_mut().absences(home);
         let mut file = self.open(place, false).await?;
         self.unlink(place).await?;
         self.nodes.insert(ino, node);
         let links = self.names.values().filter(|named| **named == ino).count() as u32;
-        self.overwrite(&mut file).await?;
-        let found = self.attributes(At::described(file.capability)).await?;
-        if found.links != links {
-            return Err(format!("{found:?} has {links} names"));
+        match self.use_open(&mut file, links).await {
+            // Without a connection for a while the client loses its descriptions, and with them a file that has no name.
+            Err(Failure::Refused(ESTALE))
+                if links == 0 && self.task.client.borrow_mut().absences(home) > absences => {}
+            used => used?,
         }
         self.task.close(file.ino, file.handle).await;
         self.forget_unnamed();

@@ -302,7 +302,7 @@ impl Names {
         let Reply::Opened { handle, capability, .. } = self.task.call(home, request, &[]).await.0 else {
             return Err("its directory cannot be opened".into());
         };
-        self.task.client.borrow_mut().opened(ino, handle, capability);
+        self.task.client.borrow_mut().opened(handle, capability);
         let list = Request::List { ino, handle, cookie: 0, bytes: 1 << 20, attributes: false };
         let (reply, payload) = self.task.call(home, list, &[]).await;
         if reply != (Reply::Listing { end: true }) {

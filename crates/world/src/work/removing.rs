@@ -21,7 +21,7 @@ pub(super) async fn list(task: &Task, at: At) -> Outcome<Vec<DirectoryEntry>> {
     let open = |at| Request::Open { at, flags, permissions: 0, layout: None };
     let (ino, handle) = match task.at(at, open).await.0 {
         Reply::Opened { attributes, handle, capability, .. } => {
-            task.client.borrow_mut().opened(attributes.ino, handle, capability);
+            task.client.borrow_mut().opened(handle, capability);
             (attributes.ino, handle)
         }
         other => return Err(format!("open {what}: {other:?}")),

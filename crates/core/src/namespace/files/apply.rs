@@ -19,10 +19,10 @@ const SEQUENCES_PER_SECOND_BITS: u32 = 17;
 const ROOT_PERMISSIONS: u16 = 0o1777;
 
 impl Files {
-    /// The number of a start at `now`, which is greater than the last one even if the server kept nothing.
-    pub(crate) fn next_start(&self, now: Moment) -> u32 {
+    /// The number of a start at `now` after the start `last`, whose record may be lost.
+    pub(crate) fn next_start(&self, last: u32, now: Moment) -> u32 {
         let seconds = u32::try_from(seconds_since_epoch(now)).unwrap_or(u32::MAX);
-        seconds.max(self.starts.saturating_add(1))
+        seconds.max(self.starts.max(last).saturating_add(1))
     }
 
     /// Begins a start; answers the least number that the start gives out.

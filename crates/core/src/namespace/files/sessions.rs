@@ -43,7 +43,7 @@ impl Files {
     /// Takes a description back, while the server keeps so much.
     ///
     /// # Errors
-    /// ESTALE where the client or its user has as many as it may.
+    /// ESTALE where the client or its user has as many as it may, or the number is another file's.
     pub(crate) fn take_back_open(
         &mut self,
         kept: KeptMemory,
@@ -52,7 +52,9 @@ impl Files {
     ) -> Result<(), Errno> {
         let Capability { ino, handle, rights, .. } = *capability;
         let (client, uid) = (caller.client, caller.who.uid);
-        if !(self.open.has_room(client, uid) && self.may_hold(kept, uid)) {
+        // A power loss may have taken the knowledge that the number was given before.
+        let is_free = self.open.find(handle).is_none_or(|description| description.ino == ino);
+        if !(is_free && self.open.has_room(client, uid) && self.may_hold(kept, uid)) {
             return Err(ESTALE);
         }
         self.open.open(Opening { handle, client, uid, ino, rights });
@@ -160,6 +162,18 @@ impl Files {
         released.retain(|ino| self.orphans.contains(ino));
         changes.extend(self.disposals(released, &changes, next));
         (changes, closed)
+    }
+
+    /// Ends a description that no client hears of: the changes by which the file goes that the description alone kept.
+    pub(crate) fn close_failed(&mut self, opened: Opening, next: IntentId) -> Vec<Change> {
+        #[cfg(any(test, feature = "world"))]
+        if mutants::is(Mutant::FailedOpenKept) {
+            return Vec::new();
+        }
+        let Opening { handle, client, ino, .. } = opened;
+        self.open.close(handle, client);
+        let orphan = self.orphans.get(&ino).copied().into_iter().collect();
+        self.disposals(orphan, &[], next)
     }
 
     /// Disposes of some orphans, for [`Namespace::dispose_orphans`](crate::namespace::Namespace::dispose_orphans).

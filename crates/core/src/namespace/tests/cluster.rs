@@ -120,7 +120,7 @@ impl Cluster {
     }
 
     fn start(&mut self, server: usize) {
-        let start = self.servers[server].start(self.now);
+        let start = self.servers[server].start(0, self.now);
         self.journal(server, std::slice::from_ref(&start));
         self.servers[server].apply(&start);
     }

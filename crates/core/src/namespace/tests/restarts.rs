@@ -1,7 +1,7 @@
 //! Restarts keep replies for resends, files that are open without a name, and unfinished truncations.
 
 use super::super::errno::{ENOENT, ESTALE};
-use super::super::{Caller, Change};
+use super::super::{Caller, Change, Verdict};
 use super::cluster::{root, snapshot, writing, Cluster};
 use weir_wire::{
     At, AttributeChange, Capability, ClientId, HandleId, Ino, JobId, NodeKind, OpenFlags, Publication, Reply,
@@ -157,6 +157,25 @@ fn a_restart_keeps_files_without_a_name_until_the_grace_period_ends() {
     cluster.close(kept, handle);
     assert_eq!(cluster.inodes(), inodes);
     assert!(cluster.is_settled());
+    cluster.check();
+}
+
+#[test]
+fn the_description_of_an_open_that_failed_keeps_no_file() {
+    let mut cluster = Cluster::new(1);
+    let inodes = cluster.inodes();
+    let who = root();
+    let (client, request, acknowledged) = (ClientId(1), RequestId(1_000_000), RequestId(0));
+    let caller = Caller { client, request, acknowledged, who: &who, job: JobId::default(), trusted: false };
+    let opened = cluster.servers[0].decide(&caller, &create("file"), &[], cluster.now);
+    let Ok(Verdict::Done(opened)) = opened else { panic!("{opened:?}") };
+    cluster.commit(0, &opened);
+    let unlink = Request::Unlink { at: At::new(Ino::ROOT, "file"), directory: false };
+    cluster.send(0, &root(), &unlink).unwrap();
+    assert_eq!(cluster.inodes(), inodes + 1, "the description keeps the file");
+    let gone = cluster.servers[0].close_failed(&opened).expect("the file goes");
+    cluster.commit(0, &gone);
+    assert_eq!(cluster.inodes(), inodes);
     cluster.check();
 }
 

@@ -394,7 +394,7 @@ fn the_root_stays_searchable_and_the_memory_of_inodes_is_bounded() {
     let mut settings = settings(0, 1);
     settings.kept_bytes_max = 1024;
     let mut small = super::super::Namespace::new(settings);
-    let start = small.start(cluster.now);
+    let start = small.start(0, cluster.now);
     small.apply(&start);
     let who = root();
     let make = Request::Make { at: At::new(Ino::ROOT, "x"), kind: NodeKind::Fifo, permissions: 0 };

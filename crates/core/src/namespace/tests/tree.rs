@@ -351,7 +351,7 @@ fn damage(cluster: &mut Cluster, server: usize, changes: Vec<Change>) {
     cluster.journals[server].iter().for_each(|change| fresh.apply(change));
     fresh.index();
     cluster.now.seconds += 10;
-    let start = fresh.start(cluster.now);
+    let start = fresh.start(0, cluster.now);
     fresh.apply(&start);
     cluster.journals[server].push(start);
     cluster.replace(server, fresh);
