@@ -236,6 +236,7 @@ impl Session {
         }
         self.input.clear();
         self.is_asked = false;
+        self.look_at = self.agenda.now();
         if let Some(call) = &mut self.call {
             call.is_sent = false;
         }
