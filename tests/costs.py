@@ -4,7 +4,7 @@
     PYTHONPATH=tests pytest -p costs tests/posix        # the seconds of each file and of the dearest tests, at the end
 
 A control group counts them, so servers that outlive their starters count, and other work of the machine does not. It
-needs root, and pytest without `--numprocesses`: its workers have groups of their own.
+needs root. Each worker of `--numprocesses` has a group of its own, and tells its seconds at its end.
 """
 
 import os
@@ -12,11 +12,12 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 _ROOT = Path("/sys/fs/cgroup")
-DEAREST = 20
+DEAREST = 150
 """Tests that are shown."""
 
 
@@ -45,22 +46,18 @@ class Group:
             self._folder.rmdir()
 
 
-class Costs:
-    """The plugin's hooks: whatever is spent between the ends of two steps of tests belongs to the later one."""
+class Summary:
+    """The hooks of the process that starts workers: it shows what they spent, and counts nothing itself."""
 
     def __init__(self) -> None:
-        self._group = Group()
-        self._last = self._group.seconds()
         self._spent: defaultdict[str, float] = defaultdict(float)
 
-    def pytest_collection_finish(self) -> None:
-        self._spend("collection")
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._spend(report.nodeid)
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        for name, seconds in node.workeroutput.get("costs", {}).items():
+            self._spent[name] += seconds
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        self._spend("the end")
         files: defaultdict[str, float] = defaultdict(float)
         for test, seconds in self._spent.items():
             files[test.partition("::")[0]] += seconds
@@ -68,6 +65,27 @@ class Costs:
         for kind, shown in ((files, len(files)), (self._spent, DEAREST)):
             dearest = sorted(kind, key=kind.__getitem__, reverse=True)[:shown]
             terminalreporter.write("\n" + "".join(f"{kind[name]:8.1f} s  {name}\n" for name in dearest))
+
+
+class Costs(Summary):
+    """The hooks where tests run: whatever is spent between the ends of two steps of tests belongs to the later one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._group = Group()
+        self._last = self._group.seconds()
+
+    def pytest_collection_finish(self) -> None:
+        self._spend("collection")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._spend(report.nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._spend("the end")
+        if (output := getattr(session.config, "workeroutput", None)) is not None:
+            output["costs"] = dict(self._spent)
 
     def pytest_unconfigure(self) -> None:
         self._group.leave()
@@ -79,7 +97,8 @@ class Costs:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Costs(), "costs of tests")
+    has_workers = bool(getattr(config.option, "numprocesses", None))
+    config.pluginmanager.register(Summary() if has_workers else Costs(), "costs of tests")
 
 
 def main(command: list[str]) -> int:

@@ -11,6 +11,7 @@ mod assemble;
 mod block;
 mod bytes;
 pub mod codec;
+mod compiled;
 mod corrections;
 mod course;
 mod curve;

@@ -58,7 +58,8 @@ pub struct Known {
 }
 
 /// The destination of restored samples: row by row, in any order.
-trait Rows<T>: Send {
+pub trait Rows<T>: Send {
+    /// Sets the samples from `start` on.
     fn put(&mut self, start: usize, row: &[T]);
 
     /// All samples, where they can be set in place.
@@ -110,7 +111,7 @@ impl Header {
             .try_reserve_exact(count)
             .map_err(|_| RefactorError::Memory((count * T::KIND.bytes()) as u64))?;
         samples.resize(count, T::default());
-        let known = self.restore_rows(parts, region, threads, samples.as_mut_slice())?;
+        let known = T::restored(self, parts, region, threads, &mut samples.as_mut_slice())?;
         Ok(Restored { samples, shape, known })
     }
 
@@ -130,7 +131,7 @@ impl Header {
     ) -> Result<Known, RefactorError> {
         let count: usize = self.restored_shape(region)?.iter().product();
         assert_eq!(bytes.len(), count * self.kind.bytes(), "an array is restored as a whole");
-        self.restore_rows::<T>(parts, region, threads, Bytes(bytes))
+        T::restored(self, parts, region, threads, &mut Bytes(bytes))
     }
 
     /// The shape of the array, or of a region of it.
@@ -141,12 +142,12 @@ impl Header {
         Ok(grid::lengths(&self.bounds(region)?)[4 - self.shape.len()..].to_vec())
     }
 
-    fn restore_rows<T: Number>(
+    pub(crate) fn restore_rows<T: Number>(
         &self,
         parts: &[Part<'_>],
         region: Option<&Region>,
         threads: usize,
-        rows: impl Rows<T>,
+        rows: &mut dyn Rows<T>,
     ) -> Result<Known, RefactorError> {
         if T::KIND != self.kind {
             return Err(RefactorError::DataType { stored: self.kind.name(), asked: T::KIND.name() });

@@ -86,6 +86,14 @@ pub fn refactor<'a, T: Number>(
     shape: &[usize],
     options: &Options,
 ) -> Result<Container<'a>, RefactorError> {
+    T::refactored(samples, shape, options)
+}
+
+pub(crate) fn refactored<'a, T: Number>(
+    samples: &'a [T],
+    shape: &[usize],
+    options: &Options,
+) -> Result<Container<'a>, RefactorError> {
     check(samples.len(), shape, options)?;
     // Errors of integers are whole numbers, so below 1 there is none.
     let is_whole = T::INTEGER && options.tolerance.is_some_and(|tolerance| tolerance < 1.0);

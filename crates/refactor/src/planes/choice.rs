@@ -5,8 +5,8 @@
 
 use super::bands::{halvings_of, Axes, AXES};
 use super::boxes::for_each_row;
-use super::encode::range;
 use super::layout::{compact, integer_norm_log2};
+use super::offsets::range;
 use super::words::{Kernel, Words};
 use super::{transform, First, Integers};
 

@@ -4,63 +4,67 @@ use super::boxes::{block_box, copy_row, copy_rows};
 use super::layout::{compact, is_single, Header, Layout, DESCENT_MAX};
 use super::magnitudes::Magnitudes;
 use super::number::{Coefficient, Number, Uncertainty};
+use super::offsets::{convert_to, Offsets};
 use super::passes::{Blocks, Models, PASSES};
 use super::rans::Decoder;
-use super::words::{Kernel, Words};
+use super::words::{dispatch, Kernel, Words};
 use super::{transform, Settings};
+
+/// Sets a tile's samples to the best estimate that the segments give.
+pub(super) fn decode<T: Number>(
+    shape: [usize; 4],
+    settings: Settings,
+    segments: &[&[u8]],
+    samples: &mut [T],
+) {
+    let Some(header) = segments.first().and_then(|bytes| Header::from_bytes(bytes)) else {
+        return samples.fill(T::default());
+    };
+    let centre = f64::from_bits(header.centre);
+    let constant = if T::INTEGER { T::uncentred(0, header.centre as i64, true) } else { T::from_f64(centre) };
+    let Some(descent) =
+        header.descent.filter(|&descent| i32::from(descent) <= DESCENT_MAX && !samples.is_empty())
+    else {
+        return samples.fill(constant);
+    };
+    let highest = settings.top.saturating_sub(i32::from(descent));
+    match dispatch(Decoding { shape, settings, segments, highest, is_integer: T::INTEGER }) {
+        Offsets::Whole(offsets) => convert_to(&offsets, samples, |offset| {
+            T::uncentred(offset, header.centre as i64, header.wrapping)
+        }),
+        Offsets::Single(offsets) => {
+            convert_to(&offsets, samples, |offset| T::from_f64(f64::from(offset) + centre));
+        }
+        Offsets::Double(offsets) => convert_to(&offsets, samples, |offset| T::from_f64(offset + centre)),
+    }
+}
 
 pub(super) struct Decoding<'a> {
     pub(super) shape: [usize; 4],
     pub(super) settings: Settings,
     pub(super) segments: &'a [&'a [u8]],
+    /// Exponent of the highest plane.
+    pub(super) highest: i32,
+    /// Integers by the reversible transform.
+    pub(super) is_integer: bool,
 }
 
-/// [`Decoding`] to the tile's samples.
-pub(super) struct DecodingTo<'a, T> {
-    pub(super) tile: Decoding<'a>,
-    pub(super) samples: &'a mut [T],
-}
-
-impl<T: Number> Kernel for DecodingTo<'_, T> {
-    type Output = ();
+impl Kernel for Decoding<'_> {
+    type Output = Offsets;
 
     #[inline(always)]
-    fn run<W: Words>(self, words: W) {
-        let Self { tile, samples } = self;
-        let Some(header) = tile.segments.first().and_then(|bytes| Header::from_bytes(bytes)) else {
-            return samples.fill(T::default());
-        };
-        let centre = f64::from_bits(header.centre);
-        let constant =
-            if T::INTEGER { T::uncentred(0, header.centre as i64, true) } else { T::from_f64(centre) };
-        let Some(descent) =
-            header.descent.filter(|&descent| i32::from(descent) <= DESCENT_MAX && !samples.is_empty())
-        else {
-            return samples.fill(constant);
-        };
-        let (extents, plan) = compact(tile.shape, tile.settings.first);
-        let highest = tile.settings.top.saturating_sub(i32::from(descent));
-        if T::INTEGER {
-            let known = tile.read(Layout::integers(extents, plan, tile.settings, highest), words);
-            let offsets: Vec<i64> = known.restored();
-            return set(samples, &offsets, |offset| {
-                T::uncentred(offset, header.centre as i64, header.wrapping)
-            });
+    fn run<W: Words>(self, words: W) -> Offsets {
+        let (extents, plan) = compact(self.shape, self.settings.first);
+        if self.is_integer {
+            let layout = Layout::integers(extents, plan, self.settings, self.highest);
+            return Offsets::Whole(self.read(layout, words).restored());
         }
-        let known = tile.read(Layout::floats(extents, plan, tile.settings, highest), words);
-        if is_single(highest, known.last_exponent()) {
-            let offsets: Vec<f32> = known.restored();
-            set(samples, &offsets, |offset| T::from_f64(f64::from(offset) + centre));
-        } else {
-            let offsets: Vec<f64> = known.restored();
-            set(samples, &offsets, |offset| T::from_f64(offset + centre));
+        let known = self.read(Layout::floats(extents, plan, self.settings, self.highest), words);
+        match is_single(self.highest, known.last_exponent()) {
+            true => Offsets::Single(known.restored()),
+            false => Offsets::Double(known.restored()),
         }
     }
-}
-
-#[inline(always)]
-fn set<C: Copy, T>(samples: &mut [T], offsets: &[C], sample: impl Fn(C) -> T) {
-    samples.iter_mut().zip(offsets).for_each(|(own, offset)| *own = sample(*offset));
 }
 
 /// The bits of a tile, as far as they are there.

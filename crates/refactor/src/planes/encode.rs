@@ -4,12 +4,13 @@ use super::bands::{Band, Extents, Plan};
 use super::boxes::{block_box, copy_row, copy_rows, for_each_row};
 use super::lattice::BLOCK;
 use super::layout::{compact, integer_exponent, is_single, Header, Layout, DESCENT_MAX, FLOAT_EXPONENT_MIN};
-use super::measure::{beginning, Estimated, Grain, Passes, Tile};
+use super::measure::{Estimated, Grain, Observed, Passes};
 use super::number::Number;
+use super::offsets::{self, Tile};
 use super::passes::{Blocks, Models, PASSES};
 use super::rans::Encoder;
 use super::squares::Squares;
-use super::words::{Kernel, Words};
+use super::words::{dispatch, Kernel, Words};
 use super::{transform, Settings};
 use crate::codec::{Coded, Segment};
 use crate::judge::Measuring;
@@ -19,146 +20,157 @@ const SEGMENT_SYMBOLS: usize = 1 << 10;
 /// Where no other tile waits for the segment to end, only the memory for its symbols does: it should stay in a cache.
 const SEGMENT_SYMBOLS_ALONE: usize = 1 << 16;
 
-pub(super) struct Encoding<'a, T> {
-    pub(super) samples: &'a [T],
-    pub(super) shape: [usize; 4],
+/// The segments of a tile of samples, of which `is_rounded` tells whether restored ones are rounded to whole numbers.
+pub(super) fn encoded<T: Number>(
+    samples: &[T],
+    shape: [usize; 4],
+    settings: Settings,
+    measuring: Option<&Measuring<'_, T>>,
+    is_rounded: bool,
+) -> Coded<'static> {
+    if samples.is_empty() {
+        return Coded::default();
+    }
+    let (least, most) = offsets::ends(samples);
+    let header = if T::INTEGER { integer_header(least, most) } else { float_header(least, most) };
+    let Header { centre, wrapping, .. } = header;
+    let tile = measuring.map(|measuring| {
+        let (judge, unit) = (measuring.judge, measuring.unit);
+        (Tile { samples, judge, unit, centre, wrapping }, measuring)
+    });
+    let observed = tile.as_ref().map(|(tile, measuring)| {
+        let Measuring { unit, base_bytes, is_alone, .. } = **measuring;
+        Observed { tile, unit, base_bytes, is_alone }
+    });
+    if least == most {
+        return constant(header, observed);
+    }
+    let (extents, plan) = compact(shape, settings.first);
+    // Half the range is left around the centre, and the coarsest band multiplies it most.
+    let largest = (most.to_f64() / 2.0 - least.to_f64() / 2.0) * plan.gain();
+    let grain = match (T::INTEGER, is_rounded) {
+        (true, _) => Grain::Lifted,
+        (false, true) => Grain::Rounded,
+        (false, false) => Grain::Fine,
+    };
+    let encoding = Encoding { extents, plan, settings, header, grain, observed };
+    if T::INTEGER {
+        return encoding.of(offsets::converted(samples, |sample| sample.centred(centre as i64)));
+    }
+    let centre = f64::from_bits(centre);
+    if is_single(highest_plane(largest, settings), settings.finest) {
+        encoding.of(offsets::converted(samples, |sample| (sample.to_f64() - centre) as f32))
+    } else {
+        encoding.of(offsets::converted(samples, |sample| sample.to_f64() - centre))
+    }
+}
+
+fn float_header<T: Number>(least: T, most: T) -> Header {
+    let centre = T::from_f64(least.to_f64() / 2.0 + most.to_f64() / 2.0).to_f64();
+    Header { centre: centre.to_bits(), descent: None, wrapping: false }
+}
+
+fn integer_header<T: Number>(least: T, most: T) -> Header {
+    let (least, most) = (least.centred(0), most.centred(0));
+    let span = most.wrapping_sub(least) as u64;
+    let centre = least.wrapping_add((span / 2) as i64);
+    Header { centre: centre as u64, descent: None, wrapping: span >> 61 != 0 }
+}
+
+/// A tile that is its centre.
+fn constant(header: Header, observed: Option<Observed<'_>>) -> Coded<'static> {
+    let bytes = header.to_bytes();
+    let progress = observed.map(|observed| observed.tile.beginning(bytes.len())).unwrap_or_default();
+    Coded { segments: vec![Segment { layer: 0, bytes }], deferred: None, progress }
+}
+
+/// A tile without its samples.
+#[derive(Clone)]
+pub(super) struct Encoding<'a> {
+    pub(super) extents: Extents,
+    pub(super) plan: Plan,
     pub(super) settings: Settings,
+    pub(super) header: Header,
+    pub(super) grain: Grain,
     /// Without it, nothing is measured.
-    pub(super) measuring: Option<&'a Measuring<'a, T>>,
-    /// Restored samples are rounded to whole numbers.
-    pub(super) rounded: bool,
+    pub(super) observed: Option<Observed<'a>>,
 }
 
-impl<T: Number> Kernel for Encoding<'_, T> {
-    type Output = Coded<'static>;
-
-    #[inline(always)]
-    fn run<W: Words>(self, words: W) -> Coded<'static> {
-        if self.samples.is_empty() {
-            return Coded::default();
-        }
-        if T::INTEGER {
-            self.integers(words)
-        } else {
-            self.floats(words)
-        }
+impl Encoding<'_> {
+    fn of<C: Encoded>(self, offsets: Vec<C>) -> Coded<'static> {
+        dispatch(EncodingOf { encoding: self, offsets })
     }
 }
 
-impl<T: Number> Encoding<'_, T> {
-    #[inline(always)]
-    fn floats<W: Words>(&self, words: W) -> Coded<'static> {
-        let (least, most) = range(self.samples);
-        let (least, most) = (least.to_f64(), most.to_f64());
-        let centre = T::from_f64(least / 2.0 + most / 2.0).to_f64();
-        let header = Header { centre: centre.to_bits(), descent: None, wrapping: false };
-        if least == most {
-            return self.constant(header);
-        }
-        let (extents, plan) = compact(self.shape, self.settings.first);
-        // Half the range is left around the centre, and the coarsest band multiplies it most.
-        let highest = highest_plane((most / 2.0 - least / 2.0) * plan.gain(), self.settings);
-        if is_single(highest, self.settings.finest) {
-            let centred = self.samples.iter().map(|sample| (sample.to_f64() - centre) as f32).collect();
-            self.code_floats::<f32, W>(centred, extents, plan, header, words)
-        } else {
-            let centred = self.samples.iter().map(|sample| sample.to_f64() - centre).collect();
-            self.code_floats::<f64, W>(centred, extents, plan, header, words)
-        }
-    }
+/// [`Encoding`] of the offsets of the samples from their centre.
+pub(super) struct EncodingOf<'a, C> {
+    pub(super) encoding: Encoding<'a>,
+    pub(super) offsets: Vec<C>,
+}
 
-    #[inline(always)]
-    fn code_floats<C: Estimated + Into<f64>, W: Words>(
-        &self,
-        mut coefficients: Vec<C>,
-        extents: Extents,
-        plan: Plan,
-        header: Header,
-        words: W,
-    ) -> Coded<'static> {
-        transform::forward(&mut coefficients, extents, &plan);
-        let largest = coefficients.iter().fold(0.0_f64, |largest, &value| largest.max(value.into().abs()));
-        let highest = highest_plane(largest, self.settings);
-        self.code(&coefficients, header, Layout::floats(extents, plan, self.settings, highest), words)
-    }
+/// Coefficients whose planes are coded.
+pub(super) trait Encoded: Estimated {
+    /// The planes of a tile's coefficients.
+    fn layout(coefficients: &[Self], extents: Extents, plan: Plan, settings: Settings) -> Layout;
+}
 
-    #[inline(always)]
-    fn integers<W: Words>(&self, words: W) -> Coded<'static> {
-        let (least, most) = range(self.samples);
-        let (least, most) = (least.centred(0), most.centred(0));
-        let span = most.wrapping_sub(least) as u64;
-        let centre = least.wrapping_add((span / 2) as i64);
-        let header = Header { centre: centre as u64, descent: None, wrapping: span >> 61 != 0 };
-        if span == 0 {
-            return self.constant(header);
+macro_rules! float_encoded {
+    ($float:ty) => {
+        impl Encoded for $float {
+            #[inline(always)]
+            fn layout(coefficients: &[Self], extents: Extents, plan: Plan, settings: Settings) -> Layout {
+                let larger = |largest: f64, &value: &$float| largest.max(f64::from(value).abs());
+                let largest = coefficients.iter().fold(0.0, larger);
+                Layout::floats(extents, plan, settings, highest_plane(largest, settings))
+            }
         }
-        let (extents, plan) = compact(self.shape, self.settings.first);
-        let mut coefficients: Vec<i64> = self.samples.iter().map(|sample| sample.centred(centre)).collect();
-        transform::forward(&mut coefficients, extents, &plan);
+    };
+}
+
+float_encoded!(f32);
+float_encoded!(f64);
+
+impl Encoded for i64 {
+    #[inline(always)]
+    fn layout(coefficients: &[Self], extents: Extents, plan: Plan, settings: Settings) -> Layout {
         let highest_of =
-            |band: &Band| integer_exponent(band) + bits_of(&coefficients, extents, band) as i32 - 1;
-        let highest = plan.bands.iter().map(highest_of).max().unwrap_or(0).min(self.settings.top);
-        self.code(&coefficients, header, Layout::integers(extents, plan, self.settings, highest), words)
+            |band: &Band| integer_exponent(band) + bits_of(coefficients, extents, band) as i32 - 1;
+        let highest = plan.bands.iter().map(highest_of).max().unwrap_or(0).min(settings.top);
+        Layout::integers(extents, plan, settings, highest)
     }
+}
 
-    /// A tile that is its centre.
-    fn constant(&self, header: Header) -> Coded<'static> {
-        let bytes = header.to_bytes();
-        let progress = self.measuring.map(|measuring| beginning(self.tile(header, measuring), bytes.len()));
-        Coded {
-            segments: vec![Segment { layer: 0, bytes }],
-            deferred: None,
-            progress: progress.unwrap_or_default(),
-        }
-    }
-
-    fn tile<'b>(&'b self, header: Header, measuring: &'b Measuring<'b, T>) -> Tile<'b, T> {
-        let Header { centre, wrapping, .. } = header;
-        Tile { samples: self.samples, judge: measuring.judge, unit: measuring.unit, centre, wrapping }
-    }
+impl<C: Encoded> Kernel for EncodingOf<'_, C> {
+    type Output = Coded<'static>;
 
     /// Encodes all planes of all bands, with their accuracies.
     #[inline(always)]
-    fn code<C: Estimated, W: Words>(
-        &self,
-        coefficients: &[C],
-        mut header: Header,
-        layout: Layout,
-        words: W,
-    ) -> Coded<'static> {
+    fn run<W: Words>(self, words: W) -> Coded<'static> {
+        let Self { encoding: Encoding { extents, plan, settings, mut header, grain, observed }, mut offsets } =
+            self;
+        transform::forward(&mut offsets, extents, &plan);
+        let coefficients = offsets;
+        let layout = C::layout(&coefficients, extents, plan, settings);
         header.descent = u16::try_from(layout.top - layout.highest).ok();
-        let mut squares = self.measuring.map(|_| Squares::new(&layout, T::INTEGER));
+        let mut squares = observed.map(|_| Squares::new(&layout, grain == Grain::Lifted));
         let mut bands: Vec<Blocks> = Vec::with_capacity(layout.plan.bands.len());
         // No closure: the compiler must inline everything for the processor's own instructions to be used.
         for band in 0..layout.plan.bands.len() {
-            bands.push(gather(coefficients, &layout, band, squares.as_mut()));
+            bands.push(gather(&coefficients, &layout, band, squares.as_mut()));
         }
         let mut segments = vec![Segment { layer: 0, bytes: header.to_bytes() }];
-        let is_alone = self.measuring.is_some_and(|measuring| measuring.is_alone);
+        let is_alone = observed.is_some_and(|observed| observed.is_alone);
         let least = if is_alone { SEGMENT_SYMBOLS_ALONE } else { SEGMENT_SYMBOLS };
-        let models = Models::new(self.settings.learning);
+        let models = Models::new(settings.learning);
         let ends = code_planes(&mut bands, &layout, squares.as_mut(), (models, least), words, &mut segments);
-        let (Some(measuring), Some(squares)) = (self.measuring, squares) else {
+        let (Some(observed), Some(squares)) = (observed, squares) else {
             return Coded { segments, deferred: None, progress: Vec::new() };
         };
         let ends = squares.passes(&layout, &ends);
-        let grain = match (T::INTEGER, self.rounded) {
-            (true, _) => Grain::Lifted,
-            (false, true) => Grain::Rounded,
-            (false, false) => Grain::Fine,
-        };
         let passes = Passes { layout: &layout, segments: &segments, ends, per_plane: PASSES, grain };
-        let progress = passes.progress(coefficients, self.tile(header, measuring), measuring.base_bytes);
+        let progress = passes.progress(&coefficients, observed);
         Coded { segments, deferred: None, progress }
     }
-}
-
-/// The least and the most of the samples.
-#[inline(always)]
-pub(super) fn range<T: Number>(samples: &[T]) -> (T, T) {
-    samples.iter().fold((samples[0], samples[0]), |(least, most), &sample| {
-        (if sample < least { sample } else { least }, if sample > most { sample } else { most })
-    })
 }
 
 /// The plane that the leading bit of `largest` is in.

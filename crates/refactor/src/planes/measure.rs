@@ -8,13 +8,13 @@
 use super::bands::Band;
 use super::boxes::for_each_row;
 use super::layout::{is_single, Layout};
-use super::number::{scaled, Coefficient, Number};
+use super::number::{scaled, Coefficient};
+use super::offsets::Original;
 use super::squares::Pass;
 use super::steps::{CENTRE, CENTRE_LEADING};
 use super::transform;
 use crate::codec::{Progress, Segment};
-use crate::judge::{judged, Errors, Judge};
-use crate::sample::DataType;
+use crate::judge::Errors;
 
 /// A tile of at most so many samples is measured at every plane: there, chance rules.
 const SMALL_SAMPLES: usize = 1 << 16;
@@ -84,31 +84,26 @@ pub(super) enum Grain {
     Rounded,
 }
 
-/// The samples of a tile and their judge.
+/// A tile that is measured, and where.
 #[derive(Clone, Copy)]
-pub(super) struct Tile<'a, T> {
-    pub(super) samples: &'a [T],
-    pub(super) judge: &'a dyn Judge<T>,
+pub(super) struct Observed<'a> {
+    pub(super) tile: &'a dyn Original,
     /// The judge's distance between samples that lie one apart.
     pub(super) unit: f64,
-    /// Bits of the value that was subtracted from all samples: of a double or an integer.
-    pub(super) centre: u64,
-    pub(super) wrapping: bool,
+    /// Bytes of the tile that belong to the base, about.
+    pub(super) base_bytes: usize,
+    /// The tile is the whole array.
+    pub(super) is_alone: bool,
 }
 
 /// Coefficients of which the decoder's estimate can be made.
 pub(super) trait Estimated: Coefficient {
     /// The errors when the planes down to `exponent` are there.
-    fn errors_at<T: Number>(
-        coefficients: &[Self],
-        layout: &Layout,
-        exponent: i32,
-        tile: Tile<'_, T>,
-    ) -> Errors;
+    fn errors_at(coefficients: &[Self], layout: &Layout, exponent: i32, tile: &dyn Original) -> Errors;
 }
 
 macro_rules! float_errors {
-    ($coefficients:expr, $layout:expr, $exponent:expr, $tile:expr, $from:ty, $to:ty) => {{
+    ($coefficients:expr, $layout:expr, $exponent:expr, $tile:expr, $from:ty, $to:ty, $errors:ident) => {{
         let step_inverse = f64::from(-$exponent).exp2() as $from;
         let mut field = vec![0.0; $coefficients.len()];
         for (estimate, &value) in field.iter_mut().zip($coefficients) {
@@ -119,12 +114,7 @@ macro_rules! float_errors {
         }
         transform::inverse(&mut field, $layout.extents, &$layout.plan);
         // A power of two, which changes only the exponent of its multiples.
-        let step = f64::from($exponent).exp2();
-        let centre = f64::from_bits($tile.centre);
-        judged($tile.judge, field.len(), |range, piece| {
-            let sample = |&offset: &$to| T::from_f64(f64::from(offset) * step + centre).bounded();
-            piece.extend(field[range].iter().map(sample));
-        })
+        $tile.$errors(&field, f64::from($exponent).exp2())
     }};
 }
 
@@ -132,17 +122,17 @@ macro_rules! float_estimated {
     ($float:ty) => {
         impl Estimated for $float {
             #[inline(always)]
-            fn errors_at<T: Number>(
+            fn errors_at(
                 coefficients: &[Self],
                 layout: &Layout,
                 exponent: i32,
-                tile: Tile<'_, T>,
+                tile: &dyn Original,
             ) -> Errors {
                 // In the decoder's precision, so that errors are the same to the last bit.
                 if is_single(layout.highest, exponent) {
-                    float_errors!(coefficients, layout, exponent, tile, $float, f32)
+                    float_errors!(coefficients, layout, exponent, tile, $float, f32, single)
                 } else {
-                    float_errors!(coefficients, layout, exponent, tile, $float, f64)
+                    float_errors!(coefficients, layout, exponent, tile, $float, f64, double)
                 }
             }
         }
@@ -154,21 +144,13 @@ float_estimated!(f64);
 
 impl Estimated for i64 {
     #[inline(always)]
-    fn errors_at<T: Number>(
-        coefficients: &[Self],
-        layout: &Layout,
-        exponent: i32,
-        tile: Tile<'_, T>,
-    ) -> Errors {
+    fn errors_at(coefficients: &[Self], layout: &Layout, exponent: i32, tile: &dyn Original) -> Errors {
         let mut field = coefficients.to_vec();
         for (index, band) in layout.plan.bands.iter().enumerate() {
             estimate_integers(&mut field, layout, (index, band), exponent);
         }
         transform::inverse(&mut field, layout.extents, &layout.plan);
-        judged(tile.judge, field.len(), |range, piece| {
-            let sample = |&offset| T::uncentred(offset, tile.centre as i64, tile.wrapping);
-            piece.extend(field[range].iter().map(sample));
-        })
+        tile.whole(&field)
     }
 }
 
@@ -228,16 +210,16 @@ struct Basis<'a> {
 impl Passes<'_> {
     /// The error that is left, from nothing to everything.
     #[inline(always)]
-    pub(super) fn progress<C: Estimated, T: Number>(
+    pub(super) fn progress<C: Estimated>(
         mut self,
         coefficients: &[C],
-        tile: Tile<'_, T>,
-        base_bytes: usize,
+        observed: Observed<'_>,
     ) -> Vec<Progress> {
-        let samples = tile.samples.len();
+        let Observed { tile, unit, base_bytes, .. } = observed;
+        let samples = coefficients.len();
         for pass in &mut self.ends {
             let inner = pass.inner.iter_mut().map(|(_, squares)| squares);
-            inner.chain([&mut pass.squares]).for_each(|squares| *squares *= tile.unit * tile.unit);
+            inner.chain([&mut pass.squares]).for_each(|squares| *squares *= unit * unit);
         }
         let planes = self.planes_measured(samples, base_bytes);
         let mut found = Vec::with_capacity(planes.len());
@@ -247,20 +229,18 @@ impl Passes<'_> {
         }
         let is_complete = self.ends.last().is_some_and(|end| end.squares == 0.0);
         let rounding = match self.grain {
-            Grain::Fine => rounding_of(tile),
+            Grain::Fine => tile.rounding(),
             // All coefficients are known, and the rest is rounding.
             Grain::Lifted => found.last().copied().filter(|_| is_complete).unwrap_or_default(),
-            Grain::Rounded => {
-                Errors { squares: tile.unit * tile.unit * samples as f64 / 12.0, largest: tile.unit / 2.0 }
-            }
+            Grain::Rounded => Errors { squares: unit * unit * samples as f64 / 12.0, largest: unit / 2.0 },
         };
-        let lifting = self.lifting(tile.unit, samples);
+        let lifting = self.lifting(unit, samples);
         let mut measured: Vec<Measured> = Vec::new();
         for (plane, errors) in planes.into_iter().zip(found) {
             let pass = (plane + 1) * self.per_plane - 1;
-            measured.push(self.measured(pass, errors, (tile.unit, samples), (rounding, measured.last())));
+            measured.push(self.measured(pass, errors, (unit, samples), (rounding, measured.last())));
         }
-        let beginning = beginning(tile, self.segments[0].bytes.len());
+        let beginning = tile.beginning(self.segments[0].bytes.len());
         self.points(beginning, Basis { measured: &measured, samples, rounding, lifting })
     }
 
@@ -454,44 +434,4 @@ impl Passes<'_> {
             Errors::default()
         }
     }
-}
-
-/// The part that rounding to the kind of the samples adds to errors that are not much smaller than their last bit.
-#[inline(always)]
-fn rounding_of<T: Number>(tile: Tile<'_, T>) -> Errors {
-    let last_bit = match T::KIND {
-        DataType::Float32 => f64::from(f32::EPSILON),
-        DataType::Float64 => f64::EPSILON,
-        _ => return Errors::default(),
-    };
-    let mut lanes = [Errors::default(); ROUNDING_LANES];
-    for row in tile.samples.chunks(ROUNDING_LANES) {
-        for (lane, sample) in lanes.iter_mut().zip(row) {
-            // The power of two below the sample.
-            let power = f64::from_bits(sample.to_f64().to_bits() & EXPONENT_BITS);
-            lane.squares += power * power;
-            lane.largest = if power > lane.largest { power } else { lane.largest };
-        }
-    }
-    let all = lanes.into_iter().fold(Errors::default(), Errors::and);
-    let unit = tile.unit * last_bit;
-    Errors { squares: all.squares * unit * unit / 12.0, largest: all.largest * unit / 2.0 }
-}
-
-const ROUNDING_LANES: usize = 8;
-/// The exponent bits of a double.
-const EXPONENT_BITS: u64 = 0x7ff << 52;
-
-/// The error that is left of an unknown tile, and of a tile whose head is known.
-#[inline(always)]
-pub(super) fn beginning<T: Number>(tile: Tile<'_, T>, head_bytes: usize) -> Vec<Progress> {
-    let centre = match T::INTEGER {
-        true => T::uncentred(0, tile.centre as i64, true),
-        false => T::from_f64(f64::from_bits(tile.centre)),
-    };
-    let errors =
-        |value: T| judged(tile.judge, tile.samples.len(), |range, piece| piece.resize(range.len(), value));
-    let nothing = errors(T::default());
-    let head = |bytes, errors| Progress { layer: 0, bytes, errors, measured: true };
-    vec![head(0, nothing), head(head_bytes.saturating_sub(1), nothing), head(head_bytes, errors(centre))]
 }

@@ -26,6 +26,7 @@ mod magnitudes;
 mod measure;
 mod model;
 mod number;
+mod offsets;
 mod passes;
 mod rans;
 mod squares;
@@ -123,23 +124,22 @@ fn coded<T: Number>(
     measuring: Option<&Measuring<'_, T>>,
 ) -> Coded<'static> {
     if !settings.rounds::<T>() {
-        return dispatch(encode::Encoding { samples, shape, settings, measuring, rounded: false });
+        return encode::encoded(samples, shape, settings, measuring, false);
     }
     let doubles: Vec<f64> = samples.iter().map(|sample| sample.to_f64()).collect();
     let judge = measuring.map(|measuring| Converted { judge: measuring.judge, convert: rounded::<T> });
     let measuring =
         measuring.zip(judge.as_ref()).map(|(measuring, judge)| measuring.converted(judge, measuring.unit));
     let measuring = measuring.as_ref();
-    dispatch(encode::Encoding { samples: &doubles, shape, settings, measuring, rounded: true })
+    encode::encoded(&doubles, shape, settings, measuring, true)
 }
 
 fn restore<T: Number>(shape: [usize; 4], settings: Settings, segments: &[&[u8]], samples: &mut [T]) {
-    let tile = decode::Decoding { shape, settings, segments };
     if !settings.rounds::<T>() {
-        return dispatch(decode::DecodingTo { tile, samples });
+        return decode::decode(shape, settings, segments, samples);
     }
     let mut doubles = vec![0.0; samples.len()];
-    dispatch(decode::DecodingTo { tile, samples: &mut doubles });
+    decode::decode(shape, settings, segments, &mut doubles);
     samples.iter_mut().zip(doubles).for_each(|(sample, double)| *sample = rounded(double));
 }
 

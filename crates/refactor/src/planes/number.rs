@@ -4,10 +4,11 @@ use super::lattice::BLOCK;
 use super::lifting::Lift;
 use super::magnitudes::Magnitudes;
 use super::steps::{Steps, CENTRE, CENTRE_LEADING};
+use crate::compiled::Compiled;
 use crate::sample::Sample;
 
 /// A sample that the codec takes.
-pub trait Number: Sample {
+pub trait Number: Sample + Compiled {
     /// Integers are transformed reversibly.
     const INTEGER: bool;
 

@@ -1,7 +1,9 @@
 //! The laws of the codec, on random tiles and hostile bytes.
 
-use super::decode::{Decoding, DecodingTo};
-use super::encode::Encoding;
+use super::decode::Decoding;
+use super::encode::{Encoded, Encoding, EncodingOf};
+use super::layout::{compact, Header};
+use super::measure::Grain;
 use super::words::{Kernel, Portable};
 use super::*;
 use crate::fills::Apart;
@@ -118,26 +120,26 @@ proptest! {
 
     #[test]
     fn every_processor_codes_the_same_bits(shape in shapes(), seed in any::<u64>(), noise in 0.0_f64..50.0, part in 0.0_f64..1.0) {
-        fn check<T: Number>(samples: &[T], shape: [usize; 4], part: f64) -> Result<(), TestCaseError> {
-            let encoding = || Encoding { samples, shape, settings: SETTINGS, measuring: None, rounded: false };
+        fn check<C: Encoded>(offsets: Vec<C>, grain: Grain, shape: [usize; 4], part: f64) -> Result<(), TestCaseError> {
+            let (extents, plan) = compact(shape, SETTINGS.first);
+            let header = Header { centre: 0, descent: None, wrapping: false };
+            let encoding = Encoding { extents, plan, settings: SETTINGS, header, grain, observed: None };
+            let encoding = || EncodingOf { encoding: encoding.clone(), offsets: offsets.clone() };
             let segments = encoding().run(Portable).segments;
             prop_assert_eq!(&segments, &words::dispatch(encoding()).segments);
+            let descent = Header::from_bytes(&segments[0].bytes).and_then(|header| header.descent).expect("not constant");
             let layers = by_layer(&segments);
             let total: usize = layers.iter().map(|layer| layer.len()).sum();
-            let parts = cut(&layers, (part * total as f64) as usize);
-            let tile = || Decoding { shape, settings: SETTINGS, segments: &parts };
-            let mut restored = vec![T::default(); samples.len()];
-            DecodingTo { tile: tile(), samples: &mut restored }.run(Portable);
-            let mut dispatched = restored.clone();
-            words::dispatch(DecodingTo { tile: tile(), samples: &mut dispatched });
-            let bits = |all: &[T]| all.iter().map(|sample| sample.to_f64().to_bits()).collect::<Vec<_>>();
-            prop_assert_eq!(bits(&restored), bits(&dispatched));
+            let segments = cut(&layers, (part * total as f64) as usize);
+            let (highest, is_integer) = (SETTINGS.top - i32::from(descent), grain == Grain::Lifted);
+            let decoding = || Decoding { shape, settings: SETTINGS, segments: &segments, highest, is_integer };
+            prop_assert_eq!(decoding().run(Portable), words::dispatch(decoding()));
             Ok(())
         }
         let samples = field(shape, seed, noise);
-        check(&samples, shape, part)?;
-        check(&samples.iter().map(|&sample| sample as f32).collect::<Vec<_>>(), shape, part)?;
-        check(&samples.iter().map(|&sample| sample as i16).collect::<Vec<_>>(), shape, part)?;
+        check(samples.iter().map(|&sample| sample as f32).collect(), Grain::Fine, shape, part)?;
+        check(samples.iter().map(|&sample| sample as i64).collect(), Grain::Lifted, shape, part)?;
+        check(samples, Grain::Fine, shape, part)?;
     }
 
     #[test]
