@@ -1,7 +1,8 @@
 # make setup   packages, programs and the Python package, in .venv
 # make demo    two jobs of real programs share a store; prints what each policy does to them
 # make check   formatting, linters and the fast tests of what differs from the branch main; BASE=COMMIT: from a commit
-# make test    linters and every test; all of them run, whatever fails, and the last lines count
+# make test    linters and every test; all of them run, whatever fails, and the last lines count. Without `make setup` before it, the
+#              package is compiled as the tests are: with assertions, and less optimised
 # make test-slurm  what runs under Slurm, as root: sweeps, stores in an allocation, storage of jobs; its daemons are installed for it alone
 # make soak    an hour of random calls, then 100 random schedules of faults on several hosts, as root: a night; ARGUMENTS='--seed N'
 #              goes on (docs/development/soak.md); make soak-calls ARGUMENTS='--minutes 5' the calls alone (docs/development/random-calls.md)
@@ -15,7 +16,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup packages demo-packages fuse-device demo check test test-slurm lint lint-format lint-clippy lint-ruff lint-mypy \
+.PHONY: setup test-setup packages demo-packages fuse-device demo check test test-slurm lint lint-format lint-clippy lint-ruff lint-mypy \
 	lint-benchmarks lint-stubs lint-imports test-rust test-python world world-mutants soak soak-calls suites suites-packages simulate-packages bench clean
 
 PYTHON ?= python3
@@ -54,6 +55,8 @@ export CARGO_TERM_COLOR ?= auto
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 setup: packages fuse-device $(VENV)/installed $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd
+
+test-setup: packages fuse-device $(TESTED) $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd
 
 packages:
 	@missing=(); for package in $(PACKAGES); do \
@@ -108,14 +111,24 @@ requirements = $(BIN)/python -c 'import sys, tomllib; project = tomllib.load(ope
 
 # setuptools copies what lies in build/, also what is gone from the sources, so it goes first. It is called directly: below pip
 # the compiler would have no terminal to show its progress on.
-$(VENV)/installed: $(VENV)/equipped Cargo.toml Cargo.lock $(RUST_SOURCES) $(PYTHON_SOURCES) $(DOCUMENTS)
-	@echo 'building the programs and libraries: the first time takes minutes'
-	@rm -rf build $(WHEEL)
-	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(BIN)/python -W ignore -c \
-		'from setuptools import build_meta; build_meta.build_wheel("$(WHEEL)", {"quiet": "true"})'
-	@echo 'installing the package into $(VENV)'
-	@$(BIN)/pip install --quiet --no-deps --force-reinstall $(WHEEL)/*.whl
+install_package = echo 'building the programs and libraries: the first time takes minutes'; rm -rf build $(WHEEL) $(VENV)/installed*; \
+	SETUPTOOLS_RUST_CARGO_PROFILE=$(1) PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(BIN)/python -W ignore -c \
+		'from setuptools import build_meta; build_meta.build_wheel("$(WHEEL)", {"quiet": "true"})'; \
+	echo 'installing the package into $(VENV)'; \
+	$(BIN)/pip install --quiet --no-deps --force-reinstall $(WHEEL)/*.whl
+PACKAGE_SOURCES := Cargo.toml Cargo.lock $(RUST_SOURCES) $(PYTHON_SOURCES) $(DOCUMENTS)
+
+$(VENV)/installed: $(VENV)/equipped $(PACKAGE_SOURCES)
+	@$(call install_package,release)
 	@touch $@
+
+# The package as the tests of the crates are compiled, with assertions: in a clean clone they have it, and nothing is compiled twice.
+$(VENV)/installed-for-tests: $(VENV)/equipped $(PACKAGE_SOURCES)
+	@$(call install_package,dev)
+	@touch $@
+
+# Tests run with the package that is installed.
+TESTED := $(if $(wildcard $(VENV)/installed),$(VENV)/installed,$(VENV)/installed-for-tests)
 
 # The file system exerciser, in the test suite's own place.
 $(TOOLS)/bin/fsx:
@@ -142,11 +155,11 @@ demo: demo-packages fuse-device $(VENV)/installed
 	@echo 'starting the demo'
 	@$(BIN)/python examples/demo.py
 
-# What `make setup` has built once is there; a check after a change builds no release.
-check: $(VENV)/tooled $(if $(wildcard $(VENV)/installed),,setup)
+# What was built once is there; a check after a change builds no package.
+check: $(VENV)/tooled $(if $(wildcard $(TESTED)),,test-setup)
 	@$(BIN)/python tests/changed.py $(BASE)
 
-test: setup
+test: test-setup
 	@$(BIN)/python tests/everything.py test-python+test-rust+lint
 
 lint: lint-format lint-clippy lint-ruff lint-mypy lint-benchmarks lint-stubs lint-imports
@@ -157,26 +170,26 @@ lint-format:
 lint-clippy:
 	cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 
-lint-ruff: setup
+lint-ruff: test-setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-lint-mypy: setup
+lint-mypy: test-setup
 	$(BIN)/mypy
 
-lint-benchmarks: setup
+lint-benchmarks: test-setup
 	cd benchmarks && $(CURDIR)/$(BIN)/mypy --strict --cache-dir=$(CURDIR)/.mypy_cache .
 
-lint-stubs: setup
+lint-stubs: test-setup
 	$(BIN)/python -m mypy.stubtest --concise weir._core
 
-lint-imports: setup
+lint-imports: test-setup
 	$(BIN)/lint-imports
 
-test-rust: setup
+test-rust: test-setup
 	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --quiet --workspace --locked --no-fail-fast
 
-test-python: setup
+test-python: test-setup
 	PATH="$(CURDIR)/$(BIN):$(TOOLS)/bin:$$PATH" $(BIN)/pytest --numprocesses=$(TEST_WORKERS) --dist=loadfile --no-loadscope-reorder -rs
 
 test-slurm: setup

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 _ROOT = Path("/sys/fs/cgroup")
-DEAREST = 150
+DEAREST = 40
 """Tests that are shown."""
 
 
