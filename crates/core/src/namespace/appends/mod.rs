@@ -16,16 +16,24 @@ use super::change::OutcomeKind;
 use super::decision::{Caller, Decision, Verdict};
 use super::draft::Draft;
 use super::errno::{EAGAIN, EBADF, EFBIG};
-use super::files::Files;
+use super::files::{Files, InoMap};
 use super::intents::IntentId;
-use turns::{AppendTurns, Asked};
+use std::collections::{HashMap, HashSet};
+use turns::{Asked, Turns};
 use weir_placement::{Layout, TargetId};
 use weir_wire::{limits, Capability, ClientId, Errno, Ino, Publication, Reply, Sequence};
 
 /// The append turns of all files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Appends {
-    turns: AppendTurns,
+    /// The number of the last turn.
+    last: u64,
+    /// Inodes with lower numbers were made before the last start.
+    first_of_start: u64,
+    /// Files of earlier starts that were cut since the last one.
+    settled: HashSet<Ino>,
+    files: InoMap<Turns>,
+    clients: HashMap<ClientId, HashSet<Ino>>,
 }
 
 /// A turn that came: the server answers the waiting request with the reply.
@@ -100,20 +108,10 @@ pub enum InlineAppend {
 }
 
 impl Appends {
-    /// The server starts: inodes from `next_sequence` on are made by this start.
-    pub(crate) fn begin(&mut self, start: u32, next_sequence: u64) {
-        self.turns.begin(start, next_sequence);
-    }
-
-    /// A file is cut: nothing that was begun before takes effect.
-    pub(crate) fn cut(&mut self, ino: Ino) {
-        self.turns.cut(ino);
-    }
-
     /// Whether a file must be cut before an append: a client that had the turn of an earlier start may still write where the next appender
     /// would.
     pub(crate) fn must_cut(&self, files: &Files, caller: &Caller<'_>, capability: &Capability) -> bool {
-        self.turns.may_be_written(capability.ino) && files.writable(caller, capability).is_ok()
+        self.may_be_written(capability.ino) && files.writable(caller, capability).is_ok()
     }
 
     /// Asks for the append turn of a file, for [`Namespace::append_begin`](super::Namespace::append_begin).
@@ -129,7 +127,7 @@ impl Appends {
         }
         files.may_grow(capability, file.size_bytes.saturating_add(1))?;
         let appender = Appender { client: caller.client, request: caller.request };
-        match self.turns.ask(capability.ino, appender) {
+        match self.take_or_queue(capability.ino, appender) {
             Asked::Granted(turn) => Ok(TurnReply::Now(turn_reply(files, capability.ino, turn))),
             Asked::Queued => Ok(TurnReply::Later),
             Asked::Full => Err(EAGAIN),
@@ -150,7 +148,7 @@ impl Appends {
             let size = files.size_and_epoch(capability.ino);
             return Ok(Verdict::Done(draft.reply(Reply::Written { size })));
         };
-        if !self.turns.holds(capability.ino, draft.caller.client, turn) {
+        if !self.holds(capability.ino, draft.caller.client, turn) {
             return Err(EBADF);
         }
         let (size_bytes, epoch) = (file.size_bytes.max(publication.end), file.epoch);
@@ -178,11 +176,11 @@ impl Appends {
         let Some((target, object_offset)) = only_object(&file.layout, offset, length) else {
             return Ok(InlineAppend::Elsewhere);
         };
-        if target.server != files.server() || self.turns.is_taken(capability.ino) {
+        if target.server != files.server() || self.is_taken(capability.ino) {
             return Ok(InlineAppend::Elsewhere);
         }
         let appender = Appender { client: caller.client, request: caller.request };
-        match self.turns.ask(capability.ino, appender) {
+        match self.take_or_queue(capability.ino, appender) {
             Asked::Granted(turn) => Ok(InlineAppend::Here { turn, target, object_offset, offset, epoch }),
             Asked::Queued | Asked::Full => Ok(InlineAppend::Elsewhere),
         }
@@ -198,7 +196,7 @@ impl Appends {
         publication: &Publication,
     ) -> Result<Verdict, Errno> {
         let (_, file) = files.writable(draft.caller, capability)?;
-        if !self.turns.holds(capability.ino, draft.caller.client, turn) {
+        if !self.holds(capability.ino, draft.caller.client, turn) {
             return Err(EBADF);
         }
         let size_bytes = file.size_bytes.max(publication.end);
@@ -207,30 +205,15 @@ impl Appends {
         files.publish_append(draft, capability, publication, outcome)
     }
 
-    /// Whether a client has a turn.
-    pub(crate) fn holds(&self, ino: Ino, client: ClientId, turn: Sequence) -> bool {
-        self.turns.holds(ino, client, turn)
-    }
-
-    /// Files whose append turn a client has.
-    pub(crate) fn held_by(&self, client: ClientId) -> Vec<Ino> {
-        self.turns.held_by(client)
-    }
-
-    /// Append turns that others wait for.
-    pub(crate) fn contested(&self) -> Vec<(Ino, Sequence)> {
-        self.turns.contested().collect()
-    }
-
     /// Ends the turn of a file, and gives it to the next in the queue.
     pub(crate) fn pass(&mut self, files: &Files, ino: Ino) -> NextTurn {
         if let Some(cut) = files.cut_of(ino) {
-            return match self.turns.take(ino) {
+            return match self.take(ino) {
                 waiting if waiting.is_empty() => NextTurn::Nobody,
                 waiting => NextTurn::AfterCut(cut, waiting),
             };
         }
-        match self.turns.end(ino) {
+        match self.pass_on(ino) {
             None => NextTurn::Nobody,
             Some((appender, turn)) => {
                 NextTurn::Granted(AppendGrant { appender, reply: turn_reply(files, ino, turn) })
@@ -238,14 +221,9 @@ impl Appends {
         }
     }
 
-    /// Takes the turn of a file away: answers the waiting appenders, in their order.
-    pub(crate) fn take(&mut self, ino: Ino) -> Vec<Appender> {
-        self.turns.take(ino)
-    }
-
     /// Takes every turn and every place in a queue from a client, and gives the turns to others.
     pub(crate) fn drop_client(&mut self, files: &Files, client: ClientId) -> Vec<NextTurn> {
-        self.turns.drop_client(client).into_iter().map(|ino| self.pass(files, ino)).collect()
+        self.forget_client(client).into_iter().map(|ino| self.pass(files, ino)).collect()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Append turns: one appender of a file at a time, in the order of their requests.
 
+use super::Appends;
 #[cfg(any(test, feature = "world"))]
 use crate::mutants::{self, Mutant};
-use crate::namespace::files::InoMap;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use weir_wire::{ClientId, Ino, RequestId, Sequence};
 
 /// The most appenders that may wait for one file: every connection of a thousand clients at its limit of outstanding requests.
@@ -22,20 +22,8 @@ pub struct Appender {
     pub request: RequestId,
 }
 
-/// The append turns of all files.
-#[derive(Clone, Debug, Default)]
-pub(super) struct AppendTurns {
-    last: u64,
-    /// Inodes with lower numbers were made before the last start.
-    first_of_start: u64,
-    /// Files of earlier starts that were cut since the last one.
-    settled: HashSet<Ino>,
-    files: InoMap<Turns>,
-    clients: HashMap<ClientId, HashSet<Ino>>,
-}
-
 #[derive(Clone, Debug)]
-struct Turns {
+pub(super) struct Turns {
     holder: Appender,
     turn: Sequence,
     waiting: VecDeque<Appender>,
@@ -49,15 +37,11 @@ pub(super) enum Asked {
     Full,
 }
 
-impl AppendTurns {
+impl Appends {
     /// The server starts, and forgets the turns of before: no later turn has the number of one of those. Inodes from
     /// `next_sequence` on are made by this start.
-    pub(super) fn begin(&mut self, start: u32, next_sequence: u64) {
-        *self = AppendTurns {
-            last: u64::from(start) << 32,
-            first_of_start: next_sequence,
-            ..AppendTurns::default()
-        };
+    pub(crate) fn begin(&mut self, start: u32, next_sequence: u64) {
+        *self = Appends { last: u64::from(start) << 32, first_of_start: next_sequence, ..Appends::default() };
     }
 
     /// Whether a client may still write to a file in a turn that it had of an earlier start.
@@ -70,7 +54,7 @@ impl AppendTurns {
     }
 
     /// A file is cut: nothing that was begun before takes effect.
-    pub(super) fn cut(&mut self, ino: Ino) {
+    pub(crate) fn cut(&mut self, ino: Ino) {
         if ino.sequence() >= self.first_of_start {
             return;
         }
@@ -85,12 +69,12 @@ impl AppendTurns {
     }
 
     /// Whether `client` has this turn.
-    pub(super) fn holds(&self, ino: Ino, client: ClientId, turn: Sequence) -> bool {
+    pub(crate) fn holds(&self, ino: Ino, client: ClientId, turn: Sequence) -> bool {
         self.files.get(&ino).is_some_and(|turns| turns.turn == turn && turns.holder.client == client)
     }
 
     /// The files whose turn `client` has, in their order.
-    pub(super) fn held_by(&self, client: ClientId) -> Vec<Ino> {
+    pub(crate) fn held_by(&self, client: ClientId) -> Vec<Ino> {
         let inos = self.clients.get(&client).into_iter().flatten().copied();
         let mut held: Vec<Ino> = inos
             .filter(|ino| self.files.get(ino).is_some_and(|turns| turns.holder.client == client))
@@ -100,7 +84,7 @@ impl AppendTurns {
     }
 
     /// Takes the turn or waits for it. A request that has the turn, or waits for it already, is a resend.
-    pub(super) fn ask(&mut self, ino: Ino, appender: Appender) -> Asked {
+    pub(super) fn take_or_queue(&mut self, ino: Ino, appender: Appender) -> Asked {
         let Some(turns) = self.files.get_mut(&ino) else {
             self.last += 1;
             let turn = Sequence(self.last);
@@ -127,7 +111,7 @@ impl AppendTurns {
     }
 
     /// Ends the turn and gives it to the next in the queue.
-    pub(super) fn end(&mut self, ino: Ino) -> Option<(Appender, Sequence)> {
+    pub(super) fn pass_on(&mut self, ino: Ino) -> Option<(Appender, Sequence)> {
         let turns = self.files.get_mut(&ino)?;
         let ended = turns.holder;
         let next = turns.waiting.pop_front();
@@ -144,13 +128,13 @@ impl AppendTurns {
     }
 
     /// Turns that others wait for.
-    pub(super) fn contested(&self) -> impl Iterator<Item = (Ino, Sequence)> + '_ {
+    pub(crate) fn contested(&self) -> Vec<(Ino, Sequence)> {
         let contested = self.files.iter().filter(|(_, turns)| !turns.waiting.is_empty());
-        contested.map(|(&ino, turns)| (ino, turns.turn))
+        contested.map(|(&ino, turns)| (ino, turns.turn)).collect()
     }
 
     /// Ends the turn and empties the queue; answers the waiting appenders, in their order.
-    pub(super) fn take(&mut self, ino: Ino) -> Vec<Appender> {
+    pub(crate) fn take(&mut self, ino: Ino) -> Vec<Appender> {
         let Some(turns) = self.files.remove(&ino) else { return Vec::new() };
         self.forget_unless_queued(ino, turns.holder.client);
         for waiter in &turns.waiting {
@@ -160,7 +144,7 @@ impl AppendTurns {
     }
 
     /// Takes every turn and every place in a queue from `client`; answers the files whose turn ended.
-    pub(super) fn drop_client(&mut self, client: ClientId) -> Vec<Ino> {
+    pub(super) fn forget_client(&mut self, client: ClientId) -> Vec<Ino> {
         let mut ended = Vec::new();
         let mut inos: Vec<Ino> = self.clients.remove(&client).into_iter().flatten().collect();
         inos.sort_unstable();
@@ -201,35 +185,43 @@ mod tests {
 
     #[test]
     fn turns_come_in_the_order_of_asking_and_leave_nothing_behind() {
-        let mut turns = AppendTurns::default();
+        let mut turns = Appends::default();
         let file = Ino(9);
-        let Asked::Granted(first) = turns.ask(file, appender(1, 1)) else { panic!("the file is free") };
-        assert_eq!(turns.ask(file, appender(1, 1)), Asked::Granted(first), "a resend has the same turn");
-        assert_eq!(turns.ask(file, appender(2, 1)), Asked::Queued);
-        assert_eq!(turns.ask(file, appender(2, 1)), Asked::Queued, "a resend does not wait twice");
-        assert_eq!(turns.ask(file, appender(3, 1)), Asked::Queued);
+        let Asked::Granted(first) = turns.take_or_queue(file, appender(1, 1)) else {
+            panic!("the file is free")
+        };
+        assert_eq!(
+            turns.take_or_queue(file, appender(1, 1)),
+            Asked::Granted(first),
+            "a resend has the same turn"
+        );
+        assert_eq!(turns.take_or_queue(file, appender(2, 1)), Asked::Queued);
+        assert_eq!(turns.take_or_queue(file, appender(2, 1)), Asked::Queued, "a resend does not wait twice");
+        assert_eq!(turns.take_or_queue(file, appender(3, 1)), Asked::Queued);
         assert!(turns.holds(file, ClientId(1), first));
-        let (second, turn) = turns.end(file).unwrap();
+        let (second, turn) = turns.pass_on(file).unwrap();
         assert_eq!(second, appender(2, 1));
         assert!(turns.holds(file, ClientId(2), turn) && !turns.holds(file, ClientId(1), first));
-        assert_eq!(turns.drop_client(ClientId(2)), [file]);
-        assert_eq!(turns.end(file).unwrap().0, appender(3, 1));
-        assert_eq!(turns.end(file), None);
+        assert_eq!(turns.forget_client(ClientId(2)), [file]);
+        assert_eq!(turns.pass_on(file).unwrap().0, appender(3, 1));
+        assert_eq!(turns.pass_on(file), None);
         assert!(turns.files.is_empty() && turns.clients.is_empty());
     }
 
     #[test]
     fn a_start_ends_all_turns_and_each_older_file_is_cut_once() {
-        let mut turns = AppendTurns::default();
+        let mut turns = Appends::default();
         turns.begin(1, 1);
         let (older, newer) = (Ino(9), Ino(10));
         assert!(!turns.may_be_written(older));
-        let Asked::Granted(before) = turns.ask(older, appender(1, 1)) else { panic!("the file is free") };
+        let Asked::Granted(before) = turns.take_or_queue(older, appender(1, 1)) else {
+            panic!("the file is free")
+        };
         turns.begin(2, 10);
         assert!(turns.may_be_written(older) && !turns.may_be_written(newer));
         turns.cut(older);
         assert!(!turns.may_be_written(older));
-        let Asked::Granted(turn) = turns.ask(older, appender(1, 2)) else {
+        let Asked::Granted(turn) = turns.take_or_queue(older, appender(1, 2)) else {
             panic!("the turn of before is over")
         };
         assert!(turn > before && !turns.holds(older, ClientId(1), before));
@@ -242,13 +234,15 @@ mod tests {
 
     #[test]
     fn a_turn_that_is_taken_leaves_nothing_behind() {
-        let mut turns = AppendTurns::default();
+        let mut turns = Appends::default();
         let file = Ino(9);
-        let Asked::Granted(turn) = turns.ask(file, appender(1, 1)) else { panic!("the file is free") };
-        assert_eq!(turns.contested().next(), None, "nobody waits");
-        turns.ask(file, appender(2, 1));
-        turns.ask(file, appender(3, 1));
-        assert_eq!(turns.contested().collect::<Vec<_>>(), [(file, turn)]);
+        let Asked::Granted(turn) = turns.take_or_queue(file, appender(1, 1)) else {
+            panic!("the file is free")
+        };
+        assert_eq!(turns.contested(), [], "nobody waits");
+        turns.take_or_queue(file, appender(2, 1));
+        turns.take_or_queue(file, appender(3, 1));
+        assert_eq!(turns.contested(), [(file, turn)]);
         assert_eq!(turns.take(file), [appender(2, 1), appender(3, 1)]);
         assert!(!turns.holds(file, ClientId(1), turn));
         assert!(turns.files.is_empty() && turns.clients.is_empty());

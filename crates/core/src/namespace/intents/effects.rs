@@ -63,7 +63,7 @@ impl Intents {
 
     /// Issues the effects of all intents, after a start.
     pub(crate) fn issue_all(&mut self) -> Vec<Effect> {
-        let ids: Vec<IntentId> = self.keys().collect();
+        let ids: Vec<IntentId> = self.pending.keys().copied().collect();
         ids.into_iter().flat_map(|id| self.issue(id)).collect()
     }
 

@@ -90,11 +90,7 @@ impl Intents {
         self.pending.is_empty()
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = IntentId> + '_ {
-        self.pending.keys().copied()
-    }
-
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Intent> {
+    fn values(&self) -> impl Iterator<Item = &Intent> {
         self.pending.values().map(|(_, intent)| intent)
     }
 
