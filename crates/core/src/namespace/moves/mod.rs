@@ -3,8 +3,8 @@
 //! [`Moves`] holds a record of each move under way, and counts objects by target: those of layouts, and copies of moves.
 //!
 //! Promises: one client moves the objects of a file at a time, in at most [`MOVES_MAX`] files; whatever ends a move names an intent that
-//! empties what it leaves behind. A target has no object of a file here once its count is 0. Moves know no inode: their callers
-//! show them layouts and epochs, and take the consequences for the file.
+//! empties what it leaves behind. A target has no object of a file here once neither moves nor intents count any. Moves know no
+//! inode: their callers show them layouts and epochs, and take the consequences for the file.
 
 mod object_counts;
 mod record;
