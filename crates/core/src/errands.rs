@@ -47,6 +47,8 @@ pub(crate) enum Errand {
     Mark,
     /// It keeps the settings that a change makes.
     Settings,
+    /// It opens the target that joins by a change.
+    Opening,
     /// It puts the snapshot in force with which the journal begins anew.
     Renewal,
 }

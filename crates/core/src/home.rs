@@ -23,6 +23,29 @@ pub struct Opened {
     pub witnessed: u64,
 }
 
+/// The place of a target that joins. Its calls block.
+pub trait Joining: Send {
+    /// Looks whether a new target may lie in a folder.
+    ///
+    /// # Errors
+    /// The fault of the folder, in words.
+    fn check_new(&self, folder: &Path) -> Result<(), String>;
+
+    /// Opens the target.
+    ///
+    /// # Errors
+    /// As [`Home::open`].
+    fn open(self: Box<Self>) -> Result<Joined, ServerError>;
+}
+
+/// A target that joined.
+pub struct Joined {
+    /// The target.
+    pub target: Target,
+    /// It lies on another device than the journal.
+    pub is_apart: bool,
+}
+
 /// The folders of one server.
 pub trait Home {
     /// The server's own files beside its journal.
@@ -64,21 +87,14 @@ pub trait Home {
     /// The identity that the places carry; none where nothing outlives the server.
     fn identity(&self) -> Option<IdentityStatus>;
 
-    /// Looks whether a target that joins may lie in a folder.
-    ///
-    /// # Errors
-    /// The fault of the folder, in words.
-    fn check_new(&self, folder: &Path) -> Result<(), String>;
+    /// The place of a target that joins, which has this number. A worker opens it.
+    fn joining(&self, config: &ClusterConfig, target: (usize, &TargetConfig)) -> Box<dyn Joining>;
 
-    /// Opens a target that joins, which has this number.
+    /// Has a target looked after that joined.
     ///
     /// # Errors
-    /// As [`Home::open`].
-    fn open_target(
-        &mut self,
-        config: &ClusterConfig,
-        target: (usize, &TargetConfig),
-    ) -> Result<Target, ServerError>;
+    /// The system refuses a thread.
+    fn watch_joined(&mut self, target: &Target) -> Result<(), ServerError>;
 
     /// Whether a target lies on another device than the journal.
     fn is_apart(&self, target: &Target) -> bool;

@@ -1,9 +1,11 @@
 //! Blocking work, as data: the calls on files that a step hands out. A worker carries a piece of work out, in any order and beside
 //! others, and its end comes back to the core with the output.
 
+use crate::control::question::NotChanged;
 use crate::durability::{Slice, Ticket};
+use crate::home::Joined;
 use crate::journal::{JournalError, MarkTicket, SnapshotDone, SyncTicket};
-use crate::membership::SettingsTicket;
+use crate::membership::{OpeningTicket, SettingsTicket};
 #[cfg(any(test, feature = "world"))]
 use crate::mutants::{self, Mutant};
 use crate::namespace::errno;
@@ -27,6 +29,8 @@ pub enum Work {
     Snapshot(Box<Ticket>),
     /// Settings of the store are brought to stable storage.
     Settings(SettingsTicket),
+    /// A target that joins is opened.
+    Open(OpeningTicket),
 }
 
 /// Work on the objects of a target in a directory.
@@ -100,6 +104,8 @@ pub enum WorkOutput {
     Snapshot(Result<SnapshotDone, JournalError>),
     /// The result of keeping settings.
     Settings(io::Result<()>),
+    /// A target that joins, or its refusal.
+    Opened(Box<Result<Joined, NotChanged>>),
 }
 
 impl Work {
@@ -123,6 +129,7 @@ impl Work {
             Work::Slice(slice) => Ok(WorkOutput::Slice(slice.run())),
             Work::Snapshot(ticket) => Ok(WorkOutput::Snapshot(ticket.run())),
             Work::Settings(ticket) => Ok(WorkOutput::Settings(ticket.run())),
+            Work::Open(ticket) => Ok(WorkOutput::Opened(Box::new(ticket.run()))),
         }
     }
 }

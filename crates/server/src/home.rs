@@ -8,11 +8,11 @@ use crate::published::Publisher;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use weir_core::clock::Time;
 use weir_core::config::{BackendKind, ClusterConfig, Place, TargetConfig};
 use weir_core::error::ServerError;
-use weir_core::home::{Home, Opened};
+use weir_core::home::{Home, Joined, Joining, Opened};
 use weir_core::identity::{Consent, IdentityStatus};
 use weir_core::journal::{JournalError, Storage};
 use weir_core::notices::warning;
@@ -35,7 +35,7 @@ pub(crate) struct Folders {
     objects_open: usize,
     time: Arc<dyn Time>,
     /// None where nothing outlives the server.
-    identity: Option<Identity>,
+    identity: Arc<OnceLock<Identity>>,
     monitor: Option<Monitor>,
     /// None until the server listens.
     publisher: Option<Publisher>,
@@ -56,7 +56,7 @@ impl Folders {
             folder: home.join(format!("servers/{server}")),
             objects_open: objects_open.max(OBJECTS_OPEN_MIN),
             time: Arc::clone(time),
-            identity: None,
+            identity: Arc::default(),
             monitor: None,
             publisher: None,
         }
@@ -65,19 +65,6 @@ impl Folders {
     fn places(&self, config: &ClusterConfig, is_durable: bool) -> Places {
         let own = &config.servers[usize::from(self.server.0)];
         Places::of((self.server, own), is_durable, &self.home, &self.key)
-    }
-
-    /// The identity of the server, which a server without one gets for its first lasting place.
-    fn identity(&mut self, config: &ClusterConfig) -> Result<&mut Identity, ServerError> {
-        if self.identity.is_none() {
-            let mut identity = self.places(config, false).begin()?;
-            self.monitor = Some(Monitor::start(&mut identity, Vec::new())?);
-            self.identity = Some(identity);
-        }
-        self.identity.as_mut().ok_or_else(|| ServerError::Loop {
-            what: "find the identity of the folders",
-            source: ErrorKind::NotFound.into(),
-        })
     }
 
     fn leaving(&self) -> PathBuf {
@@ -118,7 +105,7 @@ impl Home for Folders {
             reserve.make_room_to_start();
         }
         let opened = places.open(consent)?;
-        self.identity = opened.identity;
+        self.identity = Arc::new(opened.identity.map_or_else(OnceLock::new, OnceLock::from));
         let own = &config.servers[usize::from(self.server.0)];
         let targets = own.targets.iter().enumerate().zip(opened.targets);
         let targets = targets.map(|((index, target), place)| {
@@ -129,11 +116,11 @@ impl Home for Folders {
     }
 
     fn settle(&self, durable: u64) -> Result<(), ServerError> {
-        self.identity.as_ref().map_or(Ok(()), |identity| identity.settle(durable))
+        self.identity.get().map_or(Ok(()), |identity| identity.settle(durable))
     }
 
     fn watch(&mut self, targets: &[Target]) -> Result<(), ServerError> {
-        if let Some(identity) = &mut self.identity {
+        if let Some(identity) = self.identity.get() {
             let targets = targets.iter().filter_map(Target::directory).map(Arc::downgrade);
             self.monitor = Some(Monitor::start(identity, targets.collect())?);
         }
@@ -151,47 +138,38 @@ impl Home for Folders {
     fn close(&mut self, durable: Option<u64>) {
         // The thread lets go of the stamps first.
         self.monitor = None;
-        if let (Some(identity), Some(durable)) = (&self.identity, durable) {
+        if let (Some(identity), Some(durable)) = (self.identity.get(), durable) {
             identity.close(durable);
         }
     }
 
     fn identity(&self) -> Option<IdentityStatus> {
-        self.identity.as_ref().map(Identity::status)
+        self.identity.get().map(Identity::status)
     }
 
-    fn check_new(&self, folder: &Path) -> Result<(), String> {
-        match std::fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err("is not empty".into()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(format!("cannot be read: {error}")),
-        }
+    fn joining(&self, config: &ClusterConfig, (number, target): (usize, &TargetConfig)) -> Box<dyn Joining> {
+        Box::new(JoiningTarget {
+            number,
+            config: target.clone(),
+            places: self.places(config, false),
+            identity: Arc::clone(&self.identity),
+            folder: self.folder.clone(),
+            objects_open: self.objects_open,
+            time: Arc::clone(&self.time),
+        })
     }
 
-    fn open_target(
-        &mut self,
-        config: &ClusterConfig,
-        (number, target): (usize, &TargetConfig),
-    ) -> Result<Target, ServerError> {
-        let place = match target.backend {
-            BackendKind::Dir => {
-                let path = target.place(&self.folder, number);
-                Some(self.identity(config)?.add_target(number, &path)?)
-            }
-            BackendKind::Ram => None,
-        };
-        let opened = open_target((number, target), place, self.objects_open, &self.time)?;
-        if let (Some(monitor), Some(dir)) = (&self.monitor, opened.directory()) {
-            monitor.add_target(dir);
+    fn watch_joined(&mut self, target: &Target) -> Result<(), ServerError> {
+        let (Some(identity), Some(dir)) = (self.identity.get(), target.directory()) else { return Ok(()) };
+        match &self.monitor {
+            Some(monitor) => monitor.add_target(dir),
+            None => self.monitor = Some(Monitor::start(identity, vec![Arc::downgrade(dir)])?),
         }
-        Ok(opened)
+        Ok(())
     }
 
     fn is_apart(&self, target: &Target) -> bool {
-        let Some(dir) = target.directory() else { return false };
-        let journal = std::fs::metadata(self.folder.join("journal"));
-        dir.device() != journal.map_or(0, |metadata| metadata.dev())
+        is_apart(&self.folder, target)
     }
 
     fn leaving_names(&self) -> Result<Arc<dyn Storage>, JournalError> {
@@ -224,6 +202,56 @@ impl Home for Folders {
         self.publisher.insert(publisher).note(server, place);
         Ok(())
     }
+}
+
+/// A target that joins.
+struct JoiningTarget {
+    number: usize,
+    config: TargetConfig,
+    places: Places,
+    identity: Arc<OnceLock<Identity>>,
+    /// Folder of the server's own files.
+    folder: PathBuf,
+    objects_open: usize,
+    time: Arc<dyn Time>,
+}
+
+impl Joining for JoiningTarget {
+    fn check_new(&self, folder: &Path) -> Result<(), String> {
+        match std::fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("is not empty".into()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(format!("cannot be read: {error}")),
+        }
+    }
+
+    fn open(self: Box<Self>) -> Result<Joined, ServerError> {
+        let place = match self.config.backend {
+            BackendKind::Dir => {
+                // A server without an identity gets one for its first lasting place. One target joins at a time.
+                let identity = match self.identity.get() {
+                    Some(identity) => identity,
+                    None => {
+                        let begun = self.places.begin()?;
+                        self.identity.get_or_init(|| begun)
+                    }
+                };
+                let path = self.config.place(&self.folder, self.number);
+                Some(identity.add_target(self.number, &path)?)
+            }
+            BackendKind::Ram => None,
+        };
+        let target = open_target((self.number, &self.config), place, self.objects_open, &self.time)?;
+        Ok(Joined { is_apart: is_apart(&self.folder, &target), target })
+    }
+}
+
+/// Whether a target lies on another device than the journal below `folder`.
+fn is_apart(folder: &Path, target: &Target) -> bool {
+    let Some(dir) = target.directory() else { return false };
+    let journal = std::fs::metadata(folder.join("journal"));
+    dir.device() != journal.map_or(0, |metadata| metadata.dev())
 }
 
 /// Opens a target of a server. A target in a directory lies in `place`, which is stamped, and keeps up to `objects_open` files open.

@@ -11,7 +11,7 @@ use weir_core::accounts::machine::Reading;
 use weir_core::clock::Time;
 use weir_core::config::{ClusterConfig, Place, TargetConfig};
 use weir_core::error::ServerError;
-use weir_core::home::{Home, Opened};
+use weir_core::home::{Home, Joined, Joining, Opened};
 use weir_core::host::Host;
 use weir_core::identity::{Consent, IdentityStatus};
 use weir_core::journal::{JournalError, MemoryStorage, Storage};
@@ -73,16 +73,14 @@ impl Home for MemoryHome {
         None
     }
 
-    fn check_new(&self, _: &Path) -> Result<(), String> {
-        Ok(())
+    fn joining(&self, _: &ClusterConfig, target: (usize, &TargetConfig)) -> Box<dyn Joining> {
+        let target = self.disk.open_target(target, &self.time);
+        let joined = target.map(|target| Joined { is_apart: self.is_apart(&target), target });
+        Box::new(OpenedTarget(joined))
     }
 
-    fn open_target(
-        &mut self,
-        _: &ClusterConfig,
-        target: (usize, &TargetConfig),
-    ) -> Result<Target, ServerError> {
-        self.disk.open_target(target, &self.time)
+    fn watch_joined(&mut self, _: &Target) -> Result<(), ServerError> {
+        Ok(())
     }
 
     fn is_apart(&self, target: &Target) -> bool {
@@ -101,6 +99,19 @@ impl Home for MemoryHome {
 
     fn publish(&mut self, _: ServerId, _: Place) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// A target that joins. A folder in memory is open as soon as it is there.
+struct OpenedTarget(Result<Joined, ServerError>);
+
+impl Joining for OpenedTarget {
+    fn check_new(&self, _: &Path) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn open(self: Box<Self>) -> Result<Joined, ServerError> {
+        self.0
     }
 }
 

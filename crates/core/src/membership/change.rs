@@ -4,8 +4,8 @@ use super::queue::{Asker, Change, Stage, Wanted};
 use super::{Effect, Facts, Membership, SettingsTicket};
 use crate::config::{sharing_names, TargetConfig};
 use crate::control::question::NotChanged;
+use crate::home::Joined;
 use crate::notices::{notice, warning};
-use crate::storage::Target;
 use std::io;
 use weir_placement::TargetId;
 use weir_wire::{Decided, ServerRecord, StoreSettings, TargetState};
@@ -115,7 +115,7 @@ impl Membership {
         &mut self,
         change: Change,
         settings: StoreSettings,
-        opened: Option<Box<Target>>,
+        opened: Option<Box<Joined>>,
     ) -> SettingsTicket {
         let ticket = self.agreement.ticket(&settings);
         self.changes.begin(change, Stage::Keeping(Box::new(settings), opened));
@@ -123,7 +123,7 @@ impl Membership {
     }
 
     /// The target of the change under way was opened, or cannot be opened. `milliseconds` are those of Unix time.
-    pub(crate) fn opened(&mut self, opened: Result<Target, NotChanged>, milliseconds: u64) -> Vec<Effect> {
+    pub(crate) fn opened(&mut self, opened: Result<Joined, NotChanged>, milliseconds: u64) -> Vec<Effect> {
         let Some((change, Stage::Opening)) = self.changes.end() else {
             return Vec::new();
         };
@@ -195,7 +195,7 @@ impl Membership {
     }
 
     /// An opened target is one of this server.
-    fn take_in(&mut self, target: TargetId, config: Box<TargetConfig>, opened: Box<Target>) -> Effect {
+    fn take_in(&mut self, target: TargetId, config: Box<TargetConfig>, opened: Box<Joined>) -> Effect {
         self.config.servers[usize::from(self.own.0)].targets.push((*config).clone());
         Effect::TakeIn(target, config, opened)
     }

@@ -17,18 +17,20 @@ mod agreement;
 mod change;
 mod checks;
 mod force;
+mod joining;
 mod lease;
 mod queue;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use agreement::SettingsTicket;
+pub(crate) use joining::OpeningTicket;
 pub(crate) use queue::{Asker, Wanted};
 
 use crate::config::{ClusterConfig, Place, ServerConfig, TakenPort, TargetConfig};
 use crate::control::lease_terms::{LeaseTold, LeaseWanted};
+use crate::home::Joined;
 use crate::notices::warning;
-use crate::storage::Target;
 use agreement::Agreement;
 use lease::Leased;
 use queue::{Change, Queue};
@@ -81,7 +83,7 @@ pub(crate) enum Effect {
     /// Settings are brought to stable storage; [`Membership::kept`] takes the result.
     Keep(SettingsTicket),
     /// An opened target here is served from now on.
-    TakeIn(TargetId, Box<TargetConfig>, Box<Target>),
+    TakeIn(TargetId, Box<TargetConfig>, Box<Joined>),
     /// A target here has retired, by its number.
     Retire(usize),
     /// New files may be placed on a target of another server.

@@ -2,7 +2,7 @@
 
 use crate::config::{ServerConfig, TargetConfig};
 use crate::control::question::NotChanged;
-use crate::storage::Target;
+use crate::home::Joined;
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use weir_fairshare::{Algorithm, Policy, Sharing};
@@ -75,7 +75,7 @@ pub(super) enum Stage {
     /// Its target is being opened.
     Opening,
     /// These settings are brought to stable storage; a target that joins is open.
-    Keeping(Box<StoreSettings>, Option<Box<Target>>),
+    Keeping(Box<StoreSettings>, Option<Box<Joined>>),
 }
 
 /// The changes, of which one is under way at a time.

@@ -4,6 +4,7 @@ use super::*;
 use crate::control::question::NotChanged;
 use crate::journal::MemoryStorage;
 use crate::storage::memory_arena::MemoryArena;
+use crate::storage::Target;
 use proptest::prelude::*;
 use std::sync::mpsc::{sync_channel, Receiver};
 use weir_fairshare::{Algorithm, Policy};
@@ -130,7 +131,10 @@ impl Node {
             }
             Some(_) => {
                 let opened = match succeeds {
-                    true => Ok(Target::in_memory(Box::new(MemoryArena::new(1 << 20)))),
+                    true => {
+                        let target = Target::in_memory(Box::new(MemoryArena::new(1 << 20)));
+                        Ok(Joined { target, is_apart: false })
+                    }
                     false => Err(NotChanged::refused("the folder is gone".into(), "look for it".into())),
                 };
                 self.membership.opened(opened, milliseconds)

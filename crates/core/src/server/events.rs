@@ -156,6 +156,7 @@ impl Server {
             (Errand::Listing(target), outcome) => self.listed(target, outcome),
             (Errand::Discard, outcome) => self.discarded(outcome),
             (Errand::Settings, Ok(WorkOutput::Settings(result))) => self.settings_kept(result),
+            (Errand::Opening, Ok(WorkOutput::Opened(result))) => self.target_opened(*result),
             (Errand::Slice, Ok(WorkOutput::Slice(written))) => {
                 self.durability.end_slice(written, &mut self.namespace);
             }
@@ -173,8 +174,8 @@ impl Server {
             }
             // Work on the journal has its own output, and the others have nothing to say.
             (Errand::Stray(_) | Errand::Mark, _)
-            | (Errand::Slice | Errand::Snapshot | Errand::Renewal | Errand::Sync(_) | Errand::Settings, _) => {
-            }
+            | (Errand::Slice | Errand::Snapshot | Errand::Renewal | Errand::Sync(_), _)
+            | (Errand::Settings | Errand::Opening, _) => {}
         }
         // Another change of the same bytes begins when the end of this one is noted.
         begun.into_iter().for_each(|begun| self.leave_object(begun));

@@ -8,9 +8,9 @@ use crate::control::question::{NotChanged, Quotas};
 use crate::durability::Deferred;
 use crate::errands::Errand;
 use crate::error::ServerError;
-use crate::membership::{Asker, Effect, Facts, Wanted};
+use crate::home::Joined;
+use crate::membership::{Asker, Effect, Facts, OpeningTicket, Wanted};
 use crate::notices::notice;
-use crate::storage::{Known, Target};
 use crate::work::Work;
 use std::io;
 use weir_placement::{AllocatorName, ServerId, TargetId};
@@ -32,6 +32,13 @@ impl Server {
     /// Settings were brought to stable storage, or could not be.
     pub(super) fn settings_kept(&mut self, result: io::Result<()>) {
         let effects = self.membership.kept(result);
+        self.put_in_force(effects);
+        self.begin_changes();
+    }
+
+    /// The target that joins by a change was opened, or cannot be opened.
+    pub(super) fn target_opened(&mut self, opened: Result<Joined, NotChanged>) {
+        let effects = self.membership.opened(opened, self.clock.wall_milliseconds());
         self.put_in_force(effects);
         self.begin_changes();
     }
@@ -61,9 +68,9 @@ impl Server {
         for effect in effects {
             match effect {
                 Effect::Open { target, config, is_new } => {
-                    let opened = self.open_target(target, &config, is_new);
-                    let effects = self.membership.opened(opened, self.clock.wall_milliseconds());
-                    self.put_in_force(effects);
+                    let place = self.home.joining(self.membership.config(), (target.number(), &config));
+                    let ticket = OpeningTicket::new(target, config, is_new, place);
+                    self.errands.submit(Errand::Opening, Work::Open(ticket));
                 }
                 Effect::Keep(ticket) => self.errands.submit(Errand::Settings, Work::Settings(ticket)),
                 Effect::TakeIn(target, config, opened) => self.take_in(target, &config, *opened),
@@ -95,46 +102,17 @@ impl Server {
         }
     }
 
-    fn open_target(
-        &mut self,
-        target: TargetId,
-        config: &TargetConfig,
-        is_new: bool,
-    ) -> Result<Target, NotChanged> {
-        if is_new {
-            self.check_folder(config)?;
-        }
-        let refused = |error: String| NotChanged::refused(error, "see the server's log".into());
-        let opened = self.home.open_target(self.membership.config(), (target.number(), config));
-        let opened = opened.map_err(|error| refused(error.to_string()))?;
-        if let Some(dir) = opened.directory() {
-            let settled = dir.settle(|_| Known::Elsewhere);
-            settled.map_err(|error| refused(format!("the folder of {target} cannot be used: {error}")))?;
-        }
-        Ok(opened)
-    }
-
-    /// A target of its own folder gets an empty one: another target may have the files in any other.
-    fn check_folder(&self, config: &TargetConfig) -> Result<(), NotChanged> {
-        let Some(path) = config.path.as_deref() else { return Ok(()) };
-        let checked = match path.is_absolute() {
-            true => self.home.check_new(path),
-            false => Err("is not a whole path".into()),
-        };
-        checked.map_err(|what| {
-            let hint = "name an empty folder, or one that is to be made, by its whole path";
-            NotChanged::refused(format!("{} {what}", path.display()), hint.into())
-        })
-    }
-
     /// Serves an opened target from now on.
-    fn take_in(&mut self, target: TargetId, config: &TargetConfig, opened: Target) {
+    fn take_in(&mut self, target: TargetId, config: &TargetConfig, joined: Joined) {
         self.requests.add_device(config.speed.as_ref(), self.site.boot);
         self.accounts.add_target();
-        if self.home.is_apart(&opened) {
+        if joined.is_apart {
             self.durability.note_apart(target.number());
         }
-        self.targets.push(opened);
+        if let Err(error) = self.home.watch_joined(&joined.target) {
+            notice!("target {target} is not looked after: {error}");
+        }
+        self.targets.push(joined.target);
         self.namespace.files_mut().places_mut().placer_mut().add(target);
     }
 

@@ -20,7 +20,7 @@ use crate::folder::Folder;
 use crate::journal::DirectoryStorage;
 use look::Look;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_core::config::{BackendKind, ServerConfig};
 use weir_core::error::ServerError;
 use weir_core::identity::{Consent, IdentityError, IdentityStatus};
@@ -48,8 +48,9 @@ pub(crate) struct Places {
 /// The places of a server that runs.
 pub(crate) struct Identity {
     home: Arc<Stamp>,
-    targets: Vec<Arc<Stamp>>,
-    journal: Option<(Folder, Stamp)>,
+    targets: Mutex<Vec<Arc<Stamp>>>,
+    /// None from the moment on at which the monitor has it.
+    journal: Mutex<Option<(Folder, Stamp)>>,
     owner: Owner,
     generation: u64,
 }
@@ -138,7 +139,7 @@ impl Places {
         let (generation, owner) = (look.newest + 1, look.owner);
         let home = self.begin_generation(look.home, &owner, generation)?;
         self.end_generation(&home, generation)?;
-        Ok(Identity { home: Arc::new(home), targets: Vec::new(), journal: None, owner, generation })
+        Ok(Identity::of(home, Vec::new(), None, owner, generation))
     }
 
     fn open_lasting(&self, consent: Consent) -> Result<Opened, ServerError> {
@@ -175,7 +176,7 @@ impl Places {
         }
         self.end_generation(&home, generation)?;
         let stamps = targets.iter().flatten().map(|(_, stamp)| Arc::clone(stamp)).collect();
-        let identity = Identity { home: Arc::new(home), targets: stamps, journal, owner, generation };
+        let identity = Identity::of(home, stamps, journal, owner, generation);
         Ok(Opened { identity: Some(identity), journal: storage, targets, witnessed })
     }
 
@@ -216,15 +217,31 @@ impl Places {
 }
 
 impl Identity {
+    fn of(
+        home: Stamp,
+        targets: Vec<Arc<Stamp>>,
+        journal: Option<(Folder, Stamp)>,
+        owner: Owner,
+        generation: u64,
+    ) -> Identity {
+        let (targets, journal) = (Mutex::new(targets), Mutex::new(journal));
+        Identity { home: Arc::new(home), targets, journal, owner, generation }
+    }
+
+    /// All stamps but that of the journal. No lock is held while they are written.
+    fn stamps(&self) -> Vec<Arc<Stamp>> {
+        std::iter::once(&self.home).chain(&*lock(&self.targets)).cloned().collect()
+    }
+
     /// Writes the mark of a journal that was just opened over the marks of all stamps. From then on no stamp knows of changes that were given
     /// up, and a journal that was brought back is like any other.
     ///
     /// # Errors
     /// The file system's errors.
     pub(crate) fn settle(&self, durable: u64) -> Result<(), ServerError> {
-        let Some((journal, _)) = &self.journal else { return Ok(()) };
-        let stamps = std::iter::once(&self.home).chain(&self.targets);
-        let settled = stamps.into_iter().try_for_each(|stamp| stamp.reset_mark(durable));
+        let journal = lock(&self.journal);
+        let Some((journal, _)) = &*journal else { return Ok(()) };
+        let settled = self.stamps().iter().try_for_each(|stamp| stamp.reset_mark(durable));
         let settled = settled.and_then(|()| journal.remove(Path::new(RESTORED)));
         settled.map(drop).map_err(io_error("bring the mark into the stamps of", journal.path()))
     }
@@ -233,11 +250,7 @@ impl Identity {
     ///
     /// # Errors
     /// [`IdentityError`] where the folder is another's, or the file system's errors.
-    pub(crate) fn add_target(
-        &mut self,
-        index: usize,
-        path: &Path,
-    ) -> Result<(Folder, Arc<Stamp>), ServerError> {
+    pub(crate) fn add_target(&self, index: usize, path: &Path) -> Result<(Folder, Arc<Stamp>), ServerError> {
         let seen = look::look_at_new_target(&self.owner, index, path)?;
         let (folder, stamp) = seen.map_or((None, None), |seen| (Some(seen.folder), seen.stamp));
         let folder = claimed(folder, path)?;
@@ -246,15 +259,14 @@ impl Identity {
         let known = self.home.record().known.unwrap_or_default();
         let known = KnownPlaces { targets: known.targets.max(index as u16 + 1), ..known };
         self.home.rewrite(self.generation, Some(known)).map_err(io_error("note the target in", path))?;
-        self.targets.push(Arc::clone(&stamp));
+        lock(&self.targets).push(Arc::clone(&stamp));
         Ok((folder, stamp))
     }
 
     /// Brings the mark of a journal that was closed into the stamps.
     pub(crate) fn close(&self, durable: u64) {
         // A mark that is not written leaves an older one, which is true as well.
-        let stamps = std::iter::once(&self.home).chain(&self.targets);
-        stamps.for_each(|stamp| _ = stamp.write_mark(durable));
+        self.stamps().iter().for_each(|stamp| _ = stamp.write_mark(durable));
     }
 
     pub(crate) fn status(&self) -> IdentityStatus {
@@ -282,6 +294,10 @@ fn stamped(
         None => Stamp::make(folder, STAMP, Record::new(place, owner.clone(), generation, None)),
     };
     stamped.map_err(io_error("stamp", folder.path()))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> ServerError {

@@ -2,11 +2,11 @@
 //!
 //! It is a thread of its own, because a look at a dead disk may take for ever, and must hold up neither the loop nor a worker.
 
-use super::Identity;
+use super::{lock, Identity};
 use crate::folder::Folder;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use weir_core::error::ServerError;
 use weir_core::storage::{Dir, Node, Stamp, TargetFolder, STAMP};
@@ -42,14 +42,14 @@ impl Monitor {
     ///
     /// # Errors
     /// The system refuses a thread.
-    pub(crate) fn start(identity: &mut Identity, targets: Vec<Weak<Dir>>) -> Result<Monitor, ServerError> {
+    pub(crate) fn start(identity: &Identity, targets: Vec<Weak<Dir>>) -> Result<Monitor, ServerError> {
         let shared = Arc::new(Shared {
             watched: Mutex::new(Watched { targets, is_over: false }),
             ended: Condvar::new(),
             durable: AtomicU64::new(0),
             journal_gone: Mutex::default(),
         });
-        let journal = identity.journal.take().map(|(folder, stamp)| (folder, stamp.node()));
+        let journal = lock(&identity.journal).take().map(|(folder, stamp)| (folder, stamp.node()));
         let own = Own { home: Arc::clone(&identity.home), journal };
         let theirs = Arc::clone(&shared);
         let spawned = std::thread::Builder::new().name("monitor".into()).spawn(move || watch(&theirs, &own));
@@ -114,8 +114,4 @@ fn watch(shared: &Shared, own: &Own) {
             marked = durable;
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -350,7 +350,7 @@ fn a_folder_that_an_earlier_server_left_empty_is_taken() {
 #[test]
 fn a_target_that_joins_is_expected_from_then_on() {
     let scene = Scene::new();
-    let mut identity = scene.places().open(Consent::default()).unwrap().identity.unwrap();
+    let identity = scene.places().open(Consent::default()).unwrap().identity.unwrap();
     let path = scene.path("joined");
     identity.add_target(2, &path).unwrap();
     let known = identity.home.record().known.unwrap();
