@@ -3,8 +3,10 @@
 //!
 //! A sync that fails stops the journal. Everything then waits until the journal has begun anew, from the state in memory.
 
+mod departure;
 mod writing;
 
+pub(crate) use departure::{Asker, NamesBegun, NamesTicket};
 pub(crate) use writing::{Purpose, Slice};
 
 use crate::clock::seconds;
@@ -19,6 +21,7 @@ use crate::namespace::{errno, Change, Effect, IntentId, Namespace, When};
 use crate::notices::{notice, warning};
 use crate::requests::request::Token;
 use crate::storage::{Aside, Cut, Reserve};
+use departure::Departure;
 use std::collections::HashSet;
 use std::sync::Arc;
 use weir_fairshare::Nanos;
@@ -57,6 +60,7 @@ pub(crate) struct Durability {
     journal: Option<OwnJournal>,
     /// The store keeps nothing, and the journal goes with the server to another host.
     is_for_a_move: bool,
+    departure: Departure,
     /// Room for removals and for a start.
     reserve: Option<Reserve>,
     /// The journal's file system had no room at the last record.
@@ -177,33 +181,6 @@ impl Durability {
             })?;
         self.journal = Some(journal);
         Ok(recovered)
-    }
-
-    /// Begins a journal in the `empty` folder with all names of a store that keeps nothing, so that they can go to another host. Repeated,
-    /// it changes nothing.
-    ///
-    /// # Errors
-    /// A device is full or broken: the names are in memory alone, as before.
-    pub(crate) fn keep_names(
-        &mut self,
-        empty: impl FnOnce() -> Result<Arc<dyn Storage>, JournalError>,
-        namespace: &mut Namespace,
-    ) -> Result<(), JournalError> {
-        if self.journal.is_some() {
-            return Ok(());
-        }
-        let (mut journal, _) = OwnJournal::open(empty()?, JOURNAL_SCHEMA, |_| {})?;
-        if let Some(writer) = journal.snapshot_begin()? {
-            let writing = Writing::begin(writer, Purpose::Compaction, namespace);
-            let mut writing = writing.map_err(|(_, error)| error)?;
-            let shown = writing.finish(namespace);
-            namespace.end_snapshot();
-            shown?;
-            let written = journal.snapshot_seal(writing.into_parts().0).run();
-            journal.snapshot_complete(written)?;
-        }
-        (self.journal, self.is_for_a_move) = (Some(journal), true);
-        Ok(())
     }
 
     /// Whether the store keeps its metadata.
@@ -445,11 +422,11 @@ impl Durability {
         let writer = match begun {
             Ok(Some(writer)) => writer,
             Ok(None) => return,
-            Err(error) => return self.fail_snapshot(purpose, &error),
+            Err(error) => return self.fail_snapshot(purpose, error),
         };
         match Writing::begin(writer, purpose, namespace) {
             Ok(writing) => self.writing = Some(writing),
-            Err((writer, error)) => self.abandon(writer, purpose, &error, namespace),
+            Err((writer, error)) => self.abandon(writer, purpose, error, namespace),
         }
     }
 
@@ -474,13 +451,13 @@ impl Durability {
                 let (writer, purpose) = self.writing.take()?.into_parts();
                 let journal = self.journal.as_mut()?;
                 let ticket = match purpose {
-                    Purpose::Compaction => journal.snapshot_seal(writer),
+                    Purpose::Compaction | Purpose::Departure => journal.snapshot_seal(writer),
                     Purpose::Renewal => journal.renewal_seal(writer),
                 };
                 Some(SnapshotStep::Seal(ticket, purpose))
             }
             Err(error) => {
-                self.give_up_writing(&error, namespace);
+                self.give_up_writing(error, namespace);
                 None
             }
         }
@@ -491,11 +468,11 @@ impl Durability {
         let Some(writing) = &mut self.writing else { return };
         writing.came_back();
         if let Err(error) = written {
-            self.give_up_writing(&error, namespace);
+            self.give_up_writing(error, namespace);
         }
     }
 
-    fn give_up_writing(&mut self, error: &JournalError, namespace: &mut Namespace) {
+    fn give_up_writing(&mut self, error: JournalError, namespace: &mut Namespace) {
         if let Some(writing) = self.writing.take() {
             let (writer, purpose) = writing.into_parts();
             self.abandon(writer, purpose, error, namespace);
@@ -506,7 +483,7 @@ impl Durability {
         &mut self,
         writer: SnapshotWriter<Change>,
         purpose: Purpose,
-        error: &JournalError,
+        error: JournalError,
         namespace: &mut Namespace,
     ) {
         namespace.end_snapshot();
@@ -516,10 +493,11 @@ impl Durability {
         self.fail_snapshot(purpose, error);
     }
 
-    fn fail_snapshot(&mut self, purpose: Purpose, error: &JournalError) {
+    fn fail_snapshot(&mut self, purpose: Purpose, error: JournalError) {
         match purpose {
             Purpose::Compaction => warning!("{error}"),
-            Purpose::Renewal => self.fail_renewal(error),
+            Purpose::Renewal => self.fail_renewal(&error),
+            Purpose::Departure => self.end_departure(Err(error)),
         }
     }
 
@@ -592,7 +570,7 @@ impl Durability {
     }
 }
 
-/// Reads the names that [`Durability::keep_names`] kept on another host.
+/// Reads the names that came from another host.
 ///
 /// # Errors
 /// They are damaged.

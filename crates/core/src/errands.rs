@@ -49,6 +49,10 @@ pub(crate) enum Errand {
     Settings,
     /// It opens the target that joins by a change.
     Opening,
+    /// It begins the journal of names that go to another host.
+    Names,
+    /// It puts the snapshot in force that has these names.
+    Departure,
     /// It puts the snapshot in force with which the journal begins anew.
     Renewal,
 }

@@ -38,6 +38,15 @@ pub trait Joining: Send {
     fn open(self: Box<Self>) -> Result<Joined, ServerError>;
 }
 
+/// The folder for names that go to another host.
+pub trait LeavingNames: Send {
+    /// Empties the folder; the call blocks.
+    ///
+    /// # Errors
+    /// The file system's errors.
+    fn empty(self: Box<Self>) -> Result<Arc<dyn Storage>, JournalError>;
+}
+
 /// A target that joined.
 pub struct Joined {
     /// The target.
@@ -99,16 +108,13 @@ pub trait Home {
     /// Whether a target lies on another device than the journal.
     fn is_apart(&self, target: &Target) -> bool;
 
-    /// An empty folder for names that go to another host.
-    ///
-    /// # Errors
-    /// The file system's errors.
-    fn leaving_names(&self) -> Result<Arc<dyn Storage>, JournalError>;
+    /// The folder for names that go to another host. A worker empties it.
+    fn leaving_names(&self) -> Box<dyn LeavingNames>;
 
     /// The folder of names that came from another host; none where none came.
     ///
     /// # Errors
-    /// As [`Home::leaving_names`].
+    /// The file system's errors.
     fn arrived_names(&self) -> Result<Option<Arc<dyn Storage>>, JournalError>;
 
     /// Removes the names that came here, which are read, and those that did not leave.

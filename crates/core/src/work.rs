@@ -2,7 +2,7 @@
 //! others, and its end comes back to the core with the output.
 
 use crate::control::question::NotChanged;
-use crate::durability::{Slice, Ticket};
+use crate::durability::{NamesBegun, NamesTicket, Slice, Ticket};
 use crate::home::Joined;
 use crate::journal::{JournalError, MarkTicket, SnapshotDone, SyncTicket};
 use crate::membership::{OpeningTicket, SettingsTicket};
@@ -31,6 +31,8 @@ pub enum Work {
     Settings(SettingsTicket),
     /// A target that joins is opened.
     Open(OpeningTicket),
+    /// The journal of names that go to another host is begun.
+    Names(NamesTicket),
 }
 
 /// Work on the objects of a target in a directory.
@@ -106,6 +108,8 @@ pub enum WorkOutput {
     Settings(io::Result<()>),
     /// A target that joins, or its refusal.
     Opened(Box<Result<Joined, NotChanged>>),
+    /// The journal of names that go to another host.
+    Names(Box<NamesBegun>),
 }
 
 impl Work {
@@ -130,6 +134,7 @@ impl Work {
             Work::Snapshot(ticket) => Ok(WorkOutput::Snapshot(ticket.run())),
             Work::Settings(ticket) => Ok(WorkOutput::Settings(ticket.run())),
             Work::Open(ticket) => Ok(WorkOutput::Opened(Box::new(ticket.run()))),
+            Work::Names(ticket) => Ok(WorkOutput::Names(Box::new(ticket.run()))),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use weir_core::clock::Time;
 use weir_core::config::{BackendKind, ClusterConfig, Place, TargetConfig};
 use weir_core::error::ServerError;
-use weir_core::home::{Home, Joined, Joining, Opened};
+use weir_core::home::{Home, Joined, Joining, LeavingNames, Opened};
 use weir_core::identity::{Consent, IdentityStatus};
 use weir_core::journal::{JournalError, Storage};
 use weir_core::notices::warning;
@@ -172,13 +172,8 @@ impl Home for Folders {
         is_apart(&self.folder, target)
     }
 
-    fn leaving_names(&self) -> Result<Arc<dyn Storage>, JournalError> {
-        let folder = self.leaving();
-        if folder.exists() {
-            let described = folder.display().to_string();
-            std::fs::remove_dir_all(&folder).map_err(JournalError::io("remove", described))?;
-        }
-        DirectoryStorage::open(&folder)
+    fn leaving_names(&self) -> Box<dyn LeavingNames> {
+        Box::new(LeavingFolder(self.leaving()))
     }
 
     fn arrived_names(&self) -> Result<Option<Arc<dyn Storage>>, JournalError> {
@@ -244,6 +239,20 @@ impl Joining for JoiningTarget {
         };
         let target = open_target((self.number, &self.config), place, self.objects_open, &self.time)?;
         Ok(Joined { is_apart: is_apart(&self.folder, &target), target })
+    }
+}
+
+/// The folder of names that leave.
+struct LeavingFolder(PathBuf);
+
+impl LeavingNames for LeavingFolder {
+    fn empty(self: Box<Self>) -> Result<Arc<dyn Storage>, JournalError> {
+        let LeavingFolder(folder) = *self;
+        if folder.exists() {
+            let described = folder.display().to_string();
+            std::fs::remove_dir_all(&folder).map_err(JournalError::io("remove", described))?;
+        }
+        DirectoryStorage::open(&folder)
     }
 }
 

@@ -11,7 +11,7 @@ use weir_core::accounts::machine::Reading;
 use weir_core::clock::Time;
 use weir_core::config::{ClusterConfig, Place, TargetConfig};
 use weir_core::error::ServerError;
-use weir_core::home::{Home, Joined, Joining, Opened};
+use weir_core::home::{Home, Joined, Joining, LeavingNames, Opened};
 use weir_core::host::Host;
 use weir_core::identity::{Consent, IdentityStatus};
 use weir_core::journal::{JournalError, MemoryStorage, Storage};
@@ -87,8 +87,8 @@ impl Home for MemoryHome {
         self.disk.is_apart && target.directory().is_some()
     }
 
-    fn leaving_names(&self) -> Result<Arc<dyn Storage>, JournalError> {
-        Ok(Arc::new(MemoryStorage::new()))
+    fn leaving_names(&self) -> Box<dyn LeavingNames> {
+        Box::new(NewFolder)
     }
 
     fn arrived_names(&self) -> Result<Option<Arc<dyn Storage>>, JournalError> {
@@ -112,6 +112,15 @@ impl Joining for OpenedTarget {
 
     fn open(self: Box<Self>) -> Result<Joined, ServerError> {
         self.0
+    }
+}
+
+/// An empty folder in memory.
+struct NewFolder;
+
+impl LeavingNames for NewFolder {
+    fn empty(self: Box<Self>) -> Result<Arc<dyn Storage>, JournalError> {
+        Ok(Arc::new(MemoryStorage::new()))
     }
 }
 

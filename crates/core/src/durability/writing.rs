@@ -18,6 +18,8 @@ pub(crate) enum Purpose {
     Compaction,
     /// A stopped journal begins anew with it.
     Renewal,
+    /// The names of a store in memory go to another host.
+    Departure,
 }
 
 /// A snapshot that is being written.
@@ -71,15 +73,6 @@ impl Writing {
                 return Ok(Shown::Some);
             }
         }
-    }
-
-    /// Shows and writes all that is left. The call blocks on the device.
-    pub(super) fn finish(&mut self, namespace: &mut Namespace) -> Result<(), JournalError> {
-        while let Shown::Slice(slice) = self.show(namespace, || false)? {
-            slice.run()?;
-            self.is_away = false;
-        }
-        Ok(())
     }
 
     pub(super) fn is_away(&self) -> bool {

@@ -27,6 +27,7 @@ impl Server {
         self.serve_devices();
         self.tick();
         self.go_on_with_snapshot();
+        self.tell_of_names();
         self.show();
         self.flush_links();
     }
@@ -159,8 +160,17 @@ impl Server {
             (Errand::Opening, Ok(WorkOutput::Opened(result))) => self.target_opened(*result),
             (Errand::Slice, Ok(WorkOutput::Slice(written))) => {
                 self.durability.end_slice(written, &mut self.namespace);
+                self.tell_of_names();
             }
             (Errand::Snapshot, Ok(WorkOutput::Snapshot(result))) => self.durability.end_snapshot(result),
+            (Errand::Names, Ok(WorkOutput::Names(begun))) => {
+                self.durability.names_begun(*begun, &mut self.namespace);
+                self.tell_of_names();
+            }
+            (Errand::Departure, Ok(WorkOutput::Snapshot(result))) => {
+                self.durability.names_written(result);
+                self.tell_of_names();
+            }
             (Errand::Renewal, Ok(WorkOutput::Snapshot(result))) => {
                 if self.durability.end_renewal(result) {
                     self.sync_again();
@@ -175,7 +185,7 @@ impl Server {
             // Work on the journal has its own output, and the others have nothing to say.
             (Errand::Stray(_) | Errand::Mark, _)
             | (Errand::Slice | Errand::Snapshot | Errand::Renewal | Errand::Sync(_), _)
-            | (Errand::Settings | Errand::Opening, _) => {}
+            | (Errand::Settings | Errand::Opening | Errand::Names | Errand::Departure, _) => {}
         }
         // Another change of the same bytes begins when the end of this one is noted.
         begun.into_iter().for_each(|begun| self.leave_object(begun));
@@ -228,7 +238,7 @@ impl Server {
             Question::SetServerState(server, state, answer) => {
                 self.change(Wanted::ServerState(server, state), Asker::Of(answer));
             }
-            Question::KeepNames(server, answer) => _ = answer.try_send(self.keep_names(server)),
+            Question::KeepNames(server, answer) => self.keep_names(server, answer),
             Question::AddServer(server, config, answer) => {
                 self.change(Wanted::Server(server, config), Asker::Of(answer));
             }

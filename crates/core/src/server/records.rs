@@ -127,6 +127,7 @@ impl Server {
                 let errand = match purpose {
                     Purpose::Compaction => Errand::Snapshot,
                     Purpose::Renewal => Errand::Renewal,
+                    Purpose::Departure => Errand::Departure,
                 };
                 (errand, Work::Snapshot(Box::new(ticket)))
             }
