@@ -166,7 +166,7 @@ mod tests {
         drop((askers, one, other, durability));
         let mut arrived = super::tests::namespace();
         read_names(Arc::new(storage), &mut arrived).unwrap();
-        assert_eq!(arrived.last_start(), namespace.last_start());
+        assert_eq!(arrived.files().starts(), namespace.files().starts());
     }
 
     #[test]
