@@ -124,7 +124,7 @@ mod tests {
 
     /// A start of the server, which is a change of its own.
     fn start(namespace: &mut Namespace) -> Change {
-        let change = namespace.start(Moment { seconds: 7, nanoseconds: 0 });
+        let change = namespace.start(namespace.files().starts(), Moment { seconds: 7, nanoseconds: 0 });
         namespace.apply(&change);
         change
     }

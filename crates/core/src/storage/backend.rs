@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_wire::{Ino, TargetRoom};
 
 /// The place of a target's bytes.
-pub(super) trait Backend {
+pub(super) trait Backend: Send {
     fn kind(&self) -> BackendKind;
 
     /// The memory that has the bytes.
