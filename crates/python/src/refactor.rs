@@ -6,8 +6,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 use pyo3::IntoPyObjectExt;
 use std::ops::Range;
-use weir_refactor::planes::Number;
-use weir_refactor::{Accuracy, Asked, DataType, Fill, Header, Options, Part, RefactorError, Region, Sample};
+use weir_refactor::{
+    Accuracy, Asked, DataType, Fill, Header, Kind, Options, Part, RefactorError, Region, Sample,
+};
 
 /// Refactor an array of 1 to 4 axes into a container: a header, a base, and chunks that each lower the error.
 ///
@@ -48,7 +49,7 @@ pub(crate) fn refactor<'py>(
     }
 }
 
-fn refactor_typed<'py, T: Number + Element>(
+fn refactor_typed<'py, T: Kind + Element>(
     py: Python<'py>,
     buffer: PyUntypedBuffer,
     fill: Option<&Bound<'py, PyAny>>,
@@ -309,7 +310,7 @@ impl Refactored {
 }
 
 impl Refactored {
-    fn restore_typed<T: Number>(
+    fn restore_typed<T: Kind>(
         &self,
         py: Python<'_>,
         parts: &[Part<'_>],

@@ -66,74 +66,7 @@ pub trait Rows<T>: Send {
     fn whole(&mut self) -> Option<&mut [T]>;
 }
 
-impl<T: Sample> Rows<T> for &mut [T] {
-    fn put(&mut self, start: usize, row: &[T]) {
-        self[start..start + row.len()].copy_from_slice(row);
-    }
-
-    fn whole(&mut self) -> Option<&mut [T]> {
-        Some(self)
-    }
-}
-
-/// Samples as their little-endian bytes.
-struct Bytes<'a>(&'a mut [u8]);
-
-impl<T: Sample> Rows<T> for Bytes<'_> {
-    fn put(&mut self, start: usize, row: &[T]) {
-        let width = T::KIND.bytes();
-        let bytes = self.0[start * width..(start + row.len()) * width].chunks_exact_mut(width);
-        row.iter().zip(bytes).for_each(|(sample, bytes)| sample.put(bytes));
-    }
-
-    fn whole(&mut self) -> Option<&mut [T]> {
-        let is_native = cfg!(target_endian = "little");
-        bytemuck::try_cast_slice_mut(self.0).ok().filter(|_| is_native)
-    }
-}
-
 impl Header {
-    /// The array, or a region of it, from the parts of the container that are there.
-    ///
-    /// # Errors
-    /// The array is of another type, the region lies outside, or memory does not suffice. Missing and damaged bytes
-    /// are no errors: they lower the accuracy.
-    pub fn restore<T: Number>(
-        &self,
-        parts: &[Part<'_>],
-        region: Option<&Region>,
-        threads: usize,
-    ) -> Result<Restored<T>, RefactorError> {
-        let shape = self.restored_shape(region)?;
-        let count: usize = shape.iter().product();
-        let mut samples: Vec<T> = Vec::new();
-        samples
-            .try_reserve_exact(count)
-            .map_err(|_| RefactorError::Memory((count * T::KIND.bytes()) as u64))?;
-        samples.resize(count, T::default());
-        let known = T::restored(self, parts, region, threads, &mut samples.as_mut_slice())?;
-        Ok(Restored { samples, shape, known })
-    }
-
-    /// As [`Header::restore`], to the little-endian bytes of the samples of [`Header::restored_shape`].
-    ///
-    /// # Errors
-    /// The array is of another type, or the region lies outside.
-    ///
-    /// # Panics
-    /// There are not as many bytes as the samples have.
-    pub fn restore_to_bytes<T: Number>(
-        &self,
-        parts: &[Part<'_>],
-        region: Option<&Region>,
-        threads: usize,
-        bytes: &mut [u8],
-    ) -> Result<Known, RefactorError> {
-        let count: usize = self.restored_shape(region)?.iter().product();
-        assert_eq!(bytes.len(), count * self.kind.bytes(), "an array is restored as a whole");
-        T::restored(self, parts, region, threads, &mut Bytes(bytes))
-    }
-
     /// The shape of the array, or of a region of it.
     ///
     /// # Errors

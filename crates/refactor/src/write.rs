@@ -76,19 +76,7 @@ impl Default for Options {
 /// A tolerance is aimed at by the step of the quantiser, and missed where errors happen to add up.
 const ATTEMPTS: i32 = 3;
 
-/// Refactors an array of 1 to 4 axes in C order.
-///
-/// # Errors
-///
-/// The shape or an option is wrong.
-pub fn refactor<'a, T: Number>(
-    samples: &'a [T],
-    shape: &[usize],
-    options: &Options,
-) -> Result<Container<'a>, RefactorError> {
-    T::refactored(samples, shape, options)
-}
-
+/// [`crate::refactor`].
 pub(crate) fn refactored<'a, T: Number>(
     samples: &'a [T],
     shape: &[usize],

@@ -2,8 +2,7 @@
 //! of damage.
 
 use proptest::prelude::*;
-use weir_refactor::planes::Number;
-use weir_refactor::{Accuracy, Asked, Header, Options, RefactorError, Region, Restored};
+use weir_refactor::{Accuracy, Asked, Header, Kind, Options, RefactorError, Region, Restored};
 
 /// A smooth wave with noise, so that every layer has bits.
 fn wave(shape: &[usize], seed: u64) -> Vec<f64> {
@@ -22,12 +21,12 @@ fn wave(shape: &[usize], seed: u64) -> Vec<f64> {
         .collect()
 }
 
-fn as_kind<T: Number>(samples: &[f64]) -> Vec<T> {
+fn as_kind<T: Kind>(samples: &[f64]) -> Vec<T> {
     samples.iter().map(|sample| T::from_f64(sample.abs() * 2.9)).collect()
 }
 
 /// The bytes of a container.
-fn refactor<T: Number>(samples: &[T], shape: &[usize], options: &Options) -> Result<Vec<u8>, RefactorError> {
+fn refactor<T: Kind>(samples: &[T], shape: &[usize], options: &Options) -> Result<Vec<u8>, RefactorError> {
     Ok(weir_refactor::refactor(samples, shape, options)?.to_bytes(options.threads))
 }
 
@@ -36,20 +35,20 @@ fn options(codec: &str) -> Options {
     Options { codec: codec.to_owned(), ratios, ..Options::default() }
 }
 
-fn restored<T: Number>(stream: &[u8], length: usize, region: Option<&Region>) -> Restored<T> {
+fn restored<T: Kind>(stream: &[u8], length: usize, region: Option<&Region>) -> Restored<T> {
     let header = Header::decode(stream).expect("a sound header");
     header.restore(&[(0, &stream[..length])], region, 2).expect("a sound region")
 }
 
 /// The RMSE and the largest error.
-fn errors<T: Number>(original: &[T], restored: &[T]) -> (f64, f64) {
+fn errors<T: Kind>(original: &[T], restored: &[T]) -> (f64, f64) {
     let distances: Vec<f64> =
         original.iter().zip(restored).map(|(one, other)| one.distance(*other)).collect();
     let squares: f64 = distances.iter().map(|distance| distance * distance).sum();
     ((squares / distances.len().max(1) as f64).sqrt(), distances.iter().copied().fold(0.0, f64::max))
 }
 
-fn check_bounds<T: Number>(original: &[T], restored: &Restored<T>) -> Result<(), TestCaseError> {
+fn check_bounds<T: Kind>(original: &[T], restored: &Restored<T>) -> Result<(), TestCaseError> {
     let (rmse, max_error) = errors(original, &restored.samples);
     let bound = restored.known.accuracy;
     prop_assert!(rmse <= bound.rmse * (1.0 + 1e-9), "rmse {rmse} > {}", bound.rmse);
@@ -57,7 +56,7 @@ fn check_bounds<T: Number>(original: &[T], restored: &Restored<T>) -> Result<(),
     Ok(())
 }
 
-fn check_kind<T: Number>(shape: &[usize], seed: u64, codec: &str) -> Result<(), TestCaseError> {
+fn check_kind<T: Kind>(shape: &[usize], seed: u64, codec: &str) -> Result<(), TestCaseError> {
     let samples: Vec<T> = as_kind(&wave(shape, seed));
     let exact = Options { exact: true, threads: 2, ..options(codec) };
     let stream = refactor(&samples, shape, &exact).expect("a sound array");

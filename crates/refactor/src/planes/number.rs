@@ -4,11 +4,10 @@ use super::lattice::BLOCK;
 use super::lifting::Lift;
 use super::magnitudes::Magnitudes;
 use super::steps::{Steps, CENTRE, CENTRE_LEADING};
-use crate::compiled::Compiled;
 use crate::sample::Sample;
 
 /// A sample that the codec takes.
-pub trait Number: Sample + Compiled {
+pub trait Number: Sample {
     /// Integers are transformed reversibly.
     const INTEGER: bool;
 
