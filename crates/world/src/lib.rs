@@ -472,8 +472,8 @@ impl World {
         Ok(())
     }
 
-    /// A client does not reach the server of which one of its tasks has a lock or a turn, for as long as the task stands still or a little
-    /// less. Meanwhile the server may start anew, also twice, with time between the starts in which others get locks.
+    /// A client does not reach the server of which one of its tasks has a lock or a turn, for as long as the task stands still, or a little
+    /// more or less. Meanwhile the server may start anew, also twice, with time between the starts in which others get locks.
     fn cut_off_holder(&mut self) {
         let now = self.agenda.now();
         let standing = self.histories.borrow().pauses.beyond(now + LEFT_MIN).next();
@@ -483,7 +483,10 @@ impl World {
             return;
         }
         let left = pause.until.saturating_since(now);
-        let back = Nanos(pause.until.0 - self.agenda.below(left.0 / 10));
+        let back = match self.agenda.by_chance(50) {
+            true => self.agenda.within(OUTAGE) + left,
+            false => Nanos(pause.until.0 - self.agenda.below(left.0 / 10)),
+        };
         self.network.isolate(ClientId(1 + self.workers[worker].client as u64), pause.home, back);
         self.agenda.tell(|| format!("task {worker} does not reach server {} until {back:?}", pause.home));
         if left > MISSED_START && self.agenda.by_chance(80) {

@@ -35,9 +35,11 @@ pub(super) const READ: OpenFlags = OpenFlags { read: true, ..NONE };
 /// The flags of an open that reads and writes, and makes a file where there is none.
 pub(super) const WRITE: OpenFlags = OpenFlags { read: true, write: true, create: true, ..NONE };
 
-/// The longest time for which a task stands still.
-const STAND: Nanos = Nanos::from_millis(6_000);
-const LONG_STAND: Nanos = Nanos::from_millis(20_000);
+/// The shortest time for which a task stands still, and half of the longest.
+const STAND: Nanos = Nanos::from_millis(3_000);
+const LONG_STAND: Nanos = Nanos::from_millis(12_000);
+/// No task stands still that comes to it later: then nothing fails any more.
+const STANDS_UNTIL: Nanos = Nanos::from_millis(5_000);
 /// Times that a request for bytes is tried again for one reason. A world has fewer causes for each.
 const TRIES: usize = 1_000;
 
@@ -155,12 +157,13 @@ impl Task {
     /// Stands still, seldom, while the task has something of a server: mostly until a client that is away may have lost it, and in a few
     /// worlds until a start of the server has passed.
     pub(super) async fn stand_still(&self, home: usize) {
-        let longest = match self.agenda.below(1_000) {
-            0..=4 => LONG_STAND,
-            5..=49 => STAND,
+        let length = match self.agenda.below(1_000) {
+            _ if self.now() > STANDS_UNTIL => return,
+            0..=9 => LONG_STAND,
+            10..=89 => STAND,
             _ => return,
         };
-        let until = self.agenda.within(longest);
+        let until = self.agenda.within(length) + length;
         self.histories.borrow_mut().pauses.begin(self.number, Pause { home, until });
         self.wait_until(until).await;
         self.histories.borrow_mut().pauses.end(self.number);
