@@ -340,8 +340,18 @@ impl Task {
 
     /// Reads the first bytes of a file.
     pub(super) async fn read_bytes(&self, file: &mut Open, length: u64) -> Result<Vec<u8>, Failure> {
+        self.read_at(file, 0, length).await
+    }
+
+    /// Reads bytes from an offset on.
+    pub(super) async fn read_at(
+        &self,
+        file: &mut Open,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
-        let pieces: Vec<_> = file.layout.pieces(0, length).collect();
+        let pieces: Vec<_> = file.layout.pieces(offset, length).collect();
         for piece in pieces {
             let target = file.layout.targets()[piece.object];
             let request = |file: &Open| Request::Read {

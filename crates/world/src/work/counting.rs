@@ -11,8 +11,21 @@ const EINTR: Errno = Errno(4);
 const EAGAIN: Errno = Errno(11);
 /// The longest wait for a lock that its task gives up.
 const IMPATIENCE: Nanos = Nanos::from_millis(100);
+/// The stripes of a file, as the worlds have them, of which one has the counter: as many as a store has targets.
+const STRIPE_BYTES: u64 = 4 << 10;
+const STRIPES: u64 = 4;
 /// Bytes of a counter.
 const BYTES: u64 = 8;
+
+/// The place of the counter in a file: where another server than the home has the bytes, if there is one. So the server that gives the lock is
+/// not the one that is written to.
+fn place(file: &Open) -> u64 {
+    let is_elsewhere = |stripe: &u64| {
+        let piece = file.layout.pieces(stripe * STRIPE_BYTES, BYTES).next();
+        piece.is_some_and(|piece| file.layout.targets()[piece.object].server != file.ino.home())
+    };
+    (0..STRIPES).find(is_elsewhere).unwrap_or(0) * STRIPE_BYTES
+}
 
 /// A task that raises counters.
 pub(crate) struct Counting {
@@ -38,7 +51,7 @@ impl Counting {
             let mut file = self.task.open_or_make(At::new(Ino::ROOT, format!("{directory}/{name}"))).await?;
             let is_raise = self.task.agenda.by_chance(75);
             let lock = if is_raise { LockType::Write } else { LockType::Read };
-            let last = BYTES - 1 + self.task.agenda.below(BYTES);
+            let last = place(&file) + BYTES - 1 + self.task.agenda.below(BYTES);
             let lock = self.task.lock_of(&file, kind, lock, last);
             if self.acquire(&lock).await? {
                 let outcome = self.under_lock(&mut file, is_raise).await;
@@ -110,7 +123,8 @@ impl Counting {
             counter.attempt();
             counter.floor()
         };
-        self.task.write_bytes(file, 0, &(value + 1).to_le_bytes()).await?;
+        let place = place(file);
+        self.task.write_bytes(file, place, &(value + 1).to_le_bytes()).await?;
         let mut histories = self.task.histories.borrow_mut();
         Ok(histories.counters.entry(ino).or_default().wrote(value + 1, floor)?)
     }
@@ -118,7 +132,8 @@ impl Counting {
     async fn read(&self, file: &mut Open) -> Result<u64, Failure> {
         let ino = file.ino;
         let floor = self.task.histories.borrow_mut().counters.entry(ino).or_default().floor();
-        let bytes = self.task.read_bytes(file, BYTES).await?;
+        let place = place(file);
+        let bytes = self.task.read_at(file, place, BYTES).await?;
         let value = bytes.try_into().map_err(|_| "a short read of a counter".to_owned())?;
         let value = u64::from_le_bytes(value);
         self.task.histories.borrow_mut().counters.entry(ino).or_default().read(value, floor)?;
