@@ -22,8 +22,6 @@ mutants! {
     ExecutedForgotten,
     /// Changes of bytes that were begun and not ended are carried out as a whole when they are sent again.
     BegunForgotten,
-    /// Changes of the same bytes are under way together.
-    ChangesShared,
     /// A connection that was replaced goes on beside the one that has its slot.
     SlotShared,
     /// A connection of an earlier start of another server goes on beside that of the later start.

@@ -9,8 +9,6 @@
 //!   without a fence have no turn.
 
 use super::ranges::Range;
-#[cfg(any(test, feature = "world"))]
-use crate::mutants::{self, Mutant};
 use std::collections::{HashMap, VecDeque};
 use weir_placement::ServerId;
 use weir_wire::{Extent, Fence, Ino};
@@ -72,8 +70,6 @@ impl Changed {
     fn conflicts(self, other: Changed) -> bool {
         match (self, other) {
             (Changed::Everything, _) | (_, Changed::Everything) => true,
-            #[cfg(any(test, feature = "world"))]
-            (Changed::Bytes(..), Changed::Bytes(..)) if mutants::is(Mutant::ChangesShared) => false,
             (Changed::Bytes(begin, end), Changed::Bytes(other, other_end)) => {
                 begin < other_end && other < end
             }

@@ -94,18 +94,17 @@ impl Server {
         let (link, of, place) = (request.sender.link, request.key(), begun.place());
         let left = self.links.left(place, of);
         if left != Left::Unknown {
-            self.take_from_doubts(token, place, None);
             self.links.note_begun(link, of, (place, Some(reach)));
         }
         left
     }
 
-    /// A change of bytes is about to begin, or has ended: what an earlier start left half done is not done again over these bytes.
-    fn take_from_doubts(&mut self, token: &Token, place: Place, is_done: Option<bool>) {
+    /// A change of bytes is done: what an earlier start left half done is not done again over these bytes.
+    fn take_from_doubts(&mut self, token: &Token, place: Place) {
         if self.links.executed().has_doubts() {
             let request = &self.requests[token];
             let (of, ranges) = (request.key(), changed_ranges(&request.request));
-            self.links.executed().take_from_doubts(of, place, &ranges, is_done);
+            self.links.executed().take_from_doubts(of, place, &ranges);
         }
     }
 
@@ -135,9 +134,10 @@ impl Server {
             if let Some(target) = self.targets.get_mut(place.0) {
                 target.note_changes(place.1, || reached_ranges(&request.request));
             }
-            self.take_from_doubts(&token, place, Some(is_done));
-            if !is_done && !matches!(outcome, Err(TargetFailure::Stale(_))) {
-                self.remove_unwritten(place);
+            match is_done {
+                true => self.take_from_doubts(&token, place),
+                false if matches!(outcome, Err(TargetFailure::Stale(_))) => {}
+                false => self.remove_unwritten(place),
             }
         }
         let request = &mut self.requests[&token];
