@@ -24,6 +24,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 TOOLS := $(CURDIR)/target/tools
 WHEEL := target/wheel
+# Tests run with the package that is installed.
+TESTED := $(if $(wildcard $(VENV)/installed),$(VENV)/installed,$(VENV)/installed-for-tests)
 # Tests that run at once: most of them wait for timers, disks and servers, so a processor has room for more than one.
 TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 TEST_WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
@@ -126,9 +128,6 @@ $(VENV)/installed: $(VENV)/equipped $(PACKAGE_SOURCES)
 $(VENV)/installed-for-tests: $(VENV)/equipped $(PACKAGE_SOURCES)
 	@$(call install_package,dev)
 	@touch $@
-
-# Tests run with the package that is installed.
-TESTED := $(if $(wildcard $(VENV)/installed),$(VENV)/installed,$(VENV)/installed-for-tests)
 
 # The file system exerciser, in the test suite's own place.
 $(TOOLS)/bin/fsx:
