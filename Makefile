@@ -114,7 +114,7 @@ requirements = $(BIN)/python -c 'import sys, tomllib; project = tomllib.load(ope
 # setuptools copies what lies in build/, also what is gone from the sources, so it goes first. It is called directly: below pip
 # the compiler would have no terminal to show its progress on.
 install_package = echo 'building the programs and libraries: the first time takes minutes'; rm -rf build $(WHEEL) $(VENV)/installed*; \
-	SETUPTOOLS_RUST_CARGO_PROFILE=$(1) PYO3_PYTHON=$(CURDIR)/$(BIN)/python $(BIN)/python -W ignore -c \
+	SETUPTOOLS_RUST_CARGO_PROFILE=$(1) $(BIN)/python -W ignore -c \
 		'from setuptools import build_meta; build_meta.build_wheel("$(WHEEL)", {"quiet": "true"})'; \
 	echo 'installing the package into $(VENV)'; \
 	$(BIN)/pip install --quiet --no-deps --force-reinstall $(WHEEL)/*.whl

@@ -42,9 +42,8 @@ def compiled(manifests, profile):
     if profile == "dev":
         # As the tests of all crates have the core, so that it is compiled once for these and for the package.
         command.append("--features=weir-core/world")
-    environment = os.environ | {"PYO3_BUILD_EXTENSION_MODULE": "1"}
     told = [*command, "--message-format=json-render-diagnostics"]
-    built = subprocess.run(told, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, check=False)
+    built = subprocess.run(told, cwd=_ROOT, stdout=subprocess.PIPE, check=False)
     if built.returncode:
         raise CompileError(f"`{' '.join(command)}` failed; its messages stand above")
     files = {manifest: [] for manifest in manifests}

@@ -8,32 +8,30 @@ use std::sync::OnceLock;
 struct Artifact {
     /// The package before whose integration tests cargo builds it; cargo promises that for programs, not for libraries.
     owner: Option<&'static str>,
-    /// The options by which `cargo build` makes it, and nothing else.
-    options: &'static [&'static str],
     file: &'static str,
     /// The file, once it is known to be built.
     built: OnceLock<PathBuf>,
 }
 
-static SERVER: Artifact = Artifact {
-    owner: Some("weir-server"),
-    options: &["--workspace", "--bin", "weir-server"],
-    file: "weir-server",
-    built: OnceLock::new(),
-};
-static MOUNT: Artifact = Artifact {
-    owner: Some("weir-mount"),
-    options: &["--workspace", "--bin", "weir-mount"],
-    file: "weir-mount",
-    built: OnceLock::new(),
-};
-static PRELOAD: Artifact = Artifact {
-    owner: None,
-    // All libraries of the workspace would include the bindings, which take minutes.
-    options: &["--package", "weir-preload", "--lib"],
-    file: "libweir_preload.so",
-    built: OnceLock::new(),
-};
+static SERVER: Artifact =
+    Artifact { owner: Some("weir-server"), file: "weir-server", built: OnceLock::new() };
+static MOUNT: Artifact = Artifact { owner: Some("weir-mount"), file: "weir-mount", built: OnceLock::new() };
+static PRELOAD: Artifact = Artifact { owner: None, file: "libweir_preload.so", built: OnceLock::new() };
+
+/// What is built for the package of `make test` (`setup.py`). With these and no others, all crates have the features that they
+/// have in a test run of the workspace, and cargo compiles none of them once more.
+const BUILT: [&str; 6] = [
+    "--package=weir-python",
+    "--package=weir-preload",
+    "--package=weir-server",
+    "--package=weir-mount",
+    "--package=weir-mover",
+    "--features=weir-core/world",
+];
+
+/// Variables that cargo sets for the test that runs. Build scripts that look at one of them would run again, and everything that
+/// depends on their crates would be compiled again: now, and by the next command outside of a test.
+const OF_THE_TEST: [&str; 4] = ["CARGO_BIN_EXE_", "CARGO_MANIFEST_", "CARGO_PKG_", "OUT_DIR"];
 
 /// The server.
 pub fn server() -> &'static Path {
@@ -70,13 +68,16 @@ impl Artifact {
         })
     }
 
-    /// Programs are built as parts of the whole workspace: by itself a package has other features of its dependencies, and
-    /// after a test run of the workspace cargo would compile it once more, in the midst of a test.
     fn build(&self, is_release: bool) {
         let mut command = Command::new(env!("CARGO"));
-        command.args(["build", "--quiet"]).args(self.options);
+        command.args(["build", "--quiet", "--locked"]).args(BUILT);
         if is_release {
             command.arg("--release");
+        }
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(|name| OF_THE_TEST.iter().any(|prefix| name.starts_with(prefix))) {
+                command.env_remove(name);
+            }
         }
         command.current_dir(env!("CARGO_MANIFEST_DIR"));
         let built = command.status().expect("cargo runs");
