@@ -147,8 +147,8 @@ CORE_IMPURE = re.compile(
     r"\bstd::(thread|net(?!::IpAddr)|fs|os|process|env|io::(stdin|stdout|stderr)|time::(Instant|SystemTime))\b"
     r"|\b(Instant|SystemTime)::now\b|\b(libc|mio|nix|tokio|rand|getrandom)::|\brustix::(?!io::Errno\b)"
 )
-"""What the core of the server, and a client's calls, may not call. They know errors of the system, the core addresses,
-too, and its questions carry the sending end of a channel."""
+"""Calls that neither the core of the server nor a client's calls make. They know errors of the system, the core
+addresses, too, and its questions carry the sending end of a channel."""
 
 CLIENT_SYSTEM_CALLERS = {
     "connect.rs",

@@ -78,3 +78,15 @@ def test_the_recipe_has_the_dependencies_of_the_package() -> None:
     others = {f"rust@{rust[1]}:", f"python@{python}:", "c", "libfuse@3:"}
     pure = project["project"]["dependencies"] + project["build-system"]["requires"]
     assert needed(recipe.body) == spelled(pure) | others
+
+
+def test_a_build_within_a_test_is_that_of_the_package() -> None:
+    """With other packages or features cargo would compile crates again, in the midst of a test."""
+    rust = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools-rust"]
+    manifests = [ROOT / part["path"] for part in [*rust["ext-modules"], *rust["bins"]]]
+    packaged = {tomllib.loads(path.read_text())["package"]["name"] for path in manifests}
+    programs = (ROOT / "crates/testing/src/programs.rs").read_text()
+    assert set(re.findall(r'"--package=([^"]+)"', programs)) == packaged
+    features = re.findall(r'"(--features=[^"]+)"', programs)
+    assert features == re.findall(r'"(--features=[^"]+)"', (ROOT / "setup.py").read_text())
+    assert len(features) == 1

@@ -18,7 +18,7 @@ static SERVER: Artifact =
 static MOUNT: Artifact = Artifact { owner: Some("weir-mount"), file: "weir-mount", built: OnceLock::new() };
 static PRELOAD: Artifact = Artifact { owner: None, file: "libweir_preload.so", built: OnceLock::new() };
 
-/// What is built for the package of `make test` (`setup.py`). With these and no others, all crates have the features that they
+/// The options by which cargo builds the package of `make test` (`setup.py`). With these and no others, all crates have the features that they
 /// have in a test run of the workspace, and cargo compiles none of them once more.
 const BUILT: [&str; 6] = [
     "--package=weir-python",

@@ -283,6 +283,22 @@ pub struct TargetReport {
     pub slow_since: Option<u64>,
 }
 
+impl TargetReport {
+    /// A target without work, at the usual speed.
+    pub fn idle(target: TargetId, room: TargetRoom) -> TargetReport {
+        TargetReport {
+            target,
+            room,
+            load: 0.0,
+            queued: 0,
+            backlog_seconds: 0.0,
+            rates: Vec::new(),
+            speed: 1.0,
+            slow_since: None,
+        }
+    }
+}
+
 /// The stripes that one server placed on one target in the last minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlacedReport {

@@ -78,7 +78,7 @@ pub(super) struct Session {
 /// The reply to a call, with its payload.
 pub(super) type Answered = (Reply, Vec<u8>);
 
-/// What a look at a session found.
+/// The result of a look at a session.
 pub(super) struct Seen {
     pub(super) answer: Option<(Ticket, Answered)>,
     /// The server has been silent for a while: the client's prober asks it, for this time at most.

@@ -61,7 +61,7 @@ pub(crate) struct Membership {
 pub(crate) struct Facts<'a> {
     /// Milliseconds of Unix time.
     pub(crate) milliseconds: u64,
-    /// The believed reports of all servers; this server's own tells of its targets as they are now.
+    /// The believed reports of all servers; this server's own has its targets as they are now.
     pub(crate) reports: Vec<&'a ServerReport>,
     /// The store keeps its files over restarts.
     pub(crate) is_durable: bool,
@@ -90,7 +90,7 @@ pub(crate) enum Effect {
     AddTarget(TargetId),
     /// A target takes no new files, or takes them again.
     Close(TargetId, bool),
-    /// Another server joined, and is told of this one.
+    /// Another server joined: this one asks it from now on.
     Meet(ServerId),
     /// Another server is at another address.
     Redirect(ServerAddress),

@@ -67,16 +67,9 @@ impl Node {
     }
 
     fn report(&self, used_bytes: u64) -> ServerReport {
-        let targets = (0..self.targets as u16).map(|index| TargetReport {
-            target: target(self.number, index),
-            room: TargetRoom { capacity_bytes: 1 << 20, used_bytes, disk: None },
-            load: 0.0,
-            queued: 0,
-            backlog_seconds: 0.0,
-            rates: Vec::new(),
-            speed: 1.0,
-            slow_since: None,
-        });
+        let room = TargetRoom { capacity_bytes: 1 << 20, used_bytes, disk: None };
+        let targets =
+            (0..self.targets as u16).map(|index| TargetReport::idle(target(self.number, index), room));
         let records = self.membership.settings().targets.iter();
         let retiring = records.filter(|record| record.state.value == TargetState::Retiring);
         ServerReport {
@@ -193,7 +186,7 @@ impl Store {
             self.end_work(node, true);
             self.begin(node);
         }
-        panic!("server {node} goes on with changes for ever");
+        panic!("server {node} has changes without end");
     }
 
     /// All servers tell each other everything until nobody has news.

@@ -28,7 +28,7 @@ pub(crate) enum Changed {
     Everything,
 }
 
-/// What work does to its object, and its turn.
+/// The part of its object that work changes, and the turn of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) changed: Changed,

@@ -146,16 +146,7 @@ fn target(server: u16) -> TargetId {
 }
 
 fn told(target: TargetId, used_bytes: u64) -> TargetReport {
-    TargetReport {
-        target,
-        room: TargetRoom { capacity_bytes: 1 << 40, used_bytes, disk: None },
-        load: 0.0,
-        queued: 0,
-        backlog_seconds: 0.0,
-        rates: Vec::new(),
-        speed: 1.0,
-        slow_since: None,
-    }
+    TargetReport::idle(target, TargetRoom { capacity_bytes: 1 << 40, used_bytes, disk: None })
 }
 
 /// The server of the target that a file gets by what is believed at `now`; none where it gets no target.

@@ -209,16 +209,8 @@ fn a_dead_server_gets_nothing_until_it_is_back() {
 
 /// A report of a server with two idle targets, which has this part of its processors in use.
 fn report(server: ServerId, sequence: u64, processors: f32) -> ServerReport {
-    let target = |index| TargetReport {
-        target: TargetId { server, index },
-        room: TargetRoom { capacity_bytes: 16 << 20, ..TargetRoom::default() },
-        load: 0.0,
-        queued: 0,
-        backlog_seconds: 0.0,
-        rates: Vec::new(),
-        speed: 1.0,
-        slow_since: None,
-    };
+    let room = TargetRoom { capacity_bytes: 16 << 20, ..TargetRoom::default() };
+    let target = |index| TargetReport::idle(TargetId { server, index }, room);
     ServerReport {
         server,
         boot: 1,

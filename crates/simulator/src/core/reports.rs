@@ -29,17 +29,7 @@ pub(crate) struct Told {
 impl Told {
     /// A server that tells the room on its targets, and that all of them work at the usual speed.
     pub(crate) fn of_room(machines: &Machines, server: u16, sequence: u64) -> Told {
-        let usual = |(target, room)| TargetReport {
-            target,
-            room,
-            load: 0.0,
-            queued: 0,
-            backlog_seconds: 0.0,
-            rates: Vec::new(),
-            speed: 1.0,
-            slow_since: None,
-        };
-        let targets = machines.rooms(server).map(usual).collect();
+        let targets = machines.rooms(server).map(|(target, room)| TargetReport::idle(target, room)).collect();
         Told { server, sequence, targets, ..Told::default() }
     }
 }

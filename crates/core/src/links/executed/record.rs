@@ -42,7 +42,8 @@ impl Record {
         bytes
     }
 
-    /// Of a change of which these ranges may be left; none where nobody knows. More than a slot has room for count as unknown.
+    /// A change that began, and the ranges of it that may be left; none where they are unknown. Ranges beyond the room of a slot make them
+    /// unknown.
     pub(super) fn begun(of: Key, (target, object): Place, left: Option<&[Range]>) -> [u8; SLOT_BYTES] {
         let left = left.filter(|ranges| ranges.len() <= RANGES);
         let state = if left.is_some() { Record::BEGUN } else { Record::UNKNOWN };

@@ -1,4 +1,4 @@
-//! What intents are about to do to the objects of files: epochs that targets must have, and files that went meanwhile.
+//! The objects of files that intents are about to change: the epochs that targets must have, and the files that went meanwhile.
 
 use super::Files;
 use crate::namespace::change::Change;

@@ -53,7 +53,7 @@ pub(crate) fn request_bytes(request: Option<&LayoutSpecification>) -> u64 {
     components.iter().map(|component| LAYOUT_COMPONENT_BYTES + targets(component)).sum()
 }
 
-/// Memory of a move of so many objects.
+/// The memory that a move of a number of objects takes.
 pub(crate) fn moved_bytes(objects: usize) -> u64 {
     objects as u64 * MOVED_OBJECT_BYTES
 }

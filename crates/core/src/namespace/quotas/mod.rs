@@ -63,7 +63,7 @@ impl Quotas {
         told.owners.extend(report.owners.iter().take(OWNERS_TOLD).copied());
     }
 
-    /// Takes over the use of some owners on a server that has told of itself before.
+    /// Takes over the use of some owners on a server whose use was known before.
     pub(crate) fn note_some(&mut self, server: ServerId, owners: &[(QuotaOwner, QuotaUse)]) {
         if let Some(told) = self.elsewhere.get_mut(&server) {
             told.owners.extend(owners.iter().take(OWNERS_TOLD).copied());
