@@ -10,9 +10,6 @@ def remade(kind: type[BaseException], arguments: tuple[Any, ...], state: dict[st
         kind: Class of the error.
         arguments: Its `args`.
         state: Its attributes.
-
-    Returns:
-        The error.
     """
     error = kind.__new__(kind, *arguments)
     error.args = arguments

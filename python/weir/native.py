@@ -22,9 +22,6 @@ class NotInstalledError(WeirError):
 def server_program() -> Path:
     """Find the program `weir-server`.
 
-    Returns:
-        Path of the program.
-
     Raises:
         NotInstalledError: The program is in none of the places where an install puts it.
     """
@@ -33,9 +30,6 @@ def server_program() -> Path:
 
 def server_version() -> str:
     """Ask the program `weir-server` for its version.
-
-    Returns:
-        The version.
 
     Raises:
         NotInstalledError: The program is missing, or does not tell.
@@ -55,9 +49,6 @@ def server_version() -> str:
 def mount_program() -> Path:
     """Find the program `weir-mount`.
 
-    Returns:
-        Path of the program.
-
     Raises:
         NotInstalledError: The program is in none of the places where an install puts it.
     """
@@ -67,9 +58,6 @@ def mount_program() -> Path:
 def mover_program() -> Path:
     """Find the program `weir-move`.
 
-    Returns:
-        Path of the program.
-
     Raises:
         NotInstalledError: The program is in none of the places where an install puts it.
     """
@@ -78,9 +66,6 @@ def mover_program() -> Path:
 
 def preload_library() -> Path:
     """Find the library that `weir run` puts into LD_PRELOAD.
-
-    Returns:
-        Path of the library.
 
     Raises:
         NotInstalledError: The library is in none of the places where an install puts it.

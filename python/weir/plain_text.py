@@ -7,9 +7,6 @@ def plain(text: str) -> str:
     Unprintable are control characters, ends of lines, marks that turn the direction of writing, and bytes that are no
     UTF-8.
 
-    Args:
-        text: The text.
-
     Returns:
         The text without unprintable characters.
     """

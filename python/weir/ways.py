@@ -41,7 +41,6 @@ def check_closed(path: Path, *, users: Collection[int] = (), hint: str = _HINT) 
     checked folder.
 
     Args:
-        path: The path.
         users: Further users whose folders and links may lead there.
         hint: A remedy for the user.
 

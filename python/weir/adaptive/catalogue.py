@@ -135,7 +135,6 @@ class Inquiry:
 
         Args:
             doing: The action in words, for the error.
-            action: The action.
 
         Returns:
             The result of the action.
@@ -157,9 +156,6 @@ def stream_at(place: Place) -> Stream:
 
     Args:
         place: The tier.
-
-    Returns:
-        The description.
 
     Raises:
         NoStreamError: There is no stream.
@@ -220,11 +216,7 @@ def place_of(tier: Tier, seconds: float = OPEN_SECONDS_MAX) -> Place:
     """Open a tier; some file systems connect to their server for this.
 
     Args:
-        tier: The tier.
         seconds: Longest wait until the tier is open.
-
-    Returns:
-        The open tier.
 
     Raises:
         AdaptiveError: The tier cannot be opened, or not in time.

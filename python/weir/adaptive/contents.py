@@ -13,10 +13,6 @@ def manifest_of(place: Place, number: int) -> Manifest:
 
     Args:
         place: The first tier.
-        number: Number of the step.
-
-    Returns:
-        The manifest.
 
     Raises:
         StepError: The manifest is gone or damaged.
@@ -35,7 +31,6 @@ def accuracies(places: Sequence[Place], number: int) -> list[dict[str, Any]]:
 
     Args:
         places: The tiers of the stream.
-        number: Number of the step.
 
     Returns:
         One entry for each cut of the container: `bytes` read, the `tier` on which they end, the bounds `rmse` and

@@ -27,7 +27,6 @@ class StepError(AdaptiveError):
         """Report the failure of a step.
 
         Args:
-            number: Number of the step.
             place: The file.
             message: The failure.
             hint: A remedy; empty where none is known.
@@ -47,9 +46,6 @@ class AdaptiveWarning(UserWarning):
 
 def told(error: BaseException) -> str:
     """Describe an error of a file system.
-
-    Args:
-        error: The error.
 
     Returns:
         The error's text; the name of its type where it has none.

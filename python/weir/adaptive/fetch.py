@@ -109,7 +109,6 @@ class Fetch:
         """Prepare to read a step.
 
         Args:
-            number: Number of the step.
             channels: The tiers.
             accuracy: Sufficient accuracy; None reads as planned.
             region: (start, stop) along each axis; no more is read than it needs. None is the whole array.
@@ -342,9 +341,6 @@ class Fetch:
 
         Args:
             parts: (offset, bytes) of parts that hold the header.
-
-        Returns:
-            The header.
 
         Raises:
             StepError: The header is damaged, or is that of another array than the manifest's.

@@ -71,9 +71,6 @@ def fills_of(fill: FillLike, dtype: "numpy.dtype[Any]", *, lenient: bool = False
 def stated_in(attributes: Mapping[str, Any]) -> tuple[float, ...]:
     """Find the fill values that the attributes of an array state.
 
-    Args:
-        attributes: The attributes.
-
     Returns:
         The values of `_FillValue` and `missing_value`, in this order; empty where neither is there.
     """

@@ -38,7 +38,6 @@ def load(
 
     Args:
         parent: An h5py file or group.
-        name: Name of the group.
         chunks: Number of chunks to read, the first ones; None reads all.
         region: (start, stop) along each axis; None is the whole array.
 

@@ -71,11 +71,7 @@ class Lane:
         self._forgive_at = math.inf
 
     def submit(self, read: Read) -> None:
-        """Do a read as soon as a connection is free.
-
-        Args:
-            read: The read.
-        """
+        """Do a read as soon as a connection is free."""
         with self._changed:
             self._waiting.append(read)
             self._changed.notify()
@@ -85,7 +81,6 @@ class Lane:
         """Do an action, and return or raise its outcome.
 
         Args:
-            action: The action.
             seconds: Longest wait for the action.
 
         Returns:
@@ -112,11 +107,7 @@ class Lane:
             self.give_up(read)
 
     def give_up(self, read: Read) -> None:
-        """Give up a read: it never begins, or it no longer counts as a connection.
-
-        Args:
-            read: The read.
-        """
+        """Give up a read: it never begins, or it no longer counts as a connection."""
         with self._changed:
             if read.given_up:
                 return

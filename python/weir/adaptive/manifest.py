@@ -101,9 +101,6 @@ class Manifest:
         Args:
             data: The JSON object.
 
-        Returns:
-            The manifest.
-
         Raises:
             ManifestError: The object is damaged, or of another version.
         """
@@ -185,9 +182,6 @@ class Stream:
         Args:
             data: The JSON object.
 
-        Returns:
-            The description.
-
         Raises:
             ManifestError: The object is damaged, or of another version.
         """
@@ -234,14 +228,7 @@ def steps_at_end(data: bytes) -> int:
 
 
 def manifest_name(number: int) -> str:
-    """Name the object of a step's manifest.
-
-    Args:
-        number: Number of the step.
-
-    Returns:
-        The name.
-    """
+    """Name the object of a step's manifest."""
     return f"{number:08d}.json"
 
 
@@ -249,12 +236,7 @@ def part_name(identity: str, number: int, tier: int) -> str:
     """Name the object of a step's bytes on a tier. Streams may share folders, but no name.
 
     Args:
-        identity: Identity of the stream.
-        number: Number of the step.
         tier: Number of the tier, from 0.
-
-    Returns:
-        The name.
     """
     return f"{number:08d}.{tier}.{identity}.weir"
 
@@ -265,9 +247,6 @@ def header_checksum(container: bytes | bytearray | memoryview, header_bytes: int
     Args:
         container: The container, or a prefix that holds its header.
         header_bytes: Length of the header.
-
-    Returns:
-        The checksum.
     """
     return int.from_bytes(container[header_bytes - 4 : header_bytes], "little")
 
@@ -277,7 +256,6 @@ def spelled(dtype: str, shape: Sequence[int], nodes: int | None = None) -> str:
 
     Args:
         dtype: Type of the array.
-        shape: Shape of the array.
         nodes: Number of nodes of the values' mesh; None where they have no mesh.
 
     Returns:

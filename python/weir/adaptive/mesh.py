@@ -29,9 +29,6 @@ class NodeOrder:
                 order.
             nodes: Number of the mesh's nodes.
 
-        Returns:
-            The order.
-
         Raises:
             ValueError: The mesh is none of these, or its cells join other nodes.
         """
@@ -58,9 +55,6 @@ class NodeOrder:
         Args:
             coordinates: Finite numbers, nodes x axes, 1 to 3 axes.
 
-        Returns:
-            The order.
-
         Raises:
             ValueError: The coordinates have another shape, or are no finite numbers.
         """
@@ -81,9 +75,6 @@ class NodeOrder:
         Args:
             cells: Numbers of nodes, cells x corners, integers.
             nodes: Number of the mesh's nodes.
-
-        Returns:
-            The order.
 
         Raises:
             ValueError: The cells have another shape, or join nodes that do not exist.
@@ -107,12 +98,6 @@ class NodeOrder:
     @classmethod
     def from_bytes(cls, container: bytes) -> Self:
         """Read an order that `to_bytes` wrote.
-
-        Args:
-            container: The bytes.
-
-        Returns:
-            The order.
 
         Raises:
             ValueError: The bytes are no order of nodes, or are damaged.

@@ -44,9 +44,6 @@ def policy_of(given: Policy | str) -> Policy:
     Args:
         given: A policy, or the name of one: `best-effort` or `isolation`.
 
-    Returns:
-        The policy.
-
     Raises:
         AdaptiveError: The name is no policy's.
     """
@@ -172,9 +169,6 @@ class Planner:
             time: Time of the step, in seconds of the reader's clock.
             available_bytes: Useful bytes of the augmentation on the tier.
             accuracy_asked: Whether the reader asked for an accuracy.
-
-        Returns:
-            The plan.
         """
         with self._lock:
             forecast = self._forecast(time)
@@ -197,7 +191,6 @@ class Planner:
         """Learn from a step.
 
         Args:
-            plan: The plan of the step.
             time: Begin of the step's reads, in seconds of the reader's clock.
             read_bytes: Bytes of the augmentation that arrived.
             seconds: Time of the reads of these bytes.

@@ -155,9 +155,6 @@ class Reader:
     def __next__(self) -> Step:
         """Read the next step.
 
-        Returns:
-            The step.
-
         Raises:
             StopIteration: There is no further step.
             StepError: The step cannot be read; the step behind it is next.
@@ -173,9 +170,6 @@ class Reader:
 
     async def __anext__(self) -> Step:
         """Read the next step, while other tasks go on.
-
-        Returns:
-            The step.
 
         Raises:
             StopAsyncIteration: There is no further step.
@@ -211,9 +205,6 @@ class Reader:
 
         Args:
             number: Number of the step, from 0.
-
-        Returns:
-            The step.
 
         Raises:
             AdaptiveError: `number` is no whole number.

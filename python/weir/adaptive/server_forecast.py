@@ -129,7 +129,6 @@ class ServerPoll:
         """Prepare to ask servers.
 
         Args:
-            servers: The servers.
             job: Name of this job; None is a job that no server knows.
         """
         self._servers = servers

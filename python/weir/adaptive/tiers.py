@@ -98,9 +98,6 @@ class Tier:
         Args:
             text: `[ZONE=]URL`.
 
-        Returns:
-            The tier.
-
         Raises:
             AdaptiveError: The text names no URL, or a zone that there is not.
         """
@@ -216,9 +213,6 @@ class Place:
     def __init__(self, tier: Tier) -> None:
         """Open a tier.
 
-        Args:
-            tier: The tier.
-
         Raises:
             AdaptiveError: fsspec knows no such place, or a package for it is missing.
         """
@@ -262,7 +256,6 @@ class Place:
         """Read a range of an object.
 
         Args:
-            name: Name of the object.
             start: First byte.
             end: One past the last byte; None is the object's end.
 
@@ -287,7 +280,6 @@ class Place:
         """Write an object. The object is never seen half written.
 
         Args:
-            name: Name of the object.
             data: Content of the object.
 
         Raises:
@@ -310,9 +302,6 @@ class Place:
 
     def remove(self, name: str) -> None:
         """Remove an object, if it is there.
-
-        Args:
-            name: Name of the object.
 
         Raises:
             OSError: The object cannot be removed.

@@ -128,9 +128,6 @@ class Writer:
                 (nodes,). Masked cells become the first fill value; without one, those of floats become NaN.
             fill: Fill values of this step; by default the writer's.
 
-        Returns:
-            The manifest of the step.
-
         Raises:
             StepError: The step does not fit the steps before, or cannot be refactored or written.
         """

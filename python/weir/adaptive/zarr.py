@@ -41,7 +41,6 @@ def load(
 
     Args:
         parent: A zarr group.
-        name: Name of the group.
         chunks: Number of chunks to read, the first ones; None reads all.
         region: (start, stop) along each axis; None is the whole array.
 

@@ -55,9 +55,6 @@ class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         Args:
             data: Metadata: `name` and `configuration`, as Zarr calls the codec's options.
 
-        Returns:
-            The codec.
-
         Raises:
             ValueError: The metadata is another codec's, or has an option that this version does not know.
         """

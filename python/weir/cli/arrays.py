@@ -46,9 +46,6 @@ class Source:
         Args:
             text: `PATH[:DATASET]`.
 
-        Returns:
-            The source.
-
         Raises:
             CommandError: There is no such file.
         """

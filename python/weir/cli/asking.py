@@ -116,7 +116,6 @@ def warn_of_silence(home: Home, server: "Server", error: StoreError, *, then: st
 
     Args:
         home: The chosen home.
-        server: The server.
         error: The failure.
         then: What the server does when it is started again, in words that follow a comma.
     """
@@ -150,9 +149,6 @@ def hosts_of(home: Home) -> dict[int, str]:
 
 def backend_words(target: "Target") -> str:
     """Describe what a target is, and what is unusual about it.
-
-    Args:
-        target: The target.
 
     Returns:
         Its backend in words, such as `dir, retiring`.

@@ -27,7 +27,6 @@ def empty(home: Home, names: Sequence[str], rate: str | None) -> tuple[bool, int
 
     Args:
         home: Home of the store.
-        names: Names of the targets.
         rate: Highest rate of the moves; None is the policy's share.
 
     Returns:
@@ -87,8 +86,6 @@ def changeable(home: Home, number: str, change: str) -> "tuple[Server, Configura
     """Find what a command needs that changes a server of the store.
 
     Args:
-        home: Home of the store.
-        number: Number of the server.
         change: The change in words, for the error of a caller who may not do it.
 
     Returns:

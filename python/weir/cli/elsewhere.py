@@ -29,7 +29,6 @@ def place_of(home: Home, number: int) -> str | None:
 
     Args:
         home: The chosen home.
-        number: Number of the server.
 
     Returns:
         Name or address of the host; None where this host does not know it.

@@ -55,11 +55,7 @@ def exit_code(error: WeirError) -> int:
 
 
 def say(words: str) -> None:
-    """Print words that are not data. Names in them may be foreign, and are escaped.
-
-    Args:
-        words: The words.
-    """
+    """Print words that are not data. Names in them may be foreign, and are escaped."""
     _tell("", words)
 
 
@@ -144,7 +140,6 @@ def coloured(text: str, colour: int) -> str:
     """Colour a text, if standard error is a terminal that wants colours.
 
     Args:
-        text: The text.
         colour: Number of the ANSI colour.
 
     Returns:

@@ -79,9 +79,6 @@ def document(of: Any) -> dict[str, Any]:
 
     Args:
         of: The document.
-
-    Returns:
-        The values.
     """
     import msgspec
 

@@ -27,9 +27,6 @@ def layout_of(path: Path) -> LayoutAttribute:
     Args:
         path: Path of the file or directory.
 
-    Returns:
-        The layout.
-
     Raises:
         CommandError: The path is not on a store, or not there.
     """

@@ -117,9 +117,6 @@ def table_lines(header: Sequence[str], rows: Sequence[Row]) -> list[str]:
 def bold(text: str) -> str:
     """Make a text bold, if standard output is a terminal that wants it.
 
-    Args:
-        text: The text.
-
     Returns:
         The text in bold, or as it is.
     """
@@ -144,9 +141,6 @@ def size(count: float) -> Quantity:
 
 def seconds(duration: float) -> Quantity:
     """Write a duration.
-
-    Args:
-        duration: The duration in seconds.
 
     Returns:
         Text with a fitting unit.
@@ -184,10 +178,6 @@ def share_or_dash(fraction: float | None) -> Quantity:
 
 def sharing_name(policy: str, scheduler: str) -> str:
     """Name a policy and its scheduler.
-
-    Args:
-        policy: Name of the policy.
-        scheduler: Name of the scheduler.
 
     Returns:
         Both names; one name for `fifo`, which is both.

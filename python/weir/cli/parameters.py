@@ -88,9 +88,6 @@ class Number(click.FloatRange):
             value: The text.
             param: The parameter, for the error.
             ctx: Click's context, for the error.
-
-        Returns:
-            The number.
         """
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
@@ -103,9 +100,6 @@ def each(read: Reader) -> Reader:
 
     Args:
         read: Reader of one part.
-
-    Returns:
-        The reader of the list.
     """
 
     def read_all(text: str) -> object:

@@ -68,11 +68,7 @@ def emit(schema: Path, target: str | None, mount: str | None, into: Path | None,
 
 
 def print_files(files: "tuple[EmittedFile, ...]") -> None:
-    """Print files; the names of several stand above each.
-
-    Args:
-        files: The files.
-    """
+    """Print files; the names of several stand above each."""
     for file in files:
         if len(files) > 1:
             print(f"==> {file.name} <==")

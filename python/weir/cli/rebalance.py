@@ -253,9 +253,6 @@ def follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]]) -> Outco
         mover: The process.
         fills: The fills of the targets.
 
-    Returns:
-        The outcome.
-
     Raises:
         CommandError: The process has no pipes.
     """

@@ -25,9 +25,6 @@ TOKEN = "metrics.token"
 def read_address(text: str) -> tuple[str, int]:
     """Read `PORT` or `HOST:PORT`.
 
-    Args:
-        text: The text.
-
     Returns:
         Host and port; the host is loopback where none is given.
 

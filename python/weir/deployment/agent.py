@@ -39,9 +39,6 @@ NAMES = tuple(operation.name for operation, _ in _DONE_BY)
 def keep(home: Home) -> None:
     """Do operations for other processes until the store on this host ends.
 
-    Args:
-        home: Home of the host.
-
     Raises:
         OSError: The home cannot be written.
     """
@@ -52,7 +49,6 @@ def do(name: str, document: object) -> dict[str, Any]:
     """Do one operation: by the host's keeper where that starts or ends what it keeps, else in this process.
 
     Args:
-        name: Name of the operation.
         document: The operation's request, as a JSON document.
 
     Returns:
@@ -75,7 +71,6 @@ def do_here(name: str, document: object) -> dict[str, Any]:
     """Do one operation in this process.
 
     Args:
-        name: Name of the operation.
         document: The operation's request, as a JSON document.
 
     Returns:

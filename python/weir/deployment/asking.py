@@ -24,7 +24,6 @@ def ask(
 
     Args:
         reach: The way to the hosts.
-        operation: The operation.
         requests: Request for each host, by the host's name.
 
     Returns:
@@ -43,7 +42,6 @@ def ask_all(reach: Reach, operation: Operation[Request, Answer], requests: Mappi
 
     Args:
         reach: The way to the hosts.
-        operation: The operation.
         requests: Request for each host, by the host's name.
 
     Returns:
@@ -60,9 +58,6 @@ def checked(answers: Mapping[str, "Answer | StoreError"]) -> dict[str, Answer]:
 
     Args:
         answers: Answer or error of each host.
-
-    Returns:
-        The answers.
 
     Raises:
         StoreError: The errors of the hosts that gave none.
@@ -83,9 +78,6 @@ def able(answers: Mapping[str, "Answer | StoreError"], listener: Listener) -> di
         answers: Answer or error of each host.
         listener: Told of the other hosts.
 
-    Returns:
-        The answers.
-
     Raises:
         StoreError: No host gave one.
     """
@@ -103,7 +95,6 @@ def pass_on(host: str, notices: Sequence[operations.Told], listener: Listener) -
 
     Args:
         host: Name of the host.
-        notices: Its notices.
         listener: Told of them, with the host's name.
     """
     for notice in notices:

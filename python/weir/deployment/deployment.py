@@ -158,9 +158,6 @@ def bring_up(home: Home, described: Record, listener: Listener, *, accept_journa
         listener: Called with further notices for the user.
         accept_journal_loss: As for `deploy`.
 
-    Returns:
-        The store as it runs.
-
     Raises:
         StoreError: No host does its part.
     """
@@ -199,7 +196,6 @@ def hand_out(home: Home, described: Record, configuration: Configuration, listen
     Args:
         home: Home of the host that the store is deployed from.
         described: The store.
-        configuration: The configuration.
         listener: Called where a host does not answer: it gets its copy when the store comes up again.
 
     Raises:
@@ -296,7 +292,6 @@ def probe(home: Home, hosts: Sequence[str], reach: Reach) -> dict[str, Probed]:
     """Ask hosts what they are, and refuse a set of hosts that cannot have one store.
 
     Args:
-        home: Home on the hosts.
         hosts: Names of the hosts.
         reach: The way to them.
 
@@ -372,7 +367,6 @@ def check_parts(probed: Mapping[str, Probed], identity: str, home: Home) -> None
     Args:
         probed: What the hosts are, by their names.
         identity: Identity of the store.
-        home: Home on the hosts.
 
     Raises:
         StoreError: A home has another store, or something else.
@@ -513,7 +507,6 @@ def addresses_of(
 
     Args:
         described: The store.
-        configuration: Configuration of the servers.
         told: Addresses that count before the configuration: a server listens elsewhere where its port is taken.
 
     Returns:

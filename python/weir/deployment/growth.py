@@ -41,11 +41,7 @@ class OneHost:
             yield
 
     def read(self) -> dict[str, Any]:
-        """Read the document.
-
-        Returns:
-            The document.
-        """
+        """Read the document."""
         return read_toml(self._home.configuration)
 
     def write(self, document: dict[str, Any]) -> None:
@@ -83,11 +79,7 @@ class SeveralHosts:
             yield
 
     def read(self) -> dict[str, Any]:
-        """Read the document.
-
-        Returns:
-            The document.
-        """
+        """Read the document."""
         return record.read_configuration(self._home, record.read(self._home) or self._described)
 
     def write(self, document: dict[str, Any]) -> None:
@@ -111,7 +103,6 @@ def add_server(
     """Start one more server of a store, and have it join the others.
 
     Args:
-        home: Home of the store.
         place: Host of the server; None is this host, which has the whole store.
         targets: The server's targets.
         listener: Called with further notices for the user.
@@ -137,7 +128,6 @@ def check_move(home: Home, number: int, goal: str | None, listener: Listener) ->
 
     Args:
         home: Home of the store.
-        number: Number of the server.
         goal: Name of a host of the store; None leaves the choice.
         listener: Called with further notices for the user.
 
@@ -206,11 +196,7 @@ def configuration_of(home: Home, listener: Listener) -> OneHost | SeveralHosts:
     """Find the configuration of the store in a home.
 
     Args:
-        home: Home of the store.
         listener: Called where a host of a deployed store does not get its copy.
-
-    Returns:
-        The configuration.
 
     Raises:
         StoreError: This host is a part of a store that was deployed from another one.

@@ -70,7 +70,6 @@ def check_move(home: Home, number: int, goal: str | None, listener: Listener) ->
 
     Args:
         home: Home of the host that the store is deployed from.
-        number: Number of the server.
         goal: Name of a host of the store; None is the one with the fewest servers among those that have one.
         listener: Called with further notices for the user.
 
@@ -112,7 +111,6 @@ def move(home: Home, number: int, goal: str, listener: Listener) -> None:
 
     Args:
         home: Home of the host that the store is deployed from.
-        number: Number of the server.
         goal: Name of the host.
         listener: Called with further notices for the user.
 
@@ -159,7 +157,6 @@ def refuse_moving(home: Home, number: int) -> None:
 
     Args:
         home: Home of the store.
-        number: Number of the server.
 
     Raises:
         StoreError: The server is on its way to another host.

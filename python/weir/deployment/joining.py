@@ -67,7 +67,6 @@ def add_server(home: Home, place: Place, targets: Sequence[WantedTarget], listen
     """Start one more server of a deployed store on a host, and have it join the others.
 
     Args:
-        home: Home of the host that the store is deployed from.
         place: The host.
         targets: The server's targets.
         listener: Called with further notices for the user.
@@ -116,9 +115,7 @@ def tell(servers: Sequence[Server], number: int, address: dict[str, Any], target
 
     Args:
         servers: The servers that are to take the new one in.
-        number: Number of the new server.
         address: Its addresses, as in cluster.json.
-        targets: Its targets.
 
     Raises:
         StoreError: No server has taken it in.

@@ -32,9 +32,6 @@ def socket_of(home: Home) -> Path:
 
     Args:
         home: Home of the host.
-
-    Returns:
-        Path of the socket.
     """
     return home.root / "keeper"
 
@@ -72,7 +69,6 @@ def ask(home: Home, name: str, document: object, *, patiently: bool) -> dict[str
 
     Args:
         home: Home of the host.
-        name: Name of the operation.
         document: Its request.
         patiently: Whether to wait for a keeper whose step has just begun.
 

@@ -25,22 +25,12 @@ _ADDRESSES_SECONDS = 30.0
 
 
 def member_file(home: Home) -> Path:
-    """Name the file that describes the host's part of a store.
-
-    Args:
-        home: The home.
-
-    Returns:
-        Path of the file.
-    """
+    """Name the file that describes the host's part of a store."""
     return home.root / "member.json"
 
 
 def member_of(home: Home) -> Member | None:
     """Read the host's part of a store.
-
-    Args:
-        home: The home.
 
     Returns:
         The part; None where the home has none.
@@ -301,9 +291,6 @@ def drop(request: operations.DropRequest) -> operations.Dropped:
 def state(request: operations.Part) -> operations.State:
     """Tell what runs on this host.
 
-    Args:
-        request: The part.
-
     Returns:
         Its servers that run, and its mounts.
 
@@ -318,12 +305,6 @@ def state(request: operations.Part) -> operations.State:
 
 def remove(request: operations.Part) -> operations.EndedThere:
     """End the host's part of a store, and remove its home. A host that has no part any more has nothing to do.
-
-    Args:
-        request: The part.
-
-    Returns:
-        The ended parts.
 
     Raises:
         StoreError: The home has a part of another store.
@@ -340,7 +321,6 @@ def remove_home(home: Home, token: str = "") -> lifecycle.Ended:
     """End what runs of a store on this host, and remove its home with all files.
 
     Args:
-        home: The home.
         token: Mark of folders of targets outside of the home that go, too.
 
     Returns:

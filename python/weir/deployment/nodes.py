@@ -64,9 +64,6 @@ def listed(spelled: str) -> tuple[str, ...]:
 def allocated(environment: Mapping[str, str]) -> tuple[str, ...] | None:
     """Find the hosts of the allocation that this process runs in.
 
-    Args:
-        environment: The environment of the process.
-
     Returns:
         Names of the hosts; None outside of an allocation of Slurm or Flux.
 

@@ -36,10 +36,6 @@ _WHOLE = "whole"
 def seal(home: Home, number: int) -> None:
     """Keep any server from starting from the files of one that has ended. Repeated, it changes nothing.
 
-    Args:
-        home: The home.
-        number: Number of the server.
-
     Raises:
         StoreError: The server's files are not here.
         OSError: The folder cannot be renamed.
@@ -60,8 +56,6 @@ def fetch(home: Home, number: int, have: dict[str, int], bytes_max: int) -> Fetc
     """Read the part of a server's files that another host does not have.
 
     Args:
-        home: The home.
-        number: Number of the server.
         have: Bytes of each file that the other host has.
         bytes_max: Most bytes of the parts.
 
@@ -99,8 +93,6 @@ def store(home: Home, number: int, fetched: Fetched) -> tuple[dict[str, int], bo
     """Take parts of a server's files.
 
     Args:
-        home: The home.
-        number: Number of the server.
         fetched: The files as the other host has them, and the parts.
 
     Returns:
@@ -137,10 +129,6 @@ def store(home: Home, number: int, fetched: Fetched) -> tuple[dict[str, int], bo
 def put_in_place(home: Home, number: int) -> bool:
     """Put the files of a server that came here in their place.
 
-    Args:
-        home: The home.
-        number: Number of the server.
-
     Returns:
         Whether the server may start; false where some of its files are still missing.
 
@@ -172,10 +160,6 @@ def forget(home: Home, number: int) -> None:
     """Remove the files of a server that went elsewhere, or of one that did not come.
 
     The sealed folder stays, empty: it keeps a supervisor from starting the server here anew, without its files.
-
-    Args:
-        home: The home.
-        number: Number of the server.
 
     Raises:
         OSError: A file cannot be removed.

@@ -21,9 +21,6 @@ def address_of(host: str, probed: Probed, network: "Network | None", hosts: int)
         network: Network of the address; None is that of the host's name.
         hosts: Number of the store's hosts.
 
-    Returns:
-        The address.
-
     Raises:
         SettingsError: The host has no such address, or other hosts could not reach it.
     """
@@ -63,10 +60,6 @@ def port_of(address: object) -> int:
 def joined(address: str, port: int) -> str:
     """Write an address and a port.
 
-    Args:
-        address: The address.
-        port: The port.
-
     Returns:
         `HOST:PORT`.
     """
@@ -78,7 +71,6 @@ def next_listening(tables: Iterable[Mapping[str, Any]], address: str, port: int 
 
     Args:
         tables: The servers' tables in the configuration.
-        address: Address of the host.
         port: First port to choose from; None is the store's first one.
 
     Returns:

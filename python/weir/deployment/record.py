@@ -61,11 +61,7 @@ class Record:
     moving: Move | None = None
 
     def reach(self) -> Reach:
-        """Find the way to the hosts.
-
-        Returns:
-            The way.
-        """
+        """Find the way to the hosts."""
         return Reach(cast("Via", self.via), self.program, self.options, self.ranks)
 
     def hosts(self) -> tuple[str, ...]:
@@ -191,9 +187,6 @@ def configuration_file(home: Home) -> Path:
 
     Args:
         home: Home of the host that the store is deployed from.
-
-    Returns:
-        Path of the file.
     """
     return folder_of(home).root / "cluster.toml"
 

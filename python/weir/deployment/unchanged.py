@@ -42,9 +42,6 @@ class Given:
 def is_up(home: Home) -> bool:
     """Decide whether a store is up, as far as the host knows that it is deployed from.
 
-    Args:
-        home: Home of that host.
-
     Returns:
         Whether it was deployed and not taken down.
     """

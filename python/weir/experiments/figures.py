@@ -275,7 +275,6 @@ def rows_of(run: Run, policy: str, *, outstanding_min: float = windows.OUTSTANDI
     """Make the table of a run's windows.
 
     Args:
-        run: The run.
         policy: Policy of the store.
         outstanding_min: As for `windows.table`.
 
@@ -294,7 +293,6 @@ def sized(jobs: Sequence[Job], store: Store, window_seconds: float) -> list[Job]
     """Choose the size of the jobs' requests.
 
     Args:
-        jobs: The jobs.
         store: A store that is up.
         window_seconds: Length of a window.
 

@@ -86,9 +86,6 @@ def run_jobs(
         window_seconds: Length of a window.
         poll_seconds: Time from the beginning whose samples are all kept.
 
-    Returns:
-        The run.
-
     Raises:
         ExperimentError: A job failed, or did not start or end in time. None of them is left.
         StoreError: A server does not answer.
@@ -128,7 +125,6 @@ def coarser(run: Run, factor: int) -> Run:
     """Join windows of a run; a last one that is not whole is left out.
 
     Args:
-        run: The run.
         factor: Number of windows that become one.
 
     Returns:

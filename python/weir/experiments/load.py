@@ -67,7 +67,6 @@ class Counters:
             process: Number of the process.
             window: Number of the window; one outside of the range counts as the nearest.
             field: Index in `FIELDS`.
-            amount: Amount to add.
         """
         window = min(max(window, 0), self._windows - 1)
         self._cells[(process * self._windows + window) * len(FIELDS) + field] += amount

@@ -52,7 +52,6 @@ def shares_owed(policy: str, jobs: Iterable[Entity]) -> dict[str, float] | None:
 
     Args:
         policy: Name of the policy.
-        jobs: The jobs.
 
     Returns:
         Shares by the name of the job, whose sum is 1; None under `fifo`, which owes nothing.
@@ -95,7 +94,6 @@ def shares_owed_by_device(
     stretched to its whole time: the token counts of ThemisIO's figure 5 (SC'23, section 3.1).
 
     Args:
-        policy: Policy of the store.
         jobs: Every job, all with requests waiting on each of their devices.
         devices: Devices of each job, by its name.
 

@@ -133,11 +133,7 @@ class Store:
         """Make the environment of a job's processes, which see the store at `PREFIX`, for the length of a block.
 
         Args:
-            name: Name of the job.
-            user: User of the job.
-            group: Group of the job.
             nodes: Compute nodes of the job.
-            priority: Priority of the job.
 
         Yields:
             Variables by their names.

@@ -132,9 +132,6 @@ class Summary:
 def accounts(table: "Sequence[answers.Job]") -> dict[str, Account]:
     """Read the accounts in a server's job table.
 
-    Args:
-        table: The job table.
-
     Returns:
         The accounts by the names of the jobs, of targets alone.
     """
@@ -154,7 +151,6 @@ def phase_of(jobs: Iterable[TimedJob], start_seconds: float, end_seconds: float)
     Args:
         jobs: All jobs of the run.
         start_seconds: Begin of the window.
-        end_seconds: End of the window.
 
     Returns:
         Number of the phase; None where jobs come or go inside the window.
@@ -171,7 +167,6 @@ def working(jobs: Sequence[TimedJob], start_seconds: float, end_seconds: float) 
     Args:
         jobs: All jobs of the run.
         start_seconds: Begin of the window.
-        end_seconds: End of the window.
 
     Returns:
         Names of the jobs.

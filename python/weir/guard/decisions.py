@@ -178,9 +178,6 @@ class Guard:
 
         Args:
             policy: Policy that the site has decided.
-
-        Returns:
-            The sharing.
         """
         shares: dict[JobKey, Share] = {}
         for action in self._all():
@@ -200,9 +197,6 @@ class Guard:
 
         Args:
             reason: The reason, in words.
-
-        Returns:
-            The entries.
         """
         entries = []
         in_force = list(self._all())
@@ -216,11 +210,7 @@ class Guard:
         return entries
 
     def end(self) -> list[Entry]:
-        """Undo everything, because the guard ends.
-
-        Returns:
-            The entries.
-        """
+        """Undo everything, because the guard ends."""
         entries = [action.entry("undone", "the guard ended") for action in self._all()]
         self._actions.clear()
         return entries

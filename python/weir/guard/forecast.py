@@ -40,7 +40,6 @@ class Forecast:
         """Predict the slowdowns of the jobs of a window.
 
         Args:
-            number: Number of the window.
             at_servers: The window at each server.
 
         Returns:

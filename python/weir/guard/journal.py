@@ -35,7 +35,6 @@ class Journal:
         """Write entries.
 
         Args:
-            entries: The entries.
             window: The window after which they were decided.
             is_dry_run: Whether nothing was done.
 

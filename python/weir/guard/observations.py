@@ -82,9 +82,6 @@ class Observation:
     def activity(self, job: JobKey) -> float:
         """Time of a job on all devices, received and waited for.
 
-        Args:
-            job: The job.
-
         Returns:
             The time, in windows.
         """
@@ -92,9 +89,6 @@ class Observation:
 
     def user(self, job: JobKey) -> str:
         """The user whom a job is accounted to.
-
-        Args:
-            job: The job.
 
         Returns:
             The user's name; the number of the user where no server knows the job any more.
@@ -104,9 +98,6 @@ class Observation:
     def words(self, job: JobKey) -> str:
         """The name of a job, for people.
 
-        Args:
-            job: The job.
-
         Returns:
             The name and the user.
         """
@@ -114,9 +105,6 @@ class Observation:
 
     def received(self, job: JobKey) -> float:
         """Device time that a job received on all devices.
-
-        Args:
-            job: The job.
 
         Returns:
             The time, in windows.
@@ -135,9 +123,6 @@ class Observation:
     def slowdown(self, job: JobKey) -> float:
         """How much a job is slowed: time received and waited for over that received, or more where more is predicted.
 
-        Args:
-            job: The job.
-
         Returns:
             The slowdown, 1 for a job that nobody slows; at most `SLOWDOWN_MAX`.
         """
@@ -152,9 +137,6 @@ class Observation:
     def waits(self, job: JobKey) -> dict[JobKey, float]:
         """The waits of a job by the jobs that it waited for.
 
-        Args:
-            job: The job.
-
         Returns:
             Time in windows by job, the longest first.
         """
@@ -168,7 +150,6 @@ class Observation:
         """Devices that two jobs use.
 
         Args:
-            job: A job.
             other: Another one.
 
         Returns:
@@ -178,9 +159,6 @@ class Observation:
 
     def demands(self, job: JobKey) -> dict[str, float]:
         """The demand of a job on each device: the time that it received and waited for.
-
-        Args:
-            job: The job.
 
         Returns:
             Time in windows by device.

@@ -37,9 +37,6 @@ class Owing:
         A policy owes a job more while another one has no requests. So each other job counts for the time for which it
         had some.
 
-        Args:
-            job: The job.
-
         Returns:
             The part of the device's time: the owed share or more.
         """
@@ -50,7 +47,6 @@ class Owing:
         """Whether a job received more than it is owed.
 
         Args:
-            job: The job.
             devices: Devices that count.
 
         Returns:

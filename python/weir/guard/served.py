@@ -32,7 +32,6 @@ class Served:
         """Ask for the slowdowns of the jobs of a window.
 
         Args:
-            number: Number of the window.
             _at_servers: The window at each server, which the predictions know already.
 
         Returns:
@@ -46,10 +45,6 @@ class Served:
 
 def predicted_of(predictions: "Predictions", number: int) -> dict[JobKey, Predicted]:
     """The slowdowns that predictions tell of a window.
-
-    Args:
-        predictions: The predictions.
-        number: Number of the window.
 
     Returns:
         The slowdown at which the predicted class begins, by job: the greater one of the window and the next. A job

@@ -224,9 +224,6 @@ def uses_of(at_servers: "Sequence[Window]", window_seconds: float) -> dict[str, 
     Args:
         at_servers: A window at each server.
         window_seconds: Length of the window.
-
-    Returns:
-        Uses by device and by job.
     """
     uses: dict[str, dict[JobKey, Use]] = {}
     for window in at_servers:

@@ -39,11 +39,7 @@ class Agreement:
         return sum(row[place] for place, row in enumerate(self.confusion)) / self.windows
 
     def crossing(self) -> tuple[int, int]:
-        """Count the windows that are slowed by one measure alone: from the first of `BINS` on, and not by the other.
-
-        Returns:
-            Windows that are slowed by the one alone, and by the other alone.
-        """
+        """Count the windows that are slowed by one measure alone: from the first of `BINS` on, and not by the other."""
         return sum(row[0] for row in self.confusion[1:]), sum(self.confusion[0][1:])
 
 
@@ -132,9 +128,6 @@ def quiet_part(labels: Sequence[float]) -> float | None:
 
 def described(quality: Quality) -> list[str]:
     """Describe the quality of labels.
-
-    Args:
-        quality: The quality.
 
     Returns:
         Lines of Markdown.

@@ -46,9 +46,6 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def costs(windows: Windows) -> Costs:
     """Learn costs from what the servers counted.
 
-    Args:
-        windows: Windows of servers.
-
     Returns:
         The costs; 0 for requests that no server had.
     """

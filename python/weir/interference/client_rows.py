@@ -17,7 +17,6 @@ def rows_of(
     Args:
         run: Name of the run.
         workload: Name of the program.
-        number: Number of the window.
         lines: The lines of that window, with the counts and times of `weir.store.client_windows.ClientLine`.
         named: Names a line's device as the windows of servers do.
 

@@ -76,7 +76,6 @@ def collect(loaded: Loaded, folder: Path, tell: Callable[[str], None]) -> list[R
 
     Args:
         loaded: The plan.
-        folder: Folder of the data set.
         tell: Takes a line about each run.
 
     Returns:
@@ -99,10 +98,6 @@ def collect(loaded: Loaded, folder: Path, tell: Callable[[str], None]) -> list[R
 
 def quality(runs: Sequence[Run], folder: Path) -> Quality:
     """Compare the labels of a data set with the truth of the store, and the two kinds of label with each other.
-
-    Args:
-        runs: The runs.
-        folder: Folder of the data set.
 
     Returns:
         The agreements over all windows that have a label by their operations, and the labels of the quiet repeats.

@@ -172,9 +172,6 @@ class Collector:
     def take_clients(self, number: int) -> "list[ClientLine]":
         """Take what clients counted in a window that was taken.
 
-        Args:
-            number: Number of the window.
-
         Returns:
             The operations of all jobs.
         """
@@ -232,7 +229,6 @@ def joined(
     operation begins at the client in the one, and at its arrival in the other.
 
     Args:
-        number: Number of the window.
         at_servers: The window at each server.
         job: Name of the job.
         run: Name of the run.
@@ -348,9 +344,6 @@ class Parts:
     def add(self, window: JobWindow) -> int:
         """Keep a window on disk at once.
 
-        Args:
-            window: The window.
-
         Returns:
             Number of the parts that were removed to make room.
         """
@@ -360,7 +353,6 @@ class Parts:
         """Keep the rows of a run's window on disk at once.
 
         Args:
-            number: Number of the window.
             added: Rows of one run, one for each server.
 
         Returns:

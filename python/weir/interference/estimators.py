@@ -164,11 +164,7 @@ class Trees:
         return data.pooled if self.inputs == "pooled" else data.ratios
 
     def text(self) -> str:
-        """The model in LightGBM's text form.
-
-        Returns:
-            The text.
-        """
+        """The model in LightGBM's text form."""
         return str(self._booster.model_to_string())
 
 

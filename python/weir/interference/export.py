@@ -55,7 +55,6 @@ class Board:
         """Count a window.
 
         Args:
-            number: Number of the window.
             job: Name of the job, and the number of its user; None for windows of servers alone.
             rows: Rows of a data set, one for each server.
         """
@@ -141,12 +140,6 @@ def _words(name: str) -> str:
 
 def token_of(file: Path) -> str:
     """Read a token, or make one in a new file that only its owner reads.
-
-    Args:
-        file: The file.
-
-    Returns:
-        The token.
 
     Raises:
         InterferenceError: The file cannot be read or made, or holds no token.
@@ -283,7 +276,6 @@ def served(
     """Serve a board within the block.
 
     Args:
-        board: The board.
         address: Host and port to listen on; port 0 takes a free one.
         token: Token that a caller has to show.
         seconds_max: Longest time that a caller may take for the question and the answer.

@@ -31,9 +31,6 @@ _MEGABYTE = 1e6
 def pooled(windows: Windows) -> dict[str, Floats]:
     """Features of the job and of all servers, by name.
 
-    Args:
-        windows: The windows.
-
     Returns:
         A number for each window under each name.
     """

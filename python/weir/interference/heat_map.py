@@ -22,7 +22,6 @@ def draw(matrix: Matrix, path: Path) -> None:
     """Draw a heat map.
 
     Args:
-        matrix: The matrix.
         path: A file whose name ends in .png or .svg, which is replaced.
 
     Raises:

@@ -23,7 +23,6 @@ def join(jobs: Sequence[Mapping[str, Any]], servers: Sequence[Mapping[str, Any]]
     does not touch, too.
 
     Args:
-        jobs: Rows of jobs.
         servers: Rows of servers, of windows of the same length. Those of a store have the counters of each server once
             for every job.
         renamed: Names of servers by the names that jobs have for them. A name such as `OST0003` stands for the one

@@ -131,9 +131,6 @@ def label(
         repeated: Operations of the run with others.
         window_seconds: Length of a window.
         noise_seconds: Operations that are shorter than this in both runs are left out.
-
-    Returns:
-        The labels.
     """
     times = _medians(alone)
     sums: dict[int, _Sums] = defaultdict(_Sums)
@@ -197,8 +194,6 @@ def agreement(labels: Mapping[int, float], truths: Mapping[int, float], bins: Se
     """The part of windows that the label and the truth put into the same class.
 
     Args:
-        labels: Labels by window.
-        truths: Truths by window.
         bins: Slowdowns at which a class begins.
 
     Returns:

@@ -46,11 +46,7 @@ def numbers(model: "LogisticRegression", count: int) -> Logistic:
     """A calibration as numbers.
 
     Args:
-        model: The regression.
         count: Number of classes.
-
-    Returns:
-        The numbers.
     """
     return Logistic(
         mean=[0.0] * count,

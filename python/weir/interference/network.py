@@ -39,7 +39,6 @@ class KernelNetwork:
         """Train with classes of equal weight.
 
         Args:
-            windows: The windows.
             classes: Class of each.
         """
         raw = _vectors(windows)

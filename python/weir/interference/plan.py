@@ -114,9 +114,6 @@ def read(path: Path) -> Loaded:
     Args:
         path: A TOML file.
 
-    Returns:
-        The plan.
-
     Raises:
         InterferenceError: The file cannot be read, or is no plan.
     """
@@ -154,9 +151,6 @@ def under(loaded: Loaded, policy: str) -> Loaded:
     Args:
         loaded: A plan.
         policy: A policy, as in cluster.toml.
-
-    Returns:
-        The plan.
     """
     digest = hashlib.sha256(f"{loaded.digest}\0{policy}".encode()).hexdigest()
     return msgspec.structs.replace(loaded, policy=policy, digest=digest)
@@ -168,9 +162,6 @@ def simulated(loaded: Loaded, seed: int) -> Loaded:
     Args:
         loaded: A plan.
         seed: Seed of all dice.
-
-    Returns:
-        The plan.
 
     Raises:
         InterferenceError: A program of the plan is a command.
@@ -186,23 +177,12 @@ def simulated(loaded: Loaded, seed: int) -> Loaded:
 
 
 def references(plan: Plan, target: Program) -> list[str]:
-    """Name the runs alone with which those of a target are compared.
-
-    Args:
-        plan: The plan.
-        target: The target.
-
-    Returns:
-        Names of runs.
-    """
+    """Name the runs alone with which those of a target are compared."""
     return [f"{target.name}.alone", *(f"{target.name}.alone.{number}" for number in range(1, plan.references))]
 
 
 def cases(plan: Plan) -> list[Case]:
     """List the runs of a plan.
-
-    Args:
-        plan: The plan.
 
     Returns:
         The runs, each target's references first.

@@ -24,7 +24,6 @@ def table(matrix: Matrix, policy: str, classes: Sequence[BehaviourClass], source
     all jobs that run at the same time.
 
     Args:
-        matrix: The matrix.
         policy: A policy of the matrix.
         classes: The classes, by the jobs in their middle.
         source: Origin of the classes.

@@ -143,9 +143,6 @@ def train(
         with_network: Whether to train the paper's network, too.
         is_general: Whether the predictor is for jobs and devices of any kind.
 
-    Returns:
-        The predictor.
-
     Raises:
         InterferenceError: As for `evaluation.classes_of`, or the workloads have too few windows to know what is quiet.
     """
@@ -242,12 +239,6 @@ def _calibration(data: Prepared, classes: np.ndarray, count: int, trees_like: Tr
 def native(predictor: Predictor) -> "SlowdownPredictor":
     """The predictor as the control plane runs it.
 
-    Args:
-        predictor: The predictor.
-
-    Returns:
-        The native predictor.
-
     Raises:
         InterferenceError: A part of the predictor is harmed, or it uses features that are not known here.
     """
@@ -263,7 +254,6 @@ def predict(predictor: Predictor, windows: Windows) -> list[Prediction]:
     """Predict the slowdown of windows and of those after them.
 
     Args:
-        predictor: The predictor.
         windows: The windows; each workload's are compared among themselves.
 
     Returns:
@@ -309,9 +299,6 @@ def predictions(
 
 def columns_of(windows: Windows) -> tuple[Any, Any, Any, Any, Any]:
     """The columns of windows as the native code takes them.
-
-    Args:
-        windows: The windows.
 
     Returns:
         Times, whether a server was there, whether it keeps metadata, counts, and counters.
@@ -366,7 +353,6 @@ def save(predictor: Predictor, path: Path) -> None:
     """Write a predictor.
 
     Args:
-        predictor: The predictor.
         path: The file, which is replaced.
     """
     write_whole(path, msgspec.json.encode(predictor), mode=None)
@@ -377,9 +363,6 @@ def load(path: Path) -> Predictor:
 
     Args:
         path: The file.
-
-    Returns:
-        The predictor.
 
     Raises:
         InterferenceError: The file is no predictor of this version.

@@ -44,9 +44,6 @@ def read_windows(paths: Sequence[Path]) -> Windows:
     Args:
         paths: Files. The folder of a file is the workload's name, and folder and file name the run.
 
-    Returns:
-        The windows.
-
     Raises:
         InterferenceError: A file is none of theirs.
     """

@@ -48,11 +48,7 @@ class UnderPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Look a slowdown up.
 
         Args:
-            task: The task.
             interferer: The task whose instances were active.
-
-        Returns:
-            The slowdown.
 
         Raises:
             InterferenceError: The matrix has no such pair.
@@ -99,12 +95,8 @@ def measure(conditions: Conditions, folder: Path, tell: Callable[[str], None]) -
     """Carry out the runs that are not complete.
 
     Args:
-        conditions: The conditions.
         folder: Folder of the runs, one part of it for each policy.
         tell: Takes a line about each run.
-
-    Returns:
-        The matrix.
 
     Raises:
         InterferenceError: The folder has runs under other conditions, or a program fails.
@@ -166,9 +158,6 @@ def read(path: Path) -> Matrix:
     Args:
         path: A file of JSON.
 
-    Returns:
-        The matrix.
-
     Raises:
         InterferenceError: The file cannot be read, or is no matrix.
     """
@@ -192,13 +181,6 @@ def read(path: Path) -> Matrix:
 
 def of_policy(matrix: Matrix, policy: str) -> UnderPolicy:
     """Choose the slowdowns under one policy.
-
-    Args:
-        matrix: A matrix.
-        policy: The policy.
-
-    Returns:
-        The slowdowns.
 
     Raises:
         InterferenceError: The matrix was not measured under the policy.

@@ -83,7 +83,6 @@ def choose(
 
     Args:
         data: Windows with their features.
-        parts: Their folds.
         chosen: The windows that have a label.
         classes: Classes of the chosen windows.
         count: Number of classes.
@@ -115,9 +114,7 @@ def held_out(
     """Predict each workload by a model of the others.
 
     Args:
-        make: Makes the model.
         data: Windows with their features.
-        parts: Their folds.
         chosen: The windows that have a label.
         classes: Classes of the chosen windows.
         count: Number of classes.
@@ -157,11 +154,9 @@ def ratio_trees(
 
     Args:
         data: Windows with their features.
-        parts: Their folds.
         chosen: The windows that have a label.
         classes: Classes of the chosen windows.
         count: Number of classes.
-        seed: Seed of the trees.
 
     Returns:
         The trees, calibrated by workloads that were left out; none where these have windows of one class alone.

@@ -59,9 +59,6 @@ def collecting(folder: Path, window_seconds: float, tell: Callable[[str], None])
 def check_own(folder: Path) -> None:
     """Check that no other user can put files or links into a folder, from which old files are removed.
 
-    Args:
-        folder: The folder.
-
     Raises:
         InterferenceError: It belongs to another user, or others may write to it.
     """
@@ -77,7 +74,6 @@ def tell_of_deaths(folder: Path, tell: Callable[[str], None]) -> None:
     """Tell of the runs below a folder whose collectors did not end by themselves, once.
 
     Args:
-        folder: Folder of runs.
         tell: Takes a line for each.
     """
     for path in sorted(folder.glob(f"run=*/{MARK}")):

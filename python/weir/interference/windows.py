@@ -107,11 +107,7 @@ class Windows:
         return Windows(**{name: getattr(self, name)[chosen] for name in self.__dataclass_fields__})
 
     def labelled(self) -> "Windows":
-        """The windows that have a label.
-
-        Returns:
-            The windows.
-        """
+        """The windows that have a label."""
         return self.take(~np.isnan(self.slowdowns))
 
 
@@ -255,7 +251,6 @@ def write(windows: Windows, path: Path, *, is_simulated: bool = False) -> None:
     """Write a data set.
 
     Args:
-        windows: The windows.
         path: A Parquet file, which is replaced.
         is_simulated: Whether a simulator made the windows, which the file says.
     """

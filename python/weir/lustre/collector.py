@@ -78,7 +78,6 @@ class Collector:
         """Take a decoded message.
 
         Args:
-            message: The message.
             now: Time of arrival on a monotonic clock, in seconds.
 
         Raises:

@@ -81,9 +81,6 @@ def servers_of(devices: Iterable[Device]) -> dict[str, str]:
 def inactive(devices: Iterable[Device]) -> frozenset[str]:
     """Find the targets that a client does not use.
 
-    Args:
-        devices: Devices of a client.
-
     Returns:
         Names of the targets whose device is not `UP`.
     """

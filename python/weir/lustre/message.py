@@ -129,9 +129,6 @@ _KINDS: dict[str, type[Statistics] | type[Heartbeat]] = {"statistics": Statistic
 def encode(message: Message) -> bytes:
     """Encode a message.
 
-    Args:
-        message: The message.
-
     Returns:
         The JSON of the message, in UTF-8.
     """
@@ -144,9 +141,6 @@ def decode(content: bytes) -> Message:
 
     Args:
         content: JSON of the message.
-
-    Returns:
-        The message.
 
     Raises:
         RejectedError: The content is too long, is no JSON, or has a wrong field. The error names the field.
@@ -165,9 +159,6 @@ def from_document(document: object) -> Message:
 
     Args:
         document: The document, as `json.loads` gives it.
-
-    Returns:
-        The message.
 
     Raises:
         RejectedError: The document has another version or kind, or a wrong field. The error names the field.

@@ -43,9 +43,6 @@ class Snapshot:
 def target_index(target: str) -> int | None:
     """Read the index of an OST from its name.
 
-    Args:
-        target: Name of a target.
-
     Returns:
         The index, the hexadecimal digits of `FILESYSTEM-OSTxxxx`; None where the name is no OST's.
     """

@@ -34,7 +34,6 @@ class Speeds:
 
         Args:
             target: Name of the target.
-            moved_bytes: Bytes that the target moved in the period.
             service_seconds: Time of the requests that moved them, added up over all requests.
             period_seconds: Length of the period.
         """

@@ -72,9 +72,6 @@ class Place:
             word: The number's text.
             what: The expected form, for the error.
 
-        Returns:
-            The number.
-
         Raises:
             MalformedError: The word is no such number.
         """
@@ -90,9 +87,6 @@ class Place:
             word: The number's text.
             what: The expected form, for the error.
 
-        Returns:
-            The number.
-
         Raises:
             MalformedError: The word is no such number.
         """
@@ -107,9 +101,6 @@ class Place:
             word: The number's text.
             what: The expected form, for the error.
 
-        Returns:
-            The number.
-
         Raises:
             MalformedError: The word is no such number.
         """
@@ -122,7 +113,6 @@ def lines(text: str, source: str) -> list[Place]:
     """Split a text into lines. Only line feeds end a line: Python's other line ends may stand in names of jobs.
 
     Args:
-        text: The text.
         source: Origin of the text, for errors.
 
     Returns:

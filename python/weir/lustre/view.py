@@ -192,9 +192,6 @@ def view_of_document(document: object, source: str, *, of: str | None = None) ->
         source: Origin of the document, for errors.
         of: Name of the file system; None is the only one in the document.
 
-    Returns:
-        The view.
-
     Raises:
         UnusableError: The value is no such document, or has no such file system, or has several and `of` names none.
     """

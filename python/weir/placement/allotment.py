@@ -33,11 +33,7 @@ class Allotment:
 
 
 def allocator_names() -> list[str]:
-    """List the allocators that `allot` knows.
-
-    Returns:
-        Their names.
-    """
+    """List the allocators that `allot` knows."""
     from weir import _core
 
     return [*_core.allocator_names(), MIN_COST_FLOW]
@@ -92,9 +88,6 @@ def allot(
 
 def bytes_on_each(component: Component) -> int:
     """Compute the bytes of the predicted file in each stripe of a component.
-
-    Args:
-        component: A component.
 
     Returns:
         Bytes of a stripe; at least 1, so that a stripe never costs nothing.

@@ -29,9 +29,6 @@ def read_creations(file: Path) -> list[Creation]:
 
     Each entry has a `path`, which is absolute, and `size_bytes`; it may have a `rank` (default 0) and a `layout`.
 
-    Args:
-        file: The file.
-
     Returns:
         The creations, in the order of the list.
 

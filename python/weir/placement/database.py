@@ -198,9 +198,6 @@ def read_temporaries(file: Path) -> list[TemporaryName]:
 def check(file: Path) -> None:
     """Check whether a file is an interaction database, without reading its rows.
 
-    Args:
-        file: The file.
-
     Raises:
         DatabaseError: The file cannot be read, or is no interaction database of a known version.
     """

@@ -26,10 +26,6 @@ def files(components: Iterable[Component]) -> Iterator[tuple[str, list[Component
 def lfs_command(path: str, parts: Sequence[Component]) -> str:
     """Write the command that makes a file with its layout (lfs-setstripe(1)).
 
-    Args:
-        path: Path of the file.
-        parts: Components of the file.
-
     Returns:
         The command, quoted for a shell.
     """
@@ -38,9 +34,6 @@ def lfs_command(path: str, parts: Sequence[Component]) -> str:
 
 def shell_word(text: str) -> str:
     r"""Quote a text as one word of a shell command.
-
-    Args:
-        text: The text.
 
     Returns:
         The word; in the form `$'\x1b'` (of bash, zsh and ksh) where the text is not printable.
@@ -77,9 +70,6 @@ def yaml_template(parts: Sequence[Component]) -> str:
 
     Args:
         parts: Components of one file.
-
-    Returns:
-        The template.
     """
     if len(parts) == 1:
         return "\n".join(_striping(parts[0], "")) + "\n"

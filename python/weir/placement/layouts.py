@@ -33,9 +33,6 @@ class Rule:
     def matches(self, path: str) -> bool:
         """Decide whether a file gets the layout.
 
-        Args:
-            path: Path of the file.
-
         Returns:
             Whether the pattern fits the path.
         """
@@ -64,9 +61,6 @@ def rule(text: str) -> Rule:
 
     Args:
         text: The rule; LAYOUT is the name of an .ini file of the paper, or has the spelling of `lfs setstripe`.
-
-    Returns:
-        The rule.
 
     Raises:
         LayoutError: LAYOUT is neither, or the .ini file cannot be read.

@@ -46,9 +46,6 @@ def tune(sizes: Sequence[int], *, targets: int, target_speed: int = TARGET_SPEED
         target_speed: Speed of a target in bytes a second.
         transfer_bytes: Size of the program's most common access; 0 where it is not known.
 
-    Returns:
-        The layout.
-
     Raises:
         ValueError: There are no files or no targets.
     """

@@ -57,9 +57,6 @@ class Client:
             request: The request; its `id` is set.
             kind: Type of the result, which follows from the request.
 
-        Returns:
-            The result.
-
         Raises:
             PlannerError: The planner refused the request, or went away.
         """
@@ -105,8 +102,6 @@ class Client:
 
         Args:
             kind: Type of the error that ends the block.
-            error: The error.
-            trace: Its traceback.
         """
         self.close()
 

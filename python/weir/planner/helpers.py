@@ -71,9 +71,6 @@ class Helper:
     async def do(self, *works: AnyWork) -> Done:
         """Do pieces of work, one after the other.
 
-        Args:
-            works: The work.
-
         Returns:
             The answer to the last one.
 
@@ -199,11 +196,7 @@ class Helpers:
 
         Args:
             peer: The user who asks, and waits for a turn.
-            user: The user of the job.
             script: The text.
-
-        Returns:
-            The job and its directives.
 
         Raises:
             PlannerError: The script cannot be used.
@@ -222,7 +215,6 @@ class Helpers:
         """Read a log with the rights of a user.
 
         Args:
-            user: The user.
             log: Absolute path of the log.
             job: The job that is to run.
 
@@ -245,7 +237,6 @@ class Helpers:
         Args:
             snapshot: The storage that the user may use.
             identity: The job's behaviour.
-            job: The job.
             directives: The wishes of its user.
 
         Returns:

@@ -26,7 +26,6 @@ class KnownJobs:
 
         Args:
             uid: The user.
-            key: Key of the job.
 
         Returns:
             The job; None where it is not in memory.
@@ -43,8 +42,6 @@ class KnownJobs:
 
         Args:
             uid: The user.
-            key: Key of the job.
-            job: The job.
 
         Returns:
             Whether its document is short enough to be kept, here and in the store.

@@ -214,7 +214,6 @@ class Ledger:
 
         Args:
             uid: The user.
-            key: Key of the job.
 
         Returns:
             The job; None where it is not known.
@@ -232,8 +231,6 @@ class Ledger:
 
         Args:
             uid: The user.
-            key: Key of the job.
-            job: The job.
         """
         if not self._known.keep(uid, key, job):
             return
@@ -243,22 +240,14 @@ class Ledger:
             self._writer = asyncio.ensure_future(self._write_known())
 
     async def blame(self, fault: Fault) -> None:
-        """Keep a fault of a node.
-
-        Args:
-            fault: The fault.
-        """
+        """Keep a fault of a node."""
         await self._in_thread(lambda: self._store.blame(fault))
         self._faults[fault.node, fault.uid] = fault
         self._holdings += 1
         self._tell()
 
     async def pardon(self, node: str) -> None:
-        """Forget the faults of a node.
-
-        Args:
-            node: The node.
-        """
+        """Forget the faults of a node."""
         await self._in_thread(lambda: self._store.pardon(node))
         self._faults = {key: fault for key, fault in self._faults.items() if fault.node != node}
         self._holdings += 1
@@ -342,14 +331,7 @@ class Ledger:
 
 
 def missing(name: str) -> PlannerError:
-    """Make the error about a deployment that is not there.
-
-    Args:
-        name: Its name.
-
-    Returns:
-        The error.
-    """
+    """Make the error about a deployment that is not there."""
     return PlannerError(f"there is no deployment {name}", hint="see `weir deployments list`", code="missing")
 
 

@@ -34,7 +34,6 @@ class NodesError(PlannerError):
         """Name the nodes of an error.
 
         Args:
-            error: The error.
             nodes: Nodes at fault.
         """
         super().__init__(error.message, hint=error.hint, code="failed")
@@ -45,8 +44,6 @@ def setup(deployment: Deployment, folder: Path, context: Context) -> None:
     """Start the storage.
 
     Args:
-        deployment: The deployment.
-        folder: Its folder.
         context: The job, and the way to the nodes.
 
     Raises:
@@ -74,8 +71,6 @@ def stage_in(deployment: Deployment, folder: Path, context: Context) -> None:
     """Copy the job's input into its storage.
 
     Args:
-        deployment: The deployment.
-        folder: Its folder.
         context: The job.
 
     Raises:
@@ -90,8 +85,6 @@ def environment(deployment: Deployment, folder: Path, context: Context) -> dict[
     """Make the credential and the variables of the job's environment.
 
     Args:
-        deployment: The deployment.
-        folder: Its folder.
         context: The job.
 
     Returns:
@@ -117,8 +110,6 @@ def stage_out(deployment: Deployment, folder: Path, context: Context) -> None:
     """Copy the job's output out of its storage.
 
     Args:
-        deployment: The deployment.
-        folder: Its folder.
         context: The job.
 
     Raises:
@@ -133,8 +124,6 @@ def teardown(deployment: Deployment, folder: Path, context: Context) -> None:
     """End the storage and remove its folder.
 
     Args:
-        deployment: The deployment.
-        folder: Its folder.
         context: Whether output may be lost.
 
     Raises:

@@ -45,9 +45,7 @@ class Lives:
 
         Args:
             ledger: The deployments.
-            plans: The plans.
             site: The storage of the site.
-            steps: The steps.
             settings: Bounds of replans and quarantines.
         """
         self._ledger = ledger

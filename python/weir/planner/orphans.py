@@ -29,7 +29,6 @@ class Orphans:
         Args:
             ledger: The deployments.
             lives: The tasks that lead deployments on.
-            steps: The steps.
             grace_seconds: Time that Slurm has for the teardown of a job that is over.
         """
         self._ledger = ledger

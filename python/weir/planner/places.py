@@ -25,11 +25,7 @@ def default_state() -> Path:
 
 
 def default_socket() -> Path:
-    """Find the socket that this user's planner listens on.
-
-    Returns:
-        The socket.
-    """
+    """Find the socket that this user's planner listens on."""
     return SYSTEM_SOCKET if os.geteuid() == 0 else default_state() / "planner.sock"
 
 

@@ -103,11 +103,7 @@ class Plans:
 
         Args:
             peer: The user who asks.
-            user: The user of the job.
             script: Text of a batch script or jobspec; empty for a job of which nothing is known.
-
-        Returns:
-            The job and its directives.
 
         Raises:
             PlannerError: The script cannot be used; the error names the line.
@@ -137,9 +133,6 @@ class Plans:
         Args:
             asked: The job.
             name: Name of the deployment; empty for one that is made of the job.
-
-        Returns:
-            The plan.
 
         Raises:
             PlannerError: Nothing is known of the job, its log cannot be used, or no storage fits.

@@ -359,9 +359,6 @@ def decode(line: bytes) -> AnyRequest:
     Args:
         line: The line, without its end.
 
-    Returns:
-        The request.
-
     Raises:
         PlannerError: The line is no request.
     """
@@ -394,9 +391,6 @@ def _too_many_nodes(count: int) -> PlannerError:
 def check(request: AnyRequest) -> None:
     """Check the names, times and counts of a request.
 
-    Args:
-        request: The request.
-
     Raises:
         PlannerError: A field is out of its range.
     """
@@ -426,9 +420,6 @@ def check(request: AnyRequest) -> None:
 
 def check_name(name: str) -> None:
     """Check the name of a deployment.
-
-    Args:
-        name: The name.
 
     Raises:
         PlannerError: It is no word of letters, digits and `-`.
@@ -462,9 +453,6 @@ def _check_plan(request: Plan) -> None:
 def encode(answer: Answer) -> bytes:
     """Write an answer.
 
-    Args:
-        answer: The answer.
-
     Returns:
         A line with its end.
     """
@@ -476,10 +464,6 @@ def result(identifier: int | str, of: AnyResult) -> Answer:
 
     Args:
         identifier: The request's.
-        of: The result.
-
-    Returns:
-        The answer.
     """
     return Answer(id=identifier, result=msgspec.to_builtins(of))
 
@@ -490,9 +474,6 @@ def refusal(identifier: int | str, error: PlannerError) -> Answer:
     Args:
         identifier: The request's.
         error: The reason.
-
-    Returns:
-        The answer.
     """
     return Answer(
         id=identifier, error=Fault(code=error.code, message=error.message[:TEXT_MAX], hint=error.hint[:TEXT_MAX])

@@ -164,9 +164,6 @@ def summary(record: Record) -> Summary:
 
     Args:
         record: The deployment.
-
-    Returns:
-        The summary.
     """
     return Summary(
         name=record.name,
@@ -221,7 +218,6 @@ def asked_for(record: Record, step: Step, *, now: float, nodes: tuple[str, ...] 
 
     Args:
         record: The deployment.
-        step: The step that is asked for.
         now: Time in seconds.
         nodes: Nodes that may serve; empty for all, or for those named before.
 
@@ -271,7 +267,6 @@ def begun(record: Record, step: Step, *, now: float) -> Record:
 
     Args:
         record: The deployment.
-        step: The step.
         now: Time in seconds.
 
     Returns:
@@ -285,7 +280,6 @@ def succeeded(record: Record, step: Step, *, now: float, environment: Mapping[st
 
     Args:
         record: The deployment.
-        step: The step.
         now: Time in seconds.
         environment: Variables for the job, of the step `environment`.
 
@@ -312,7 +306,6 @@ def broken(record: Record, step: Step, message: str, hint: str, *, now: float) -
 
     Args:
         record: The deployment.
-        step: The step.
         message: The failure.
         hint: A remedy; empty where none is known.
         now: Time in seconds.

@@ -246,9 +246,6 @@ def listen(path: Path, *, owner: int | None = None) -> socket.socket:
         path: The socket.
         owner: The one user who may connect to it, beside root; None for every user.
 
-    Returns:
-        The listening socket.
-
     Raises:
         PlannerError: Another planner listens there, or something else is in its place.
     """

@@ -45,7 +45,6 @@ class Service:
         Args:
             settings: The administrator's choices.
             ledger: The deployments.
-            plans: The plans.
             site: The storage of the site.
             steps: The steps that run.
             lives: The tasks that lead deployments on.
@@ -76,9 +75,6 @@ class Service:
         Args:
             peer: The user at the other end of the connection.
             request: The request, checked by its decoder.
-
-        Returns:
-            The result.
 
         Raises:
             PlannerError: The request is refused.

@@ -110,7 +110,6 @@ class Site:
         """Check that a deployment takes only what is there.
 
         Args:
-            deployment: The deployment.
             snapshot: The storage.
 
         Raises:
@@ -310,9 +309,6 @@ def _sharer(record: Record) -> Sharer:
 
 def taken(deployment: Deployment) -> dict[tuple[str, str], int]:
     """Find the room that a deployment takes.
-
-    Args:
-        deployment: The deployment.
 
     Returns:
         Bytes by node and path of the device; the path of memory is empty.

@@ -61,7 +61,6 @@ async def release(uid: int, number: str) -> None:
 
     Args:
         uid: The user.
-        number: Number of the job.
 
     Raises:
         PlannerError: The job is not the user's, or is held for another reason; or Slurm does not answer.

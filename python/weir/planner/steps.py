@@ -60,7 +60,6 @@ class Steps:
 
         Args:
             record: The deployment.
-            step: The step.
             discard: Whether an end may lose output.
 
         Returns:

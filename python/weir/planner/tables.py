@@ -34,9 +34,6 @@ def read_tables(prices_file: Path | None, factors_file: Path | None, *, sharers_
         factors_file: A table of interference factors; None for none.
         sharers_room: Room of a new store for jobs that join later, over the size of its own job.
 
-    Returns:
-        The tables.
-
     Raises:
         ProvisioningError: A file cannot be read, or is no such document.
     """

@@ -63,10 +63,6 @@ class Turns:
 
         Args:
             peer: The user.
-            work: The work.
-
-        Returns:
-            The result of the work.
         """
         return await _Steps(self, peer, work)
 

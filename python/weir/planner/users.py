@@ -58,9 +58,6 @@ def acting_for(peer: int, wanted: int | None, scheduler_user: int | None) -> int
         wanted: The user whom the request names; None where it names none.
         scheduler_user: The user who may act for others, beside root.
 
-    Returns:
-        The user.
-
     Raises:
         PlannerError: The peer may not act for the other user, or this planner cannot.
     """
@@ -99,9 +96,6 @@ def is_privileged(peer: int, scheduler_user: int | None) -> bool:
 def process_rights(of: User) -> dict[str, object]:
     """Make the arguments of a process that runs as a user.
 
-    Args:
-        of: The user.
-
     Returns:
         Arguments of `subprocess.Popen`; none where this process is the user's already, without root's rights.
     """
@@ -112,9 +106,6 @@ def process_rights(of: User) -> dict[str, object]:
 
 def process_environment(of: User) -> dict[str, str]:
     """Make the environment of a process that runs as a user: nothing of it comes from the user.
-
-    Args:
-        of: The user.
 
     Returns:
         Variables by their names.

@@ -99,9 +99,6 @@ def read_script(script: str) -> tuple[Job, Directives]:
     Args:
         script: The text.
 
-    Returns:
-        The job and its directives.
-
     Raises:
         ProvisioningError: The text is neither, or a directive is wrong; the error names the line.
     """
@@ -131,9 +128,6 @@ class Worker:
 
     def do(self, work: AnyWork) -> Done:
         """Do one piece of work.
-
-        Args:
-            work: The work.
 
         Returns:
             The answer; errors of users are answers too.

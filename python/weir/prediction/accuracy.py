@@ -32,10 +32,6 @@ class Accuracy:
 def accuracy(predicted: Iterable[Creation], came: Iterable[Creation]) -> Accuracy:
     """Compare a prediction with the real creations.
 
-    Args:
-        predicted: The predicted creations.
-        came: The real creations.
-
     Returns:
         The counts of right, wrong, missed and invented files.
     """

@@ -30,9 +30,6 @@ class Axis:
 
         Args:
             instance: A creation.
-
-        Returns:
-            The position.
         """
         return instance.creation.rank if self.field == RANK else instance.values[self.field]
 
@@ -81,10 +78,8 @@ def coming_values(
     """Predict the values on an axis in the coming run.
 
     Args:
-        axis: The axis.
         roles: Role of each field of the pattern.
         samples: The pattern's files in past runs, oldest first.
-        coming: The coming run.
         forecaster: Forecaster of numbers.
 
     Returns:

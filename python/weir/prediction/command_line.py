@@ -32,7 +32,6 @@ def understand(words: Sequence[str], runs: Sequence[Run]) -> CommandLine:
     is a launcher (`mpiexec -n 8 ./model`) or a wrapper (`env`, `numactl`, `nice`).
 
     Args:
-        words: Words of the command.
         runs: Past runs, oldest first.
 
     Returns:

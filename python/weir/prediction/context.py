@@ -42,11 +42,7 @@ class NextRun:
         """Take the knowledge of a run before it started.
 
         Args:
-            run: The run.
             places: Mount points and prefixes of stores.
-
-        Returns:
-            The knowledge.
         """
         return cls(run.program, run.arguments, run.ranks, places=places)
 
@@ -154,9 +150,6 @@ def context_of(arguments: Sequence[str], *, ranks: int, places: tuple[str, ...] 
 
 def number(text: str) -> float | None:
     """Read a number with a binary prefix: `1048576`, `1m` or `2.5`.
-
-    Args:
-        text: The text.
 
     Returns:
         The number; None where the text is none.

@@ -19,12 +19,8 @@ class Forecaster(Protocol):
 
         Args:
             seen: The same quantity in past runs, oldest first, of one run at least.
-            coming: The coming run.
             is_shared: Whether all ranks write into the file, so that it grows with the number of ranks.
             is_count: Whether the quantity is a number of files, as of steps.
-
-        Returns:
-            The quantity.
         """
 
     def first(self, seen: Sequence[Observation], ends: Sequence[float], coming: Context) -> float | None:

@@ -34,7 +34,6 @@ def comparable(runs: Sequence[Run], coming: NextRun) -> tuple[list[PastRun], flo
 
     Args:
         runs: Runs of the past, of this program and of others.
-        coming: The coming run.
 
     Returns:
         The past runs, oldest first, and their similarity to the coming one, from 0 to 1.

@@ -67,7 +67,6 @@ def expect_by_chain(past: Sequence[PastRun], coming: Context) -> list[Expected]:
 
     Args:
         past: Runs of the program, oldest first.
-        coming: The coming run.
 
     Returns:
         The expected files; of several with one path the first.

@@ -62,7 +62,6 @@ def build(skeleton: str, fields: tuple[str, ...], context: Context) -> str | Non
     """Put a path together.
 
     Args:
-        skeleton: Skeleton of the path.
         fields: Texts of the skeleton's fields.
         context: Circumstances of the run that will make the file.
 
@@ -105,9 +104,6 @@ def in_file_name(skeleton: str, field: int) -> bool:
 
 def is_random_word(text: str) -> bool:
     """Decide whether a field is a hash or a UUID, not a number.
-
-    Args:
-        text: Text of the field.
 
     Returns:
         Whether it is.

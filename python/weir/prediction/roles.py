@@ -49,9 +49,6 @@ class Role:
     def spell(self, value: int | str) -> str:
         """Spell a value of the field.
 
-        Args:
-            value: The value.
-
         Returns:
             The field's text, padded where the role is.
         """
@@ -309,7 +306,6 @@ def why_unpredictable(samples: Sequence[Sample], field: int) -> str:
 
     Args:
         samples: The pattern's files in past runs.
-        field: Number of the field.
 
     Returns:
         The meaning in words.

@@ -66,14 +66,7 @@ class Style:
     not the last name's own."""
 
     def name(self, last: str) -> str:
-        """Make the temporary name of a file, with `?` and `#` in place of random parts.
-
-        Args:
-            last: Last name of the file.
-
-        Returns:
-            The name.
-        """
+        """Make the temporary name of a file, with `?` and `#` in place of random parts."""
         *folders, _ = parts = last.split("/")
         if self.shared is not None:
             return "/".join([*folders[: self.shared], *(_filled(part, parts[-1]) for part in self.parts)])
@@ -87,9 +80,6 @@ class Style:
 
     def marked(self, path: str) -> str | None:
         """Put marks in place of the random parts of a path, as the look-up at a file's making does.
-
-        Args:
-            path: A path.
 
         Returns:
             The path with marks; None where it does not match the pattern.

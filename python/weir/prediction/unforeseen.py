@@ -61,7 +61,6 @@ def are_process_numbers(values: Sequence[int], processes: frozenset[int]) -> boo
 
     Args:
         values: The numbers.
-        processes: Numbers of the processes of the run.
 
     Returns:
         Whether they are; always false for small numbers.

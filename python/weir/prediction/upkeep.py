@@ -29,9 +29,6 @@ def advice(*, created: int, missed: int) -> Advice:
     Args:
         created: Number of files that the last runs created.
         missed: Number of these files that were not in the interaction database.
-
-    Returns:
-        The work.
     """
     part = missed / created if created else 0.0
     if part > TRACE_AGAIN_ABOVE:

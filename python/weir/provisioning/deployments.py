@@ -70,7 +70,6 @@ def target_bytes(size: int, targets: int) -> int:
     """The capacity of each target of a store.
 
     Args:
-        size: Size of the store in bytes.
         targets: Number of targets.
 
     Returns:
@@ -82,9 +81,6 @@ def target_bytes(size: int, targets: int) -> int:
 def targets(deployment: Deployment) -> int:
     """Count the targets of a deployment.
 
-    Args:
-        deployment: The deployment.
-
     Returns:
         Targets of its own servers; 0 where it joins another deployment.
     """
@@ -93,9 +89,6 @@ def targets(deployment: Deployment) -> int:
 
 def capacity_bytes(deployment: Deployment) -> int:
     """Count the room of a deployment.
-
-    Args:
-        deployment: The deployment.
 
     Returns:
         Bytes that the targets of its own servers hold; 0 where it joins another deployment.

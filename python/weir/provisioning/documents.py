@@ -23,9 +23,6 @@ def content(path: Path, hint: str, bytes_max: int = DOCUMENT_BYTES_MAX) -> bytes
         hint: A remedy where it cannot be read.
         bytes_max: The most bytes that it may have.
 
-    Returns:
-        Its bytes.
-
     Raises:
         ProvisioningError: The file cannot be read, is no regular file, or is larger.
     """
@@ -48,12 +45,8 @@ def decoded(text: bytes, place: str, kind: type[_Document], what: str, hint: str
     Args:
         text: JSON.
         place: Its place, for messages.
-        kind: Its type.
         what: Its name, with an adjective where it has one: `table of classes`.
         hint: A remedy where it is no such document.
-
-    Returns:
-        The document.
 
     Raises:
         ProvisioningError: The text is no such document.
@@ -73,9 +66,6 @@ def read(path: Path, kind: type[_Document], what: str, hint: str) -> _Document:
         what: Its name: `table of classes`.
         hint: A remedy where the file is no such document.
 
-    Returns:
-        The document.
-
     Raises:
         ProvisioningError: As for `content` and `decoded`.
     """
@@ -87,7 +77,6 @@ def write(path: Path, document: msgspec.Struct) -> None:
 
     Args:
         path: Its file.
-        document: The document.
 
     Raises:
         OSError: The file cannot be written. A file that was there before is as it was.

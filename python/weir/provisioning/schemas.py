@@ -91,7 +91,6 @@ def write_files(folder: Path, schemas: Mapping[str, Mapping[str, Any]]) -> None:
 
     Args:
         folder: The folder, which is made.
-        schemas: Schemas by name.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, each in schemas.items():

@@ -43,9 +43,6 @@ def another_allocator(name: str) -> Setting:
     Args:
         name: The allocator.
 
-    Returns:
-        The setting.
-
     Raises:
         ScenarioError: There is no such allocator.
     """
@@ -62,9 +59,6 @@ def another_layout(text: str) -> Setting:
 
     Args:
         text: The layout, in the spelling of `lfs setstripe`.
-
-    Returns:
-        The setting.
 
     Raises:
         ScenarioError: The text is no layout.
@@ -86,9 +80,6 @@ def another_number_of_targets(count: int) -> Setting:
 
     Args:
         count: Targets of all servers together.
-
-    Returns:
-        The setting.
 
     Raises:
         ScenarioError: There is no target.

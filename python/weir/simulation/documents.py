@@ -75,11 +75,7 @@ class Document:
         return Document(values, lines, origin=self.origin, folder=self.folder)
 
     def table(self) -> "Table":
-        """Read the document from its top.
-
-        Returns:
-            The document as a table.
-        """
+        """Read the document from its top."""
         return Table(self, (), self._values)
 
     def error(self, way: Way, message: str, hint: str) -> ScenarioError:
@@ -121,12 +117,6 @@ def _put(values: Any, way: Way, value: Any, origin: str) -> None:
 def read_document(path: Path) -> Document:
     """Read a TOML file.
 
-    Args:
-        path: Path of the file.
-
-    Returns:
-        The document.
-
     Raises:
         ScenarioError: The file cannot be read, or is not TOML.
     """
@@ -143,12 +133,8 @@ def parse_document(text: str, *, origin: str, folder: Path) -> Document:
     """Read a TOML text.
 
     Args:
-        text: The text.
         origin: Its file, for errors.
         folder: Folder at which relative paths in the text begin.
-
-    Returns:
-        The document.
 
     Raises:
         ScenarioError: The text is not TOML.
@@ -167,7 +153,6 @@ class Table:
 
         Args:
             document: The document that holds the table.
-            way: The way to the table.
             values: The table's values.
         """
         self.document = document
@@ -216,13 +201,9 @@ class Table:
         """Read a value.
 
         Args:
-            key: The key.
             default: The value where the key is absent; `REQUIRED` where it may not be.
             what: The allowed values, in words, such as `a text`.
             read: Called with the value; raises ValueError where it is not allowed, with the reason or nothing.
-
-        Returns:
-            The value.
 
         Raises:
             ScenarioError: The key is absent and required, or its value is not allowed.
@@ -242,7 +223,6 @@ class Table:
         """Read a text.
 
         Args:
-            key: The key.
             default: The text where the key is absent.
             what: The allowed texts, in words.
 
@@ -255,12 +235,7 @@ class Table:
         """Read one of some texts.
 
         Args:
-            key: The key.
             default: The text where the key is absent.
-            allowed: The allowed texts.
-
-        Returns:
-            The text.
 
         Raises:
             ScenarioError: The text is none of them, or the key is absent and required.
@@ -277,13 +252,9 @@ class Table:
         """Read a whole number.
 
         Args:
-            key: The key.
             default: The number where the key is absent.
             least: Least allowed number.
             most: Greatest allowed number.
-
-        Returns:
-            The number.
         """
         what = f"a whole number from {least} to {most}" if most < 2**63 - 1 else f"a whole number from {least}"
         return self.value(key, default, what, lambda found: as_whole(found, least, most))
@@ -294,13 +265,9 @@ class Table:
         """Read a number.
 
         Args:
-            key: The key.
             default: The number where the key is absent.
             least: Least allowed number.
             most: Greatest allowed number.
-
-        Returns:
-            The number.
         """
         what = f"a number from {least:g} to {most:g}"
         return self.value(key, default, what, lambda found: as_number(found, least, most))
@@ -309,7 +276,6 @@ class Table:
         """Read a part of the whole.
 
         Args:
-            key: The key.
             default: The part where the key is absent.
 
         Returns:
@@ -321,12 +287,8 @@ class Table:
         """Read a number of bytes.
 
         Args:
-            key: The key.
             default: The bytes where the key is absent.
             least: Least allowed number of bytes.
-
-        Returns:
-            The bytes.
         """
         what = 'a size such as "64k" or "1MiB"' + (f", at least {least} bytes" if least else "")
         return self.value(key, default, what, lambda found: as_size(found, least))
@@ -335,11 +297,7 @@ class Table:
         """Read a time.
 
         Args:
-            key: The key.
             default: The seconds where the key is absent.
-
-        Returns:
-            The seconds.
         """
         return self.value(key, default, 'a time such as "100us" or "1h"', as_seconds)
 
@@ -347,7 +305,6 @@ class Table:
         """Read a rate.
 
         Args:
-            key: The key.
             default: The bytes a second where the key is absent.
 
         Returns:
@@ -359,7 +316,6 @@ class Table:
         """Read a switch.
 
         Args:
-            key: The key.
             default: The value where the key is absent.
 
         Returns:
@@ -401,9 +357,6 @@ class Table:
     def table(self, key: str) -> "Table":
         """Read a table below this one.
 
-        Args:
-            key: The key of the table.
-
         Returns:
             The table; an empty one where the key is absent.
 
@@ -417,9 +370,6 @@ class Table:
 
     def tables(self, key: str) -> list["Table"]:
         """Read an array of tables below this one.
-
-        Args:
-            key: The key of the array.
 
         Returns:
             The tables; none where the key is absent.
@@ -439,9 +389,6 @@ def as_text(found: Any) -> str:
     Args:
         found: The value.
 
-    Returns:
-        The text.
-
     Raises:
         ValueError: The value is no text, or empty.
     """
@@ -458,9 +405,6 @@ def as_whole(found: Any, least: int, most: int) -> int:
         least: Least allowed number.
         most: Greatest allowed number.
 
-    Returns:
-        The number.
-
     Raises:
         ValueError: The value is no whole number, or outside the bounds.
     """
@@ -476,9 +420,6 @@ def as_number(found: Any, least: float, most: float) -> float:
         found: The value.
         least: Least allowed number.
         most: Greatest allowed number.
-
-    Returns:
-        The number.
 
     Raises:
         ValueError: The value is no number, or outside the bounds.
@@ -510,9 +451,6 @@ def as_size(found: Any, least: int) -> int:
         found: The value: a number, or a text such as `4GiB`.
         least: Least allowed number of bytes.
 
-    Returns:
-        The bytes.
-
     Raises:
         ValueError: The value is no size, or too small.
     """
@@ -539,9 +477,6 @@ def as_seconds(found: Any) -> float:
 
     Args:
         found: The value: a number of seconds, or a text such as `100us`.
-
-    Returns:
-        The seconds.
 
     Raises:
         ValueError: The value is no time.

@@ -127,10 +127,6 @@ def figures_of_run(outcome: Outcome, jobs: Sequence[JobFigures]) -> RunFigures:
 
     Args:
         outcome: The run.
-        jobs: Its jobs.
-
-    Returns:
-        The figures.
     """
     io_slowdowns = _known(job.io_slowdown for job in jobs)
     slowdowns = _known(job.slowdown for job in jobs)

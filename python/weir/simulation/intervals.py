@@ -94,7 +94,6 @@ def ratio_of(values: Sequence[float], references: Sequence[float]) -> Interval |
 
     Args:
         values: One value for each seed.
-        references: The references, seed by seed.
 
     Returns:
         The geometric mean of the ratios with its interval; None without values, or where one of them is not positive.

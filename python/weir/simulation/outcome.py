@@ -213,9 +213,6 @@ def decode(text: str) -> Outcome:
     Args:
         text: The answer, as JSON.
 
-    Returns:
-        The outcome.
-
     Raises:
         SimulationError: The text is no answer of this version's engine.
     """
@@ -289,11 +286,7 @@ def number(value: Any, name: str) -> float:
     """Check a number of a run.
 
     Args:
-        value: The value.
         name: Its name, for errors.
-
-    Returns:
-        The number.
 
     Raises:
         TypeError: The value is no number.

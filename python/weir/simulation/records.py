@@ -94,7 +94,6 @@ def record_of(name: str, prepared: "Prepared", outcome: Outcome, jobs: Sequence[
         name: Name of the run in reports.
         prepared: Its scenario.
         outcome: The engine's account.
-        jobs: The figures of the jobs.
 
     Returns:
         The record, whose series have at most `INTERVALS_MAX` intervals.
@@ -142,9 +141,6 @@ def read(path: Path) -> Record:
 
     Args:
         path: Its document, or the folder that holds it.
-
-    Returns:
-        The run.
 
     Raises:
         SimulationError: The file cannot be read, or describes no run of this version.

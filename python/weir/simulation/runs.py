@@ -20,9 +20,6 @@ SAMPLE_SECONDS = 1e-3
 def prepare(scenario: "Scenario") -> Prepared:
     """Put a scenario into the engine's shape.
 
-    Args:
-        scenario: The scenario.
-
     Returns:
         The scenario as JSON's values and columns.
     """
@@ -35,7 +32,6 @@ def run(scenario: "Scenario", *, progress: Callable[[Progress], object] | None =
     The interpreter's lock is free while the engine works, so that threads run scenarios beside each other.
 
     Args:
-        scenario: The scenario.
         progress: Called now and then. A KeyboardInterrupt that it raises ends the run early, like that of the user.
 
     Returns:

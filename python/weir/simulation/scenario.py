@@ -152,9 +152,6 @@ def read_scenario(path: str | Path, *, changes: Mapping[str, Any] | None = None)
         path: A scenario.toml.
         changes: New values by their keys, as for `Document.changed`, such as `{"policy": "job-fair"}`.
 
-    Returns:
-        The scenario.
-
     Raises:
         ScenarioError: The scenario cannot be used; the error names the file, the line and the key.
     """
@@ -169,9 +166,6 @@ def parse_scenario(text: str, *, origin: str, folder: Path) -> Scenario:
         origin: Its file or name, for errors.
         folder: Folder at which relative paths in it begin.
 
-    Returns:
-        The scenario.
-
     Raises:
         ScenarioError: The scenario cannot be used; the error names the line and the key.
     """
@@ -185,9 +179,6 @@ def scenario_of(document: Document, *, like: Scenario | None = None) -> Scenario
         document: The document of a scenario.toml.
         like: A scenario with the same machines and the same work, which are then not made again: those of a large log
             take seconds.
-
-    Returns:
-        The scenario.
 
     Raises:
         ScenarioError: The scenario cannot be used; the error names the file, the line and the key.
@@ -270,9 +261,6 @@ def topology_of(document: Document) -> Topology:
 
     Args:
         document: The document of a scenario.toml.
-
-    Returns:
-        The machines.
 
     Raises:
         ScenarioError: The document names no machines, or they cannot be used.

@@ -32,9 +32,6 @@ def topology_of_store(cluster: Path, access: "Access | None" = None) -> Topology
         cluster: The store's cluster.json.
         access: The right of this process to ask its servers for more than everybody sees.
 
-    Returns:
-        The topology.
-
     Raises:
         StoreError: The store is not up, or a server does not answer.
     """
@@ -112,9 +109,6 @@ def topology_of_configuration(document: Document) -> Topology:
 
     Args:
         document: The document of its cluster.toml, whose targets all have a capacity and a speed.
-
-    Returns:
-        The topology.
 
     Raises:
         ScenarioError: A target has no capacity or no speed, or they cannot be read; the error names the line.

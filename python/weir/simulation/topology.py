@@ -94,11 +94,7 @@ class Topology:
 
 
 def preset_names() -> list[str]:
-    """List the presets.
-
-    Returns:
-        Their names.
-    """
+    """List the presets."""
     return sorted(entry.name.removesuffix(_ENDING) for entry in _presets().iterdir() if entry.name.endswith(_ENDING))
 
 
@@ -108,9 +104,6 @@ def topology_named(name: str, *, folder: Path | None = None) -> Topology:
     Args:
         name: A preset, the numbers of servers and of targets a server, or a path.
         folder: Folder at which a relative path begins; None is the working directory.
-
-    Returns:
-        The topology.
 
     Raises:
         ScenarioError: There is no such preset and no such file, or the file describes no topology.
@@ -137,9 +130,6 @@ def read_topology(path: Path) -> Topology:
     Args:
         path: The file.
 
-    Returns:
-        The topology.
-
     Raises:
         ScenarioError: The file cannot be read, or describes no topology; the error names its line and key.
     """
@@ -160,11 +150,7 @@ def parse_topology(text: str, *, origin: str) -> Topology:
     """Read a text that describes a topology.
 
     Args:
-        text: The text.
         origin: Its file or name, for errors.
-
-    Returns:
-        The topology.
 
     Raises:
         ScenarioError: The text describes no topology; the error names its line and key.

@@ -65,7 +65,6 @@ def ask(
     """Run settings beside those of now.
 
     Args:
-        now: The scenario of now.
         settings: The settings in question.
         seeds: The seeds, each of which is one run of each setting.
         spread_seconds: Time over which a seed spreads the arrivals of jobs; 0 for the arrivals of the scenario, None

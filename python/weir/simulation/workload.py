@@ -82,9 +82,6 @@ class Steps:
             count: Number of steps.
             columns: Columns by name, each with a value for every step or one for all; an absent one is 0.
 
-        Returns:
-            The steps.
-
         Raises:
             ValueError: A column has another length.
         """
@@ -99,9 +96,6 @@ class Steps:
     @staticmethod
     def joined(parts: "Sequence[Steps]") -> "Steps":
         """Put steps behind each other.
-
-        Args:
-            parts: The steps.
 
         Returns:
             All steps.
@@ -244,12 +238,8 @@ class Workload:
         Each job runs on the client nodes that follow those of the job before, the first after the last.
 
         Args:
-            work: The jobs with their work.
             nodes: Client nodes of the topology.
             remarks: Remarks about the logs and traces that the work was made of; None where there are none.
-
-        Returns:
-            The workload.
         """
         jobs: list[Job] = []
         stream_jobs, stream_nodes, file_jobs, file_bytes, steps = [], [], [], [], []

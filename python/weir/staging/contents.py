@@ -76,9 +76,6 @@ class Scratch:
 def is_sparse(status: os.stat_result) -> bool:
     """Decide whether a file has holes.
 
-    Args:
-        status: Status of the file.
-
     Returns:
         Whether it takes less room than its size.
     """
@@ -92,7 +89,6 @@ def copy_range(source: int, target: int, start: int, end: int, *, sparse: bool, 
         source: Descriptor of the source.
         target: Descriptor of the target, which has zeros there.
         start: Begin of the range, a multiple of `BLOCK_BYTES`.
-        end: End of the range.
         sparse: Whether the source has holes.
         scratch: The worker's memory.
 
@@ -127,12 +123,8 @@ def checksum(file: int, start: int, end: int, *, sparse: bool, scratch: Scratch)
     Args:
         file: Descriptor of the file.
         start: Begin of the range, a multiple of `BLOCK_BYTES`.
-        end: End of the range.
         sparse: Whether the file has holes.
         scratch: The worker's memory.
-
-    Returns:
-        The checksum of the range.
 
     Raises:
         SourceChangedError: The file ends before.

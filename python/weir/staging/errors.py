@@ -55,7 +55,6 @@ class FatalError(Picklable):
 
         Args:
             path: The file, relative to the destination.
-            error: The error.
         """
         super().__init__(str(error))
         self.path = path

@@ -18,7 +18,6 @@ def apply_to_file(file: int, status: os.stat_result) -> None:
 
     Args:
         file: Descriptor of the file.
-        status: Status of the source.
 
     Raises:
         OSError: The file system refuses.
@@ -57,7 +56,6 @@ def apply_to_link(folder: int, name: bytes, status: os.stat_result) -> None:
     Args:
         folder: Descriptor of the folder.
         name: Name of the link or pipe.
-        status: Status of the source.
 
     Raises:
         OSError: The file system refuses, or something else has the name.

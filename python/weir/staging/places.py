@@ -121,7 +121,6 @@ def make_folder(parent: int, name: bytes, mode: int) -> bool:
 
     Args:
         parent: Descriptor of the folder above.
-        name: Name of the folder.
         mode: Mode of the source; the folder is open to its owner until the copy is done.
 
     Returns:

@@ -46,9 +46,6 @@ class Parts:
 def is_of_a_copy(name: bytes) -> bool:
     """Decide whether a file is an unfinished one of a copy, or the record of a copy.
 
-    Args:
-        name: Name of the file.
-
     Returns:
         Whether it is, by its name. Such a file is nobody's data.
     """
@@ -227,7 +224,6 @@ class Record:
 
         Args:
             path: Names on the way to the file.
-            number: Number of the part.
             checksum: Checksum of its bytes in the source.
 
         Raises:
@@ -251,9 +247,6 @@ class Record:
 
     def is_leftover(self, name: bytes) -> bool:
         """Decide whether a file is an unfinished one of an earlier process, and not a large file that goes on.
-
-        Args:
-            name: Name of the file.
 
         Returns:
             Whether it can be removed.

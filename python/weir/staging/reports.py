@@ -65,9 +65,6 @@ class Tally:
     def count(self, name: str) -> int:
         """Read a counter.
 
-        Args:
-            name: Name of the counter.
-
         Returns:
             Its value.
         """
@@ -110,21 +107,13 @@ class Tally:
             return self._problem_count, tuple(self._problems)
 
     def progress(self) -> Progress:
-        """Read the counters of a copy under way.
-
-        Returns:
-            The progress.
-        """
+        """Read the counters of a copy under way."""
         counted = ("files", "size_bytes", "files_found", "bytes_found")
         with self._lock:
             return Progress(*(self._counts.get(name, 0) for name in counted))
 
     def report(self) -> Report:
-        """Read the counters of a copy that is done.
-
-        Returns:
-            The report.
-        """
+        """Read the counters of a copy that is done."""
         counted = ("files", "size_bytes", "folders", "copied_files", "copied_bytes", "further", "left_by_copies")
         with self._lock:
             return Report(**{name: self._counts.get(name, 0) for name in counted}, left_out=tuple(self._left_out))

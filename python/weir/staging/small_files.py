@@ -121,7 +121,6 @@ class Batch:
         """Keep the failure of one file, or end the copy where no other file would fare better.
 
         Args:
-            name: Name of the file.
             error: The failure.
 
         Raises:
@@ -241,7 +240,6 @@ def open_source(folder: int, name: bytes) -> int:
 
     Args:
         folder: Descriptor of its folder.
-        name: Its name.
 
     Returns:
         A descriptor for reading.
@@ -274,7 +272,6 @@ def verify_size(file: int, size: int) -> None:
 
     Args:
         file: Descriptor of the file.
-        size: Size of the source.
 
     Raises:
         OSError: The sizes differ.

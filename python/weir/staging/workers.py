@@ -52,9 +52,6 @@ class Workers:
     def add(self, work: Work) -> None:
         """Add a work behind the others; waits while the list is full.
 
-        Args:
-            work: The work.
-
         Raises:
             BaseException: The failure of a worker.
         """
@@ -66,11 +63,7 @@ class Workers:
         self._tick()
 
     def continue_first(self, work: Work) -> None:
-        """Put a work that goes on in front of the others, from a worker; it was in the list before.
-
-        Args:
-            work: The work.
-        """
+        """Put a work that goes on in front of the others, from a worker; it was in the list before."""
         with self._changed:
             self._works.appendleft(work)
             self._changed.notify_all()

@@ -45,9 +45,6 @@ def by_key(site_key: str) -> Access:
 
     Args:
         site_key: The site's key.
-
-    Returns:
-        The access.
     """
 
     def mint() -> str:
@@ -61,9 +58,6 @@ def by_credential(text: str) -> Access:
 
     Args:
         text: Text of the credential file.
-
-    Returns:
-        The access.
     """
     return Access(is_administrator=False, _credential=lambda: text)
 
@@ -112,9 +106,6 @@ def own_access(home: Home) -> Access | None:
 def servers_at(home: Home) -> "list[Server]":
     """Read the servers of the store in a home.
 
-    Args:
-        home: The home.
-
     Returns:
         The servers, which were not asked.
 
@@ -130,12 +121,7 @@ def server_at(home: Home, number: int, control: str) -> "Server":
     """Name a server of the store in a home that the store's cluster.json may not have yet.
 
     Args:
-        home: The home.
-        number: Number of the server.
         control: Address of its control API, `HOST:PORT`.
-
-    Returns:
-        The server.
     """
     from weir.store.control import Server
 

@@ -66,11 +66,7 @@ def take(home: Home, path: Path) -> Taken:
     """Write a backup of the metadata of the servers on this host; the store may run.
 
     Args:
-        home: Home of the store.
         path: The file, which must not exist. It has the site's key, so its owner alone may read it.
-
-    Returns:
-        The backup.
 
     Raises:
         WayError: Another user could change the way to the file, and so get the key.
@@ -109,9 +105,6 @@ def restore(home: Home, path: Path) -> Taken:
         home: A new home, or that of the same store.
         path: The backup.
 
-    Returns:
-        The backup.
-
     Raises:
         WayError: Another user could have written the file, and would know the key of the store.
         StoreError: The file is no whole backup, the store is up, or the home is another store's. Nothing is changed.
@@ -137,9 +130,6 @@ def restore(home: Home, path: Path) -> Taken:
 
 def holds_journals(home: Home) -> bool:
     """Decide whether a restore would replace journals.
-
-    Args:
-        home: The home.
 
     Returns:
         Whether any server has a journal there.

@@ -140,7 +140,6 @@ def check_running(servers: list[Server], *, pause: Callable[[float], None] = tim
     """Check a store that is up.
 
     Args:
-        servers: Servers of the store.
         pause: Waits between two looks.
 
     Returns:
@@ -252,11 +251,7 @@ def with_paths(findings: Iterable[Finding], paths: Mapping[int, str]) -> list[Fi
     """Give findings the paths of their files.
 
     Args:
-        findings: The findings.
         paths: Paths by inode.
-
-    Returns:
-        The findings with their paths.
     """
     return [
         Finding(each.kind, each.target, each.ino, each.bytes, each.bytes_min, paths.get(each.ino)) for each in findings

@@ -42,9 +42,6 @@ _LOSS = "accepted the loss of"
 def is_down(home: Home) -> bool:
     """Decide whether no server has run since the machine came up, so that the store has no clients either.
 
-    Args:
-        home: Home of the store.
-
     Returns:
         Whether no record names a process of this boot.
     """
@@ -59,7 +56,6 @@ def start(
 
     Args:
         home: Home of the store.
-        configuration: Configuration to start.
         listener: Called with the losses of the journals, and with ports that other programs have.
         accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
 
@@ -83,9 +79,6 @@ def start(
 def installed_version() -> str:
     """Ask for the version of the servers that this home would start.
 
-    Returns:
-        The version.
-
     Raises:
         NotInstalledError: The program is missing, or does not tell.
     """
@@ -94,9 +87,6 @@ def installed_version() -> str:
 
 def dead_servers(home: Home) -> list[int]:
     """Find the servers of a store that is up whose processes have ended.
-
-    Args:
-        home: Home of the store.
 
     Returns:
         Numbers of the servers.
@@ -110,9 +100,6 @@ def dead_servers(home: Home) -> list[int]:
 def published(home: Home) -> list[dict[str, Any]]:
     """Read the addresses of a store that is up.
 
-    Args:
-        home: Home of the store.
-
     Returns:
         The servers' addresses, as in cluster.json.
     """
@@ -122,9 +109,6 @@ def published(home: Home) -> list[dict[str, Any]]:
 
 def stopped_journals(home: Home) -> list[tuple[int, str]]:
     """Find the servers of a store that is up which take no changes, because their journals' devices failed.
-
-    Args:
-        home: Home of the store.
 
     Returns:
         Number of each such server, and the failure. Servers that do not answer are left out.
@@ -147,8 +131,6 @@ def restart(
     """Start servers of a running store again, each at the address that its clients know, unless another program has it.
 
     Args:
-        home: Home of the store.
-        numbers: Numbers of the servers.
         listener: As for `start`.
         accept_journal_loss: As for `start`.
 
@@ -176,8 +158,6 @@ def restart_server(home: Home, number: int, listener: Listener) -> None:
     """Stop one server of a running store in order, and start it again at its address.
 
     Args:
-        home: Home of the store.
-        number: Number of the server.
         listener: As for `start`.
 
     Raises:
@@ -212,9 +192,7 @@ def start_servers(
     """Start servers of a store, and wait until they answer.
 
     Args:
-        home: Home of the store.
         configuration: File of their configuration.
-        numbers: Numbers of the servers.
         listener: As for `start`.
         accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
 
@@ -303,12 +281,7 @@ def check_places(home: Home, configuration: Configuration, *, accept_journal_los
 
 
 def forget_server(home: Home, number: int) -> None:
-    """Remove the files of a server that never joined the store, or left it for another host.
-
-    Args:
-        home: Home of the store.
-        number: Number of the server.
-    """
+    """Remove the files of a server that never joined the store, or left it for another host."""
     shutil.rmtree(home.server(number), ignore_errors=True)
     home.identity(number).unlink(missing_ok=True)
 
@@ -327,7 +300,6 @@ def stop_servers(home: Home, numbers: list[int]) -> int:
 
     Args:
         home: Home of the store.
-        numbers: Numbers of the servers.
 
     Returns:
         Number of servers that ran.
@@ -348,7 +320,6 @@ def publish(home: Home, addresses: list[dict[str, Any]]) -> None:
     """Write down that the store is up, and its addresses.
 
     Args:
-        home: Home of the store.
         addresses: The addresses of all servers.
     """
     document = {"version": 1, "servers": addresses, "window_seconds": _window_seconds(home)}
@@ -368,7 +339,6 @@ def discard(home: Home, token: str = "") -> list[str]:
     """Remove the files of stopped servers: those inside the home, and folders of targets that the store's owner marked.
 
     Args:
-        home: Home of the store.
         token: Mark of the folders of targets outside of the home that go, too: the end of their names. Empty is none.
 
     Returns:
@@ -421,9 +391,6 @@ def running(home: Home) -> Configuration:
     Args:
         home: Home of the store.
 
-    Returns:
-        The configuration.
-
     Raises:
         StoreError: The configuration cannot be read.
     """
@@ -432,9 +399,6 @@ def running(home: Home) -> Configuration:
 
 def stored(home: Home) -> Configuration | None:
     """Read the configuration of a store that lies in the home and outlives its servers.
-
-    Args:
-        home: Home of the store.
 
     Returns:
         The configuration; None where there is no such store.

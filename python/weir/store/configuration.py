@@ -139,12 +139,8 @@ def check_sharing(policy: str, scheduler: str | None = None, place: str = "") ->
     """Find the canonical names of a policy and its scheduler.
 
     Args:
-        policy: Name of the policy.
         scheduler: Name of the scheduler; None is the policy's default.
         place: Place of the names in a file, for the error; empty where there is none.
-
-    Returns:
-        The names of the policy and the scheduler.
 
     Raises:
         SettingsError: There is no such policy or scheduler, or they do not go together.
@@ -163,7 +159,6 @@ def check(configuration: Configuration, file: Path | None) -> None:
     """Have the server check a configuration, so that there is one judge of it.
 
     Args:
-        configuration: The configuration.
         file: Origin of the configuration, for the error; None where it has no file.
 
     Raises:
@@ -211,9 +206,6 @@ def _without_line(message: str) -> str:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file.
-
-    Args:
-        path: Path of the file.
 
     Returns:
         The document.

@@ -32,7 +32,6 @@ class Connection(http.client.HTTPConnection):
         """Name a server; nothing is sent.
 
         Args:
-            number: Number of the server.
             control: Address of its control API, `HOST:PORT`.
             timeout_seconds: Longest time without a byte of the server, and until it has proved itself.
             access: The proof of this process; None is a connection in the clear.

@@ -387,8 +387,6 @@ class Server:
     def sums(self) -> Sums:
         """Have the server compare the accounted use of owners with that of their inodes.
 
-        Args:
-
         Returns:
             The owners with wrong sums.
         """
@@ -446,7 +444,6 @@ class Server:
 
         Args:
             target: Its name, with the server's next number.
-            wanted: The target.
         """
         self.ask(ADD_TARGET, target=target, body=wanted)
 
@@ -455,7 +452,6 @@ class Server:
 
         Args:
             number: Its number, the next one of the store.
-            wanted: The server.
         """
         self.ask(ADD_SERVER, server=number, body=wanted)
 
@@ -577,7 +573,6 @@ def ask_all(servers: Sequence[Server], question: Callable[[Server], Answer]) -> 
     However many servers do not answer, all of them together take as long as one, up to the first `_ASKED_AT_ONCE`.
 
     Args:
-        servers: The servers.
         question: Method of a server, such as `Server.status`.
 
     Returns:

@@ -22,9 +22,6 @@ def key_of(field: "dataclasses.Field[Any]") -> str:
 
     Args:
         field: A field of a dataclass.
-
-    Returns:
-        The key.
     """
     return str(field.metadata.get(KEY, field.name))
 

@@ -32,7 +32,6 @@ def differences(configuration: Configuration, states: Sequence[Status]) -> list[
     """Compare a configuration with a running store.
 
     Args:
-        configuration: The configuration.
         states: States of the servers that answer, by number.
 
     Returns:

@@ -13,7 +13,6 @@ def make_folder(path: Path, mode: int) -> None:
 
     Args:
         path: Path of the folder; one that is there, and is this user's, gets the mode.
-        mode: Mode of the folder.
 
     Raises:
         OSError: The folder cannot be made or changed.

@@ -71,9 +71,6 @@ def folders_of(states: Sequence[Status]) -> tuple[FolderFinding, ...]:
 def check_stopped_folders(inventories: Mapping[int, StoppedInventory]) -> tuple[FolderFinding, ...]:
     """Check the folders of servers that are down.
 
-    Args:
-        inventories: Inventories of servers.
-
     Returns:
         The folders that a start would refuse.
     """

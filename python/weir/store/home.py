@@ -104,80 +104,31 @@ class Home:
         return self.root / "reserve"
 
     def server(self, number: int) -> Path:
-        """Name the folder of a server.
-
-        Args:
-            number: Number of the server.
-
-        Returns:
-            Path of the folder.
-        """
+        """Name the folder of a server."""
         return self.servers / str(number)
 
     def identity(self, number: int) -> Path:
-        """Name the stamp of a server, which the server writes in its first run.
-
-        Args:
-            number: Number of the server.
-
-        Returns:
-            Path of the stamp.
-        """
+        """Name the stamp of a server, which the server writes in its first run."""
         return self.identities / str(number)
 
     def record(self, number: int) -> Path:
-        """Name the record of a server's process.
-
-        Args:
-            number: Number of the server.
-
-        Returns:
-            Path of the record.
-        """
+        """Name the record of a server's process."""
         return self.server(number) / "pid"
 
     def address(self, number: int) -> Path:
-        """Name the file of a server's addresses, which the server writes once it listens.
-
-        Args:
-            number: Number of the server.
-
-        Returns:
-            Path of the file.
-        """
+        """Name the file of a server's addresses, which the server writes once it listens."""
         return self.server(number) / "address.json"
 
     def arriving(self, number: int) -> Path:
-        """Name the folder of the files of a server that come here from another host.
-
-        Args:
-            number: Number of the server.
-
-        Returns:
-            Path of the folder.
-        """
+        """Name the folder of the files of a server that come here from another host."""
         return self.servers / f"{number}.arriving"
 
     def sealed(self, number: int) -> Path:
-        """Name the folder of a server that went to another host: while it is there, the server cannot start here.
-
-        Args:
-            number: Number of the server.
-
-        Returns:
-            Path of the folder.
-        """
+        """Name the folder of a server that went to another host: while it is there, the server cannot start here."""
         return self.servers / f"{number}.sealed"
 
     def log(self, number: int) -> Path:
-        """Name the log of a server.
-
-        Args:
-            number: Number of the server.
-
-        Returns:
-            Path of the log.
-        """
+        """Name the log of a server."""
         return self.server(number) / "log"
 
     def server_numbers(self) -> list[int]:
@@ -387,14 +338,7 @@ def _allocated(descriptor: int, size: int) -> bool:
 
 
 def not_a_home(folder: Path) -> StoreError:
-    """Make the error of a folder with foreign files, which must not be touched.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The error.
-    """
+    """Make the error of a folder with foreign files, which must not be touched."""
     return StoreError(
         f"{folder} is not empty, and not the home of a store",
         hint="name an empty or a new folder with `home` or WEIR_HOME",

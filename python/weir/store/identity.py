@@ -90,12 +90,6 @@ class Identity:
 def read_claims(path: Path) -> "_core.Claims":
     """Read a credential file. A credential that every server would refuse is refused here.
 
-    Args:
-        path: Path of the file.
-
-    Returns:
-        The claims.
-
     Raises:
         StoreError: The file cannot be read, is no credential, is another user's, or is outside of its time.
     """

@@ -47,7 +47,6 @@ class Store:
         """Take a store that is up into hand.
 
         Args:
-            home: Home of the store.
             running: The state of the store.
             notices: Notices from the start of the store.
             temporary: A folder that is removed with the store, at the latest when this program ends.

@@ -47,7 +47,6 @@ def keep(watched: str, folder: str) -> None:
     Args:
         watched: Number of the descriptor of the program (pidfd_open(2)): another process with its number is no longer
             the program.
-        folder: Folder of the store.
     """
     select.select([int(watched)], [], [])
     from weir.store.temporary import remove

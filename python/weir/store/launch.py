@@ -183,7 +183,6 @@ def minted(home: Home, identity: Identity) -> Iterator[Path]:
 
     Args:
         home: Home of the store, whose key this user may read.
-        identity: Identity of the run.
 
     Yields:
         The file, which this user alone may read.

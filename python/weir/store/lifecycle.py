@@ -173,7 +173,6 @@ def take_down(home: Home, *, force: bool, discard: bool, token: str = "") -> End
     """Unmount a store and stop its servers.
 
     Args:
-        home: Home of the store.
         force: Whether to unmount also where a program uses the mount.
         discard: Whether to remove the store's files in its home, too.
         token: With `discard`, the mark of folders of targets outside of the home that go, too, as of `cluster.discard`.

@@ -29,11 +29,7 @@ class ConfigurationFile(Protocol):
         """
 
     def read(self) -> dict[str, Any]:
-        """Read the document.
-
-        Returns:
-            The document.
-        """
+        """Read the document."""
 
     def write(self, document: dict[str, Any]) -> None:
         """Replace the document, on every host that has a copy.
@@ -45,11 +41,6 @@ class ConfigurationFile(Protocol):
 
 def add_target(file: ConfigurationFile, server: Server, wanted: WantedTarget) -> str:
     """Add a target to a server that runs, and to the configuration.
-
-    Args:
-        file: The configuration.
-        server: The server.
-        wanted: The target.
 
     Returns:
         Name of the target.
@@ -90,9 +81,6 @@ def next_server(states: "Sequence[Status | StoreError]") -> int:
 
     Args:
         states: States of all servers of the store.
-
-    Returns:
-        The number.
 
     Raises:
         StoreError: A server does not answer, or knows of fewer servers than another.
@@ -151,7 +139,6 @@ def check_version(states: "Sequence[Status | StoreError]", version: str) -> None
     """Refuse to have a server of another version join.
 
     Args:
-        states: States of the servers of the store.
         version: Version of the new server.
 
     Raises:
@@ -169,7 +156,6 @@ def begin_retirement(file: ConfigurationFile, server: Server, target: str) -> bo
     """Close a target for new files.
 
     Args:
-        file: The configuration.
         server: The target's server.
         target: Name of the target.
 
@@ -194,7 +180,6 @@ def reopen(file: ConfigurationFile, server: Server, target: str) -> None:
     """Let a target that retires take files again.
 
     Args:
-        file: The configuration.
         server: The target's server.
         target: Name of the target.
 
@@ -207,10 +192,6 @@ def reopen(file: ConfigurationFile, server: Server, target: str) -> None:
 
 def begin_server(file: ConfigurationFile, server: Server) -> list[str]:
     """Close a server and all of its targets for new files and trees.
-
-    Args:
-        file: The configuration.
-        server: The server.
 
     Returns:
         Names of its targets that have not left yet.
@@ -227,10 +208,6 @@ def begin_server(file: ConfigurationFile, server: Server) -> list[str]:
 def reopen_server(file: ConfigurationFile, server: Server) -> None:
     """Let a server that retires take files and trees again, on those of its targets that have not left.
 
-    Args:
-        file: The configuration.
-        server: The server.
-
     Raises:
         StoreError: The server refuses, for instance because it has retired.
     """
@@ -240,10 +217,6 @@ def reopen_server(file: ConfigurationFile, server: Server) -> None:
 
 def end_server(file: ConfigurationFile, server: Server) -> None:
     """Let a server without targets have retired.
-
-    Args:
-        file: The configuration.
-        server: The server.
 
     Raises:
         StoreError: The server refuses or does not answer.
@@ -277,7 +250,6 @@ def end_retirement(file: ConfigurationFile, server: Server, target: str) -> None
     """Let a target leave that has no objects any more.
 
     Args:
-        file: The configuration.
         server: The target's server.
         target: Name of the target.
 
@@ -342,14 +314,7 @@ def _tables(document: dict[str, Any], server: int) -> list[dict[str, Any]]:
 
 
 def table_of(wanted: WantedTarget) -> dict[str, Any]:
-    """Make the table of a target, as it stands in cluster.toml.
-
-    Args:
-        wanted: The target.
-
-    Returns:
-        The table.
-    """
+    """Make the table of a target, as it stands in cluster.toml."""
 
     def filled(value: Any) -> Any:
         if isinstance(value, dict):
@@ -361,14 +326,7 @@ def table_of(wanted: WantedTarget) -> dict[str, Any]:
 
 
 def wanted_of(tables: Sequence[dict[str, Any]]) -> tuple[WantedTarget, ...]:
-    """Read the tables of targets that `table_of` made.
-
-    Args:
-        tables: The tables.
-
-    Returns:
-        The targets.
-    """
+    """Read the tables of targets that `table_of` made."""
     targets = []
     for table in tables:
         speed = table.get("speed")

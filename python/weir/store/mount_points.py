@@ -24,7 +24,6 @@ def prepare(point: Path, marker: Path) -> int | None:
     """Make the folder of a mount, or open the folder that was made for an earlier mount.
 
     Args:
-        point: The mount point.
         marker: File that tells that the folder was made here.
 
     Returns:

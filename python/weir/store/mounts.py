@@ -77,9 +77,6 @@ class Mount:
 def mounts_of(home: Home) -> list[Mount]:
     """Find every mount that a home knows.
 
-    Args:
-        home: The home.
-
     Returns:
         The mounts, the oldest first.
 
@@ -95,9 +92,6 @@ def mounts_of(home: Home) -> list[Mount]:
 def lost(home: Home) -> list[Mount]:
     """Find the mounts that nobody unmounted, although their program has ended.
 
-    Args:
-        home: The home.
-
     Returns:
         The mounts, the oldest first.
 
@@ -109,10 +103,6 @@ def lost(home: Home) -> list[Mount]:
 
 def start_again(home: Home, mount: Mount) -> None:
     """Mount the store again at the place and with the credential of a lost mount, whose rest is unmounted.
-
-    Args:
-        home: The home.
-        mount: The lost mount.
 
     Raises:
         StoreError: The store cannot be mounted there.
@@ -182,9 +172,6 @@ def start(home: Home, point: Path, *, cluster: Path, credential: Path) -> Mount:
         cluster: The store's cluster.json.
         credential: Credential file of the mount.
 
-    Returns:
-        The mount.
-
     Raises:
         StoreError: The store cannot be mounted there. Nothing is left running.
     """
@@ -221,11 +208,7 @@ def reserved(home: Home, point: Path, *, credential: Path) -> Mount:
 
     Args:
         home: The home that records the mount.
-        point: The mount point.
         credential: Credential file of the mount.
-
-    Returns:
-        The mount.
 
     Raises:
         StoreError: The store is mounted there already, or the place cannot be used.
@@ -258,7 +241,6 @@ def stop(mount: Mount, *, force: bool) -> None:
     """Unmount, and end the program that served.
 
     Args:
-        mount: The mount.
         force: Whether to unmount also where a program uses the mount.
 
     Raises:

@@ -71,9 +71,6 @@ class Process:
     def current() -> "Process":
         """Find this process.
 
-        Returns:
-            The process.
-
         Raises:
             OSError: `/proc/self/stat` cannot be read.
         """
@@ -86,9 +83,6 @@ class Process:
     @staticmethod
     def recorded(record: Path) -> "Process | None":
         """Read a record.
-
-        Args:
-            record: Path of the record.
 
         Returns:
             The process; None where there is no record that can be read.
@@ -246,7 +240,6 @@ def reason(log: Path, offset: int, ended: str) -> tuple[str, str]:
     """Find the reason why a program ended that was to serve.
 
     Args:
-        log: Log of the program.
         offset: Offset of the program's first words in the log.
         ended: Words for an end without an error in the log.
 
@@ -266,7 +259,6 @@ def last_error(log: Path, offset: int) -> tuple[str, str] | None:
     """Find the last line of a log that tells an error.
 
     Args:
-        log: Path of the log.
         offset: Offset from which the log is read.
 
     Returns:
@@ -277,10 +269,6 @@ def last_error(log: Path, offset: int) -> tuple[str, str] | None:
 
 def words_since(log: Path, offset: int) -> list[str]:
     """Read a log from an offset on.
-
-    Args:
-        log: Path of the log.
-        offset: The offset.
 
     Returns:
         The lines.
@@ -314,9 +302,6 @@ def end_of(log: Path) -> int:
 
 def older_log(log: Path) -> Path:
     """Name the log that was full before a log began.
-
-    Args:
-        log: Path of the log.
 
     Returns:
         Path of the older log, which need not exist.

@@ -44,7 +44,6 @@ def check_stopped(
     """Check a store that is down: its objects, tree and folders. Faults of the tree are mended while the store is up.
 
     Args:
-        home: Home of the store.
         repair: Whether objects that belong to no file are moved out of the way.
         accept_journal_loss: Whether journals that lost changes which were on stable storage are read as far as they go.
 

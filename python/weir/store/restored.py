@@ -27,7 +27,6 @@ def remember(home: Home, servers: "Sequence[int]", taken_seconds: float) -> None
     """Write down that servers were restored, until `tell` has looked at the store.
 
     Args:
-        home: Home of the store.
         servers: Numbers of the servers.
         taken_seconds: Unix time of the backup.
 
@@ -42,7 +41,6 @@ def tell(home: Home, listener: "Callable[[Notice], None]") -> None:
     asked again by the next command that brings it up.
 
     Args:
-        home: Home of a store that is up.
         listener: Called with a notice for each server that is concerned, and with one where a server is silent.
 
     Raises:

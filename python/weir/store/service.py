@@ -24,7 +24,6 @@ def serve(home: Home, number: int) -> NoReturn:
 
     Args:
         home: Home of the store, with its key and its configuration.
-        number: Number of the server.
 
     Raises:
         StoreError: There is no such server, its addresses are not fixed, or it runs already.
@@ -53,7 +52,6 @@ def mount(home: Home, point: Path) -> NoReturn:
 
     Args:
         home: Home of the store.
-        point: The mount point.
 
     Raises:
         StoreError: There is no store, its addresses are not known here, something else is mounted there, or it is

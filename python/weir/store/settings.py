@@ -32,9 +32,6 @@ class Setting:
     def allows(self, value: object) -> bool:
         """Decide whether a value is allowed.
 
-        Args:
-            value: The value.
-
         Returns:
             Whether it lies within the bounds, or is one of the choices; any value of other settings is allowed.
         """

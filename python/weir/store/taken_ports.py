@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 def notices(state: "Status") -> list[Notice]:
     """Tell of the ports of a server that other programs had when it started.
 
-    Args:
-        state: State of the server.
-
     Returns:
         A warning for each port, which names the program's user and the way out.
     """

@@ -12,9 +12,6 @@ from weir.store.home import Home
 def home_in(folder: Path) -> Home:
     """The home of a temporary store.
 
-    Args:
-        folder: Folder of the store.
-
     Returns:
         The home, which need not exist.
     """
@@ -22,11 +19,7 @@ def home_in(folder: Path) -> Home:
 
 
 def remove(folder: Path) -> None:
-    """Remove a temporary store as far as possible.
-
-    Args:
-        folder: Folder of the store.
-    """
+    """Remove a temporary store as far as possible."""
     with contextlib.suppress(StoreError, OSError):
         lifecycle.remove(home_in(folder))
     shutil.rmtree(folder, ignore_errors=True)

@@ -168,11 +168,7 @@ def with_paths(findings: Iterable[TreeFinding], asked: Asked) -> list[TreeFindin
     """Give findings their paths.
 
     Args:
-        findings: The findings.
         asked: The servers.
-
-    Returns:
-        The findings with their paths.
     """
     findings = list(findings)
     known: dict[int, Position | None] = {ROOT: None}
@@ -210,9 +206,6 @@ def shown(name: str) -> str:
 
     Args:
         name: The name's bytes in hexadecimal.
-
-    Returns:
-        The name.
     """
     import os
 

@@ -108,9 +108,6 @@ class RunningServers:
 
         Args:
             parts: Number of parts of the inodes; each is one request.
-
-        Returns:
-            The trees, by server.
         """
 
         def ask(server: Server) -> Tree:
@@ -288,9 +285,6 @@ def sum_findings(sums: Mapping[int, Sums]) -> list[TreeFinding]:
 
 def merged(parts: Iterable[Tree]) -> Tree:
     """Join the parts of a server's tree.
-
-    Args:
-        parts: The parts.
 
     Returns:
         The whole.

@@ -24,7 +24,6 @@ def unit_of(home: Home, number: int) -> str | None:
 
     Args:
         home: Home of the store.
-        number: Number of the server.
 
     Returns:
         Name of the unit; None where the server does not run, or without a unit.
@@ -58,8 +57,6 @@ def restart(home: Home, number: int, unit: str) -> None:
 
     Args:
         home: Home of the store.
-        number: Number of the server.
-        unit: Its unit.
 
     Raises:
         StoreError: The server did not start again.

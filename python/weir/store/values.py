@@ -42,9 +42,6 @@ def scheduler(text: str) -> str:
     Args:
         text: The name.
 
-    Returns:
-        The name.
-
     Raises:
         ValueError: There is no such scheduler.
     """
@@ -63,9 +60,6 @@ def allocator(text: str) -> str:
     Args:
         text: The name.
 
-    Returns:
-        The name.
-
     Raises:
         ValueError: A store has no such allocator.
     """
@@ -79,9 +73,6 @@ def size(text: str) -> int:
 
     Args:
         text: The amount, such as `4GiB`.
-
-    Returns:
-        The amount in bytes.
 
     Raises:
         ValueError: The text is no amount.
@@ -149,9 +140,6 @@ def prefix(text: str) -> str:
     Args:
         text: The path.
 
-    Returns:
-        The path.
-
     Raises:
         ValueError: The path is not absolute, or is the root.
     """
@@ -165,9 +153,6 @@ def transport(text: str) -> str:
 
     Args:
         text: The way.
-
-    Returns:
-        The way.
 
     Raises:
         ValueError: Clients know no such way.
@@ -200,9 +185,6 @@ def target(text: str) -> str:
     Args:
         text: The name, such as `3.1`.
 
-    Returns:
-        The name.
-
     Raises:
         ValueError: The text is no name of a target.
     """
@@ -216,9 +198,6 @@ def host(text: str) -> str:
 
     Args:
         text: The name, or an address of IPv4.
-
-    Returns:
-        The name.
 
     Raises:
         ValueError: The text is no name of a host.
@@ -315,9 +294,6 @@ def claim(text: str) -> str:
     Args:
         text: The name.
 
-    Returns:
-        The name.
-
     Raises:
         ValueError: The name is empty, or longer than a credential may have.
     """
@@ -335,9 +311,6 @@ def one_of(text: str, names: Iterable[str], kind: str) -> str:
         text: The name.
         names: The names that there are.
         kind: Kind of the named thing, for the error.
-
-    Returns:
-        The name.
 
     Raises:
         ValueError: The text is none of the names; the error tells the nearest.

@@ -166,9 +166,6 @@ def read_log(path: Path, *, seconds_max: float = READ_SECONDS_MAX, times: bool =
         seconds_max: Longest time that the library may take.
         times: Whether the files have the times of their accesses, and the traced accesses.
 
-    Returns:
-        The log.
-
     Raises:
         DarshanError: The file is no log, has an unreadable version, is damaged, or took too long.
     """

@@ -39,9 +39,6 @@ Row = tuple[int | float | str | None, ...]
 def rows(runs: Sequence[Run]) -> list[Row]:
     """Make the table.
 
-    Args:
-        runs: The runs.
-
     Returns:
         A row for each file, in the order of runs and creations.
     """
@@ -72,7 +69,6 @@ def write_csv(runs: Sequence[Run], path: Path) -> None:
     """Write the table as CSV with a header line; unknown values are empty.
 
     Args:
-        runs: The runs.
         path: The file to write.
 
     Raises:
@@ -89,7 +85,6 @@ def write_parquet(runs: Sequence[Run], path: Path) -> None:
     """Write the table as Parquet.
 
     Args:
-        runs: The runs.
         path: The file to write.
 
     Raises:

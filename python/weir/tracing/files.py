@@ -140,9 +140,6 @@ def combined(processes: Sequence[TracedProcess]) -> Run:
 
     Args:
         processes: At least one process.
-
-    Returns:
-        The run.
     """
     processes = sorted(processes, key=lambda traced: traced.process["started"])
     gathered = gather(processes)

@@ -39,7 +39,6 @@ def windows_of(traced: TracedProcess, *, note: Callable[[str], None]) -> TracedW
     """Read the windows of a process.
 
     Args:
-        traced: The process.
         note: Called with a sentence for each loss.
 
     Returns:

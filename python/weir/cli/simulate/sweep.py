@@ -92,9 +92,6 @@ def checked_objectives(names: Sequence[str], *, has_slowdowns: bool) -> list[str
         names: The names; without any, the usual ones.
         has_slowdowns: Whether jobs also run alone.
 
-    Returns:
-        The names.
-
     Raises:
         UsageError: An objective needs the runs of jobs alone.
     """
@@ -111,7 +108,6 @@ def show_results(results: "Results", objectives: Sequence[str], output: str) -> 
     """Print the results of a sweep: means and intervals over seeds, and the best settings by each objective.
 
     Args:
-        results: The results.
         objectives: Names of the figures in the table.
         output: Value of `--output`.
     """

@@ -34,9 +34,6 @@ def tell_remarks(workload: "Workload") -> None:
 def skipped_document(logs: "Sequence[SkippedLog]") -> list[dict[str, str]]:
     """Describe the logs that were left out.
 
-    Args:
-        logs: The logs.
-
     Returns:
         Values for JSON.
     """
@@ -44,11 +41,7 @@ def skipped_document(logs: "Sequence[SkippedLog]") -> list[dict[str, str]]:
 
 
 def tell_skipped(logs: "Sequence[SkippedLog]") -> None:
-    """Name the logs that were left out, and count them.
-
-    Args:
-        logs: The logs.
-    """
+    """Name the logs that were left out, and count them."""
     for log in logs[:_SKIPPED_MAX]:
         warn(f"left out: {log.reason}")
     if logs:

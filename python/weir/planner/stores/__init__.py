@@ -14,9 +14,6 @@ _HINT = "sqlite:///FILE, postgresql://USER@HOST/NAME or redis://HOST:PORT/NUMBER
 def check_url(url: str) -> None:
     """Check the URL of a store.
 
-    Args:
-        url: The URL.
-
     Raises:
         PlannerError: No store has such a URL.
     """

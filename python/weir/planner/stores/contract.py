@@ -67,7 +67,6 @@ class Store(Protocol):
 
         Args:
             uid: The user.
-            key: Key of the job.
 
         Returns:
             The job; None where it is not known.
@@ -78,8 +77,6 @@ class Store(Protocol):
 
         Args:
             uid: The user.
-            key: Key of the job.
-            job: The job.
         """
 
     def faults(self) -> list[Fault]:
@@ -90,18 +87,10 @@ class Store(Protocol):
         """
 
     def blame(self, fault: Fault) -> None:
-        """Keep a fault; it takes the place of an earlier one of the node and the user.
-
-        Args:
-            fault: The fault.
-        """
+        """Keep a fault; it takes the place of an earlier one of the node and the user."""
 
     def pardon(self, node: str) -> None:
-        """Forget all faults of a node.
-
-        Args:
-            node: The node.
-        """
+        """Forget all faults of a node."""
 
     def keep_claim(self) -> None:
         """Renew the claim of this process to the store.

@@ -70,9 +70,6 @@ def make(
         threshold: Part of the largest amplitude below which the paper's transform leaves a frequency out.
         coverage: Probability that the next value lies between `low` and `high` of a forecast.
 
-    Returns:
-        The forecaster.
-
     Raises:
         ValueError: There is no such name, or a number is out of its range.
     """

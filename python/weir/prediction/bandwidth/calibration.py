@@ -38,11 +38,7 @@ class Calibration:
         """Add a pair.
 
         Args:
-            forecast: A forecast.
             value: The real value.
-
-        Returns:
-            The calibration with the pair.
         """
         forecasts, came = (*self.forecasts, max(forecast, RATE_LEAST)), (*self.came, value)
         return Calibration(forecasts[-_STEPS_MAX:], came[-_STEPS_MAX:])
@@ -67,7 +63,6 @@ class Calibration:
         """Compute the interval of a forecast.
 
         Args:
-            forecast: The forecast.
             coverage: Probability that the next value lies in the interval.
 
         Returns:

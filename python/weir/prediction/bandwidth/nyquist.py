@@ -43,7 +43,6 @@ class Sampling:
 
         Args:
             steps: The last steps; None where there are none.
-            period_seconds: The period.
 
         Returns:
             The warning; None where the steps are close enough.
@@ -61,7 +60,6 @@ def is_foreseen(steps: Steps, error: float, constant_error: float) -> bool:
 
     Args:
         steps: The last steps.
-        error: Mean relative error of the method.
         constant_error: Mean relative error of the best constant.
 
     Returns:

@@ -13,7 +13,6 @@ def relative_error(forecast: float, value: float) -> float:
     """Compute the relative error of a forecast.
 
     Args:
-        forecast: The forecast.
         value: The real value.
 
     Returns:
@@ -49,9 +48,6 @@ def least_relative_error(values: "Array", weights: "Array | None" = None) -> flo
     Args:
         values: Possible values, of shape (values,).
         weights: Weight of each value, of the same shape; None weighs all alike.
-
-    Returns:
-        One of the values.
     """
     import numpy
 

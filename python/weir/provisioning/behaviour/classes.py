@@ -73,9 +73,6 @@ class Fitness(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def scaled(identity: Identity) -> tuple[float, ...]:
     """Put the features of an identity on their scales.
 
-    Args:
-        identity: The identity.
-
     Returns:
         Numbers from 0 to 1 in the order of `FEATURES`.
     """
@@ -90,7 +87,6 @@ def fitnesses(identity: Identity, classes: Sequence[BehaviourClass]) -> list[Fit
 
     Args:
         identity: The job.
-        classes: The classes.
 
     Returns:
         The fitness to each class, the best first.
@@ -108,11 +104,7 @@ def fitnesses(identity: Identity, classes: Sequence[BehaviourClass]) -> list[Fit
 
 @cache
 def built_in() -> ClassTable:
-    """The classes of 337,010 jobs of Argonne's Mira and Theta, as LuxIO's authors published them.
-
-    Returns:
-        The table.
-    """
+    """The classes of 337,010 jobs of Argonne's Mira and Theta, as LuxIO's authors published them."""
     text = (files("weir.provisioning") / _BUILT_IN).read_text()
     rows = [{name: float(cell) for name, cell in row.items() if name} for row in csv.DictReader(text.splitlines())]
     return ClassTable(
@@ -141,9 +133,6 @@ def read_table(path: Path) -> ClassTable:
 
     Args:
         path: The document, such as `classes.json` of `weir classes build`.
-
-    Returns:
-        The table.
 
     Raises:
         ProvisioningError: The file is no such document, or its numbers are no job's.
@@ -180,7 +169,6 @@ def with_job(table: ClassTable, identity: Identity) -> tuple[ClassTable, Behavio
     """Count one more job in a table. A job that is too far from every class opens a new class.
 
     Args:
-        table: The table.
         identity: The job.
 
     Returns:

@@ -66,9 +66,6 @@ def identify(traits: Traits, job: Job | None = None) -> Identity:
     Args:
         traits: The traits of a past run.
         job: The job that is to run. Its processes and nodes hold, and counts of the past run stay as they were.
-
-    Returns:
-        The identity.
     """
     read, write = traits.read, traits.write
     operations = read.operations + write.operations
@@ -110,10 +107,6 @@ def identify(traits: Traits, job: Job | None = None) -> Identity:
 
 def assumed(size_bytes: int, job: Job) -> Identity:
     """Assume the identity of a job of which only the size of its storage is known.
-
-    Args:
-        size_bytes: Size of the storage.
-        job: The job.
 
     Returns:
         The identity of a job that writes its storage once and reads it once, in order and in large parts, within its

@@ -48,9 +48,6 @@ class RunReader:
             path: A Darshan log, a trace, or a folder of traces, of which the last run counts.
             seconds_max: Longest time that Darshan's library may take.
 
-        Returns:
-            The traits.
-
         Raises:
             DarshanError: The log cannot be read.
             TraceError: The traces cannot be read.
@@ -71,9 +68,6 @@ class RunReader:
 
 def is_trace(path: Path) -> bool:
     """Whether a path leads to traces, by its name and kind alone.
-
-    Args:
-        path: The path.
 
     Returns:
         True for a folder, and for the name of a trace.

@@ -46,12 +46,8 @@ def of(deployment: Deployment, *, mount: str, folder: str) -> Beeond:
     """Take the values of a start from a deployment.
 
     Args:
-        deployment: The deployment.
         mount: Mount point on every node.
         folder: Folder of the files on every node.
-
-    Returns:
-        The values.
 
     Raises:
         ProvisioningError: BeeOND cannot be deployed so.
@@ -92,9 +88,6 @@ def of(deployment: Deployment, *, mount: str, folder: str) -> Beeond:
 def files(values: Beeond) -> tuple[EmittedFile, ...]:
     """Write the files.
 
-    Args:
-        values: The values.
-
     Returns:
         The node file, the scripts that start and stop BeeOND, and files of targets and services where they are needed.
     """
@@ -125,9 +118,6 @@ def files(values: Beeond) -> tuple[EmittedFile, ...]:
 
 def read(emitted: Sequence[EmittedFile]) -> Beeond:
     """Read the files of a start back.
-
-    Args:
-        emitted: The files.
 
     Returns:
         The values.

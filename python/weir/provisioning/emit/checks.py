@@ -31,7 +31,6 @@ def check(deployment: Deployment, kind: str, offered: Semantics) -> None:
     """Refuse a deployment that is not one of a kind of system with servers, or whose semantics the system lacks.
 
     Args:
-        deployment: The deployment.
         kind: Name of the system.
         offered: The most that the system keeps.
 
@@ -70,9 +69,6 @@ def host(text: str, place: str) -> str:
         text: The name.
         place: Place of the name, for the error.
 
-    Returns:
-        The name.
-
     Raises:
         ProvisioningError: The name is none of a host.
     """
@@ -88,9 +84,6 @@ def path(text: str, place: str) -> str:
     Args:
         text: The path.
         place: Place of the path, for the error.
-
-    Returns:
-        The path.
 
     Raises:
         ProvisioningError: The path is not absolute, leads through `.` or `..`, or has a character that the formats
@@ -112,9 +105,6 @@ def number(text: str, place: str, least: int, most: int) -> int:
         place: Place of the number, for the error.
         least: Least allowed value.
         most: Greatest allowed value.
-
-    Returns:
-        The number.
 
     Raises:
         ProvisioningError: The text is no such number.
@@ -150,11 +140,7 @@ def bounded(text: str, place: str) -> str:
     """Refuse a text that is too long for a configuration.
 
     Args:
-        text: The text.
         place: Name of the file, for the error.
-
-    Returns:
-        The text.
 
     Raises:
         ProvisioningError: The text is too long.
@@ -168,12 +154,8 @@ def only(files: Sequence[EmittedFile], names: Sequence[str], optional: Sequence[
     """Take the texts of files by their names.
 
     Args:
-        files: The files.
         names: Names that have to be there.
         optional: Further names.
-
-    Returns:
-        Texts by their names.
 
     Raises:
         ProvisioningError: A file is missing, is there twice, or is none of these.

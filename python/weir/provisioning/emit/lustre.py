@@ -57,9 +57,6 @@ def of(deployment: Deployment, *, directory: str) -> Striping:
             targets counts.
         directory: The directory, which is there on Lustre.
 
-    Returns:
-        The striping.
-
     Raises:
         ProvisioningError: Lustre cannot stripe so.
     """
@@ -105,9 +102,6 @@ def of(deployment: Deployment, *, directory: str) -> Striping:
 def files(values: Striping) -> tuple[EmittedFile, ...]:
     """Write the command.
 
-    Args:
-        values: The striping.
-
     Returns:
         A script with the one command.
     """
@@ -129,9 +123,6 @@ def read(emitted: Sequence[EmittedFile]) -> Striping:
 
     Args:
         emitted: The script.
-
-    Returns:
-        The striping.
 
     Raises:
         ProvisioningError: It is no such command.

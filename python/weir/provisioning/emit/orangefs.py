@@ -82,12 +82,6 @@ class _Context(msgspec.Struct, kw_only=True):
 def of(deployment: Deployment) -> Orangefs:
     """Take the values of a configuration from a deployment: one server process for each device.
 
-    Args:
-        deployment: The deployment.
-
-    Returns:
-        The values.
-
     Raises:
         ProvisioningError: OrangeFS cannot be deployed so.
     """
@@ -118,14 +112,7 @@ def of(deployment: Deployment) -> Orangefs:
 
 
 def files(values: Orangefs) -> tuple[EmittedFile, ...]:
-    """Write the configuration file.
-
-    Args:
-        values: The values.
-
-    Returns:
-        The file.
-    """
+    """Write the configuration file."""
     lines = [f"# Each server starts with `pvfs2-server {FILE} -a ALIAS`, and once before with -f."]
     lines += _written("Defaults", [*_FIXED["Defaults"].items(), *_of_context("Defaults", values.settings)])
     lines += _written("Aliases", (("Alias", f"{each.alias} tcp://{each.host}:{each.port}") for each in values.servers))
@@ -145,9 +132,6 @@ def files(values: Orangefs) -> tuple[EmittedFile, ...]:
 
 def read(emitted: Sequence[EmittedFile]) -> Orangefs:
     """Read a configuration file back.
-
-    Args:
-        emitted: The file.
 
     Returns:
         The values.
@@ -181,9 +165,6 @@ def read(emitted: Sequence[EmittedFile]) -> Orangefs:
 
 def identifier(name: str) -> int:
     """Choose the number of a file system, which servers of several file systems tell them apart by.
-
-    Args:
-        name: Name of the file system.
 
     Returns:
         A number from 1 to 2**31 - 1, always the same for a name.

@@ -86,11 +86,7 @@ def of(deployment: Deployment, *, mount: str) -> WeirStore:
     """Take the values of a store from a deployment.
 
     Args:
-        deployment: The deployment.
         mount: Mount point on every host.
-
-    Returns:
-        The values.
 
     Raises:
         ProvisioningError: A store cannot be deployed so.
@@ -136,14 +132,7 @@ def of(deployment: Deployment, *, mount: str) -> WeirStore:
 
 
 def files(values: WeirStore) -> tuple[EmittedFile, ...]:
-    """Write the configuration, and scripts that start and stop the store.
-
-    Args:
-        values: The values.
-
-    Returns:
-        The files.
-    """
+    """Write the configuration, and scripts that start and stop the store."""
     import tomli_w
 
     document: dict[str, Any] = msgspec.to_builtins(values.cluster)
@@ -157,9 +146,6 @@ def files(values: WeirStore) -> tuple[EmittedFile, ...]:
 
 def read(emitted: Sequence[EmittedFile]) -> WeirStore:
     """Read the files of a store back.
-
-    Args:
-        emitted: The files.
 
     Returns:
         The values.

@@ -74,9 +74,6 @@ class Header:
 def is_script(text: str) -> bool:
     """Decide whether a text is meant as a batch script, and not as a jobspec.
 
-    Args:
-        text: The text.
-
     Returns:
         Whether its first characters that one sees are `#!`.
     """
@@ -101,9 +98,6 @@ def read_header(source: str, text: str) -> Header:
     Args:
         source: Name of the script, for messages.
         text: The script.
-
-    Returns:
-        The header.
 
     Raises:
         ProvisioningError: sbatch refuses the script, or would drop lines that were meant as directives; the error
@@ -242,9 +236,6 @@ def split(place: str, text: str) -> Words:
     Args:
         place: Name and line of the script, for messages.
         text: The line behind its first word.
-
-    Returns:
-        The words.
 
     Raises:
         ProvisioningError: sbatch refuses the line.

@@ -68,9 +68,6 @@ def of_script(source: str, text: str) -> Directives:
         source: Name of the script, for messages.
         text: The script. A line that ends with a backslash goes on in the next one.
 
-    Returns:
-        The directives.
-
     Raises:
         ProvisioningError: A line is no directive, or has a value that cannot be; the error names the line.
     """
@@ -82,7 +79,6 @@ def of_header(source: str, header: Header) -> Directives:
 
     Args:
         source: Name of the script, for messages.
-        header: The header.
 
     Returns:
         The directives; those of a heterogeneous job are of all its components.
@@ -100,9 +96,6 @@ def of_attributes(source: str, attributes: Mapping[str, Any]) -> Directives:
         source: Name of the jobspec, for messages.
         attributes: Values by the names of directives: texts, numbers, booleans, and lists of texts for transfers.
 
-    Returns:
-        The directives.
-
     Raises:
         ProvisioningError: There is no directive of a name, or a value cannot be.
     """
@@ -114,7 +107,6 @@ def hints_of(source: str, header: Header) -> dict[str, str]:
 
     Args:
         source: Name of the script, for messages.
-        header: The header.
 
     Returns:
         Values by name, as `of_attributes` reads them.

@@ -64,9 +64,6 @@ def read_job(path: Path) -> Job:
     Args:
         path: The file.
 
-    Returns:
-        The job.
-
     Raises:
         ProvisioningError: The file is neither, or breaks the rules of its kind; the error names the place.
     """
@@ -273,7 +270,6 @@ def of_header(path: Path, header: Header, *, is_accepted: bool = False) -> Job:
 
     Args:
         path: The file, for messages.
-        header: The header.
         is_accepted: Whether a scheduler has taken the script, which may know options of plugins and later releases.
 
     Returns:

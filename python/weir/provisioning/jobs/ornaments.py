@@ -23,7 +23,6 @@ def wish(jobspec: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Add directives of a command line to a jobspec.
 
     Args:
-        jobspec: The jobspec.
         words: Directives, such as `size=200GB`; one that the jobspec has already is replaced, except of transfers.
 
     Returns:
@@ -56,9 +55,6 @@ def wish(jobspec: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
 
 def wishes_of(jobspec: Mapping[str, Any]) -> Directives | None:
     """Read the user's wishes.
-
-    Args:
-        jobspec: The jobspec.
 
     Returns:
         The directives; None where the job asks Weir for nothing.
@@ -96,9 +92,6 @@ def ornament(jobspec: Mapping[str, Any], deployment: Deployment) -> dict[str, An
 def bare(jobspec: Mapping[str, Any]) -> dict[str, Any]:
     """Take a deployment away that the jobspec's writer brought along.
 
-    Args:
-        jobspec: The jobspec.
-
     Returns:
         The jobspec without `attributes.system.weir`.
 
@@ -110,9 +103,6 @@ def bare(jobspec: Mapping[str, Any]) -> dict[str, Any]:
 
 def deployment_of(jobspec: Mapping[str, Any]) -> Deployment | None:
     """Read the storage that was planned for a job.
-
-    Args:
-        jobspec: The jobspec.
 
     Returns:
         The deployment; None where the jobspec is not ornamented.

@@ -85,7 +85,6 @@ def read_options(source: str, header: Header, *, is_accepted: bool = False) -> O
 
     Args:
         source: Name of the script, for messages.
-        header: The header of the script.
         is_accepted: Whether a scheduler has taken the script, which may know options of plugins and later releases.
 
     Returns:

@@ -60,9 +60,6 @@ def of_hints(source: str, hints: Mapping[str, str]) -> Wishes:
         source: Name of the job's script or jobspec, for messages.
         hints: Names and values, as in `#WEIR` lines.
 
-    Returns:
-        The wishes.
-
     Raises:
         ProvisioningError: There is no directive of a name, or a value cannot be.
     """
@@ -91,9 +88,6 @@ def of_options(
         devices: Classes of devices; all without one.
         read_bytes_per_second: Least rate of reads; None for none.
         write_bytes_per_second: Least rate of writes; None for none.
-
-    Returns:
-        The wishes.
 
     Raises:
         ProvisioningError: There is no directive of a name, or a value cannot be.

@@ -135,11 +135,7 @@ class Archive:
             yield tuple(LogFile(*row) for row in rows)
 
     def keep(self, logs: Sequence[ParsedLog]) -> None:
-        """Keep what logs told, all of them or none.
-
-        Args:
-            logs: The logs.
-        """
+        """Keep what logs told, all of them or none."""
         with self._file:
             for log in logs:
                 self._file.execute("UPDATE logs SET is_read = 1, error = ? WHERE id = ?", (log.error, log.number))
@@ -186,14 +182,7 @@ class Archive:
                 yield number, self._decoder.decode(run)
 
     def run(self, number: int) -> Run:
-        """Read a run.
-
-        Args:
-            number: Its number.
-
-        Returns:
-            The run.
-        """
+        """Read a run."""
         (content,) = self._file.execute("SELECT run FROM runs WHERE id = ?", (number,)).fetchone()
         return self._decoder.decode(content)
 
@@ -216,9 +205,6 @@ class Archive:
     def answer(self, key: str) -> bytes | None:
         """Look a finished step up.
 
-        Args:
-            key: Its key.
-
         Returns:
             Its answer; None where it is not finished.
         """
@@ -230,7 +216,6 @@ class Archive:
 
         Args:
             key: Its key, which holds all that the answer depends on.
-            answer: The answer.
         """
         with self._file:
             self._file.execute("INSERT OR REPLACE INTO steps (key, answer) VALUES (?, ?)", (key, answer))

@@ -87,9 +87,6 @@ def elbow(points: Sequence[Point]) -> int:
 
     Args:
         points: Worths by rising number of classes.
-
-    Returns:
-        The number of classes.
     """
     first, last = points[0], points[-1]
     span, fall = max(last.classes - first.classes, 1), first.inertia - last.inertia
@@ -106,9 +103,6 @@ def chosen(points: Sequence[Point]) -> int:
 
     Args:
         points: Worths by rising number of classes.
-
-    Returns:
-        The number of classes.
     """
     middle = elbow(points)
     near = [point for point in points if abs(point.classes - middle) <= _NEAR_ELBOW]

@@ -62,9 +62,6 @@ class Dataset:
 
         Args:
             chosen: Their rows.
-
-        Returns:
-            The runs.
         """
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
         kept = ("names", "program_names")
@@ -98,9 +95,6 @@ def load(archive: Archive, *, io_fraction_min: float = 0.0) -> Dataset:
     Args:
         archive: The archive, whose logs are read.
         io_fraction_min: Runs that spent less of their time in I/O are left out.
-
-    Returns:
-        The runs.
 
     Raises:
         ProvisioningError: Too few runs are left.

@@ -89,19 +89,12 @@ class FitTask:
     seed: int
 
     def fitted(self) -> Fitted:
-        """Fit the models.
-
-        Returns:
-            The models.
-        """
+        """Fit the models."""
         return fit(self.learned, self.target, self.columns, self.settings, self.seed)
 
 
 def later_months(runs: Dataset) -> "NDArray[Any]":
     """Name the months that are held out: the last fifth of those with runs, and one at least.
-
-    Args:
-        runs: The runs.
 
     Returns:
         The months; none where all runs with a known begin are of one month.
@@ -118,7 +111,6 @@ def splits(runs: Dataset, target: int, seed: int) -> Iterator[Split]:
     """Split the runs in the three ways, where there are enough.
 
     Args:
-        runs: The runs.
         target: Place of the predicted time in `TARGETS`.
         seed: Seed of the draw.
 
@@ -149,9 +141,7 @@ def sample(rows: "NDArray[Any]", most: int, seed: int) -> "NDArray[Any]":
     """Draw rows, where there are too many.
 
     Args:
-        rows: The rows.
         most: Most rows to keep.
-        seed: Seed of the draw.
 
     Returns:
         The rows in their order.

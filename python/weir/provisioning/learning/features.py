@@ -90,7 +90,6 @@ def vector(run: Run, storages: Mapping[str, int]) -> list[float]:
     """Derive the features of a run.
 
     Args:
-        run: The run.
         storages: Column of each common storage, from 0 on.
 
     Returns:

@@ -44,9 +44,6 @@ def half_width_of_unknown(errors: "NDArray[Any]", programs: "NDArray[Any]") -> f
     Args:
         errors: Absolute errors of runs whose program was held out as a whole.
         programs: Number of each run's program.
-
-    Returns:
-        The half width.
     """
     import numpy
 

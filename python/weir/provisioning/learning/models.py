@@ -126,7 +126,6 @@ class Baseline:
         """Learn from runs.
 
         Args:
-            runs: The runs.
             seconds: Their times.
 
         Returns:
@@ -148,9 +147,6 @@ class Baseline:
 
     def predict(self, runs: Dataset) -> "NDArray[Any]":
         """Predict times.
-
-        Args:
-            runs: The runs.
 
         Returns:
             Logarithms of seconds.
@@ -186,9 +182,6 @@ class Fitted:
     def predict(self, runs: Dataset) -> "dict[str, NDArray[Any]]":
         """Predict times by each model.
 
-        Args:
-            runs: The runs.
-
         Returns:
             Logarithms of seconds by the names of `MODELS`.
         """
@@ -210,9 +203,6 @@ class Fitted:
     def is_known(self, runs: Dataset) -> "NDArray[Any]":
         """Tell whether programs of runs were there when the models were fitted.
 
-        Args:
-            runs: The runs.
-
         Returns:
             A truth value for each run.
         """
@@ -224,7 +214,6 @@ class Fitted:
         """Tell the half widths of a model's intervals.
 
         Args:
-            runs: The runs.
             model: Name of the model.
 
         Returns:
@@ -299,7 +288,6 @@ def folds_of_known(runs: Dataset, seed: int) -> Folds:
     """Part runs so that programs of held-out runs are mostly known: by months where there are enough, else at random.
 
     Args:
-        runs: The runs.
         seed: Seed of the draw.
 
     Returns:
@@ -315,9 +303,6 @@ def folds_of_known(runs: Dataset, seed: int) -> Folds:
 
 def folds_of_unknown(runs: Dataset) -> Folds:
     """Part runs so that the program of each held-out run is unknown.
-
-    Args:
-        runs: The runs.
 
     Returns:
         Rows to learn from and rows that are held out; nothing where all runs are of one program.

@@ -34,7 +34,6 @@ class Processes:
 
         Args:
             work: The evaluation; its errors are raised here.
-            tasks: The tasks.
 
         Yields:
             Each task with its answer, in the order in which they end.

@@ -39,9 +39,6 @@ def of_totals(log: LogTotals) -> Run:
 def bounded(traits: Traits) -> Traits:
     """Bound names, counts and times of a log, which may say anything.
 
-    Args:
-        traits: The traits.
-
     Returns:
         The same traits within the bounds.
     """

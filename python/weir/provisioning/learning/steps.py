@@ -21,9 +21,6 @@ def key_of(*parts: Any) -> str:
 
     Args:
         parts: Names, numbers, settings and digests.
-
-    Returns:
-        The key.
     """
     return hashlib.blake2b(msgspec.json.encode((VERSION, *parts), order="sorted"), digest_size=16).hexdigest()
 
@@ -39,7 +36,6 @@ def run_steps(
     """Compute steps that the archive lacks.
 
     Args:
-        archive: The archive.
         pool: The place of the computation.
         tasks: The steps; none depends on another.
         work: The computation of a step.

@@ -104,9 +104,6 @@ def tried(task: TuneTask, is_wanted: Callable[[], bool]) -> Cost:
     Args:
         task: The runs, the ranking and the settings.
         is_wanted: Whether the answer is still wanted.
-
-    Returns:
-        The cost.
     """
     import numpy
 
@@ -150,13 +147,11 @@ def search(
     """Rank the features and search for hyper-parameters; finished trials are taken from the archive.
 
     Args:
-        archive: The archive.
         pool: The place where trials run.
         runs: The runs, at most `ROWS_MAX`, all with a time of the target.
         target: Place of the predicted time.
         trials: Number of trials; the first is that of the defaults.
         trees: Trees of the forest.
-        seed: Seed of the search.
         progress: Called after the ranking and after each trial.
 
     Returns:

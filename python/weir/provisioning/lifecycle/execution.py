@@ -124,7 +124,6 @@ def go_on(folder: JobFolder, tellers: Tellers, interruption: Interruption, *, re
     Whatever ends them early, nothing of the job runs on, and results that were not staged out are kept.
 
     Args:
-        folder: Folder of the job.
         tellers: Takers of notices and progress.
         interruption: Signals of this process.
         reruns: Whether a program that was ended early runs again; else its results are staged out as they are.

@@ -103,7 +103,6 @@ def save(folder: JobFolder, *, shown: Shown | None = None, identity: Identity | 
     A result that is not there is noted too: staging it out will tell so.
 
     Args:
-        folder: Folder of the job.
         shown: Called with the progress.
         identity: Identity of the job, as for `environment`.
 
@@ -133,10 +132,6 @@ def save(folder: JobFolder, *, shown: Shown | None = None, identity: Identity | 
 
 def is_in_memory(deployment: Deployment, state: State) -> bool:
     """Decide whether a store's bytes end with its servers.
-
-    Args:
-        deployment: The deployment.
-        state: Its state.
 
     Returns:
         Whether a server has no device.

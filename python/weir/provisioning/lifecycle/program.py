@@ -69,9 +69,6 @@ def run_program(folder: JobFolder, environment: Mapping[str, str], interruption:
 def is_running(state: State) -> bool:
     """Decide whether the job's program runs on after its `weir job run` was killed.
 
-    Args:
-        state: State of the job.
-
     Returns:
         Whether it does.
     """

@@ -43,9 +43,6 @@ class Phase(enum.StrEnum):
     def is_before(self, other: "Phase") -> bool:
         """Decide whether this phase comes before another.
 
-        Args:
-            other: The other phase.
-
         Returns:
             Whether it does.
         """
@@ -148,9 +145,6 @@ class JobFolder:
     def deployment(self) -> Deployment:
         """Read the deployment.
 
-        Returns:
-            The deployment.
-
         Raises:
             ProvisioningError: There is none, or it is damaged.
         """
@@ -170,9 +164,6 @@ class JobFolder:
 
     def write(self, state: State) -> State:
         """Write the state down, durably.
-
-        Args:
-            state: The state.
 
         Returns:
             The same state.

@@ -59,7 +59,6 @@ def setup(
     for the job.
 
     Args:
-        folder: Folder of the job.
         listener: Called with notices, such as the servers that were left out.
         spares: Servers that may take the place of bad ones.
         reach: The way to the servers' nodes; None starts all servers on this machine.
@@ -108,7 +107,6 @@ def configuration_of(
     """Write the configuration of a deployment's store.
 
     Args:
-        deployment: The deployment.
         servers: The servers to start.
         token: The job's token.
 
@@ -148,7 +146,6 @@ def places_of(deployment: Deployment, servers: Sequence[Server], token: str) -> 
     """Name the folders that a store's targets have on devices.
 
     Args:
-        deployment: The deployment.
         servers: The servers that were started.
         token: The job's token.
 

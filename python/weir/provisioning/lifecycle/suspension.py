@@ -12,7 +12,6 @@ def suspend(folder: JobFolder, *, shown: Shown | None = None) -> State:
     them has been torn down.
 
     Args:
-        folder: Folder of the job.
         shown: Called with the progress of what is saved.
 
     Returns:
@@ -36,9 +35,6 @@ def suspend(folder: JobFolder, *, shown: Shown | None = None) -> State:
 
 def needs_store(folder: JobFolder) -> bool:
     """Decide whether a suspended job's results can be staged out only with its store up.
-
-    Args:
-        folder: Folder of the job.
 
     Returns:
         Whether results lie in the store alone.

@@ -18,7 +18,6 @@ def teardown(folder: JobFolder, *, discard: bool = False) -> State:
     A store that other jobs share goes on until the last of them has been torn down.
 
     Args:
-        folder: Folder of the job.
         discard: Whether results that were not staged out are removed, too.
 
     Returns:
@@ -57,9 +56,6 @@ def teardown(folder: JobFolder, *, discard: bool = False) -> State:
 def forget(folder: JobFolder) -> None:
     """Remove the folder of a job that has ended.
 
-    Args:
-        folder: Folder of the job.
-
     Raises:
         ProvisioningError: The job's storage has not ended.
     """
@@ -71,10 +67,6 @@ def forget(folder: JobFolder) -> None:
 
 def unsaved(deployment: Deployment, state: State) -> list[str]:
     """Find the results that lie in the job's store, or in its folder, alone.
-
-    Args:
-        deployment: The deployment.
-        state: Its state.
 
     Returns:
         Paths inside of the store. A job that never ran has no results.

@@ -16,9 +16,6 @@ _TARGETS_MAX = 64
 def validate(deployment: Deployment) -> None:
     """Refuse a deployment that Weir cannot start, whatever the machine.
 
-    Args:
-        deployment: The deployment.
-
     Raises:
         ProvisioningError: The deployment cannot be started; the error names the fault.
     """
@@ -55,7 +52,6 @@ def check_capacity(deployment: Deployment, servers: tuple[Server, ...]) -> None:
     """Refuse servers that have too little room for the job, or for the later jobs that a shareable store has room for.
 
     Args:
-        deployment: The deployment.
         servers: Those of its servers that can be used.
 
     Raises:
@@ -74,7 +70,6 @@ def targets_of(deployment: Deployment, server: Server) -> int:
     """Count the targets of a server.
 
     Args:
-        deployment: The deployment.
         server: One of its servers.
 
     Returns:

@@ -142,11 +142,7 @@ write = {{ rate = {device.write_bytes_per_second}, fixed = {device.write_fixed_s
 
 @cache
 def built_in() -> SsloTable:
-    """The simulated objectives that come with Weir.
-
-    Returns:
-        The table.
-    """
+    """The simulated objectives that come with Weir."""
     return msgspec.json.decode((files("weir.provisioning") / BUILT_IN).read_bytes(), type=SsloTable)
 
 

@@ -15,9 +15,6 @@ SETTINGS_MAX = 256
 def check_table(table: SsloTable) -> None:
     """Refuse a table that cannot be computed with.
 
-    Args:
-        table: The table.
-
     Raises:
         ProvisioningError: Two objectives have one name, or a number cannot be; the error names the objective.
     """

@@ -110,9 +110,6 @@ def read_table(path: Path) -> SsloTable:
     Args:
         path: The file.
 
-    Returns:
-        The table.
-
     Raises:
         ProvisioningError: If the file cannot be read, or is no such table.
     """

@@ -142,22 +142,14 @@ def table(found: Sequence[Factor], *, source: str, conditions: str) -> FactorTab
     """Make the document.
 
     Args:
-        found: The factors.
         source: Origin of the classes and factors.
         conditions: The machine, the storage and the lengths of the runs, in words.
-
-    Returns:
-        The table.
     """
     return FactorTable(source=source, conditions=conditions, factors=tuple(found))
 
 
 def processor_nodes() -> tuple[Node, Node]:
-    """Divide this machine's processors into two nodes; with one processor both are the same.
-
-    Returns:
-        The nodes.
-    """
+    """Divide this machine's processors into two nodes; with one processor both are the same."""
     usable = sorted(os.sched_getaffinity(0))
     half = max(1, len(usable) // 2)
     return Node(processors=tuple(usable[:half])), Node(processors=tuple(usable[half:] or usable))

@@ -41,14 +41,7 @@ class Call:
 
 
 def of(centre: Identity) -> Shape:
-    """Take the shape from the job in the middle of a class.
-
-    Args:
-        centre: Identity of the job.
-
-    Returns:
-        The shape.
-    """
+    """Take the shape from the job in the middle of a class."""
     moved = centre.read_operations + centre.write_operations
     return Shape(
         read=centre.read_operations / moved if moved else 0.5,
@@ -65,7 +58,6 @@ def calls(shape: Shape, seed: int) -> Iterator[Call]:
     Each quantity follows its part as closely as whole calls can, so that a short run has the mix of a long one.
 
     Args:
-        shape: The shape.
         seed: Seed of the places and of the order in which lengths follow each other.
 
     Yields:

@@ -94,7 +94,6 @@ class Places:
         """Numbers of servers that have room for a store.
 
         Args:
-            size_bytes: Size of the store.
             targets: Targets of each server, which are equal.
 
         Returns:
@@ -116,7 +115,6 @@ class Places:
         """Take nodes for a store.
 
         Args:
-            size_bytes: Size of the store.
             servers: Number of servers, one of `counts`.
             targets: Targets of each server.
 
@@ -148,9 +146,6 @@ _Key = tuple[str, float, float, float, bool]
 
 def pools(resources: Resources) -> tuple[Pool, ...]:
     """Sort devices by class and rate.
-
-    Args:
-        resources: The resources.
 
     Returns:
         The pools, by the names of their classes.
@@ -184,7 +179,6 @@ def candidates(task: Task, model: PerformanceModel, found: Sequence[Pool]) -> li
 
     Args:
         task: The job.
-        model: The performance model.
         found: The pools of the resources.
 
     Returns:

@@ -20,9 +20,6 @@ _BASES: dict[Basis, str] = {
 def explanation(plan: Plan) -> Iterator[str]:
     """Tell the way from a job to its storage.
 
-    Args:
-        plan: The plan.
-
     Yields:
         Lines of text.
     """

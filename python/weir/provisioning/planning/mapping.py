@@ -71,11 +71,7 @@ def class_needs(name: str, centre: Identity) -> ClassNeeds:
     """Find the needs of a class.
 
     Args:
-        name: Name of the class.
         centre: The job in its middle.
-
-    Returns:
-        The needs.
     """
     return ClassNeeds(name, centre, needs(centre), weights(centre))
 
@@ -88,7 +84,6 @@ def coverage(of: ClassNeeds, sslo: Sslo) -> float:
     class's weights of the kinds that were measured.
 
     Args:
-        of: The class.
         sslo: The objective.
 
     Returns:
@@ -116,7 +111,6 @@ class Coverages:
         """Compute them.
 
         Args:
-            classes: The classes.
             table: The objectives.
 
         Raises:

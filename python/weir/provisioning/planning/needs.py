@@ -34,9 +34,6 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def rate(self, kind: Kind) -> float | None:
         """The needed rate of one kind of work.
 
-        Args:
-            kind: The kind.
-
         Returns:
             The rate; None where the job does no such work.
         """
@@ -48,7 +45,6 @@ def work(identity: Identity, kind: Kind) -> int:
 
     Args:
         identity: The job.
-        kind: The kind.
 
     Returns:
         Bytes, or metadata operations.
@@ -60,10 +56,6 @@ def work(identity: Identity, kind: Kind) -> int:
 
 def rate(guarantees: Guarantees, kind: Kind) -> float | None:
     """The guaranteed rate of one kind of work.
-
-    Args:
-        guarantees: The guarantees.
-        kind: The kind.
 
     Returns:
         The rate; None where it was not measured.
@@ -159,10 +151,6 @@ def _left(conditions: _Conditions, sensitivities: Sensitivities) -> float:
 def filled(own: Sensitivities, other: Sensitivities) -> Sensitivities:
     """Fill what was not measured of a system from another one.
 
-    Args:
-        own: Sensitivities of the system.
-        other: Sensitivities of the other system.
-
     Returns:
         The sensitivities; None where neither was measured.
     """
@@ -181,7 +169,6 @@ def effective(identity: Identity, guarantees: Guarantees, sensitivities: Sensiti
     Args:
         identity: The job.
         guarantees: The guaranteed rates, for sequential calls of at least 1 MB.
-        sensitivities: The sensitivities.
 
     Returns:
         The rates; metadata operations have no pattern, so their rate stays.
@@ -232,10 +219,6 @@ class IoWork:
 
         Args:
             guarantees: The guaranteed rates.
-            sensitivities: The sensitivities.
-
-        Returns:
-            Seconds.
         """
         part = _left(self._conditions, sensitivities)
         total = 0.0

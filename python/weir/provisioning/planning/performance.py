@@ -203,7 +203,6 @@ class PerformanceModel:
         """The rates of a system.
 
         Args:
-            system: The system.
             device_read_bytes_per_second: Rate of one device, which bounds the system; None where it is unknown.
             device_write_bytes_per_second: The same, of writes.
 
@@ -280,9 +279,6 @@ def _groups(sslos: Sequence[Sslo]) -> "dict[tuple[str, str], _Group]":
 
 def devices_of(system: System) -> int:
     """The devices of a system.
-
-    Args:
-        system: The system.
 
     Returns:
         Their number.

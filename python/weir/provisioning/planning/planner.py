@@ -118,13 +118,9 @@ class Planner:
         Args:
             identity: The job's behaviour.
             job: The job as its scheduler knows it; its hints are wishes.
-            resources: The resources.
             wishes: The wishes; None for those of the job's hints.
             select: The way to choose; None for the job's policy with default prices and without interference factors.
             name: Name of the deployment; empty for one that is made of the job.
-
-        Returns:
-            The plan.
 
         Raises:
             ProvisioningError: No deployment can serve the job; the error says which wish cannot be met.
@@ -173,14 +169,10 @@ def plan(
     Args:
         identity: The job's behaviour.
         job: The job as its scheduler knows it; its hints are wishes.
-        resources: The resources.
         classes: Classes of behaviour.
         sslos: Objectives that jobs are mapped to.
         wishes: The wishes; None for those of the job's hints.
         select: The way to choose; None for the job's policy with default prices and without interference factors.
-
-    Returns:
-        The deployment.
 
     Raises:
         ProvisioningError: No deployment can serve the job; the error says which wish cannot be met.

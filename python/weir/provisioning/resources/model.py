@@ -101,9 +101,6 @@ def read_resources(path: Path) -> Resources:
     Args:
         path: A file in TOML, or in JSON where its name ends in `.json`.
 
-    Returns:
-        The resources.
-
     Raises:
         ProvisioningError: The file cannot be read or breaks the schema; the error names the place.
     """
@@ -127,7 +124,6 @@ def checked(place: str, resources: Resources) -> Resources:
 
     Args:
         place: Origin of the resources, for messages.
-        resources: The resources.
 
     Returns:
         The same resources.

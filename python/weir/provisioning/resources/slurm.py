@@ -61,9 +61,6 @@ def of_documents(nodes: bytes, jobs: bytes, *, folder: str, now: float) -> Resou
         folder: Folder of the nodes' temporary disks, `TmpFS` of slurm.conf.
         now: Time in seconds since 1970.
 
-    Returns:
-        The nodes.
-
     Raises:
         ProvisioningError: An answer has another form.
     """

@@ -71,9 +71,6 @@ def read_table(text: bytes, place: str) -> FactorTable:
         text: The document, JSON.
         place: Its place, for messages.
 
-    Returns:
-        The table.
-
     Raises:
         ProvisioningError: The text is no such document, or a factor cannot be.
     """
@@ -97,9 +94,6 @@ def of_file(path: Path) -> FactorTable:
     Args:
         path: The file.
 
-    Returns:
-        The table.
-
     Raises:
         ProvisioningError: The file cannot be read, or is no such document.
     """
@@ -108,9 +102,6 @@ def of_file(path: Path) -> FactorTable:
 
 def written(table: FactorTable) -> str:
     """Write a table, with a line for each factor.
-
-    Args:
-        table: The table.
 
     Returns:
         The document, JSON.
@@ -135,8 +126,6 @@ def pair_slowdown(one: Neighbour, other: Neighbour, table: FactorTable) -> float
 
     Args:
         one: The job that is slowed down.
-        other: The other job.
-        table: The factors.
 
     Returns:
         The factor at the nearest measured scale. A pair that was not measured counts with the worst factor of the
@@ -163,8 +152,6 @@ def slowdown(one: Neighbour, others: Iterable[Neighbour], table: FactorTable) ->
 
     Args:
         one: The job.
-        others: The other jobs.
-        table: The factors.
 
     Returns:
         The slowdown: 1 beside nobody.

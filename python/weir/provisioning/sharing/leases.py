@@ -94,7 +94,6 @@ def joined(deployment: Existing, sharer: Sharer, now: float) -> Existing:
     """Let a job in.
 
     Args:
-        deployment: The deployment.
         sharer: The job.
         now: Time in seconds.
 
@@ -125,8 +124,6 @@ def left(deployment: Existing, name: str, now: float) -> Existing:
     """Let a job out; of a job that is not in, or has left, nothing changes.
 
     Args:
-        deployment: The deployment.
-        name: Name of the job.
         now: Time in seconds.
 
     Returns:
@@ -140,9 +137,6 @@ def left(deployment: Existing, name: str, now: float) -> Existing:
 
 def ends_at(deployment: Existing) -> float | None:
     """Tell when a deployment ends if no further job comes.
-
-    Args:
-        deployment: The deployment.
 
     Returns:
         Time in seconds; None while a job uses it or the first is expected, unless its nodes are given back at a time.
@@ -159,7 +153,6 @@ def has_ended(deployment: Existing, now: float) -> bool:
     """Decide whether a deployment is to be torn down.
 
     Args:
-        deployment: The deployment.
         now: Time in seconds.
 
     Returns:

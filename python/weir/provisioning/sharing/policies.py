@@ -115,15 +115,11 @@ def choose(
     """Choose a job's storage by its policy, and where that finds nothing by the policy's fallbacks.
 
     Args:
-        request: The job's request.
         candidates: Deployments that could be made, in any order.
         existing: Deployments that are there.
         now: Time in seconds.
         factors: Interference factors.
         prices: The prices, for the discount of sharing; None has the default discount.
-
-    Returns:
-        The choice.
 
     Raises:
         ProvisioningError: A number of the request cannot be, no storage keeps its semantics or has room, or the budget
@@ -145,7 +141,6 @@ def unmet(wanted: Semantics, offered: Semantics) -> tuple[str, ...]:
 
     Args:
         wanted: Semantics that a job has to have.
-        offered: Semantics of the storage.
 
     Returns:
         What is missing, in words; empty where nothing is.
@@ -169,7 +164,6 @@ def sharing_slowdown(request: Request, deployment: Existing, factors: FactorTabl
 
     Args:
         request: The job's request.
-        deployment: The deployment.
         factors: Interference factors.
 
     Returns:
@@ -188,7 +182,6 @@ def obstacle(request: Request, deployment: Existing, *, now: float, factors: Fac
 
     Args:
         request: The job's request.
-        deployment: The deployment.
         now: Time in seconds.
         factors: Interference factors.
 

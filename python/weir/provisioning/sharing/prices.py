@@ -79,9 +79,6 @@ def read_prices(text: bytes, place: str) -> PriceList:
         text: The document, JSON.
         place: Its place, for messages.
 
-    Returns:
-        The list.
-
     Raises:
         ProvisioningError: The text is no such document, or cannot be computed with.
     """
@@ -100,9 +97,6 @@ def of_file(path: Path) -> PriceList:
     Args:
         path: The file.
 
-    Returns:
-        The list.
-
     Raises:
         ProvisioningError: The file cannot be read, or is no such document.
     """
@@ -111,9 +105,6 @@ def of_file(path: Path) -> PriceList:
 
 def check(prices: PriceList) -> None:
     """Refuse a list of prices that cannot be computed with.
-
-    Args:
-        prices: The list.
 
     Raises:
         ProvisioningError: A cost is negative, a tier has more free devices than it has, or a bound is no bound.
@@ -147,9 +138,6 @@ def availability_price(tier: Tier) -> float:
     The paper divides the tier's cost by the count of devices that are available. The part that is available keeps the
     unit of the cost, and gives tiers of different sizes the same price while they are free.
 
-    Args:
-        tier: The tier.
-
     Returns:
         Node-hours of one device for one hour; infinite where none is free.
     """
@@ -175,7 +163,6 @@ def demand_at(demand: Demand, now: float, pricing: DemandPricing) -> Demand:
     """Let demand fall for the time without requests.
 
     Args:
-        demand: The demand.
         now: Time in seconds. A time before the last one changes nothing.
         pricing: The intervals.
 
@@ -215,7 +202,6 @@ def device_price(device: str, prices: PriceList) -> float:
 
     Args:
         device: Class of the device.
-        prices: The prices.
 
     Returns:
         Node-hours of one device for one hour; infinite where the tier has none free.
@@ -234,7 +220,6 @@ def deployment_price(devices: Mapping[str, int], seconds: float, prices: PriceLi
     Args:
         devices: Number of devices by their class.
         seconds: Time for which they are held.
-        prices: The prices.
         shareable: Whether later jobs may share them, which is rewarded.
 
     Returns:
@@ -250,7 +235,6 @@ def joining_price(price: float, sharers: int, prices: PriceList) -> float:
     Args:
         price: Price of the deployment for one job that shares with nobody, for the time of the job.
         sharers: Jobs that use it already.
-        prices: The prices.
 
     Returns:
         Node-hours: an equal part of the price, less the discount.

@@ -144,10 +144,6 @@ def measure(planned: Planned, made: Place) -> StressFigures:
 
     Args:
         planned: The measurement.
-        made: The place.
-
-    Returns:
-        The figures.
 
     Raises:
         ProvisioningError: A process failed, or the kernel did not end in time. None of its processes is left, but for

@@ -106,7 +106,6 @@ def order(kernel: Kernel, count: int, seed: int) -> Sequence[int]:
     """Decide in which order a pass makes its calls.
 
     Args:
-        kernel: The kernel.
         count: Number of calls.
         seed: Seed of the order, where the kernel has a random one.
 
@@ -123,12 +122,8 @@ def space_bytes(kernel: Kernel, processes: int, file_bytes: int) -> int:
     """Tell the space that a kernel takes at most.
 
     Args:
-        kernel: The kernel.
         processes: Processes, before the kernel's factor.
         file_bytes: Bytes of a process.
-
-    Returns:
-        The bytes.
     """
     return processes * kernel.factor * (file_bytes // ENZO_PART if kernel.is_small else file_bytes)
 

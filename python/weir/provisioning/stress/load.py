@@ -78,9 +78,6 @@ class Counters:
         Args:
             process: Number of the process.
             field: A name of `FIELDS`.
-
-        Returns:
-            The count.
         """
         return self._cells[process * len(FIELDS) + FIELDS.index(field)]
 
@@ -220,7 +217,6 @@ def file_of(kernel: Kernel, process: int) -> str:
     """Name the file of a process.
 
     Args:
-        kernel: The kernel.
         process: Number of the process.
 
     Returns:
@@ -231,9 +227,6 @@ def file_of(kernel: Kernel, process: int) -> str:
 
 def phases_of(kernel: Kernel) -> tuple[str, ...]:
     """List the phases of a kernel, with those that are not timed.
-
-    Args:
-        kernel: The kernel.
 
     Returns:
         The names of the phases.

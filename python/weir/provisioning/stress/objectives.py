@@ -60,7 +60,6 @@ def table(results: Sequence[StressResult], *, source: str, clusters: int | None 
     """Make a table of objectives from results.
 
     Args:
-        results: The results.
         source: Origin of the results, in words.
         clusters: Number of clusters; None finds it, and clusters `CLUSTERED_MIN` systems or more.
         default: Name of the objective for jobs that nothing is near to; empty for the one in the middle.

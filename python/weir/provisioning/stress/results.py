@@ -67,9 +67,6 @@ class StressResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 def read_results(folders: Sequence[Path]) -> list[StressResult]:
     """Read the results of runs.
 
-    Args:
-        folders: Folders of runs.
-
     Returns:
         The results; those of two folders stand beside each other.
 

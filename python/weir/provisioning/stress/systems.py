@@ -77,9 +77,6 @@ def read_device(text: str) -> Device:
     Args:
         text: A name of `DEVICES`, or `NAME=READ,WRITE,FIXED` such as `qlc=1GB/s,200MB/s,100us`, or `NAME=real`.
 
-    Returns:
-        The device.
-
     Raises:
         ValueError: The text is no device.
     """
@@ -139,9 +136,6 @@ def stores(
         targets: Numbers of targets of each server.
         settings: Values of further settings, by their names.
 
-    Returns:
-        The stores.
-
     Raises:
         ProvisioningError: There are none, or more than `SYSTEMS_MAX`.
     """
@@ -169,9 +163,6 @@ def mounted(path: Path, name: str | None, *, servers: int, replicas: int, is_enc
         servers: Number of its servers.
         replicas: Copies that it keeps of each byte.
         is_encrypted: Whether its bytes at rest are encrypted.
-
-    Returns:
-        The system.
 
     Raises:
         ProvisioningError: The path is no folder that can be written.

@@ -81,7 +81,6 @@ def spread_legend(place: "Axes", entries: int) -> None:
 
     Args:
         place: The panel.
-        entries: Entries of the legend.
     """
     columns = min(entries, 5)
     lines = -(-entries // columns) if columns else 0

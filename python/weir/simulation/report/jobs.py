@@ -63,9 +63,6 @@ def bandwidths(records: "Sequence[Record]") -> Section:
 
     Args:
         records: The runs.
-
-    Returns:
-        The section.
     """
 
     def panel(place: "Axes") -> None:
@@ -102,9 +99,6 @@ def shares(records: "Sequence[Record]") -> Section:
 
     Args:
         records: The runs.
-
-    Returns:
-        The section.
     """
     is_few = len(records[0].jobs) <= BARS_MAX
     panels = [_bars_of_shares(record) if is_few else _points_of_shares(record) for record in records]
@@ -170,9 +164,6 @@ def device_times(records: "Sequence[Record]") -> Section | None:
 
 def label(job: "JobFigures") -> str:
     """Name a job in a figure.
-
-    Args:
-        job: The job.
 
     Returns:
         Its name, cut to the width of a figure, with escaped unprintable characters.

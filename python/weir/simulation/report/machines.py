@@ -140,9 +140,6 @@ def uses(records: "Sequence[Record]") -> Section:
 
     Args:
         records: The runs.
-
-    Returns:
-        The section.
     """
 
     def panel(place: "Axes") -> None:

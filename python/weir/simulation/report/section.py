@@ -45,8 +45,5 @@ def gibibytes(count: float) -> float:
 
     Args:
         count: The bytes.
-
-    Returns:
-        GiB.
     """
     return count / (1 << 30)

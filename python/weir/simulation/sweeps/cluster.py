@@ -54,7 +54,6 @@ def connected(address: str, options: SlurmOptions) -> Iterator[Dask]:
 
     Args:
         address: Address of a scheduler, such as `tcp://host:8786`, or `slurm`.
-        options: The jobs of Slurm.
 
     Yields:
         The pool.

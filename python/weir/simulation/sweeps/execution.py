@@ -80,7 +80,6 @@ def check(plan: Plan, *, has_slowdowns: bool) -> Checked:
     """Check every point of a plan before the first one runs.
 
     Args:
-        plan: The plan.
         has_slowdowns: Whether each job also runs alone, for its slowdown.
 
     Returns:

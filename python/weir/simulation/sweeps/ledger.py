@@ -61,8 +61,6 @@ class Ledger:
         """Take a folder that `opened` has prepared.
 
         Args:
-            folder: The folder.
-            header: Its header.
             records: Its points by their keys.
             size: Bytes of the file of points up to the end of the last whole line.
         """
@@ -97,7 +95,6 @@ def opened(folder: Path, header: Header, *, is_changed_allowed: bool = False) ->
     """Open the folder of a sweep, and make it where there is none.
 
     Args:
-        folder: The folder.
         header: The plan of this run.
         is_changed_allowed: Whether a folder of another plan is taken over. Its points stay, and those with a key of the
             new plan count.
@@ -141,12 +138,6 @@ def is_sweep(folder: Path) -> bool:
 def read_header(folder: Path) -> Header:
     """Read the header of a sweep's folder.
 
-    Args:
-        folder: The folder.
-
-    Returns:
-        The header.
-
     Raises:
         SweepError: There is no header, or it is of another format.
     """
@@ -172,9 +163,6 @@ def read_header(folder: Path) -> Header:
 
 def read_records(folder: Path) -> dict[str, Record]:
     """Read the finished points of a sweep's folder.
-
-    Args:
-        folder: The folder.
 
     Returns:
         The points by their keys; of two lines with one key the later counts.

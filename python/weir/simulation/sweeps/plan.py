@@ -83,7 +83,6 @@ class Plan:
 
         Args:
             settings: The point.
-            error: The fault of its scenario.
 
         Returns:
             The error, which names the file and the line.
@@ -105,9 +104,6 @@ def read_plan(path: Path) -> Plan:
 
     Args:
         path: A TOML file.
-
-    Returns:
-        The plan.
 
     Raises:
         ScenarioError: The file, or the scenario that it names, cannot be read.
@@ -147,9 +143,6 @@ def spelled(settings: Mapping[str, Any]) -> str:
 def shown(value: Any) -> str:
     """Spell a value of a key for people.
 
-    Args:
-        value: The value.
-
     Returns:
         A text as it is, anything else as JSON.
     """
@@ -170,9 +163,6 @@ def digest_of(value: Any) -> str:
 
 def workload_digest(scenario: "Scenario") -> str:
     """Digest the machines and the work of a scenario, with the bytes of every step.
-
-    Args:
-        scenario: The scenario.
 
     Returns:
         SHA-256, in hexadecimal digits.

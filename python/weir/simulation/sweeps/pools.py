@@ -49,7 +49,6 @@ class Pool(Protocol):
 
         Args:
             work: The evaluation.
-            tasks: The tasks.
 
         Yields:
             Each task with its answer, in the order in which they end.
@@ -72,7 +71,6 @@ class Threads:
 
         Args:
             work: The evaluation; its errors are raised here.
-            tasks: The tasks.
 
         Yields:
             Each task with its answer, in the order in which they end.
@@ -113,7 +111,6 @@ class Dask:
 
         Args:
             work: The evaluation; its errors are raised here.
-            tasks: The tasks.
 
         Yields:
             Each task with its answer, in the order in which they end.

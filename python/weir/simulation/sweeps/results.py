@@ -58,9 +58,6 @@ def results_of(header: Header, records: Mapping[str, Record], points: Iterable[P
         header: The plan's header.
         records: Finished points by their keys.
         points: The plan's points, in their order. Two that are one scenario in two spellings have one record.
-
-    Returns:
-        The results.
     """
     done = [(point, records[point.key]) for point in points if point.key in records]
     return Results(header, tuple(replace(record, settings=point.settings) for point, record in done))
@@ -68,9 +65,6 @@ def results_of(header: Header, records: Mapping[str, Record], points: Iterable[P
 
 def read_results(folder: Path) -> Results:
     """Read the results of a sweep's folder, finished or not.
-
-    Args:
-        folder: The folder.
 
     Returns:
         The results, in the order in which the keys of the plan vary.
@@ -116,9 +110,6 @@ def best_words(found: Best) -> str:
 def document(results: Results) -> dict[str, Any]:
     """Describe the results.
 
-    Args:
-        results: The results.
-
     Returns:
         Values for JSON: the points with their figures, the cells with means and intervals, and the best cells.
     """
@@ -144,7 +135,6 @@ def write(results: Results, folder: Path) -> list[Path]:
     """Write `results.json`, and `results.parquet` where pyarrow is installed.
 
     Args:
-        results: The results.
         folder: The folder, which must be there.
 
     Returns:

@@ -70,7 +70,6 @@ def best(cells: Sequence[Cell], figure: str, *, is_greater_better: bool) -> Best
     """Find the best cell by the mean of a figure.
 
     Args:
-        cells: The cells.
         figure: Name of the figure.
         is_greater_better: Whether more is better.
 

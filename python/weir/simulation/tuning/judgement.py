@@ -117,9 +117,6 @@ def judge(cases: Sequence[Case], found: Sequence[Run], defaults: Sequence[Run]) 
         cases: The workloads.
         found: The workloads under the setting.
         defaults: The workloads under the default.
-
-    Returns:
-        The judgement.
     """
     return Judgement(
         tuple(Comparison(case.name, run, default) for case, run, default in zip(cases, found, defaults, strict=True))

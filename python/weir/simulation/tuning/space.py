@@ -113,7 +113,6 @@ class Space:
 
         Args:
             components: End in bytes (None: the end of the file) and stripes (-1: all targets) of each component.
-            stripe_bytes: Bytes of a stripe.
 
         Returns:
             The values of the layout's dimensions; None where the space does not have the layout.
@@ -164,9 +163,6 @@ def space_of(scenario: "Scenario", parts: Sequence[str], *, policies: Sequence[s
         policies: Policies to choose from beside the orders of the default's levels.
         shares: The scenario's `[[share]]` tables.
 
-    Returns:
-        The space.
-
     Raises:
         TuningError: A part is unknown, or there is nothing to choose from.
     """
@@ -204,7 +200,6 @@ def spelling(components: Sequence[tuple[int | None, int]], stripe_bytes: int) ->
 
     Args:
         components: Components as for `Space.numbers_of_layout`.
-        stripe_bytes: Bytes of a stripe.
 
     Returns:
         The text.

@@ -146,9 +146,6 @@ def tune(
 def objective_words(name: str) -> str:
     """Describe an objective.
 
-    Args:
-        name: Name of the objective.
-
     Returns:
         Its meaning, and which values are better.
     """

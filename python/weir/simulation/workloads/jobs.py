@@ -68,9 +68,6 @@ def workload_of(table: Table, topology: Topology, seed: int) -> Workload:
         topology: The machines that the jobs run on.
         seed: Start of all dice.
 
-    Returns:
-        The workload.
-
     Raises:
         ScenarioError: There is no job, or one cannot be used; the error names the file, the line and the key.
     """
@@ -126,7 +123,6 @@ def on_nodes(work: Work, nodes: int | None) -> Work:
     """Spread the streams of a job evenly over another number of nodes.
 
     Args:
-        work: The work.
         nodes: The nodes; None leaves the work as it is.
 
     Returns:
@@ -170,9 +166,6 @@ def log_options(table: Table) -> LogOptions:
 
     Args:
         table: The table that names the logs.
-
-    Returns:
-        The choices.
     """
     return LogOptions(
         processes_per_node=table.whole("processes_per_node", PROCESSES_PER_NODE, least=1, most=1 << 20),
@@ -187,9 +180,6 @@ def logged_jobs(table: Table, key: str, remarks: Remarks) -> list[LoggedJob]:
         table: The table, which may have other keys.
         key: The key with the log or the folder of logs.
         remarks: Takes the remarks about the logs.
-
-    Returns:
-        The jobs, by the names of the logs.
 
     Raises:
         ScenarioError: A log cannot be used.
@@ -231,7 +221,6 @@ def maker_of(generator: Generator, seed: int, number: int) -> Callable[[int], Wo
     """Find the maker of the work of a generator's jobs.
 
     Args:
-        generator: The generator.
         seed: Start of all dice.
         number: Number of the table that names the generator.
 

@@ -164,9 +164,6 @@ def job_of(log: DarshanLog, options: LogOptions | None = None) -> LoggedJob:
         log: The log, read with times.
         options: Choices that a log leaves open.
 
-    Returns:
-        The job.
-
     Raises:
         ScenarioError: The log tells of no access to a file.
     """

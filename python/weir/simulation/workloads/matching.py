@@ -30,9 +30,6 @@ class Rule:
     def fits(self, job: AccountedJob) -> bool:
         """Decide whether a job has the work of this rule.
 
-        Args:
-            job: The job.
-
         Returns:
             Whether its name and its user fit.
         """
@@ -43,7 +40,6 @@ def accounted_jobs(table: Table, seed: int, number: int, remarks: Remarks) -> It
     """Read the jobs of an `[[accounting]]` table.
 
     Args:
-        table: The table.
         seed: Start of all dice.
         number: Number of the table in its scenario.
         remarks: Takes the remarks about logs and traces.

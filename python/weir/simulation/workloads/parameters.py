@@ -29,9 +29,6 @@ class Generator(Protocol):
 
         Args:
             random: Source of all dice.
-
-        Returns:
-            The work.
         """
 
 
@@ -112,7 +109,6 @@ def choice(default: str | None, meaning: str, allowed: Sequence[str]) -> Any:
     Args:
         default: The text where the key is absent; None where it may not be.
         meaning: The text's meaning, in words.
-        allowed: The allowed texts.
 
     Returns:
         The field.
@@ -133,9 +129,6 @@ def read_parameters(kind: type[Kind], table: Table) -> Kind:
     Args:
         kind: The generator's dataclass.
         table: The table, which may have other keys.
-
-    Returns:
-        The generator.
 
     Raises:
         ScenarioError: A parameter is missing or not allowed; the error names the file, the line and the key.

@@ -34,8 +34,6 @@ class Sequence:
 
         Args:
             kind: Work of the step.
-            process: The process.
-            columns: Columns of the step.
         """
         self._parts.append(Steps.of(1, stream=process, kind=kind, **columns))
 

@@ -33,11 +33,7 @@ class Series:
 
     @staticmethod
     def empty() -> "Series":
-        """Begin without accesses.
-
-        Returns:
-            The series.
-        """
+        """Begin without accesses."""
         return Series([])
 
     def add(self, count: int, **columns: ArrayLike) -> None:
