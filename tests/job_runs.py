@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import forks
 from store import Store, program
 
 JOB = """\
@@ -77,7 +78,7 @@ class Job:
 
     def start(self, command: str) -> "subprocess.Popen[str]":
         """Start a shell command as the job; its words are for the caller."""
-        return subprocess.Popen(
+        return forks.start(
             [*program(), *self.arguments(command)],
             env=self.store.variables(),
             stdout=subprocess.PIPE,

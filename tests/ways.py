@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
 from store import Store, program, search_path
 from waits import PATIENCE_SECONDS
@@ -39,6 +40,7 @@ class Decorator:
     def __call__(self, *arguments, **options):
         return arguments[0] if len(arguments) == 1 and callable(arguments[0]) else self
 class Late:
+    __spec__ = None
     mark = fixture = param = Decorator()
     def __getattr__(self, name):
         sys.modules.pop("pytest", None)
@@ -98,9 +100,7 @@ class Way:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         if self.uid is not None:
             options |= {"user": self.uid, "group": self.uid, "extra_groups": self.groups, "cwd": "/"}
-        return subprocess.Popen(
-            [*self.command, *map(str, command)], env=self.variables(), text=True, **{**pipes, **options}
-        )
+        return forks.start([*self.command, *map(str, command)], env=self.variables(), text=True, **{**pipes, **options})
 
     def run(
         self,
