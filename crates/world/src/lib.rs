@@ -61,6 +61,8 @@ const CHECK: Nanos = Nanos::from_millis(49_000);
 const END_MAX: Nanos = Nanos::from_millis(600_000);
 /// A task that stands still for longer may lose what it has to another one.
 const LEFT_MIN: Nanos = Nanos::from_millis(2_600);
+/// Connections of a client that is cut off over which bytes still arrive, in hundredths.
+const LATE: u64 = 30;
 /// The time in which a start has been there for so long that others got the locks of the start before.
 const MISSED_START: Nanos = Nanos::from_millis(11_000);
 /// Slots of a client for each server: more than its tasks have calls at a time.
@@ -447,7 +449,8 @@ impl World {
             1 => self.agenda.hold_up(server, until),
             2 => {
                 let client = ClientId(1 + self.agenda.below(self.slots.len() as u64));
-                (0..self.machines.len()).for_each(|server| self.network.isolate(client, server, until));
+                (0..self.machines.len())
+                    .for_each(|server| self.network.isolate((client, server), LATE, until));
             }
             5 => self.machines[server].slow_down(until),
             6 | 7 => self.lose_power(server, until),
@@ -487,7 +490,8 @@ impl World {
             true => self.agenda.within(OUTAGE) + left,
             false => Nanos(pause.until.0 - self.agenda.below(left.0 / 10)),
         };
-        self.network.isolate(ClientId(1 + self.workers[worker].client as u64), pause.home, back);
+        let client = ClientId(1 + self.workers[worker].client as u64);
+        self.network.isolate((client, pause.home), 0, back);
         self.agenda.tell(|| format!("task {worker} does not reach server {} until {back:?}", pause.home));
         if left > MISSED_START && self.agenda.by_chance(80) {
             self.agenda.add(self.agenda.within(OUTAGE), Happening::Restart { server: pause.home });

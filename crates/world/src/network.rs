@@ -240,15 +240,16 @@ impl Network {
         }
     }
 
-    /// A client does not reach a server before a moment. What it has sent may still arrive, and late.
-    pub(super) fn isolate(&self, client: ClientId, server: usize, until: Nanos) {
+    /// A client does not reach a server before a moment. What it has sent may still arrive, and late, in this part of its connections in
+    /// hundredths: the server takes the client for connected as long.
+    pub(super) fn isolate(&self, (client, server): (ClientId, usize), late: u64, until: Nanos) {
         self.alone_until.borrow_mut().insert((client, server), until);
         for number in self.open() {
             let is_its = {
                 let connection = &self.connections.borrow()[number];
                 (connection.client, connection.server) == (client, server)
             };
-            match is_its.then(|| self.agenda.by_chance(30)) {
+            match is_its.then(|| self.agenda.by_chance(late)) {
                 Some(true) => {
                     self.half_cut(number, self.agenda.within(until.saturating_since(self.agenda.now())))
                 }
