@@ -18,6 +18,7 @@ mod session;
 mod task;
 #[cfg(test)]
 mod tests;
+mod weather;
 mod work;
 pub mod worlds;
 
@@ -34,6 +35,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use task::{Desk, Outcome, Task};
+use weather::Weather;
 use weir_core::config::ClusterConfig;
 use weir_fairshare::Nanos;
 use weir_testing::{claims, key};
@@ -115,6 +117,7 @@ struct World {
     workers: Vec<Worker>,
     histories: Rc<RefCell<Histories>>,
     store: Store,
+    weather: Weather,
     troubles: Rc<RefCell<Troubles>>,
     last_fault: Nanos,
     stops: usize,
@@ -169,6 +172,7 @@ impl World {
             slots: Vec::new(),
             workers: Vec::new(),
             histories: Rc::default(),
+            weather: Weather::new(&agenda, if store == Store::Failing { 9 } else { 6 }),
             store,
             troubles: Rc::new(RefCell::new(Troubles::new(servers, clients))),
             last_fault: Nanos::ZERO,
@@ -277,7 +281,7 @@ impl World {
                 self.add_client();
                 return (first..self.workers.len()).try_for_each(|worker| self.go_on(worker));
             }
-            Happening::Fault => return self.fail(),
+            Happening::Fault => self.fail(),
             Happening::Restart { server } if self.machines[server].accepts().is_some() => {
                 self.kill(server, self.agenda.within(OUTAGE));
             }
@@ -428,21 +432,27 @@ impl World {
         self.agenda.add(self.agenda.within(FOLLOWED), Happening::Follow);
     }
 
+    /// Something may fail at a moment of the weather, until nothing fails any more.
+    fn fail(&mut self) {
+        if self.agenda.now() >= Nanos::from_millis(self.shape.faults_milliseconds) {
+            return;
+        }
+        if let Some(kind) = self.weather.fault(&self.agenda) {
+            self.strike(kind);
+        }
+        self.cut_off_holder();
+        self.agenda.add(self.agenda.within(FAULT_PAUSE), Happening::Fault);
+    }
+
     /// Something fails: a server is killed or loses power, its disks are slow, full or fail a call, a connection breaks, or the network of
     /// a server stands still for a while.
-    fn fail(&mut self) -> Outcome<()> {
-        let now = self.agenda.now();
-        if now >= Nanos::from_millis(self.shape.faults_milliseconds) {
-            return Ok(());
-        }
+    fn strike(&mut self, kind: u64) {
         let server = self.agenda.below(self.machines.len() as u64) as usize;
         let longest = if self.agenda.by_chance(5) { LONG_OUTAGE } else { OUTAGE };
         let until = self.agenda.within(longest);
         if self.store != Store::Failing && self.stops < STOPS_MAX && self.agenda.by_chance(3) {
             self.stop(self.agenda.below(self.slots.len() as u64) as usize);
         }
-        let kinds = if self.store == Store::Failing { 9 } else { 6 };
-        let kind = self.agenda.below(kinds);
         self.agenda.tell(|| format!("fault {kind} of server {server} until {} ms", until.0 / 1_000_000));
         match kind {
             0 if self.machines[server].accepts().is_some() => self.kill(server, until),
@@ -470,9 +480,6 @@ impl World {
             }
         }
         self.last_fault = self.last_fault.max(until);
-        self.cut_off_holder();
-        self.agenda.add(self.agenda.within(FAULT_PAUSE), Happening::Fault);
-        Ok(())
     }
 
     /// A client does not reach the server of which one of its tasks has a lock or a turn, for as long as the task stands still, or a little
