@@ -337,8 +337,11 @@ impl World {
     fn look(&mut self, number: usize) -> Outcome<()> {
         let (session, user) = &mut self.sessions[number];
         let (seen, server) = (session.look(), session.server());
+        if let Some((life, fence)) = seen.told {
+            self.histories.borrow_mut().starts.told(server, life, fence)?;
+        }
         match (*user, seen) {
-            (User::Client(client), Seen { answer, silence }) => {
+            (User::Client(client), Seen { answer, silence, .. }) => {
                 if let Some(limit) = silence {
                     let prober = self.slots[client][server][usize::from(SLOTS)];
                     self.sessions[prober].0.probe(limit);

@@ -149,6 +149,11 @@ impl Network {
         self.send(number, Side::Server, bytes);
     }
 
+    /// The start of the server to which a connection goes.
+    pub(super) fn life(&self, number: usize) -> u64 {
+        self.connections.borrow()[number].life
+    }
+
     /// The client's session of a connection.
     pub(super) fn session(&self, number: usize) -> usize {
         self.connections.borrow()[number].session

@@ -71,6 +71,8 @@ pub(super) struct Session {
     /// The server is asked until then whether it lives.
     probe_until: Option<Nanos>,
     is_asked: bool,
+    /// The start of the server that told its fence as it took the client's claims, and the fence.
+    told: Option<(u64, Fence)>,
     /// The moment of the next look.
     look_at: Nanos,
 }
@@ -83,6 +85,8 @@ pub(super) struct Seen {
     pub(super) answer: Option<(Ticket, Answered)>,
     /// The server has been silent for a while: the client's prober asks it, for this time at most.
     pub(super) silence: Option<Duration>,
+    /// The start of the server that told its fence, and the fence.
+    pub(super) told: Option<(u64, Fence)>,
 }
 
 impl Session {
@@ -106,6 +110,7 @@ impl Session {
             call: None,
             probe_until: None,
             is_asked: false,
+            told: None,
             look_at: Nanos::ZERO,
         }
     }
@@ -173,7 +178,7 @@ impl Session {
         }
         let silence = if self.agenda.now() >= self.look_at { self.look_at_silence() } else { None };
         self.go_on();
-        Seen { answer: answered.or_else(|| self.refuse_if_lost()), silence }
+        Seen { answer: answered.or_else(|| self.refuse_if_lost()), silence, told: self.told.take() }
     }
 
     /// A call through a description whose lock is lost is not sent, nor sent again.
@@ -359,6 +364,8 @@ impl Session {
                 }
                 Greeted::Ready(_, boot, fence) => {
                     fence.into_iter().for_each(|fence| self.standing.renew_fence(fence));
+                    let life = self.connection.map(|connection| self.network.life(connection));
+                    self.told = life.zip(fence);
                     self.standing.note_start(boot);
                     let now = self.agenda.now();
                     self.identity.client.borrow_mut().connected(self.server, now);

@@ -129,6 +129,11 @@ impl Task {
         ticket
     }
 
+    /// Whether a call is not answered yet.
+    pub(super) fn waits_for(&self, ticket: Ticket) -> bool {
+        self.desk.borrow().waiting.contains_key(&ticket.number)
+    }
+
     /// Waits for the answer to a call.
     pub(super) async fn answer(&self, ticket: Ticket) -> Answered {
         std::future::poll_fn(|_| match self.desk.borrow_mut().answers.remove(&ticket.number) {

@@ -5,6 +5,7 @@ pub(super) mod holders;
 pub(super) mod pauses;
 pub(super) mod records;
 pub(super) mod register;
+mod starts;
 mod versions;
 
 use counter::Counter;
@@ -12,6 +13,7 @@ use holders::Holders;
 use pauses::Pauses;
 use records::Records;
 use register::Register;
+use starts::Starts;
 use std::collections::BTreeMap;
 use versions::Versions;
 use weir_wire::Ino;
@@ -24,6 +26,7 @@ pub(super) struct Histories {
     pub(super) records: BTreeMap<Ino, Records>,
     pub(super) holders: Holders,
     pub(super) pauses: Pauses,
+    pub(super) starts: Starts,
     pub(super) versions: Versions,
 }
 

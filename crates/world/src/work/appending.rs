@@ -145,11 +145,13 @@ impl Appending {
         })
     }
 
-    /// Waits for the answer to a call, and renews the turn.
+    /// Waits for the answer to a call, and renews the turn, once at a time.
     async fn answer_in_turn(&self, call: Ticket, turn: &Turn) -> Answered {
+        let mut renewing = None;
         loop {
-            if let Some(renewal) = turn.renewal(Duration::from(self.task.now())) {
-                self.task.send(usize::from(turn.home().0), renewal, &[]);
+            if !renewing.is_some_and(|ticket| self.task.waits_for(ticket)) {
+                let renewal = turn.renewal(Duration::from(self.task.now()));
+                renewing = renewal.map(|renewal| self.task.send(usize::from(turn.home().0), renewal, &[]));
             }
             if let Some(answered) = self.task.answer_until(call, self.task.now() + TICK).await {
                 return answered;
