@@ -6,22 +6,26 @@ The default and the chosen configurations take turns in short rounds, and each g
 """
 
 import random
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from _configured_store import BYTES, WAYS, ConfiguredStore, Measured, processes
-from _harness import announce
+from _harness import ROOT, announce
 from scipy.stats import bootstrap
 from weir.provisioning.behaviour import classes
 from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.objectives.device_classes import DEVICES, DeviceClass
-from weir.provisioning.objectives.simulated_sslos import configurations, simulated_table
 from weir.provisioning.objectives.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
 from weir.provisioning.planning.performance import PerformanceModel
 from weir.provisioning.planning.planner import Planner
 from weir.provisioning.resources.model import Device, Node, Resources
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+from simulated_sslos import configurations, simulated_table
 
 DEVICE = DEVICES["pmem"]
 PLANNED, KNOWN = 16, (8, 32)

@@ -18,10 +18,10 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+import schemas
 from dask_cluster import dask_scheduler, dask_worker
 from slurm import missing, slurm
 from waits import PATIENCE_SECONDS, wait_until
-from weir.provisioning import schemas
 from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS, fitnesses, read_table
 from weir.provisioning.behaviour.identity import identify
 from weir.provisioning.behaviour.traits import of_log

@@ -13,6 +13,7 @@ import jsonschema
 import msgspec
 import provisioned
 import pytest
+import schemas
 import sites
 import yaml
 from click.testing import CliRunner, Result
@@ -23,7 +24,6 @@ from weir.planner import protocol
 from weir.planner.client import Client
 from weir.planner.errors import PlannerError
 from weir.planner.flux import planned
-from weir.provisioning import schemas
 from weir.provisioning.deployments import Deployment, Server
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.jobs.ornaments import bare, deployment_of, ornament, wish, wishes_of

@@ -8,11 +8,11 @@ import msgspec
 import planned
 import pytest
 from seeds import seed
+from simulated_sslos import SERVERS, configurations, simulated_table
 from weir.provisioning.behaviour import classes
 from weir.provisioning.behaviour.identity import Identity
-from weir.provisioning.objectives import simulated_sslos, sslo_tables
+from weir.provisioning.objectives import sslo_tables
 from weir.provisioning.objectives.device_classes import DEVICES, DeviceClass
-from weir.provisioning.objectives.simulated_sslos import configurations, simulated_table
 from weir.provisioning.objectives.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
 from weir.provisioning.planning.performance import PerformanceModel
 from weir.provisioning.planning.planner import Planner
@@ -121,7 +121,7 @@ def test_devices_and_networks_bound_a_system() -> None:
 
 def test_grounds_are_taken_in_their_order() -> None:
     rows = [measured(4, {}, 3e9)]
-    model = PerformanceModel(rows, simulated_sslos.built_in().sslos)
+    model = PerformanceModel(rows, sslo_tables.simulated().sslos)
 
     def basis(kind: str, device: str, rate: float | None = None) -> str | None:
         system = System(kind=kind, device=device, servers=2)  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ def test_grounds_are_taken_in_their_order() -> None:
 
 
 def test_a_slower_device_slows_the_simulated_system_in_proportion() -> None:
-    model = PerformanceModel((), simulated_sslos.built_in().sslos)
+    model = PerformanceModel((), sslo_tables.simulated().sslos)
     system = System(device="ssd", servers=4)
     whole, half = (
         model.expect(system, device_write_bytes_per_second=rate)
@@ -149,8 +149,8 @@ def test_a_slower_device_slows_the_simulated_system_in_proportion() -> None:
 
 
 def test_the_table_that_comes_with_weir_is_what_the_simulator_says() -> None:
-    table = {each.name: each for each in simulated_sslos.built_in().sslos}
-    again = simulated_table(list(DEVICES.values()), simulated_sslos.SERVERS, configurations()).sslos
+    table = {each.name: each for each in sslo_tables.simulated().sslos}
+    again = simulated_table(list(DEVICES.values()), SERVERS, configurations()).sslos
     assert table.keys() == {each.name for each in again}
     for found in again:
         assert _numbers(table[found.name]) == pytest.approx(_numbers(found), rel=1e-3), found.name

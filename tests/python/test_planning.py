@@ -10,9 +10,9 @@ import msgspec
 import planned
 import provisioned
 import pytest
+import schemas
 from seeds import seed
 from weir import cli
-from weir.provisioning import schemas
 from weir.provisioning.behaviour import classes
 from weir.provisioning.behaviour.classes import BehaviourClass
 from weir.provisioning.behaviour.identity import Identity

@@ -7,10 +7,10 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+import schemas
 from hypothesis import given
 from hypothesis import strategies as st
 from interference import CLASSES, TABLE
-from weir.provisioning import schemas
 from weir.provisioning.deployments import Deployment, Policy
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.objectives.sslos import Guarantees, Semantics, System

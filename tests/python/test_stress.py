@@ -12,11 +12,11 @@ from typing import Any
 
 import jsonschema
 import pytest
+from schemas import schema
 from seeds import seed
 from store import Store, kill, program
 from waits import PATIENCE_SECONDS, wait_until
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.schemas import schema
 from weir.provisioning.stress import kernels
 from weir.provisioning.stress.places import remove_left
 from weir.provisioning.stress.systems import DEVICES, file_system_of, read_device, read_setting, stores

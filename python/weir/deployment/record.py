@@ -1,7 +1,7 @@
 """The description of a store on several hosts, as the host keeps it that the store was deployed from."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -99,17 +99,6 @@ class Record:
             The part; None where the host has none.
         """
         return next((member for member in self.members if member.host == host), None)
-
-    def with_members(self, members: tuple[Member, ...]) -> "Record":
-        """Replace the hosts' parts.
-
-        Args:
-            members: The parts.
-
-        Returns:
-            The store with these parts.
-        """
-        return replace(self, members=members)
 
 
 def folder_of(home: Home) -> Home:

@@ -296,18 +296,6 @@ def _row(device: "ObservedDevice") -> dict[str, Any]:
     return row
 
 
-def jobs_of(at_servers: "Iterable[Window]") -> list[str]:
-    """The jobs that did something in a window.
-
-    Args:
-        at_servers: The window at each server.
-
-    Returns:
-        Their names.
-    """
-    return sorted({job for job, _ in owned_jobs_of(at_servers)})
-
-
 def owned_jobs_of(at_servers: "Iterable[Window]") -> "list[JobKey]":
     """The jobs that did something in a window, apart by user: users may give their jobs the same name.
 

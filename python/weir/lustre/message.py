@@ -2,8 +2,10 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 VERSION = 1
 """Version of the messages; a message of another version is refused."""
@@ -17,6 +19,7 @@ JOBS_MAX = 256
 """Most jobs of one target."""
 NAME_CHARACTERS_MAX = 1024
 """Longest name; a job's name in Lustre has at most 31 characters (2.15) or 255 bytes (2.16)."""
+_LENGTHS_MAX = {"targets": TARGETS_MAX, "jobs": JOBS_MAX, "unread": TARGETS_MAX}
 
 
 class RejectedError(ValueError):
@@ -168,127 +171,44 @@ def from_document(document: object) -> Message:
     if document.get("version") != VERSION:
         raise RejectedError(f"version {document.get('version')!r}; this program reads version {VERSION}")
     kind = document.get("kind")
-    if kind == "heartbeat":
-        return Heartbeat(**_envelope(document))
-    if kind == "statistics":
-        return _statistics(document)
-    raise RejectedError(f"kind {kind!r}; known are {', '.join(_KINDS)}")
-
-
-def _envelope(document: dict[str, Any]) -> dict[str, Any]:
-    server = _text(document, "server")
-    if not server:
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise RejectedError(f"kind {kind!r}; known are {', '.join(_KINDS)}")
+    message: Message = _made(_KINDS[kind], document, kind)
+    if not message.server:
         raise RejectedError("server: empty")
-    return {
-        "server": server,
-        "instance": _text(document, "instance"),
-        "sequence": _integer(document, "sequence"),
-        "interval_seconds": _number(document, "interval_seconds"),
-        "heartbeat_seconds": _number(document, "heartbeat_seconds"),
-    }
+    return message
 
 
-def _statistics(document: dict[str, Any]) -> Statistics:
-    network = document.get("network")
-    return Statistics(
-        **_envelope(document),
-        time_seconds=_number(document, "time_seconds"),
-        age_seconds=_number(document, "age_seconds"),
-        period_seconds=_number_or_none(document, "period_seconds"),
-        load_average=_number_or_none(document, "load_average"),
-        processors=_integer_or_none(document, "processors"),
-        cpu_fraction=_number_or_none(document, "cpu_fraction"),
-        memory_total_bytes=_integer_or_none(document, "memory_total_bytes"),
-        memory_fraction=_number_or_none(document, "memory_fraction"),
-        network=None if network is None else NetworkRates(**_numbers(_object(network, "network"), NetworkRates)),
-        targets=tuple(_target(each) for each in _list(document, "targets", TARGETS_MAX)),
-        unread=tuple(str(each)[:NAME_CHARACTERS_MAX] for each in _list(document, "unread", TARGETS_MAX)),
-    )
+_hints = cache(get_type_hints)
 
 
-def _target(value: object) -> TargetStatistics:
-    document = _object(value, "targets")
-    found = document.get("rates")
-    degraded = document.get("degraded")
-    if not isinstance(degraded, bool):
-        raise RejectedError(f"degraded: {degraded!r} is not true or false")
-    return TargetStatistics(
-        target=_text(document, "target"),
-        total_bytes=_integer_or_none(document, "total_bytes"),
-        free_bytes=_integer_or_none(document, "free_bytes"),
-        available_bytes=_integer_or_none(document, "available_bytes"),
-        degraded=degraded,
-        rates=None if found is None else _rates(_object(found, "rates")),
-    )
-
-
-def _rates(document: dict[str, Any]) -> TargetRates:
-    disk = document.get("disk")
-    jobs = [_object(each, "jobs") for each in _list(document, "jobs", JOBS_MAX)]
-    return TargetRates(
-        read_bytes_per_second=_number_or_none(document, "read_bytes_per_second"),
-        write_bytes_per_second=_number_or_none(document, "write_bytes_per_second"),
-        reads_per_second=_number_or_none(document, "reads_per_second"),
-        writes_per_second=_number_or_none(document, "writes_per_second"),
-        service_seconds_per_second=_number_or_none(document, "service_seconds_per_second"),
-        disk=None if disk is None else _disk(_object(disk, "disk")),
-        jobs=tuple(
-            JobRates(_text(job, "job"), _number(job, "read_bytes_per_second"), _number(job, "write_bytes_per_second"))
-            for job in jobs
-        ),
-    )
-
-
-def _disk(document: dict[str, Any]) -> DiskIo:
-    return DiskIo(
-        _number(document, "ios_per_second"),
-        _number_or_none(document, "bytes_mean"),
-        _number_or_none(document, "milliseconds_mean"),
-        _number_or_none(document, "in_flight_mean"),
-    )
-
-
-def _numbers(document: dict[str, Any], of: type[NetworkRates]) -> dict[str, float]:
-    return {each.name: _number(document, each.name) for each in fields(of)}
-
-
-def _object(value: object, name: str) -> dict[str, Any]:
+def _made(kind: type, value: object, name: str) -> Any:
+    """A dataclass of a JSON object, which may have further keys."""
     if not isinstance(value, dict):
         raise RejectedError(f"{name}: no JSON object")
-    return value
+    return kind(**{each: _value(hint, value.get(each), each) for each, hint in _hints(kind).items()})
 
 
-def _list(document: dict[str, Any], name: str, length_max: int) -> list[Any]:
-    value = document.get(name)
-    if not isinstance(value, list) or len(value) > length_max:
-        raise RejectedError(f"{name}: no list of at most {length_max}")
-    return value
-
-
-def _text(document: dict[str, Any], name: str) -> str:
-    value = document.get(name)
-    if not isinstance(value, str) or len(value) > NAME_CHARACTERS_MAX:
-        raise RejectedError(f"{name}: no text of at most {NAME_CHARACTERS_MAX} characters")
-    return value
-
-
-def _number(document: dict[str, Any], name: str) -> float:
-    value = document.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise RejectedError(f"{name}: {str(value)[:40]!r} is no number from 0")
-    return float(value)
-
-
-def _number_or_none(document: dict[str, Any], name: str) -> float | None:
-    return None if document.get(name) is None else _number(document, name)
-
-
-def _integer(document: dict[str, Any], name: str) -> int:
-    value = document.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 64:
-        raise RejectedError(f"{name}: {str(value)[:40]!r} is no whole number from 0")
-    return value
-
-
-def _integer_or_none(document: dict[str, Any], name: str) -> int | None:
-    return None if document.get(name) is None else _integer(document, name)
+def _value(hint: Any, value: Any, name: str) -> Any:
+    """The value of a field of this type; a number counts something, so it is from 0."""
+    if isinstance(hint, UnionType):
+        return None if value is None else _value(get_args(hint)[0], value, name)
+    if is_dataclass(hint):
+        return _made(hint, value, name)  # type: ignore[arg-type]
+    if get_origin(hint) is tuple:
+        length_max = _LENGTHS_MAX[name]
+        if not isinstance(value, list) or len(value) > length_max:
+            raise RejectedError(f"{name}: no list of at most {length_max}")
+        return tuple(_value(get_args(hint)[0], each, name) for each in value)
+    if hint is str:
+        if not isinstance(value, str) or len(value) > NAME_CHARACTERS_MAX:
+            raise RejectedError(f"{name}: no text of at most {NAME_CHARACTERS_MAX} characters")
+        return value
+    if hint is bool:
+        if not isinstance(value, bool):
+            raise RejectedError(f"{name}: {value!r} is not true or false")
+        return value
+    kinds, limit, words = (int | float, math.inf, "number") if hint is float else (int, 1 << 64, "whole number")
+    if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value < limit:
+        raise RejectedError(f"{name}: {str(value)[:40]!r} is no {words} from 0")
+    return hint(value)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weir.lustre.message import TOPIC, Heartbeat, Message, Statistics, TargetStatistics, encode
+from weir.lustre.message import NAME_CHARACTERS_MAX, TOPIC, Heartbeat, Message, Statistics, TargetStatistics, encode
 from weir.lustre.rates import Rates, rates
 from weir.lustre.signals import StopSignals
 from weir.lustre.tree import Reading, TargetReading, read_tree
@@ -106,7 +106,7 @@ class Publisher:
             memory_fraction=memory.used_fraction if memory else None,
             network=since.network if since else None,
             targets=tuple(_target(name, target, since) for name, target in reading.targets.items()),
-            unread=reading.unread[:UNREAD_MAX],
+            unread=tuple(each[:NAME_CHARACTERS_MAX] for each in reading.unread[:UNREAD_MAX]),
         )
 
     def _publish(self, socket: "zmq.Socket[bytes]", poller: "zmq.Poller", ending: StopSignals) -> None:

@@ -24,8 +24,6 @@ VERSION = 1
 KIND = "weir-simulated-run"
 DOCUMENT = "run.json"
 """Name of the document in the folder of a run."""
-TABLES = ("jobs", "targets", "servers", "series")
-"""Names of the tables in the folder of a run, each with the ending `.parquet`."""
 _BYTES_MAX = 1 << 30
 """Largest document that is read: 3,600 targets and 10,000 jobs with 512 intervals each take 60 MB."""
 INTERVALS_MAX = 512

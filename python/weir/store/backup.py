@@ -38,7 +38,6 @@ _RESTORED = "restored"
 """File by which a journal's owner consents that it is older than the stamps of the store's folders know."""
 _SMALL_BYTES_MAX = 16 << 20
 """Largest file of a backup that is no part of a journal."""
-_MEMBERS_MAX = 1 << 16
 _TRIES = 20
 """Copies of a journal that are begun: a snapshot, which removes the logs before it, comes once in 32 MiB of changes."""
 _BLOCK_BYTES = 1 << 20

@@ -10,7 +10,6 @@ from weir.store.errors import StoreError
 
 IDENTITY = "identity"
 """Kind of a finding about a folder."""
-MEANING = "a folder that is not the one of the store, or that is gone"
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ SMALL_LOSS = 0.5
 RANDOM_LOSS = 0.9
 """A system is named `sequential` where calls at random places reach less than this part of the rate."""
 _BUILT_IN = "tables/orangefs-deployments.csv"
+_SIMULATED = "tables/weir-simulated.json"
 _SOURCE = (
     "LuxIO (grc-iit/luxio, BSD-3-Clause): OrangeFS on the Ares cluster, stress tests by large calls; "
     "writes on NVMe are 0.7 times the reads in every row"
@@ -102,6 +103,12 @@ def built_in() -> SsloTable:
     for each in measured().sslos:
         groups.setdefault((each.system.device, each.system.servers), []).append(each)
     return SsloTable(source=_SOURCE, sslos=named([_middle(group) for _, group in sorted(groups.items())]))
+
+
+@cache
+def simulated() -> SsloTable:
+    """The objectives of Weir on classes of devices, as its simulator expects them."""
+    return msgspec.json.decode((files("weir.provisioning") / _SIMULATED).read_bytes(), type=SsloTable)
 
 
 def read_table(path: Path) -> SsloTable:

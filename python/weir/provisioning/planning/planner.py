@@ -13,8 +13,8 @@ from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.jobs.job import Job
 from weir.provisioning.jobs.wishes import Wishes, of_hints
-from weir.provisioning.objectives.simulated_sslos import built_in
 from weir.provisioning.objectives.sslo_checks import check_table
+from weir.provisioning.objectives.sslo_tables import simulated as simulated_sslos
 from weir.provisioning.objectives.sslos import Sslo, SsloTable
 from weir.provisioning.planning.candidates import Candidate, Pool, Task, candidates, pools
 from weir.provisioning.planning.mapping import Coverages, Mapping
@@ -75,7 +75,9 @@ class Planner:
         """
         check_table(sslos)
         self._coverages = Coverages(classes.classes, sslos)
-        self._model = PerformanceModel(measured or sslos.sslos, built_in().sslos if simulated is None else simulated)
+        self._model = PerformanceModel(
+            measured or sslos.sslos, simulated_sslos().sslos if simulated is None else simulated
+        )
         self._select = by_policy()
         self._last_pools: tuple[Resources, Sequence[Pool]] | None = None
 

@@ -33,7 +33,6 @@ _WEIGHT = (1 / 8, 8.0)
 _WEIGHTED_MAX = 8
 """Most groups whose weights are searched: beyond, trials would have to be many more."""
 _SCHEDULERS = ("virtual-time", "statistical-token", "gift", "tbf")
-_LAYOUT_KEYS = ("layout.components", "layout.stripe_size", "layout.stripe_count")
 
 
 @dataclass(frozen=True)

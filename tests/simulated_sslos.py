@@ -1,25 +1,20 @@
 """Objectives of Weir on classes of devices, from simulated runs: what a store would do before anybody measured one.
 
-python -m weir.provisioning.objectives.simulated_sslos FILE    writes the table that comes with Weir
+Run as a program it writes the table that comes with Weir.
 
 Each system runs an IOR of three processes for each two servers, so that files do not fall evenly on targets: to read
 and to write by calls of 4 MiB, by calls below 10 KB, and on one shared file.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from itertools import product
 from pathlib import Path
 
 import msgspec
-
-from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.objectives.device_classes import DEVICES, DeviceClass
 from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable, System
 
-BUILT_IN = "tables/weir-simulated.json"
+TABLE = Path(__file__).resolve().parents[1] / "python/weir/provisioning/tables/weir-simulated.json"
 SERVERS = (1, 2, 4, 8, 16, 32)
 """Numbers of servers of the table that comes with Weir, with one target each."""
 STRIPE_SIZES = ("256KiB", "512KiB", "1MiB", "2MiB", "4MiB")
@@ -140,12 +135,6 @@ write = {{ rate = {device.write_bytes_per_second}, fixed = {device.write_fixed_s
     return processes * block / outcome.seconds
 
 
-@cache
-def built_in() -> SsloTable:
-    """The simulated objectives that come with Weir."""
-    return msgspec.json.decode((files("weir.provisioning") / BUILT_IN).read_bytes(), type=SsloTable)
-
-
 def _round(sslo: Sslo) -> Sslo:
     """Four digits, which are more than such a table is worth."""
     rates, left = sslo.guarantees, sslo.sensitivities
@@ -164,20 +153,12 @@ def _round(sslo: Sslo) -> Sslo:
 
 
 def main() -> None:
-    """Write the table that comes with Weir.
-
-    Raises:
-        ProvisioningError: No file is named.
-    """
-    if len(sys.argv) != 2:
-        raise ProvisioningError(
-            "one file is to be named", hint="python -m weir.provisioning.objectives.simulated_sslos FILE"
-        )
+    """Write the table that comes with Weir."""
     table = simulated_table(list(DEVICES.values()), SERVERS, configurations())
     table = msgspec.structs.replace(table, sslos=tuple(_round(each) for each in table.sslos))
     lines = [msgspec.json.encode(each).decode() for each in table.sslos]
     head = msgspec.json.encode({"version": 1, "source": table.source}).decode()[:-1]
-    Path(sys.argv[1]).write_text(f'{head},"sslos":[\n' + ",\n".join(lines) + "\n]}\n")
+    TABLE.write_text(f'{head},"sslos":[\n' + ",\n".join(lines) + "\n]}\n")
 
 
 if __name__ == "__main__":

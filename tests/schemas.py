@@ -1,17 +1,16 @@
-"""JSON Schemas of the documents of provisioning: `docs/reference/schemas` has them as files.
+"""JSON Schemas of the documents of provisioning and of the planner's messages, from their types.
 
-python -m weir.provisioning.schemas FOLDER    writes them
+Run as a program it writes docs/reference/schemas and docs/reference/planner.
 """
 
 import inspect
 import json
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
-
+from weir.planner import protocol
 from weir.provisioning.behaviour.classes import ClassTable
 from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.behaviour.traits import Traits
@@ -25,6 +24,7 @@ from weir.provisioning.sharing.interference_factors import FactorTable
 from weir.provisioning.sharing.prices import PriceList
 from weir.provisioning.stress.results import StressResult
 
+REFERENCE = Path(__file__).resolve().parents[1] / "docs/reference"
 DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
     "traits": Traits,
     "job": Job,
@@ -39,33 +39,33 @@ DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
     "interference": FactorTable,
     "prices": PriceList,
 }
-"""Documents by the names of their schemas' files."""
+MESSAGES: Mapping[str, Any] = {
+    "request": protocol.AnyRequest,
+    "answer": protocol.Answer,
+    "planned": protocol.Planned,
+    "valid": protocol.Valid,
+    "summary": protocol.Summary,
+    "shown": protocol.Shown,
+    "variables": protocol.Variables,
+    "listed": protocol.Listed,
+    "pools": protocol.PoolList,
+    "hello": protocol.Hello,
+}
+"""Messages, and the results that an answer holds."""
 
 
 def schema(name: str) -> dict[str, Any]:
-    """Make the schema of a document from its type.
-
-    Args:
-        name: A name of `DOCUMENTS`.
-
-    Returns:
-        The schema (JSON Schema 2020-12).
-    """
-    return schema_of(DOCUMENTS[name], f"weir-{name}")
-
-
-def schema_of(kind: Any, title: str) -> dict[str, Any]:
-    """Make the schema of a type.
-
-    Args:
-        kind: A type that msgspec decodes.
-        title: The schema's title.
-
-    Returns:
-        The schema (JSON Schema 2020-12).
-    """
+    """The schema (JSON Schema 2020-12) of a document or a message."""
+    kind, title = (DOCUMENTS[name], name) if name in DOCUMENTS else (MESSAGES[name], f"planner-{name}")
     described = _tidied(msgspec.json.schema(kind))
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **described}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"weir-{title}", **described}
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """Each published schema: its place and its text."""
+    for folder, kinds in (("schemas", DOCUMENTS), ("planner", MESSAGES)):
+        for name in kinds:
+            yield REFERENCE / folder / f"{name}.schema.json", json.dumps(schema(name), indent=2) + "\n"
 
 
 def _tidied(part: Any) -> Any:
@@ -77,25 +77,6 @@ def _tidied(part: Any) -> Any:
     return [_tidied(each) for each in part] if isinstance(part, list) else part
 
 
-def write(folder: Path) -> None:
-    """Write all schemas.
-
-    Args:
-        folder: The folder, which is made.
-    """
-    write_files(folder, {name: schema(name) for name in DOCUMENTS})
-
-
-def write_files(folder: Path, schemas: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write schemas, each in a file of its name.
-
-    Args:
-        folder: The folder, which is made.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, each in schemas.items():
-        (folder / f"{name}.schema.json").write_text(json.dumps(each, indent=2) + "\n")
-
-
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    for path, text in files():
+        path.write_text(text)
