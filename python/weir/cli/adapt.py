@@ -11,7 +11,7 @@ from weir.cli.amounts import parse_amount
 from weir.cli.arrays import Source, parse_dtype, parse_fill, parse_region, parse_shape
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Number
+from weir.cli.parameters import FILE, Checked, Number
 from weir.cli.replay import TIER, replay
 from weir.ways import replacing
 
@@ -157,9 +157,7 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
 @adapt.command(name="reconstruct")
 @click.argument("tiers", metavar="TIER...", nargs=-1, required=True, type=TIER)
 @click.option("--step", "number", type=click.IntRange(0), required=True)
-@click.option(
-    "--to", "target", required=True, type=click.Path(dir_okay=False, path_type=Path), help="A .npy or .nc file."
-)
+@click.option("--to", "target", required=True, type=FILE, help="A .npy or .nc file.")
 @click.option(
     "--bytes", "bytes_max", metavar="SIZE", callback=parse_amount, help="Read no more than this, but always the base."
 )

@@ -8,7 +8,7 @@ import click
 
 from weir.cli.errors import FAILED, CommandError, report, say
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked
+from weir.cli.parameters import PATH, Checked
 from weir.errors import WeirError
 from weir.plain_text import plain
 from weir.store.home import Home
@@ -62,7 +62,7 @@ def _speed(text: str) -> int:
 
 
 @click.command(name="advise")
-@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=PATH)
 @click.option("--tune", "is_tuned", is_flag=True, help="Fit a progressive layout to the sizes of the run's files.")
 @click.option(
     "--targets",

@@ -7,6 +7,7 @@ import click
 
 from weir.cli.errors import say
 from weir.cli.output import output_option
+from weir.cli.parameters import EXISTING_FILE, FILE
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", metavar="FILE", type=FILE)
 @output_option
 @click.pass_obj
 def backup(home: Home, file: Path, output: str) -> None:
@@ -31,7 +32,7 @@ def backup(home: Home, file: Path, output: str) -> None:
 
 
 @click.command()
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", metavar="FILE", type=EXISTING_FILE)
 @click.option("--yes", is_flag=True, help="Do not ask before journals are replaced.")
 @output_option
 @click.pass_obj

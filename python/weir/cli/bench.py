@@ -8,7 +8,7 @@ import click
 
 from weir.cli.errors import FAILED, USAGE, CommandError, say, warn
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Number
+from weir.cli.parameters import FOLDER, Checked, Number
 from weir.distribution import install_command
 from weir.store import values
 
@@ -105,7 +105,7 @@ def _command(experiment: "Experiment") -> click.Command:
         click.option(
             "--out",
             metavar="DIR",
-            type=click.Path(file_okay=False, path_type=Path),
+            type=FOLDER,
             default="weir-bench",
             show_default=True,
             help="Folder for the plot and the numbers.",

@@ -9,7 +9,7 @@ import click
 from weir.cli.cluster_options import chosen_pool, cluster_options
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
-from weir.cli.parameters import Number
+from weir.cli.parameters import FILE, FOLDER, PATH, Number
 from weir.distribution import install_command
 from weir.ways import make_work_folder
 
@@ -33,13 +33,13 @@ def classes() -> None:
 
 
 @classes.command(name="build")
-@click.argument("logs", metavar="LOGS...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("logs", metavar="LOGS...", nargs=-1, required=True, type=PATH)
 @click.option(
     "--to",
     "folder",
     metavar="DIR",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Folder of the classes and the report, where a killed build goes on.",
 )
 @click.option(
@@ -132,15 +132,10 @@ def build_classes(
 
 
 @classes.command(name="add")
-@click.argument("table_file", metavar="TABLE", type=click.Path(dir_okay=False, path_type=Path))
-@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("table_file", metavar="TABLE", type=FILE)
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=PATH)
 @click.option(
-    "--to",
-    "target",
-    metavar="FILE",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File of the new table; it may be TABLE.",
+    "--to", "target", metavar="FILE", required=True, type=FILE, help="File of the new table; it may be TABLE."
 )
 @output_option
 def add_to_classes(table_file: Path, logs: tuple[Path, ...], target: Path, output: str) -> None:

@@ -9,6 +9,7 @@ import click
 
 from weir.cli.options import origin_of, store_options
 from weir.cli.output import output_option
+from weir.cli.parameters import PATH
 from weir.store.home import Home
 
 
@@ -18,7 +19,7 @@ def config() -> None:
 
 
 @config.command()
-@click.argument("file", metavar="[CLUSTER.toml]", required=False, type=click.Path(path_type=Path))
+@click.argument("file", metavar="[CLUSTER.toml]", required=False, type=PATH)
 @store_options
 @click.option("--origin", is_flag=True, help="Show also the origin: flag, environment, file or default.")
 @output_option
@@ -53,7 +54,7 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
 
 
 @config.command()
-@click.argument("file", metavar="[CLUSTER.toml]", required=False, type=click.Path(path_type=Path))
+@click.argument("file", metavar="[CLUSTER.toml]", required=False, type=PATH)
 @output_option
 @click.pass_obj
 def diff(home: Home, file: Path | None, output: str) -> int:

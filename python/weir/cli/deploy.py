@@ -11,7 +11,7 @@ import click
 from weir.cli.errors import FAILED, say, tell
 from weir.cli.options import origin_of, store_options
 from weir.cli.output import output_option
-from weir.cli.parameters import Network
+from weir.cli.parameters import PATH, Network
 from weir.store.errors import SettingsError
 from weir.store.home import Home
 
@@ -29,7 +29,7 @@ _PORT_MAX = 65534
 
 
 @click.command()
-@click.argument("file", metavar="[CLUSTER.toml]", required=False, type=click.Path(path_type=Path))
+@click.argument("file", metavar="[CLUSTER.toml]", required=False, type=PATH)
 @click.option("--nodes", metavar="HOSTS", help="Hosts of the servers: node[01-16], or a file with such lists.")
 @click.option("--clients", metavar="HOSTS", help="Further hosts, which mount the store and have no server.")
 @click.option(

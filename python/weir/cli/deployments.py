@@ -7,7 +7,7 @@ import click
 
 from weir.cli.errors import CommandError
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Number
+from weir.cli.parameters import FILE, Checked, Number
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def _name(text: str) -> None:
 @click.group()
 @click.option(
     "--socket",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     envvar="WEIR_PLANNER",
     help="Socket of the planner.  [default: this user's own, else /run/weir/planner.sock]  [env: WEIR_PLANNER]",
 )

@@ -11,7 +11,7 @@ from weir.cli.ending import end_of_signals
 from weir.cli.errors import warn
 from weir.cli.interference_packages import needed
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Number
+from weir.cli.parameters import EXISTING_FOLDER, FOLDER, Checked, Number
 from weir.cli.window_export import TOKEN, exported, listen_option, token_file_option
 from weir.cli.window_options import max_size_option, seconds_option
 from weir.store import values
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weir.interference.devices import Storage
     from weir.interference.export import Board
 
-_folder = click.Path(file_okay=False, path_type=Path)
+_folder = FOLDER
 
 
 @click.command()
@@ -46,11 +46,7 @@ _folder = click.Path(file_okay=False, path_type=Path)
 @listen_option
 @token_file_option
 @click.option(
-    "--root",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    default="/",
-    show_default=True,
-    help="Directory that holds /proc and /sys.",
+    "--root", type=EXISTING_FOLDER, default="/", show_default=True, help="Directory that holds /proc and /sys."
 )
 @output_option
 def windows(

@@ -10,6 +10,7 @@ import click
 
 from weir.cli.errors import CommandError
 from weir.cli.output import output_option
+from weir.cli.parameters import PATH
 from weir.plain_text import plain
 from weir.store.home import Home
 
@@ -29,7 +30,7 @@ _REASONS = {
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @output_option
 @click.pass_obj
 def explain(home: Home, file: Path, output: str) -> None:

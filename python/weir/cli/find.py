@@ -17,7 +17,7 @@ import click
 from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.layout_attribute import layout_of
 from weir.cli.output import json_text, output_option
-from weir.cli.parameters import Checked, Type
+from weir.cli.parameters import PATH, Checked, Type
 from weir.plain_text import plain
 from weir.store import values
 from weir.store.home import Home
@@ -91,7 +91,7 @@ class _Wanted:
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=PATH)
 @click.option(
     "--target",
     "targets",

@@ -7,7 +7,7 @@ import click
 
 from weir.cli.errors import USAGE, CommandError, say
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Number, each
+from weir.cli.parameters import PATH, Checked, Number, each
 from weir.store import values
 from weir.store.home import Home
 
@@ -42,13 +42,7 @@ def _group_number(text: str) -> None:
     show_default=True,
     help="Hours for which the credential holds.",
 )
-@click.option(
-    "--to",
-    "path",
-    metavar="PATH",
-    type=click.Path(path_type=Path),
-    help="File of the credential; `-` is standard output.",
-)
+@click.option("--to", "path", metavar="PATH", type=PATH, help="File of the credential; `-` is standard output.")
 @output_option
 @click.pass_obj
 def grant(

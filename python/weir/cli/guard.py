@@ -8,7 +8,7 @@ import click
 from weir.cli.ending import end_of_signals
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Number, each
+from weir.cli.parameters import FILE, Checked, Number, each
 from weir.cli.window_options import seconds_option
 from weir.store import values
 from weir.store.home import Home
@@ -64,11 +64,7 @@ def _kind(text: str) -> str:
     show_default=True,
     help="Least limit of a culprit, as a part of each device's time.",
 )
-@click.option(
-    "--model",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Model that predicts slowdowns.  [default: none, the windows tell them]",
-)
+@click.option("--model", type=FILE, help="Model that predicts slowdowns.  [default: none, the windows tell them]")
 @click.option("--served", "is_served", is_flag=True, help="Take the predictions that `weir interference serve` tells.")
 @seconds_option
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what it would do.")

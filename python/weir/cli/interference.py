@@ -10,7 +10,7 @@ import click
 from weir.cli.interference_packages import needed
 from weir.cli.interference_watch import serve, watch
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked
+from weir.cli.parameters import FILE, PATH, Checked
 from weir.cli.slowdowns import matrix
 from weir.cli.window_files import import_windows, join
 from weir.cli.windows import clients, collect, gather, record
@@ -42,7 +42,7 @@ _BINS_MAX = 8
 """Bound of `crates/interference`."""
 ESTIMATORS = ("majority", "last window", "network", "forest", "trees", "ratio trees", "above quiet", "gated")
 """Names of `weir.interference.estimators`, which imports much."""
-_data = click.argument("data", metavar="DATA...", nargs=-1, required=True, type=click.Path(path_type=Path))
+_data = click.argument("data", metavar="DATA...", nargs=-1, required=True, type=PATH)
 _bins = click.option(
     "--bins",
     type=Checked("bins", _read_bins),
@@ -50,7 +50,7 @@ _bins = click.option(
     show_default=True,
     help="Slowdowns at which a class begins, such as 2,5.",
 )
-_file = click.Path(dir_okay=False, path_type=Path)
+_file = FILE
 
 
 @interference.command()
@@ -63,7 +63,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
     "--additional",
     metavar="DATA",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Windows for a second training of each estimator, such as simulated ones; repeat for several.",
 )
 @output_option

@@ -12,7 +12,7 @@ from weir.cli.ending import end_of_signals
 from weir.cli.errors import say, warn
 from weir.cli.interference_remedy import Remedies
 from weir.cli.output import json_text, output_option
-from weir.cli.parameters import Number
+from weir.cli.parameters import FILE, Number
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.25
 _COLUMNS = "{:>12}  {:<24}  {:<12}  {:>11}  {:<12}  {:>7}  {:<28}  {:<24}  {}"
-_model = click.Path(dir_okay=False, path_type=Path)
+_model = FILE
 _windows = click.option("--windows", type=Number(1), help="Number of windows after which it ends.  [default: until ^C]")
 
 

@@ -13,7 +13,7 @@ from weir.cli.job_identity import identities, require_provisioning
 from weir.cli.job_ornament import ornament
 from weir.cli.job_release import release
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked
+from weir.cli.parameters import FILE, FOLDER, PATH, Checked
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from weir.provisioning.resources.model import Resources
 
 _POLICIES = ("performance", "interference", "utilization")
-_FILE = click.Path(dir_okay=False, path_type=Path)
+_FILE = FILE
 _SIGNALLED = 128
 """Added to the number of the signal that ended a job, as a shell does."""
 
@@ -63,13 +63,13 @@ job.add_command(release)
 
 @job.command(name="run")
 @click.argument("jobspec", type=_FILE)
-@click.option("--trace", "log", type=click.Path(path_type=Path), metavar="LOG", help="Log or trace of a past run.")
+@click.option("--trace", "log", type=PATH, metavar="LOG", help="Log or trace of a past run.")
 @click.option("--schema", "schema_file", type=_FILE, help="A deployment schema, in place of a plan.")
 @click.option("--resources", "resources_file", type=_FILE, help="A resource model; its servers run on this machine.")
 @click.option(
     "--local",
     "local_folder",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     metavar="FOLDER",
     help="Folder for targets.  [default: the folder for temporary files]",
 )

@@ -7,20 +7,16 @@ import click
 
 from weir.cli.errors import CommandError
 from weir.cli.output import json_text
+from weir.cli.parameters import FILE
 from weir.distribution import install_command
 
 
 @click.command()
-@click.argument("jobspec", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("jobspec", type=FILE)
 @click.option(
     "--weir", "words", metavar="NAME=VALUE", multiple=True, help="Add a directive, such as size=200GB; repeatable."
 )
-@click.option(
-    "--deployment",
-    "deployment_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write this deployment schema into the jobspec.",
-)
+@click.option("--deployment", "deployment_file", type=FILE, help="Write this deployment schema into the jobspec.")
 @click.option(
     "--format",
     "form",

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from weir.cli.errors import CommandError, say
+from weir.cli.parameters import FILE
 from weir.distribution import install_command
 
 _WAIT_SECONDS_MAX = 120.0
@@ -17,7 +18,7 @@ _PAUSE_SECONDS = 1.0
 @click.argument("job", metavar="JOB")
 @click.option(
     "--socket",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     envvar="WEIR_PLANNER",
     help="Socket of the planner.  [default: this user's own, else /run/weir/planner.sock]  [env: WEIR_PLANNER]",
 )

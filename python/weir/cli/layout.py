@@ -10,6 +10,7 @@ from weir.cli.errors import USAGE, CommandError, warn
 from weir.cli.layout_attribute import ATTRIBUTE, failure, layout_of
 from weir.cli.options import complete_files
 from weir.cli.output import output_option, size
+from weir.cli.parameters import EXISTING_FILE, PATH
 from weir.store.home import Home
 
 _FILE_PERMISSIONS = 0o666
@@ -25,7 +26,7 @@ layout.add_command(advise)
 
 
 @layout.command(name="get")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @output_option
 @click.pass_obj
 def show_layout(home: Home, path: Path, output: str) -> None:
@@ -53,9 +54,7 @@ def show_layout(home: Home, path: Path, output: str) -> None:
 
 @layout.command(name="set", context_settings={"ignore_unknown_options": True})
 @click.argument("words", metavar="[LAYOUT] PATH", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_files)
-@click.option(
-    "--ini", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Take the layout from this .ini file."
-)
+@click.option("--ini", type=EXISTING_FILE, help="Take the layout from this .ini file.")
 @click.option("--spread/--no-spread", default=None, help="Give new subdirectories homes on all servers.")
 @click.pass_obj
 def set_layout(home: Home, words: tuple[str, ...], ini: Path | None, spread: bool | None) -> None:

@@ -13,7 +13,7 @@ from weir.cli.creations import ExpectedCreations, expected_creations
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.explain import explain
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Number
+from weir.cli.parameters import EXISTING_FILE, EXISTING_PATH, FILE, FOLDER, Checked, Number
 from weir.store import values
 from weir.store.home import Home
 from weir.ways import make_folders, write_whole
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weir.placement.layouts import Choices
     from weir.placement.targets import Targets
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FILE = EXISTING_FILE
 _HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES", "RANK", "TARGETS")
 
 
@@ -51,7 +51,7 @@ def _stripe_bytes(text: str) -> int | None:
     "--from",
     "past",
     multiple=True,
-    type=click.Path(exists=True, path_type=Path),
+    type=EXISTING_PATH,
     help="Past runs: a directory of traces, or a Darshan log. May be given several times.",
 )
 @click.option(
@@ -102,12 +102,12 @@ def _stripe_bytes(text: str) -> int | None:
     help="Algorithm that chooses the targets.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the allocators that draw random numbers.")
-@click.option("--database", type=click.Path(dir_okay=False, path_type=Path), help="Write an interaction database.")
+@click.option("--database", type=FILE, help="Write an interaction database.")
 @click.option("--if-needed", is_flag=True, help="Keep the database while it had 90 % of the creations.")
 @click.option(
     "--emit", type=click.Choice(["lfs", "yaml"]), help="Print `lfs setstripe` commands, or its YAML templates."
 )
-@click.option("--into", type=click.Path(file_okay=False, path_type=Path), help="Write the YAML templates here.")
+@click.option("--into", type=FOLDER, help="Write the YAML templates here.")
 @output_option
 @click.pass_context
 def place(context: click.Context, /, **options: Any) -> None:

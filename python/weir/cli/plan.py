@@ -9,6 +9,7 @@ import click
 from weir.cli.errors import warn
 from weir.cli.job_identity import document, identities, require_provisioning
 from weir.cli.output import output_option
+from weir.cli.parameters import FILE, PATH
 from weir.cli.plan_emit import emit
 from weir.cli.plan_factors import factors
 from weir.cli.plan_products import PRODUCTS
@@ -31,10 +32,8 @@ def plan() -> None:
 plan.add_command(emit)
 plan.add_command(factors)
 
-_logs = click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
-_job = click.option(
-    "--job", "job_file", type=click.Path(dir_okay=False, path_type=Path), help="A jobspec or batch script."
-)
+_logs = click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=PATH)
+_job = click.option("--job", "job_file", type=FILE, help="A jobspec or batch script.")
 
 
 @plan.command(name="identity")
@@ -92,7 +91,7 @@ def show_identity(logs: tuple[Path, ...], job_file: Path | None, output: str) ->
 @click.option(
     "--classes-table",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Classes of `weir classes build`.  [default: those of Argonne's jobs, which come with Weir]",
 )
 @output_option

@@ -8,7 +8,7 @@ import click
 
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option, show
-from weir.cli.parameters import Checked
+from weir.cli.parameters import FILE, FOLDER, Checked
 from weir.distribution import install_command
 from weir.store import values
 from weir.ways import make_folders, write_whole
@@ -20,7 +20,7 @@ _SYSTEMS = ("weir", "orangefs", "beeond", "lustre")
 
 
 @click.command(name="emit")
-@click.argument("schema", metavar="SCHEMA.json", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("schema", metavar="SCHEMA.json", type=FILE)
 @click.option("--to", "target", type=click.Choice(_SYSTEMS), help="The storage system.  [default: that of the schema]")
 @click.option(
     "--mount",
@@ -28,9 +28,7 @@ _SYSTEMS = ("weir", "orangefs", "beeond", "lustre")
     help="Mount point on every node; on Lustre the directory that is striped.  [default: /mnt/NAME]",
 )
 @click.option(
-    "--into",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the files, which has none of their names yet. Without it they are printed.",
+    "--into", type=FOLDER, help="Folder for the files, which has none of their names yet. Without it they are printed."
 )
 @output_option
 def emit(schema: Path, target: str | None, mount: str | None, into: Path | None, output: str) -> None:

@@ -12,7 +12,7 @@ import click
 
 from weir.cli.errors import CommandError, say
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Number
+from weir.cli.parameters import EXISTING_FOLDER, FILE, Checked, Number
 from weir.distribution import install_command
 from weir.store import values
 
@@ -32,9 +32,7 @@ def _words(text: str) -> list[str]:
 
 
 @click.command(name="factors")
-@click.option(
-    "--into", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File for the table, a new one."
-)
+@click.option("--into", required=True, type=FILE, help="File for the table, a new one.")
 @click.option(
     "--classes", "chosen", type=click.IntRange(1, 100), help="Use this many of the classes, those with the most jobs."
 )
@@ -68,9 +66,7 @@ def _words(text: str) -> list[str]:
 )
 @click.option("--targets", type=click.IntRange(1, 64), default=2, show_default=True, help="Targets of the store.")
 @click.option(
-    "--path",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Measure a mounted file system below this folder, in place of a store of Weir.",
+    "--path", type=EXISTING_FOLDER, help="Measure a mounted file system below this folder, in place of a store of Weir."
 )
 @click.option(
     "--node", type=Checked("command", _words), help="Command that starts a program on the first node: 'srun -w node1'."
@@ -78,7 +74,7 @@ def _words(text: str) -> list[str]:
 @click.option(
     "--matrix",
     "matrix_file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Take the slowdowns from the matrix.json of `weir interference matrix`, and run nothing.",
 )
 @click.option(

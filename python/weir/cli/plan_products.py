@@ -11,7 +11,7 @@ from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, warn
 from weir.cli.job_identity import document, early_reader, require_provisioning
 from weir.cli.output import Quantity, output_option, show, size
-from weir.cli.parameters import Checked
+from weir.cli.parameters import FILE, FOLDER, PATH, Checked
 from weir.store import values
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _POLICIES = ("performance", "interference", "utilization")
 _SYSTEMS = ("weir", "orangefs", "beeond", "lustre")
-_FILE = click.Path(dir_okay=False, path_type=Path)
-_LOG = click.argument("log", metavar="LOG", type=click.Path(path_type=Path))
+_FILE = FILE
+_LOG = click.argument("log", metavar="LOG", type=PATH)
 _JOB = click.option("--job", "job_file", type=_FILE, help="A jobspec or batch script.")
 _SSLOS = click.option("--sslos", "sslos_file", type=_FILE, help="Objectives that `weir sslo build` made.")
 _CLASSES = click.option(
@@ -39,7 +39,7 @@ _OPTIONS = (
     click.option(
         "--local",
         "local_folder",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=FOLDER,
         help="Use this machine alone, with targets in FOLDER or in memory.  [default: the folder for temporary files]",
         metavar="FOLDER",
     ),

@@ -6,7 +6,7 @@ from typing import Literal
 import click
 
 from weir.cli.errors import CommandError
-from weir.cli.parameters import Checked
+from weir.cli.parameters import FILE, FOLDER, Checked
 from weir.distribution import install_command
 from weir.store import values
 
@@ -36,14 +36,10 @@ def _database(text: str) -> None:
 
 
 @click.command()
-@click.option(
-    "--socket",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Unix socket to listen on.  [default: /run/weir/planner.sock for root]",
-)
+@click.option("--socket", type=FILE, help="Unix socket to listen on.  [default: /run/weir/planner.sock for root]")
 @click.option(
     "--state",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Folder of the database and of the deployments.  [default: /var/lib/weir-planner for root]",
 )
 @click.option(
@@ -57,19 +53,11 @@ def _database(text: str) -> None:
 @click.option(
     "--resources",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Resource model of the site, in TOML; it is read again when it changes.",
 )
-@click.option(
-    "--prices",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Prices of the administrator, in JSON; they are read at the start.",
-)
-@click.option(
-    "--factors",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Interference factors of `weir plan factors`; they are read at the start.",
-)
+@click.option("--prices", type=FILE, help="Prices of the administrator, in JSON; they are read at the start.")
+@click.option("--factors", type=FILE, help="Interference factors of `weir plan factors`; they are read at the start.")
 @click.option(
     "--scheduler-user",
     metavar="USER",

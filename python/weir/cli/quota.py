@@ -9,7 +9,7 @@ import click
 from weir.cli.asking import administered
 from weir.cli.errors import FAILED, CommandError
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked
+from weir.cli.parameters import PATH, Checked
 from weir.store import values
 from weir.store.errors import StoreError
 from weir.store.home import Home
@@ -30,7 +30,7 @@ def quota() -> None:
 
 
 @quota.command()
-@click.argument("place", required=False, metavar="[PATH]", type=click.Path(path_type=Path))
+@click.argument("place", required=False, metavar="[PATH]", type=PATH)
 @output_option
 @click.pass_obj
 def show(home: Home, place: Path | None, output: str) -> int:

@@ -15,7 +15,7 @@ import click
 from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.options import option
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Number, each
+from weir.cli.parameters import PATH, Checked, Number, each
 from weir.store import values
 from weir.store.errors import StoreError
 from weir.store.home import Home
@@ -32,7 +32,7 @@ _TARGETS = Checked("targets", each(values.target))
 
 
 @click.command()
-@click.argument("paths", metavar="[FILE|DIR]...", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="[FILE|DIR]...", nargs=-1, type=PATH)
 @click.option(
     "--rate",
     metavar="BYTES/s",

@@ -9,7 +9,7 @@ import click
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.interference_packages import needed
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Number
+from weir.cli.parameters import EXISTING_FILE, FOLDER, Checked, Number
 from weir.distribution import install_command
 from weir.store import values
 
@@ -27,9 +27,7 @@ _PARALLEL_MAX = 64
 
 
 @click.command()
-@click.option(
-    "--to", "target", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder of the runs."
-)
+@click.option("--to", "target", required=True, type=FOLDER, help="Folder of the runs.")
 @click.option(
     "--policy",
     "policies",
@@ -37,11 +35,7 @@ _PARALLEL_MAX = 64
     multiple=True,
     help="A policy beside fifo; repeat for several.",
 )
-@click.option(
-    "--store",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A cluster.toml.  [default: two targets in memory, each of 64 MB/s]",
-)
+@click.option("--store", type=EXISTING_FILE, help="A cluster.toml.  [default: two targets in memory, each of 64 MB/s]")
 @click.option(
     "--task",
     "tasks",

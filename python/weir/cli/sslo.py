@@ -7,7 +7,7 @@ import click
 
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import Quantity, output_option, share_or_dash
-from weir.cli.parameters import Checked
+from weir.cli.parameters import FILE, PATH, Checked
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
@@ -25,13 +25,9 @@ def sslo() -> None:
 
 
 @sslo.command()
-@click.argument("folders", metavar="RESULTS...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", metavar="RESULTS...", nargs=-1, required=True, type=PATH)
 @click.option(
-    "--to",
-    "target",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File of the table.  [default: none; the table is printed alone]",
+    "--to", "target", metavar="FILE", type=FILE, help="File of the table.  [default: none; the table is printed alone]"
 )
 @click.option(
     "--clusters",
@@ -75,7 +71,7 @@ def build(
 
 
 @sslo.command(name="show")
-@click.argument("file", metavar="[TABLE]", required=False, type=click.Path(path_type=Path))
+@click.argument("file", metavar="[TABLE]", required=False, type=PATH)
 @output_option
 def show_table(file: Path | None, output: str) -> None:
     """Show a table of objectives: one that `weir sslo build` made, or without a file the one that comes with Weir."""

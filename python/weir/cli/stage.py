@@ -13,6 +13,7 @@ import click
 from weir.cli.errors import CommandError, warn
 from weir.cli.options import option
 from weir.cli.output import output_option
+from weir.cli.parameters import PATH
 from weir.store.home import Home
 from weir.store.settings import CREDENTIAL
 
@@ -39,8 +40,8 @@ def stage() -> None:
 
 
 @stage.command(name="in")
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("destination", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
+@click.argument("destination", type=PATH)
 @_workers
 @option(CREDENTIAL)
 @output_option
@@ -57,8 +58,8 @@ def stage_in(home: Home, source: Path, destination: Path, workers: int, credenti
 
 
 @stage.command(name="out")
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("destination", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
+@click.argument("destination", type=PATH)
 @_workers
 @option(CREDENTIAL)
 @output_option

@@ -11,7 +11,7 @@ import click
 from weir.cli.device_windows import windows
 from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import json_text, output_option
-from weir.cli.parameters import Checked, Number
+from weir.cli.parameters import EXISTING_FILE, EXISTING_FOLDER, FILE, Checked, Number
 from weir.distribution import install_command
 from weir.ways import write_whole
 
@@ -50,7 +50,7 @@ def _fraction(context: click.Context, parameter: click.Parameter, value: str) ->
 
 _root_option = click.option(
     "--root",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=EXISTING_FOLDER,
     default="/",
     show_default=True,
     help="Directory that holds /proc and /sys.",
@@ -124,7 +124,7 @@ def publish(endpoint: str, interval_seconds: float, heartbeat_seconds: float, se
 @click.option(
     "--file",
     "path",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="File that keeps the latest document; without it, each is printed as a line of JSON.",
 )
 @click.option(
@@ -194,21 +194,14 @@ def subscribe(
 
 
 @stats.command()
-@click.option(
-    "--file",
-    "path",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The file that `weir stats subscribe --file` keeps.",
-)
+@click.option("--file", "path", type=EXISTING_FILE, help="The file that `weir stats subscribe --file` keeps.")
 @click.option(
     "--lfs-df",
     type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
     help="Output of `lfs df` in a file; - for standard input.",
 )
 @click.option(
-    "--lctl-dl",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Output of `lctl dl -t` in a file, beside --lfs-df: it names the servers.",
+    "--lctl-dl", type=EXISTING_FILE, help="Output of `lctl dl -t` in a file, beside --lfs-df: it names the servers."
 )
 @click.option("--file-system", help="Name of the file system, where there are several.")
 @output_option

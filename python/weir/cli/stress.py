@@ -10,7 +10,7 @@ import click
 from weir.cli.amounts import parse_amount
 from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import Quantity, output_option
-from weir.cli.parameters import Checked, Number, each
+from weir.cli.parameters import FOLDER, PATH, Checked, Number, each
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
@@ -63,14 +63,9 @@ def _setting(text: str) -> object:
 
 @click.command()
 @click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="weir-stress",
-    show_default=True,
-    help="Folder of the results.",
+    "--out", metavar="DIR", type=FOLDER, default="weir-stress", show_default=True, help="Folder of the results."
 )
-@click.option("--path", metavar="DIR", type=click.Path(path_type=Path), help="Measure the file system of this folder.")
+@click.option("--path", metavar="DIR", type=PATH, help="Measure the file system of this folder.")
 @click.option(
     "--name",
     metavar="NAME",

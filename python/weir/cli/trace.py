@@ -8,6 +8,7 @@ import click
 
 from weir.cli.errors import CommandError, warn
 from weir.cli.output import output_option
+from weir.cli.parameters import EXISTING_PATH, FILE
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def trace() -> None:
 
 
 @trace.command(name="show")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=EXISTING_PATH)
 @click.option("--runs", "runs_only", is_flag=True, help="Show the runs without their files.")
 @output_option
 def show_traces(paths: tuple[Path, ...], runs_only: bool, output: str) -> None:
@@ -52,13 +53,9 @@ def show_traces(paths: tuple[Path, ...], runs_only: bool, output: str) -> None:
 
 
 @trace.command(name="export")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=EXISTING_PATH)
 @click.option(
-    "--to",
-    "target",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The file to write, whose name ends with .csv or .parquet.",
+    "--to", "target", required=True, type=FILE, help="The file to write, whose name ends with .csv or .parquet."
 )
 def export_traces(paths: tuple[Path, ...], target: Path) -> None:
     """Write the files of all runs as one table, a row for each."""
@@ -77,7 +74,7 @@ def export_traces(paths: tuple[Path, ...], target: Path) -> None:
 
 
 @trace.command(name="windows")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=EXISTING_PATH)
 @click.option("--processes", "is_each", is_flag=True, help="Show each process by itself.")
 @output_option
 def show_windows(paths: tuple[Path, ...], is_each: bool, output: str) -> None:

@@ -9,6 +9,7 @@ import click
 from weir.cli.errors import CommandError, say, tell
 from weir.cli.options import origin_of, store_options
 from weir.cli.output import output_option
+from weir.cli.parameters import PATH
 from weir.store.errors import StoreError
 from weir.store.home import Home
 
@@ -20,14 +21,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", metavar="[CLUSTER.toml]", required=False, type=click.Path(path_type=Path))
+@click.argument("file", metavar="[CLUSTER.toml]", required=False, type=PATH)
 @store_options
 @click.option(
-    "--mount",
-    "point",
-    metavar="PATH",
-    type=click.Path(path_type=Path, readable=False),
-    help="Mount the store at PATH.",
+    "--mount", "point", metavar="PATH", type=click.Path(path_type=Path, readable=False), help="Mount the store at PATH."
 )
 @click.option("--no-mount", is_flag=True, help="Do not mount the store.")
 @click.option(

@@ -10,7 +10,7 @@ import click
 
 from weir.cli.errors import say
 from weir.cli.interference_packages import needed
-from weir.cli.parameters import Checked
+from weir.cli.parameters import FILE, Checked
 
 if TYPE_CHECKING:
     from weir.interference.export import Board
@@ -46,7 +46,7 @@ listen_option = click.option(
 
 token_file_option = click.option(
     "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help=f"Token that callers of --listen have to show; made if it is not there.  [default: {TOKEN} in --to]",
 )
 

@@ -9,9 +9,9 @@ import click
 from weir.cli.errors import warn
 from weir.cli.interference_packages import needed
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Number
+from weir.cli.parameters import FILE, PATH, Checked, Number
 
-_file = click.Path(dir_okay=False, path_type=Path)
+_file = FILE
 _to = click.option("--to", "target", required=True, type=_file, help="The data set that is written.")
 
 
@@ -24,7 +24,7 @@ def _read_name(text: str) -> tuple[str, str]:
 
 
 @click.command(name="import")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @_to
 @click.option(
     "--window",
@@ -62,13 +62,13 @@ def import_windows(files: tuple[Path, ...], target: Path, window_seconds: float,
 
 
 @click.command()
-@click.argument("data", metavar="JOBS...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("data", metavar="JOBS...", nargs=-1, required=True, type=PATH)
 @click.option(
     "--servers",
     "servers",
     required=True,
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Windows of servers, as of `weir stats windows` or `weir interference record`; repeat for more.",
 )
 @click.option(

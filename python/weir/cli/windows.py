@@ -14,7 +14,7 @@ from weir.cli.asking import observed
 from weir.cli.ending import end_of_signals
 from weir.cli.errors import say, warn
 from weir.cli.output import json_text, output_option
-from weir.cli.parameters import Checked
+from weir.cli.parameters import FILE, FOLDER, Checked
 from weir.cli.window_export import TOKEN, exported, listen_option, token_file_option
 from weir.cli.window_options import max_size_option, seconds_option
 from weir.store import values
@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.5
 _END_SECONDS = 1.0
 """Time at the end in which clients may tell the windows that servers told at once."""
 _END_POLL_SECONDS = 0.05
-_folder = click.Path(file_okay=False, path_type=Path)
+_folder = FOLDER
 
 
 def _read_command(text: str) -> str:
@@ -232,7 +232,7 @@ def gather(home: Home, seconds: float | None) -> None:
 
 
 @click.command()
-@click.argument("plan", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("plan", type=FILE)
 @click.option("--to", "target", required=True, type=_folder, help="Folder of the data set.")
 @click.option(
     "--policy", type=Checked("policy", values.policy), help="Policy of the store.  [default: that of the plan's store]"

@@ -312,6 +312,26 @@ class Table:
         """
         return self.value(key, default, 'a rate such as "200MB/s"', as_rate)
 
+    def switch(self, key: str, default: bool) -> bool:
+        """Read a switch.
+
+        Args:
+            default: The value where the key is absent.
+
+        Returns:
+            The value.
+
+        Raises:
+            ScenarioError: The value is neither true nor false.
+        """
+
+        def read(found: Any) -> bool:
+            if not isinstance(found, bool):
+                raise ValueError
+            return found
+
+        return self.value(key, default, "true or false", read)
+
     def path(self, key: str) -> Path:
         """Read the path of a file or folder.
 

@@ -9,6 +9,7 @@ import click
 
 from weir.cli.errors import CommandError, say
 from weir.cli.output import output_option
+from weir.cli.parameters import FILE, PATH
 from weir.ways import write_whole
 
 if TYPE_CHECKING:
@@ -19,12 +20,9 @@ _RUNS_MAX = 16
 
 
 @click.command()
-@click.argument("runs", metavar="RUN...|SWEEP", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...|SWEEP", nargs=-1, required=True, type=PATH)
 @click.option(
-    "--html",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a page with figures, which needs nothing from elsewhere.",
+    "--html", metavar="FILE", type=FILE, help="Write a page with figures, which needs nothing from elsewhere."
 )
 @output_option
 def report(runs: tuple[Path, ...], html: Path | None, output: str) -> None:

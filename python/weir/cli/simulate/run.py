@@ -8,6 +8,7 @@ import click
 
 from weir.cli.errors import FAILED, say, warn
 from weir.cli.output import output_option
+from weir.cli.parameters import FILE, FOLDER
 from weir.cli.simulate.words import tell_remarks
 
 if TYPE_CHECKING:
@@ -20,16 +21,11 @@ _ROWS_MAX = 20
 
 
 @click.command(name="run")
-@click.argument("scenario", metavar="SCENARIO", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("scenario", metavar="SCENARIO", type=FILE)
 @click.option("--seed", type=click.IntRange(0), help="Start of all dice.  [default: the scenario's]")
 @click.option("--mode", type=click.Choice(["flow", "request"]), help="The model.  [default: the scenario's]")
 @click.option("--alone/--no-alone", default=True, help="Run each job alone too, for the slowdowns.  [default: alone]")
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the run as JSON and as tables in Parquet.",
-)
+@click.option("--out", metavar="DIR", type=FOLDER, help="Folder for the run as JSON and as tables in Parquet.")
 @output_option
 def run_scenario(scenario: Path, seed: int | None, mode: str | None, alone: bool, out: Path | None, output: str) -> int:
     """Run the scenario of a file, and show what its jobs got.

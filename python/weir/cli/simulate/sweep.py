@@ -9,6 +9,7 @@ import click
 from weir.cli.cluster_options import chosen_pool, cluster_options
 from weir.cli.errors import FAILED, say, warn
 from weir.cli.output import output_option
+from weir.cli.parameters import FILE, FOLDER
 from weir.cli.simulate.names import OBJECTIVE
 
 if TYPE_CHECKING:
@@ -21,12 +22,12 @@ _ROWS_MAX = 40
 
 
 @click.command()
-@click.argument("file", metavar="SWEEP", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", metavar="SWEEP", type=FILE)
 @click.option(
     "--out",
     "folder",
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Folder of the results.  [default: SWEEP without its ending, in the present folder]",
 )
 @click.option(

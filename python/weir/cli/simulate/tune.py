@@ -10,7 +10,7 @@ import click
 from weir.cli.cluster_options import chosen_pool, cluster_options
 from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked
+from weir.cli.parameters import EXISTING_FOLDER, FILE, FOLDER, Checked
 from weir.cli.simulate.names import OBJECTIVE, PART, TOPOLOGY
 from weir.cli.simulate.present import now_of_store
 from weir.cli.simulate.words import skip_unreadable_option, skipped_document, tell_skipped
@@ -32,10 +32,10 @@ _COMMAND_SECONDS = 120
 
 
 @click.command()
-@click.argument("scenario", metavar="[SCENARIO]", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("scenario", metavar="[SCENARIO]", required=False, type=FILE)
 @click.option(
     "--logs",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=EXISTING_FOLDER,
     help="Folder of Darshan logs: the workloads are mixes of them, in place of the scenario's jobs.",
 )
 @skip_unreadable_option
@@ -83,7 +83,7 @@ _COMMAND_SECONDS = 120
 @click.option(
     "--out",
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     default="weir-tune",
     show_default=True,
     help="Folder of the trials and the result; the same command goes on in it.",
@@ -92,7 +92,7 @@ _COMMAND_SECONDS = 120
     "--apply",
     "folder",
     metavar="FOLDER",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Set the found setting on the store that is up, the layout for new files of this folder, if it is better.",
 )
 @cluster_options

@@ -9,7 +9,7 @@ import click
 
 from weir.cli.errors import FAILED, say, warn
 from weir.cli.output import output_option
-from weir.cli.parameters import Checked, Reader
+from weir.cli.parameters import EXISTING_FILE, EXISTING_PATH, Checked, Reader
 from weir.cli.simulate.names import TOPOLOGY
 from weir.cli.simulate.present import now_of_store
 from weir.cli.simulate.words import skip_unreadable_option, skipped_document, tell_remarks
@@ -48,7 +48,7 @@ def _alternative(name: str) -> Reader:
     metavar="PATH",
     multiple=True,
     required=True,
-    type=click.Path(exists=True, path_type=Path),
+    type=EXISTING_PATH,
     help="A Darshan log, or a folder of logs; may be given again.",
 )
 @skip_unreadable_option
@@ -97,7 +97,7 @@ def _alternative(name: str) -> Reader:
 @click.option(
     "--arrivals",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="Accounting of Slurm, by `sacct --parsable2`: which jobs ran when.",
 )
 @click.option("--copies", type=click.IntRange(1, _COPIES_MAX), default=1, show_default=True, help="Jobs of each log.")
