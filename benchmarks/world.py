@@ -11,6 +11,7 @@ make bench-world        the last line is one JSON object; ARGUMENTS=worlds runs 
 """
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -20,13 +21,15 @@ from pathlib import Path
 from _harness import ROOT, announce, measure_parts
 
 sys.path.insert(0, str(ROOT / "tests"))
-from rust_sources import blanked, without_tests
+from rust_sources import blanked, end_of_item, without_tests
 
 SECONDS = 300
 LINES_BEFORE = 166_282
 """Lines that this file counted in commit 44067bc5, the last one before the core was made apart."""
 APART = {"world", "testing"}
 """Crates that are tests as a whole."""
+WORLD_ITEM = re.compile(r"#\[cfg\((?:any\(test, +)?feature = +\)+\]")
+"""The mark of what is built for worlds alone, or for tests and worlds; `world` is the one feature that sources name."""
 FIGURES = {
     "worlds": ("seeds", "violations", "virtual_hours_per_minute", "replays_identical"),
     "mutants": ("mutants", "mutants_found"),
@@ -46,14 +49,29 @@ def run_worlds(*arguments: str) -> dict[str, float]:
     return {name: float(value) for name, value in json.loads(last).items()}
 
 
+def of_product(path: Path) -> tuple[str, set[Path]]:
+    """The Rust of a file without comments, tests and items that are built for worlds, and the files of such modules."""
+    code, apart = without_tests(blanked(path.read_text())), set()
+    folder = path.parent if path.name in ("lib.rs", "main.rs", "mod.rs") else path.with_suffix("")
+    while found := WORLD_ITEM.search(code):
+        end = end_of_item(code, found.end())
+        item = code[found.start() : end]
+        apart |= {folder / f"{name}.rs" for name in re.findall(r"\bmod (\w+);", item)}
+        code = code[: found.start()] + code[end:]
+    return code, apart
+
+
 def source_lines(root: Path) -> int:
-    """Lines of the product in a checkout: Rust without comments, tests and empty lines, and Python."""
-    rust = 0
+    """Lines of the product in a checkout: Rust without comments, empty lines, tests and worlds' own, and Python."""
+    files: dict[Path, str] = {}
+    apart: set[Path] = set()
     for path in root.glob("crates/*/src/**/*.rs"):
         crate, parts = path.relative_to(root).parts[1], path.relative_to(root).parts
-        if crate in APART or "tests" in parts or "world" in parts or path.name.endswith("tests.rs"):
-            continue
-        rust += sum(map(bool, map(str.strip, without_tests(blanked(path.read_text())).splitlines())))
+        if crate not in APART and "tests" not in parts and not path.name.endswith("tests.rs"):
+            files[path], modules = of_product(path)
+            apart |= modules
+    product = (code for path, code in files.items() if path not in apart)
+    rust = sum(bool(line.strip()) for code in product for line in code.splitlines())
     python = sum(len(path.read_text().splitlines()) for path in (root / "python").rglob("*.py"))
     return rust + python
 

@@ -10,7 +10,7 @@ from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, DeadlineError, 
 from weir.adaptive.plot import Plot
 from weir.adaptive.policy import Accuracy
 from weir.adaptive.reader import Reader, Step
-from weir.adaptive.reader import open_stream as open  # noqa: A004 - as `gzip.open` and others are called
+from weir.adaptive.reader import Reader as open  # noqa: A004, N813 - as `gzip.open` and others are called
 from weir.adaptive.slowdowns import store_slowdowns
 from weir.adaptive.tiers import Tier, Zone
 from weir.adaptive.writer import Writer, write

@@ -389,60 +389,6 @@ class Reader:
             )
 
 
-def open_stream(
-    tiers: Sequence[TierLike] | TierLike,
-    *,
-    policy: Policy | str = Fixed.BEST_EFFORT,
-    accuracy: Accuracy | None = None,
-    deadline_seconds: float | None = None,
-    prefetch: bool = False,
-    region: Region | None = None,
-    tolerant: bool = False,
-    follow_seconds: float = 0.0,
-    open_seconds: float = OPEN_SECONDS_MAX,
-    warm_up_steps: int = 0,
-    threads: int = 1,
-    slowdowns: "Slowdowns | None" = None,
-) -> Reader:
-    """Open a stream.
-
-    Args:
-        tiers: Tiers in the order of the writer, the fastest first; the stream names the missing ones.
-        policy: As for `Reader`.
-        accuracy: As for `Reader`.
-        deadline_seconds: As for `Reader`.
-        prefetch: As for `Reader`.
-        region: As for `Reader`.
-        tolerant: As for `Reader`.
-        follow_seconds: As for `Reader`.
-        open_seconds: As for `Reader`.
-        warm_up_steps: As for `Reader`.
-        threads: As for `Reader`.
-        slowdowns: As for `Reader`.
-
-    Returns:
-        The reader of the stream's steps.
-
-    Raises:
-        AdaptiveError: There is no such stream or policy, or an option makes no sense.
-        NoAnswerError: A tier hangs.
-    """
-    return Reader(
-        tiers,
-        policy=policy,
-        accuracy=accuracy,
-        deadline_seconds=deadline_seconds,
-        prefetch=prefetch,
-        region=region,
-        tolerant=tolerant,
-        follow_seconds=follow_seconds,
-        open_seconds=open_seconds,
-        warm_up_steps=warm_up_steps,
-        threads=threads,
-        slowdowns=slowdowns,
-    )
-
-
 def _check_accuracy(accuracy: object) -> None:
     if not isinstance(accuracy, Accuracy | None):
         raise AdaptiveError(f"{accuracy!r} is no accuracy", hint="give an accuracy, such as a psnr of 60")

@@ -339,20 +339,11 @@ def write(
     mesh: "NodeOrder | npt.ArrayLike | None" = None,
     fill: FillLike | None = None,
 ) -> int:
-    """Write arrays as the steps of a stream, as they come, and end the stream.
+    """Write arrays as the steps of a stream, as they come, and end the stream. Further arguments are those of `Writer`.
 
     Args:
         tiers: Folders, as URLs of fsspec, the fastest first.
         steps: The arrays; a stacked array is a stream of its first axis.
-        codec: As for `Writer`.
-        tolerance: As for `Writer`.
-        exact: As for `Writer`.
-        chunk_bytes: As for `Writer`.
-        base_bytes: As for `Writer`.
-        ratios: As for `Writer`.
-        threads: As for `Writer`.
-        append: As for `Writer`.
-        mesh: As for `Writer`.
         fill: As for `Writer`; by default also those that the attributes of `steps` itself state.
 
     Returns:

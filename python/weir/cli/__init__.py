@@ -113,7 +113,7 @@ def _nearest(mistyped: str) -> str:
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option(
     "--home",
     envvar="WEIR_HOME",

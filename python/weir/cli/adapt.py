@@ -44,17 +44,10 @@ adapt.add_command(replay)
     type=TIER,
     help="A tier; name all of them, the fastest first.",
 )
-@click.option("--codec", type=click.Choice(["planes", "decimate"]), default="planes", show_default=True)
+@click.option("--codec", type=click.Choice(["planes", "decimate"]), default="planes")
 @click.option("--tolerance", type=Number(0, min_open=True), help="Largest error of a whole step.")
 @click.option("--exact", is_flag=True, help="A whole step restores every bit.")
-@click.option(
-    "--chunk",
-    metavar="SIZE",
-    callback=parse_amount,
-    default="1M",
-    show_default=True,
-    help="Size of one read of augmentation.",
-)
+@click.option("--chunk", metavar="SIZE", callback=parse_amount, default="1M", help="Size of one read of augmentation.")
 @click.option("--base", metavar="SIZE", callback=parse_amount, help="Size of the base.  [default: the codec's choice]")
 @click.option(
     "--fill",
@@ -76,7 +69,7 @@ adapt.add_command(replay)
 )
 @click.option("--shape", callback=parse_shape, help="Shape of inputs that are bytes alone, as in 91x91x91.")
 @click.option("--append", is_flag=True, help="Continue the existing stream.")
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--threads", type=click.IntRange(1), default=1)
 @output_option
 def refactor_arrays(inputs: tuple[str, ...], tiers: tuple[str, ...], output: str, **options: Any) -> None:
     """Write arrays as the steps of a stream: .npy, .npz, HDF5, netCDF, Zarr, or bytes alone."""
@@ -168,7 +161,7 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
 @click.option("--base-only", is_flag=True, help="Touch no shared tier.")
 @click.option("--region", callback=parse_region, help="A slice for each axis, as in 0:64,:,10:20.")
 @click.option("--deadline", type=Number(0, min_open=True), help="Seconds after which the bytes that arrived are used.")
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--threads", type=click.IntRange(1), default=1)
 @output_option
 def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, **options: Any) -> None:
     """Write one step as a .npy or .nc file, as accurate as requested; by default as accurate as it is stored."""

@@ -87,14 +87,12 @@ def _command(experiment: "Experiment") -> click.Command:
             "--seconds",
             type=Number(_SECONDS_MIN, _SECONDS_MAX),
             default=experiment.seconds,
-            show_default=True,
             help="Length of the first job.",
         ),
         click.option(
             "--speed",
             type=Checked("rate", values.rate),
             default=SPEED,
-            show_default=True,
             help="Speed of each target, in both directions.",
         ),
         click.option(
@@ -107,7 +105,6 @@ def _command(experiment: "Experiment") -> click.Command:
             metavar="DIR",
             type=FOLDER,
             default="weir-bench",
-            show_default=True,
             help="Folder for the plot and the numbers.",
         ),
         output_option,

@@ -46,7 +46,6 @@ def classes() -> None:
     "--trials",
     type=click.IntRange(1, 10_000),
     default=16,
-    show_default=True,
     help="Trials of the search for hyper-parameters, for each of the three times.",
 )
 @click.option(
@@ -54,32 +53,26 @@ def classes() -> None:
     metavar="RUNS",
     type=click.IntRange(20, 1_000_000),
     default=8000,
-    show_default=True,
     help="Most runs on which a model is fitted; of more, a sample is drawn.",
 )
 @click.option(
     "--trees",
     type=click.IntRange(1, 10_000),
     default=60,
-    show_default=True,
     help="Trees of the forest; XGBoost has three times as many, AdaBoost half.",
 )
-@click.option(
-    "--clusters", type=click.IntRange(2, 200), default=16, show_default=True, help="Most clusters that are tried."
-)
+@click.option("--clusters", type=click.IntRange(2, 200), default=16, help="Most clusters that are tried.")
 @click.option(
     "--io-fraction-min",
     metavar="FRACTION",
     type=Number(0, 1),
     default=0.0,
-    show_default=True,
     help="Leave out runs that spent less of their time in I/O.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
     default=0,
-    show_default=True,
     help="Seed of all that is drawn: the same logs give the same classes.",
 )
 @cluster_options

@@ -54,16 +54,13 @@ _FLAGS: tuple[Callable[[Any], Any], ...] = (
         type=Checked("address", _scheduler_address),
         help="Run on the workers of a Dask scheduler, such as tcp://host:8786; `slurm`: on workers that Slurm starts.",
     ),
-    click.option("--slurm-jobs", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Jobs of Slurm."),
-    click.option(
-        "--slurm-cores", type=click.IntRange(1, 1024), default=1, show_default=True, help="Processors of each."
-    ),
+    click.option("--slurm-jobs", type=click.IntRange(1, 10_000), default=1, help="Jobs of Slurm."),
+    click.option("--slurm-cores", type=click.IntRange(1, 1024), default=1, help="Processors of each."),
     click.option(
         "--slurm-memory",
         metavar="SIZE",
         type=Checked("size", values.size),
         default="2GiB",
-        show_default=True,
         help="Memory of each.",
     ),
     click.option("--slurm-partition", metavar="NAME", help="Partition.  [default: Slurm's]"),
@@ -73,7 +70,6 @@ _FLAGS: tuple[Callable[[Any], Any], ...] = (
         metavar="TIME",
         type=Checked("time", _walltime),
         default="01:00:00",
-        show_default=True,
         help="Longest time of each.",
     ),
     click.option(
@@ -95,7 +91,6 @@ _FLAGS: tuple[Callable[[Any], Any], ...] = (
         metavar="SECONDS",
         type=Number(1, 30 * 86400),
         default=3600,
-        show_default=True,
         help="Longest wait for the first job to start.",
     ),
 )

@@ -37,14 +37,19 @@ _PORT_MAX = 65534
     type=click.Choice(("ssh", "srun", "flux")),
     help="Program that reaches the hosts.  [default: ssh; inside of an allocation, that of its manager]",
 )
-@click.option("--ssh-options", metavar="OPTIONS", default="", help="Further options of ssh, such as '-F FILE'.")
+@click.option(
+    "--ssh-options",
+    metavar="OPTIONS",
+    default="",
+    show_default=False,
+    help="Further options of ssh, such as '-F FILE'.",
+)
 @click.option("--program", metavar="PATH", help="Path of `weir` on the hosts.  [default: that of this one]")
 @click.option("--network", type=Network(), metavar="NET/BITS", help="Network that carries the store's traffic.")
 @click.option(
     "--port",
     type=click.IntRange(1024, _PORT_MAX),
     default=_FIRST_PORT,
-    show_default=True,
     help="First port of each host's servers; each server has two.",
 )
 @click.option("--mount", "point", metavar="PATH", help="Mount the store at PATH on every host.")

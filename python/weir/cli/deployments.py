@@ -98,7 +98,6 @@ def show_deployment(socket: Path | None, name: str, output: str) -> None:
     metavar="SECONDS",
     type=Number(0, 600),
     default=60,
-    show_default=True,
     help="Longest wait for the end; it goes on without the command.",
 )
 @output_option

@@ -38,16 +38,13 @@ _folder = FOLDER
     "window_seconds",
     type=Number(0.1, 3600),
     default=1.0,
-    show_default=True,
     help="Length of a window in seconds; ten samples are taken in each.",
 )
 @seconds_option
 @max_size_option
 @listen_option
 @token_file_option
-@click.option(
-    "--root", type=EXISTING_FOLDER, default="/", show_default=True, help="Directory that holds /proc and /sys."
-)
+@click.option("--root", type=EXISTING_FOLDER, default="/", help="Directory that holds /proc and /sys.")
 @output_option
 def windows(
     devices: tuple[str, ...],

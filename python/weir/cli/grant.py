@@ -33,15 +33,9 @@ def _group_number(text: str) -> None:
 @click.option("--user", type=_CLAIM, help="Name the job is accounted under.  [default: the user's]")
 @click.option("--group", type=_CLAIM, help="Group the job is accounted under.  [default: the primary group's]")
 @click.option("--job", type=_CLAIM, help="Name of the job, unique for its user.  [default: uid-UID]")
-@click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="Compute nodes of the job.")
-@click.option("--priority", type=click.IntRange(1), default=1, show_default=True, help="Priority of the job.")
-@click.option(
-    "--hours",
-    type=Number(0, min_open=True),
-    default=24.0,
-    show_default=True,
-    help="Hours for which the credential holds.",
-)
+@click.option("--nodes", type=click.IntRange(1), default=1, help="Compute nodes of the job.")
+@click.option("--priority", type=click.IntRange(1), default=1, help="Priority of the job.")
+@click.option("--hours", type=Number(0, min_open=True), default=24.0, help="Hours for which the credential holds.")
 @click.option("--to", "path", metavar="PATH", type=PATH, help="File of the credential; `-` is standard output.")
 @output_option
 @click.pass_obj

@@ -27,42 +27,27 @@ def _kind(text: str) -> str:
 
 
 @click.group(invoke_without_command=True)
-@click.option("--slowdown", type=Number(1, min_open=True), default=2.0, show_default=True, help="Slowdown of a victim.")
-@click.option("--windows", type=_COUNT, default=3, show_default=True, help="Slowed windows in a row before an action.")
-@click.option("--calm", type=_COUNT, default=10, show_default=True, help="Windows without a cause before its end.")
-@click.option("--dwell", type=_COUNT, default=10, show_default=True, help="Windows between two changes for a victim.")
-@click.option(
-    "--changes",
-    "changes_per_hour",
-    type=click.IntRange(2, 3600),
-    default=20,
-    show_default=True,
-    help="Most in an hour.",
-)
+@click.option("--slowdown", type=Number(1, min_open=True), default=2.0, help="Slowdown of a victim.")
+@click.option("--windows", type=_COUNT, default=3, help="Slowed windows in a row before an action.")
+@click.option("--calm", type=_COUNT, default=10, help="Windows without a cause before its end.")
+@click.option("--dwell", type=_COUNT, default=10, help="Windows between two changes for a victim.")
+@click.option("--changes", "changes_per_hour", type=click.IntRange(2, 3600), default=20, help="Most in an hour.")
 @click.option(
     "--actions",
     "kinds",
     type=Checked("actions", each(_kind)),
     default=",".join(_KINDS),
-    show_default=True,
     help="Actions that it may take, the first one first.",
 )
 @click.option(
     "--policy",
     type=Checked("policy", values.policy),
     default="size-fair",
-    show_default=True,
     help="Policy of the action `share`, in place of fifo.",
 )
+@click.option("--weight-max", type=Number(1, 1000), default=4.0, help="Greatest factor of a victim's weight.")
 @click.option(
-    "--weight-max", type=Number(1, 1000), default=4.0, show_default=True, help="Greatest factor of a victim's weight."
-)
-@click.option(
-    "--limit-min",
-    type=Number(0.001, 1),
-    default=0.1,
-    show_default=True,
-    help="Least limit of a culprit, as a part of each device's time.",
+    "--limit-min", type=Number(0.001, 1), default=0.1, help="Least limit of a culprit, as a part of each device's time."
 )
 @click.option("--model", type=FILE, help="Model that predicts slowdowns.  [default: none, the windows tell them]")
 @click.option("--served", "is_served", is_flag=True, help="Take the predictions that `weir interference serve` tells.")

@@ -47,7 +47,6 @@ _bins = click.option(
     "--bins",
     type=Checked("bins", _read_bins),
     default="2",
-    show_default=True,
     help="Slowdowns at which a class begins, such as 2,5.",
 )
 _file = FILE

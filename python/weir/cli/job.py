@@ -83,13 +83,7 @@ job.add_command(release)
     "--stage-out", "out", metavar="PLACE:DESTINATION", type=_PAIR, multiple=True, help="Copy out of the store after."
 )
 @click.option("--name", type=_NAME, help="Name of the job.  [default: the file's, and a number]")
-@click.option(
-    "--replans",
-    type=click.IntRange(0, 100),
-    default=3,
-    show_default=True,
-    help="Further plans where one cannot be started.",
-)
+@click.option("--replans", type=click.IntRange(0, 100), default=3, help="Further plans where one cannot be started.")
 @click.pass_obj
 def run(
     home: Home,

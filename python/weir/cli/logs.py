@@ -28,9 +28,7 @@ _LINE_BYTES = 4096
 @click.option(
     "--mounts", "with_mounts", is_flag=True, help="Show the logs of the mounts, alone where no SERVER is named."
 )
-@click.option(
-    "-n", "--lines", type=click.IntRange(min=0), default=20, show_default=True, help="Last lines of each log."
-)
+@click.option("-n", "--lines", type=click.IntRange(min=0), default=20, help="Last lines of each log.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for new lines, until Ctrl-C.")
 @click.pass_obj
 def logs(home: Home, servers: tuple[int, ...], with_mounts: bool, lines: int, follow: bool) -> None:

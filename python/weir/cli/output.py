@@ -33,7 +33,6 @@ def output_option(command: Command) -> Command:
         "--output",
         type=click.Choice(["table", "json", "ndjson"]),
         default="table",
-        show_default=True,
         help="A table for people, one JSON document, or one JSON object a line.",
     )(command)
 

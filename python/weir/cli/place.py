@@ -82,7 +82,6 @@ def _stripe_bytes(text: str) -> int | None:
     "--stripe-count",
     type=click.IntRange(-1),
     default=1,
-    show_default=True,
     help="Stripes of files without a known layout; -1 is all targets.",
 )
 @click.option(
@@ -98,7 +97,6 @@ def _stripe_bytes(text: str) -> int | None:
     "--allocator",
     type=Checked("allocator", _known_allocator),
     default="balanced",
-    show_default=True,
     help="Algorithm that chooses the targets.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the allocators that draw random numbers.")

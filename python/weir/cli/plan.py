@@ -87,7 +87,7 @@ def show_identity(logs: tuple[Path, ...], job_file: Path | None, output: str) ->
 @plan.command(name="similar")
 @_logs
 @_job
-@click.option("--classes", "most", type=click.IntRange(min=1), default=3, show_default=True, help="Classes to show.")
+@click.option("--classes", "most", type=click.IntRange(min=1), default=3, help="Classes to show.")
 @click.option(
     "--classes-table",
     metavar="FILE",

@@ -45,26 +45,16 @@ def _words(text: str) -> list[str]:
     show_default="1 and 4",
     help="Processes of each job; may be given again.",
 )
-@click.option("--seconds", type=Number(0.1, 3600), default=1.5, show_default=True, help="Length of a run.")
-@click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Runs of each pair.")
+@click.option("--seconds", type=Number(0.1, 3600), default=1.5, help="Length of a run.")
+@click.option("--rounds", type=click.IntRange(1, 100), default=3, help="Runs of each pair.")
+@click.option("--speed", type=Checked("rate", values.rate), default="64MB/s", help="Speed of a target.")
 @click.option(
-    "--speed", type=Checked("rate", values.rate), default="64MB/s", show_default=True, help="Speed of a target."
+    "--fixed-time", type=Checked("time", values.duration), default="2ms", help="Time of each request at a target."
 )
 @click.option(
-    "--fixed-time",
-    type=Checked("time", values.duration),
-    default="2ms",
-    show_default=True,
-    help="Time of each request at a target.",
+    "--metadata-time", type=Checked("time", values.duration), default="1ms", help="Time of each metadata operation."
 )
-@click.option(
-    "--metadata-time",
-    type=Checked("time", values.duration),
-    default="1ms",
-    show_default=True,
-    help="Time of each metadata operation.",
-)
-@click.option("--targets", type=click.IntRange(1, 64), default=2, show_default=True, help="Targets of the store.")
+@click.option("--targets", type=click.IntRange(1, 64), default=2, help="Targets of the store.")
 @click.option(
     "--path", type=EXISTING_FOLDER, help="Measure a mounted file system below this folder, in place of a store of Weir."
 )
@@ -77,13 +67,7 @@ def _words(text: str) -> list[str]:
     type=FILE,
     help="Take the slowdowns from the matrix.json of `weir interference matrix`, and run nothing.",
 )
-@click.option(
-    "--matrix-policy",
-    type=Checked("policy", values.policy),
-    default="fifo",
-    show_default=True,
-    help="A policy of the matrix.",
-)
+@click.option("--matrix-policy", type=Checked("policy", values.policy), default="fifo", help="A policy of the matrix.")
 @click.option("--other-node", type=Checked("command", _words), help="The same for the second node.")
 @output_option
 def factors(

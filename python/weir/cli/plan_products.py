@@ -50,7 +50,7 @@ _OPTIONS = (
     click.option("--prices", "prices_file", type=_FILE, help="Prices of the administrator, in JSON."),
     click.option("--factors", "factors_file", type=_FILE, help="Interference factors of `weir plan factors`."),
     click.option("--policy", type=click.Choice(_POLICIES), help="Pace of sharing, in place of the job's."),
-    click.option("--system", type=click.Choice(_SYSTEMS), default="weir", show_default=True, help="Product to deploy."),
+    click.option("--system", type=click.Choice(_SYSTEMS), default="weir", help="Product to deploy."),
     click.option("--device", "devices", multiple=True, help="Class of devices to use, such as nvme; may be repeated."),
     click.option(
         "--size", "size_text", type=Checked("SIZE", values.size), help="Capacity, such as 2TiB, in place of the job's."

@@ -68,7 +68,6 @@ def _database(text: str) -> None:
     "--replans",
     type=click.IntRange(0, 100),
     default=3,
-    show_default=True,
     help="Times that a deployment is planned again when its plan cannot be.",
 )
 @click.option(
@@ -76,7 +75,6 @@ def _database(text: str) -> None:
     metavar="TIME",
     type=Checked("time", values.duration),
     default="1h",
-    show_default=True,
     help="Time for which a bad node is left out.",
 )
 @click.option(
@@ -84,7 +82,6 @@ def _database(text: str) -> None:
     metavar="TIME",
     type=Checked("time", values.duration),
     default="1h",
-    show_default=True,
     help="Time for which a plan that nobody sets up keeps its storage; it is planned again then.",
 )
 @click.option(
@@ -92,7 +89,6 @@ def _database(text: str) -> None:
     metavar="TIME",
     type=Checked("time", values.duration),
     default="2min",
-    show_default=True,
     help="Time that Slurm has to end the storage of a job that is over; the planner ends it then.",
 )
 @click.option(
@@ -100,7 +96,6 @@ def _database(text: str) -> None:
     metavar="PERCENT",
     type=click.IntRange(1, 100),
     default=100,
-    show_default=True,
     help="Most of the site's storage of each class of device that one user may hold.",
 )
 @click.option(
@@ -108,14 +103,12 @@ def _database(text: str) -> None:
     metavar="PERCENT",
     type=click.IntRange(0, 10_000),
     default=100,
-    show_default=True,
     help="Room of a shareable store for jobs that join it, over the size of its own job, as far as there is room.",
 )
 @click.option(
     "--reach",
     type=click.Choice(["auto", "local", "ssh"]),
     default="auto",
-    show_default=True,
     help="Way to the servers' nodes: auto takes ssh for other machines, local starts all servers on this one.",
 )
 @click.option(
@@ -123,7 +116,6 @@ def _database(text: str) -> None:
     metavar="MODULE",
     type=Checked("module", _module),
     default="weir.planner.lifecycle",
-    show_default=True,
     help="Functions of the steps, for storage of the site's own (docs/reference/planner.md).",
 )
 def planner(

@@ -40,11 +40,7 @@ _TARGETS = Checked("targets", each(values.target))
     help="Highest rate of the moves.  [default: the policy's share]",
 )
 @click.option(
-    "--until",
-    type=Number(0.0, 1.0),
-    default=0.05,
-    show_default=True,
-    help="Largest fill above the mean at which the moves end.",
+    "--until", type=Number(0.0, 1.0), default=0.05, help="Largest fill above the mean at which the moves end."
 )
 @click.option(
     "--from", "givers", metavar="TARGET,...", type=_TARGETS, help="Targets that give stripes; others give none."

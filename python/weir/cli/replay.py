@@ -46,7 +46,6 @@ TIER = Checked("tier", _read_tier)
     "--policy",
     type=click.Choice(["best-effort", "isolation", "plot", "budget"]),
     default="best-effort",
-    show_default=True,
     help="Amount to read: everything, the base alone, by --low and --high, or by --seconds or --variance.",
 )
 @click.option(
@@ -65,7 +64,6 @@ TIER = Checked("tier", _read_tier)
     "--forecaster",
     type=Checked("forecaster", _known_forecaster),
     default="online",
-    show_default=True,
     help="Forecaster of each tier's bandwidth.",
 )
 @click.option("--deadline", type=Number(0, min_open=True), help="Most seconds of a step.")

@@ -64,12 +64,7 @@ _FROM_KERNEL = 0x80
     help=f"Folder of the windows of operations below --observe.  [default: {DEFAULT_FOLDER}, without --trace]",
 )
 @click.option(
-    "--window",
-    "window_seconds",
-    type=Number(0.1, 60),
-    default=1.0,
-    show_default=True,
-    help="Length of these windows in seconds.",
+    "--window", "window_seconds", type=Number(0.1, 60), default=1.0, help="Length of these windows in seconds."
 )
 @click.argument(
     "command", metavar="-- CMD", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_files

@@ -46,20 +46,18 @@ _PARALLEL_MAX = 64
     show_default="seven of the IO500",
     help="A task, which is also an interferer, such as amrex; repeat for several.",
 )
-@click.option("--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="Runs of each pair.")
+@click.option("--runs", type=click.IntRange(1, 100), default=3, help="Runs of each pair.")
 @click.option(
     "--instances",
     type=click.IntRange(1, 100),
     default=3,
-    show_default=True,
     help="Instances of the interferer that are active all the time.",
 )
-@click.option("--seconds", type=Number(0.1, 3600), default=4.0, show_default=True, help="Length of a run.")
+@click.option("--seconds", type=Number(0.1, 3600), default=4.0, help="Length of a run.")
 @click.option(
     "--parallel",
     type=click.IntRange(1, _PARALLEL_MAX),
     default=1,
-    show_default=True,
     help="Runs at the same time, each on a store of its own.",
 )
 @output_option

@@ -35,8 +35,10 @@ def sslo() -> None:
     help="Number of objectives, at least one for each kind of semantics.  [default: one for each system; from"
     " 20 systems on by K-means]",
 )
-@click.option("--default", "name", default="", help="Name of the objective for jobs that nothing is near to.")
-@click.option("--source", type=Checked("text", str), default="weir stress", show_default=True, help="Origin, in words.")
+@click.option(
+    "--default", "name", default="", show_default=False, help="Name of the objective for jobs that nothing is near to."
+)
+@click.option("--source", type=Checked("text", str), default="weir stress", help="Origin, in words.")
 @output_option
 def build(
     folders: tuple[Path, ...], target: Path | None, clusters: int | None, name: str, source: str, output: str

@@ -24,9 +24,7 @@ _PREFIX = Path("/weir")
 """Path below which a copy sees a store that is not mounted."""
 _SIGNALLED = 128
 """Added to the number of the signal that ended the copy, as a shell does."""
-_workers = click.option(
-    "--workers", type=click.IntRange(1, 256), default=8, show_default=True, help="Files and parts of files at a time."
-)
+_workers = click.option("--workers", type=click.IntRange(1, 256), default=8, help="Files and parts of files at a time.")
 
 
 @click.group()

@@ -52,7 +52,6 @@ _root_option = click.option(
     "--root",
     type=EXISTING_FOLDER,
     default="/",
-    show_default=True,
     help="Directory that holds /proc and /sys.",
 )
 
@@ -70,24 +69,12 @@ stats.add_command(windows)
 
 
 @stats.command()
+@click.option("--bind", "endpoint", type=_ADDRESS, default=_ENDPOINT, help="ZeroMQ address to publish at.")
 @click.option(
-    "--bind", "endpoint", type=_ADDRESS, default=_ENDPOINT, show_default=True, help="ZeroMQ address to publish at."
+    "--interval", "interval_seconds", type=Number(0.1, 3600), default=60.0, help="Seconds between two readings."
 )
 @click.option(
-    "--interval",
-    "interval_seconds",
-    type=Number(0.1, 3600),
-    default=60.0,
-    show_default=True,
-    help="Seconds between two readings.",
-)
-@click.option(
-    "--heartbeat",
-    "heartbeat_seconds",
-    type=Number(0.1, 3600),
-    default=5.0,
-    show_default=True,
-    help="Seconds between two signs of life.",
+    "--heartbeat", "heartbeat_seconds", type=Number(0.1, 3600), default=5.0, help="Seconds between two signs of life."
 )
 @click.option("--server", help="Name of this server.  [default: its host name]")
 @_root_option
@@ -118,7 +105,6 @@ def publish(endpoint: str, interval_seconds: float, heartbeat_seconds: float, se
     multiple=True,
     type=_ADDRESS,
     default=[_ENDPOINT],
-    show_default=True,
     help="ZeroMQ address of a publisher; repeat it for each.",
 )
 @click.option(
@@ -128,12 +114,7 @@ def publish(endpoint: str, interval_seconds: float, heartbeat_seconds: float, se
     help="File that keeps the latest document; without it, each is printed as a line of JSON.",
 )
 @click.option(
-    "--every",
-    "every_seconds",
-    type=Number(1, 3600),
-    default=5.0,
-    show_default=True,
-    help="Longest time in seconds between two documents.",
+    "--every", "every_seconds", type=Number(1, 3600), default=5.0, help="Longest time in seconds between two documents."
 )
 @click.option("--once", is_flag=True, help="End as soon as every publisher was heard.")
 @click.option(
@@ -141,22 +122,13 @@ def publish(endpoint: str, interval_seconds: float, heartbeat_seconds: float, se
     "wait_seconds",
     type=Number(1, 3600),
     default=30.0,
-    show_default=True,
     help="With --once: seconds after which it ends in any case, with exit code 1.",
 )
 @click.option(
-    "--cpu-max",
-    callback=_fraction,
-    default="70%",
-    show_default=True,
-    help="Processor use of this host from which files are not placed.",
+    "--cpu-max", callback=_fraction, default="70%", help="Processor use of this host from which files are not placed."
 )
 @click.option(
-    "--memory-max",
-    callback=_fraction,
-    default="50%",
-    show_default=True,
-    help="Memory use of this host from which files are not placed.",
+    "--memory-max", callback=_fraction, default="50%", help="Memory use of this host from which files are not placed."
 )
 @_root_option
 def subscribe(

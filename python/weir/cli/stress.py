@@ -62,9 +62,7 @@ def _setting(text: str) -> object:
 
 
 @click.command()
-@click.option(
-    "--out", metavar="DIR", type=FOLDER, default="weir-stress", show_default=True, help="Folder of the results."
-)
+@click.option("--out", metavar="DIR", type=FOLDER, default="weir-stress", help="Folder of the results.")
 @click.option("--path", metavar="DIR", type=PATH, help="Measure the file system of this folder.")
 @click.option(
     "--name",
@@ -72,7 +70,7 @@ def _setting(text: str) -> object:
     type=Checked("name", _name),
     help="Name of its devices.  [default: the file system's type]",
 )
-@click.option("--replicas", type=click.IntRange(1, 16), default=1, show_default=True, help="Copies that it keeps.")
+@click.option("--replicas", type=click.IntRange(1, 16), default=1, help="Copies that it keeps.")
 @click.option("--encrypted", is_flag=True, help="It encrypts bytes at rest.")
 @click.option(
     "--device",
@@ -101,7 +99,6 @@ def _setting(text: str) -> object:
     metavar="N,N",
     type=Checked("numbers", each(_number(1, _SERVERS_MAX))),
     default="1",
-    show_default=True,
     help="Numbers of targets of each server.",
 )
 @click.option(
@@ -124,31 +121,13 @@ def _setting(text: str) -> object:
     metavar="N,N",
     type=Checked("numbers", each(_number(2, _PROCESSES_MAX))),
     default="4",
-    show_default=True,
     help="Numbers of processes.",
 )
+@click.option("--seconds", type=Number(0.05, _SECONDS_MAX), default=1.0, help="Length of each phase of a kernel.")
 @click.option(
-    "--seconds",
-    type=Number(0.05, _SECONDS_MAX),
-    default=1.0,
-    show_default=True,
-    help="Length of each phase of a kernel.",
+    "--bytes", "file_bytes", callback=parse_amount, default="32MiB", help="Bytes of each process, at least 20MiB."
 )
-@click.option(
-    "--bytes",
-    "file_bytes",
-    callback=parse_amount,
-    default="32MiB",
-    show_default=True,
-    help="Bytes of each process, at least 20MiB.",
-)
-@click.option(
-    "--repeats",
-    type=click.IntRange(1, _REPEATS_MAX),
-    default=3,
-    show_default=True,
-    help="Times that each measurement is made.",
-)
+@click.option("--repeats", type=click.IntRange(1, _REPEATS_MAX), default=3, help="Times that each measurement is made.")
 @click.option(
     "--scratch",
     metavar="DIR",

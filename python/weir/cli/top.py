@@ -136,7 +136,6 @@ class Sample:
     "interval_seconds",
     type=Number(0.1, 3600),
     default=1.0,
-    show_default=True,
     help="Seconds between two samples of the servers.",
 )
 @output_option

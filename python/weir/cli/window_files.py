@@ -31,7 +31,6 @@ def _read_name(text: str) -> tuple[str, str]:
     "window_seconds",
     type=Number(0.001, 3600),
     default=1.0,
-    show_default=True,
     help="Length of the windows of Darshan logs, in seconds; traces have that of their store.",
 )
 @output_option

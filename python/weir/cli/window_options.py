@@ -12,7 +12,6 @@ max_size_option = click.option(
     "--max-size",
     "bytes_max",
     default="1GiB",
-    show_default=True,
     type=Checked("size", values.size),
     help="Most bytes in the folder: the oldest windows are removed beyond it.",
 )

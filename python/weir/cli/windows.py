@@ -48,14 +48,13 @@ def _read_command(text: str) -> str:
 
 @click.command()
 @click.option("--to", "target", required=True, type=_folder, help="Folder of the windows, one part of it for each run.")
-@click.option("--name", default="run", show_default=True, type=Checked("name", values.claim), help="Name of the run.")
+@click.option("--name", default="run", type=Checked("name", values.claim), help="Name of the run.")
 @seconds_option
 @max_size_option
 @click.option(
     "--counts",
     type=click.Choice(("server", "client")),
     default="server",
-    show_default=True,
     help="Who counts the operations of jobs: the servers, or the jobs' programs on this host and those of --gather.",
 )
 @click.option(

@@ -189,34 +189,21 @@ class Store:
         stderr: "_File" = None,
         cwd: str | Path | None = None,
     ) -> "subprocess.CompletedProcess[Any]":
-        """Run a program as a job of its own, and wait for its end.
+        """Run a program as a job of its own, and wait for its end. Further arguments are those of `job`, and those of
+        `subprocess.run`.
 
         Args:
             command: The program and its arguments.
             environment: Variables to add to those of `job`.
-            prefix: As for `job`.
-            is_preloaded: As for `job`.
-            job: As for `job`.
-            user: As for `job`.
-            group: As for `job`.
-            nodes: As for `job`.
-            priority: As for `job`.
             check: Whether an exit code other than 0 is an error.
-            capture_output: As for `subprocess.run`.
-            text: As for `subprocess.run`.
             timeout: Longest time of the program in seconds; None has no bound.
-            input: As for `subprocess.run`.
-            stdin: As for `subprocess.run`.
-            stdout: As for `subprocess.run`.
-            stderr: As for `subprocess.run`.
             cwd: Working directory of the program.
 
         Returns:
             The program's exit code, and its output where that was captured.
 
         Raises:
-            SettingsError: As for `job`.
-            StoreError: As for `job`.
+            SettingsError, StoreError: As for `job`.
             OSError: The program cannot be executed.
             subprocess.SubprocessError: The program failed and `check` was given, or it took longer than the `timeout`.
         """

@@ -8,6 +8,7 @@ mod error;
 mod format;
 mod log;
 mod mark;
+#[cfg(any(test, feature = "world"))]
 mod memory;
 mod name;
 mod recovery;
@@ -22,6 +23,7 @@ mod tests;
 
 pub use error::JournalError;
 pub use format::GROUP_BYTES;
+#[cfg(any(test, feature = "world"))]
 pub use memory::MemoryStorage;
 pub use recovery::{Losses, Recovered};
 pub use snapshot::{SliceTicket, SnapshotDone, SnapshotTicket, SnapshotWriter};

@@ -24,7 +24,7 @@ _ROWS_MAX = 20
 @click.argument("scenario", metavar="SCENARIO", type=FILE)
 @click.option("--seed", type=click.IntRange(0), help="Start of all dice.  [default: the scenario's]")
 @click.option("--mode", type=click.Choice(["flow", "request"]), help="The model.  [default: the scenario's]")
-@click.option("--alone/--no-alone", default=True, help="Run each job alone too, for the slowdowns.  [default: alone]")
+@click.option("--alone/--no-alone", default=True, help="Run each job alone too, for the slowdowns.")
 @click.option("--out", metavar="DIR", type=FOLDER, help="Folder for the run as JSON and as tables in Parquet.")
 @output_option
 def run_scenario(scenario: Path, seed: int | None, mode: str | None, alone: bool, out: Path | None, output: str) -> int:

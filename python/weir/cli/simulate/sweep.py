@@ -44,7 +44,7 @@ _ROWS_MAX = 40
     type=OBJECTIVE,
     help="Figure of the table; may be given again.  [default: slowdown, bandwidth, share error and target cost]",
 )
-@click.option("--alone/--no-alone", default=True, help="Run each job alone too, for the slowdowns.  [default: alone]")
+@click.option("--alone/--no-alone", default=True, help="Run each job alone too, for the slowdowns.")
 @cluster_options
 @output_option
 def sweep(

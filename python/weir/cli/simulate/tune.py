@@ -51,13 +51,7 @@ _COMMAND_SECONDS = 120
 @click.option(
     "--mode", type=click.Choice(["flow", "request"]), help="The model, in place of the scenario's.  [default: flow]"
 )
-@click.option(
-    "--objective",
-    type=OBJECTIVE,
-    default="io_slowdown_mean",
-    show_default=True,
-    help="Figure that is made better.",
-)
+@click.option("--objective", type=OBJECTIVE, default="io_slowdown_mean", help="Figure that is made better.")
 @click.option(
     "--search",
     "parts",
@@ -73,19 +67,16 @@ _COMMAND_SECONDS = 120
     type=Checked("policy", values.policy),
     help="Policy to choose from, with --search policy.",
 )
-@click.option("--trials", type=click.IntRange(1, 100_000), default=60, show_default=True, help="Settings to try.")
-@click.option(
-    "--training", type=click.IntRange(1, 1000), default=4, show_default=True, help="Workloads to search with."
-)
-@click.option("--held-out", type=click.IntRange(1, 1000), default=8, show_default=True, help="Workloads to judge by.")
-@click.option("--at-once", type=click.IntRange(1, 1000), default=3, show_default=True, help="Logs of a workload.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Start of the search's dice.")
+@click.option("--trials", type=click.IntRange(1, 100_000), default=60, help="Settings to try.")
+@click.option("--training", type=click.IntRange(1, 1000), default=4, help="Workloads to search with.")
+@click.option("--held-out", type=click.IntRange(1, 1000), default=8, help="Workloads to judge by.")
+@click.option("--at-once", type=click.IntRange(1, 1000), default=3, help="Logs of a workload.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Start of the search's dice.")
 @click.option(
     "--out",
     metavar="DIR",
     type=FOLDER,
     default="weir-tune",
-    show_default=True,
     help="Folder of the trials and the result; the same command goes on in it.",
 )
 @click.option(

@@ -100,15 +100,15 @@ def _alternative(name: str) -> Reader:
     type=EXISTING_FILE,
     help="Accounting of Slurm, by `sacct --parsable2`: which jobs ran when.",
 )
-@click.option("--copies", type=click.IntRange(1, _COPIES_MAX), default=1, show_default=True, help="Jobs of each log.")
+@click.option("--copies", type=click.IntRange(1, _COPIES_MAX), default=1, help="Jobs of each log.")
 @click.option(
     "--spread",
     metavar="TIME",
     type=Checked("time", values.duration),
     help="Time over which jobs arrive.  [default: that of the longest job alone]",
 )
-@click.option("--seeds", type=click.IntRange(1, _SEEDS_MAX), default=5, show_default=True, help="Runs of each setting.")
-@click.option("--mode", type=click.Choice(["flow", "request"]), default="flow", show_default=True, help="The model.")
+@click.option("--seeds", type=click.IntRange(1, _SEEDS_MAX), default=5, help="Runs of each setting.")
+@click.option("--mode", type=click.Choice(["flow", "request"]), default="flow", help="The model.")
 @output_option
 @click.pass_obj
 def what_if(home: Home, /, output: str, seeds: int, is_together: bool, spread: str | None, **options: Any) -> int:
