@@ -12,7 +12,7 @@ from importlib import import_module
 import click
 
 from weir import distribution
-from weir.cli.errors import FAILED, USAGE, context_of, exit_code, report
+from weir.cli.errors import FAILED, USAGE, context_of, exit_code, lacking, report
 from weir.errors import WeirError
 
 _INTERRUPTED = 130
@@ -156,6 +156,12 @@ def _run() -> int:
     except WeirError as error:
         report(error.message, error.hint, context_of(error.__traceback__))
         return exit_code(error)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "weir":
+            raise
+        found = lacking(error)
+        report(found.message, found.hint)
+        return FAILED
     except _NO_ARGUMENTS as error:
         error.show()
         return USAGE

@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import CommandError
 from weir.cli.output import output_option
 from weir.cli.parameters import FILE, Checked, Number
-from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from weir.planner.client import Client
@@ -120,10 +118,8 @@ def _client(socket: Path | None) -> "Client":
 
 
 def _protocol() -> Any:
-    try:
-        from weir.planner import protocol
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", hint=install_command("planner")) from error
+    from weir.planner import protocol
+
     return protocol
 
 

@@ -15,6 +15,8 @@ FAILED = 1
 """Exit code of a command that failed, or whose answer is negative."""
 USAGE = 2
 """Exit code of a command with wrong arguments or settings."""
+_EXTRAS = ("planner", "provisioning", "interference", "adaptive", "deployment", "staging", "simulation", "placement")
+"""Packages of Weir whose extras have the same names."""
 _ARGUMENT = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
 """The name of an argument in a message."""
 
@@ -52,6 +54,25 @@ def exit_code(error: WeirError) -> int:
     if isinstance(error, CommandError):
         return error.code
     return USAGE if isinstance(error, SettingsError | ScenarioError) else FAILED
+
+
+def lacking(error: ModuleNotFoundError) -> CommandError:
+    """Name the packages that a command needs.
+
+    Args:
+        error: The failure of an import.
+
+    Returns:
+        The error, whose hint installs the extra of that package of Weir which needs the module.
+    """
+    from traceback import walk_tb
+
+    from weir.distribution import install_command
+
+    places = (frame.f_globals.get("__name__", "").split(".") for frame, _ in walk_tb(error.__traceback__))
+    extra = next((place[1] for place in places if place[0] == "weir" and place[1:2] and place[1] in _EXTRAS), None)
+    hint = f"pip install {error.name}" if extra is None else install_command(extra)
+    return CommandError(f"{error.name} is not installed", hint=hint)
 
 
 def say(words: str) -> None:

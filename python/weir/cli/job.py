@@ -9,7 +9,7 @@ import click
 
 from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, say, tell
-from weir.cli.job_identity import identities, require_provisioning
+from weir.cli.job_identity import identities
 from weir.cli.job_ornament import ornament
 from weir.cli.job_release import release
 from weir.cli.output import output_option
@@ -106,7 +106,6 @@ def run(
     where nothing can be mounted; it reads nothing from the terminal. The storage is planned from the Darshan log or the
     trace of a past run (--trace, `trace=` of the job), from its size alone (--size, `size=`), or is that of --schema.
     """
-    require_provisioning()
     from weir.provisioning.jobs.job import read_job
     from weir.provisioning.lifecycle.execution import begin, go_on, jobs_folder
     from weir.provisioning.lifecycle.interruption import Interruption
@@ -184,7 +183,6 @@ def end(home: Home, name: str, discard: bool, yes: bool, output: str) -> None:
 @click.pass_obj
 def list_jobs(home: Home, output: str) -> None:
     """List the jobs that are not at their end."""
-    require_provisioning()
     from weir.cli.job_identity import document
     from weir.cli.output import show
     from weir.provisioning.lifecycle.execution import jobs_folder
@@ -202,7 +200,6 @@ def list_jobs(home: Home, output: str) -> None:
 
 
 def _folder(home: Home, name: str) -> "JobFolder":
-    require_provisioning()
     from weir.provisioning.lifecycle.execution import jobs_folder
     from weir.provisioning.lifecycle.record import JobFolder
 

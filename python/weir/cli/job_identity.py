@@ -5,26 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weir.cli.errors import CommandError, warn
-from weir.distribution import install_command
+from weir.cli.errors import warn
 
 if TYPE_CHECKING:
     from weir.provisioning.behaviour.identity import Identity
     from weir.provisioning.behaviour.recorded import RunReader
     from weir.provisioning.jobs.job import Job
-
-
-def require_provisioning() -> None:
-    """Check that the packages of provisioning are installed.
-
-    Raises:
-        CommandError: One is not.
-    """
-    try:
-        import msgspec  # noqa: F401
-        import yaml  # noqa: F401
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
 
 
 @contextmanager

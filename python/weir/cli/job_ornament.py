@@ -5,10 +5,8 @@ from typing import Any
 
 import click
 
-from weir.cli.errors import CommandError
 from weir.cli.output import json_text
 from weir.cli.parameters import FILE
-from weir.distribution import install_command
 
 
 @click.command()
@@ -29,12 +27,10 @@ def ornament(jobspec: Path, words: tuple[str, ...], deployment_file: Path | None
     Directives stand at attributes.user.weir, and the deployment at attributes.system.weir (RFC 14, RFC 25). Both are
     checked.
     """
-    try:
-        from weir.provisioning.jobs import ornaments
-        from weir.provisioning.jobs.job import read_jobspec
-        from weir.provisioning.schema_file import read_schema
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
+    from weir.provisioning.jobs import ornaments
+    from weir.provisioning.jobs.job import read_jobspec
+    from weir.provisioning.schema_file import read_schema
+
     document: dict[str, Any] = ornaments.wish(read_jobspec(jobspec), words)
     if deployment_file is not None:
         document = ornaments.ornament(document, read_schema(deployment_file))

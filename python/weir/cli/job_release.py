@@ -5,9 +5,8 @@ from pathlib import Path
 
 import click
 
-from weir.cli.errors import CommandError, say
+from weir.cli.errors import say
 from weir.cli.parameters import FILE
-from weir.distribution import install_command
 
 _WAIT_SECONDS_MAX = 120.0
 """Longest wait for the end of the storage that could not be had, which Slurm ends first."""
@@ -27,12 +26,10 @@ def release(job: str, socket: Path | None) -> None:
 
     Slurm lets no user release such a job. Mend the cause first: `scontrol show job JOB` tells it.
     """
-    try:
-        from weir.planner import protocol
-        from weir.planner.client import Client
-        from weir.planner.errors import PlannerError
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", hint=install_command("planner")) from error
+    from weir.planner import protocol
+    from weir.planner.client import Client
+    from weir.planner.errors import PlannerError
+
     deadline = time.monotonic() + _WAIT_SECONDS_MAX
     with Client(socket) as client:
         while True:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import warn
-from weir.cli.job_identity import document, identities, require_provisioning
+from weir.cli.job_identity import document, identities
 from weir.cli.output import output_option
 from weir.cli.parameters import FILE, PATH
 from weir.cli.plan_emit import emit
@@ -132,7 +132,6 @@ def show_similar(
 
 
 def _identities(logs: Sequence[Path], job_file: Path | None) -> "list[tuple[Path, Identity]]":
-    require_provisioning()
     from weir.provisioning.jobs.job import read_job
 
     return identities(logs, None if job_file is None else read_job(job_file))

@@ -9,7 +9,6 @@ import click
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option, show
 from weir.cli.parameters import FILE, FOLDER, Checked
-from weir.distribution import install_command
 from weir.store import values
 from weir.ways import make_folders, write_whole
 
@@ -38,11 +37,8 @@ def emit(schema: Path, target: str | None, mount: str | None, into: Path | None,
     lustre: `lfs setstripe` for a directory. Nothing is started. Every file is read back and compared with the schema
     before it is written.
     """
-    try:
-        from weir.provisioning.emit import targets
-        from weir.provisioning.schema_file import read_schema
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
+    from weir.provisioning.emit import targets
+    from weir.provisioning.schema_file import read_schema
 
     deployment = read_schema(schema)
     kind = target or deployment.system.kind

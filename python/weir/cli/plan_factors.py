@@ -13,7 +13,6 @@ import click
 from weir.cli.errors import CommandError, say
 from weir.cli.output import output_option
 from weir.cli.parameters import EXISTING_FOLDER, FILE, Checked, Number
-from weir.distribution import install_command
 from weir.store import values
 
 if TYPE_CHECKING:
@@ -97,10 +96,8 @@ def factors(
         raise CommandError(f"{into} is there already", hint="name a new file")
     if not into.absolute().parent.is_dir():
         raise CommandError(f"there is no folder {into.absolute().parent}", hint="is the path right?")
-    try:
-        from weir.provisioning.sharing.interference_factors import built_in  # noqa: F401
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
+    from weir.provisioning.sharing.interference_factors import built_in  # noqa: F401
+
     if matrix_file is None:
         made = _measured(path, node, other_node, chosen)
     else:

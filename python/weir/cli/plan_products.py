@@ -9,7 +9,7 @@ import click
 
 from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, warn
-from weir.cli.job_identity import document, early_reader, require_provisioning
+from weir.cli.job_identity import document, early_reader
 from weir.cli.output import Quantity, output_option, show, size
 from weir.cli.parameters import FILE, FOLDER, PATH, Checked
 from weir.store import values
@@ -79,7 +79,6 @@ def _planned(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _plan(*, log: Path, **options: Any) -> "Plan":
-    require_provisioning()
     with early_reader(log) as reader:
         return _made(reader, log=log, **options)
 
@@ -196,7 +195,6 @@ def show_sslo(
 
     It is the one whose coverage of the nearest class of behaviour, times the job's fitness to the class, is greatest.
     """
-    require_provisioning()
     with early_reader(log) as reader:
         mapping = _mapped(reader, log, job_file, classes_file, sslos_file)
     sslo, rates = mapping.sslo, mapping.sslo.guarantees

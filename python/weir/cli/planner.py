@@ -5,9 +5,7 @@ from typing import Literal
 
 import click
 
-from weir.cli.errors import CommandError
 from weir.cli.parameters import FILE, FOLDER, Checked
-from weir.distribution import install_command
 from weir.store import values
 
 
@@ -28,10 +26,8 @@ def _module(text: str) -> None:
 
 
 def _database(text: str) -> None:
-    try:
-        from weir.planner.stores import check_url
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", hint=install_command("planner")) from error
+    from weir.planner.stores import check_url
+
     check_url(text)
 
 
@@ -140,12 +136,10 @@ def planner(
     Schedulers and `weir deployments` ask it over a Unix socket. Run as root it works for all users, each of whom sees
     and ends their own deployments alone.
     """
-    try:
-        from weir.planner import daemon
-        from weir.planner.places import default_socket, default_state
-        from weir.planner.settings import Settings
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", hint=install_command("planner")) from error
+    from weir.planner import daemon
+    from weir.planner.places import default_socket, default_state
+    from weir.planner.settings import Settings
+
     folder = (state or default_state()).absolute()
     daemon.run(
         Settings(

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import CommandError, say, warn
+from weir.cli.errors import say, warn
 from weir.cli.output import Quantity, output_option, share_or_dash
 from weir.cli.parameters import FILE, PATH, Checked
-from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from weir.provisioning.objectives.sslos import Sslo, SsloTable
@@ -48,14 +47,11 @@ def build(
     Each system has the medians of its results. Many systems are clustered, and the one in the middle stands for each
     cluster.
     """
-    try:
-        from weir.provisioning.stress import objectives
-        from weir.provisioning.stress.results import read_results
+    from weir.provisioning.stress import objectives
+    from weir.provisioning.stress.results import read_results
 
-        results = read_results(folders)
-        table = objectives.table(results, source=source, clusters=clusters, default=name)
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
+    results = read_results(folders)
+    table = objectives.table(results, source=source, clusters=clusters, default=name)
     if refused := sum(each.figures is None for each in results):
         warn(
             f"{refused} of {len(results)} measurements were refused, so some figures may be missing",
@@ -77,10 +73,8 @@ def build(
 @output_option
 def show_table(file: Path | None, output: str) -> None:
     """Show a table of objectives: one that `weir sslo build` made, or without a file the one that comes with Weir."""
-    try:
-        from weir.provisioning.objectives.sslo_tables import built_in, read_table
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
+    from weir.provisioning.objectives.sslo_tables import built_in, read_table
+
     _show(built_in() if file is None else read_table(file), output)
 
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.amounts import parse_amount
-from weir.cli.errors import FAILED, CommandError, say, warn
+from weir.cli.errors import FAILED, say, warn
 from weir.cli.output import Quantity, output_option
 from weir.cli.parameters import FOLDER, PATH, Checked, Number, each
-from weir.distribution import install_command
 
 if TYPE_CHECKING:
     from weir.provisioning.stress.execution import Finished
@@ -148,12 +147,8 @@ def stress(context: click.Context, /, out: Path, output: str, file_bytes: int, *
     import signal
 
     from weir.cli.progress import bars
-
-    try:
-        from weir.provisioning.stress import execution
-        from weir.provisioning.stress.plan import plan, seconds_of
-    except ImportError as error:
-        raise CommandError(f"{error.name} is not installed", hint=install_command("provisioning")) from error
+    from weir.provisioning.stress import execution
+    from weir.provisioning.stress.plan import plan, seconds_of
 
     if not _FILE_BYTES_MIN <= file_bytes <= _FILE_BYTES_MAX:
         raise click.UsageError("--bytes is at least 20MiB and at most 1TiB", context)
