@@ -26,9 +26,13 @@ from pathlib import Path
 from weir.experiments.store import PREFIX, Store
 from weir.provisioning.objectives.sslos import Guarantees, Semantics
 from weir.provisioning.sharing.interference_factors import Factor, FactorTable, Neighbour
-from weir.provisioning.sharing.leases import Existing, Sharer, joined
+from weir.provisioning.sharing.leases import Existing, Sharer
 from weir.provisioning.sharing.policies import Candidate, Request, choose
 from weir.store.answers import WantedSpeed
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from sharing_over_time import joined
 
 TARGETS = 8
 SPEED, FIXED_TIME = "16MB/s", "1ms"

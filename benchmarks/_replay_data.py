@@ -1,13 +1,18 @@
 """Measurements of production file systems, in the form of the replay (see data/README.md)."""
 
 import gzip
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
-from weir.lustre.space import file_system, parse_snapshots
+from weir.lustre.space import file_system
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from lfs_snapshots import parse_snapshots
 
 DATA = Path(__file__).resolve().parent / "data"
 PERIOD_SECONDS = 5

@@ -11,6 +11,7 @@ import schemas
 from hypothesis import given
 from hypothesis import strategies as st
 from interference import CLASSES, TABLE
+from sharing_over_time import demand_at, joined, left, requested
 from weir.provisioning.deployments import Deployment, Policy
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.objectives.sslos import Guarantees, Semantics, System
@@ -22,7 +23,7 @@ from weir.provisioning.sharing.interference_factors import (
     slowdown,
     written,
 )
-from weir.provisioning.sharing.leases import Existing, Sharer, ends_at, existing, has_ended, joined, left
+from weir.provisioning.sharing.leases import Existing, Sharer, ends_at, existing, has_ended
 from weir.provisioning.sharing.policies import Candidate, Choice, Request, choose, unmet
 from weir.provisioning.sharing.prices import (
     Demand,
@@ -32,12 +33,10 @@ from weir.provisioning.sharing.prices import (
     availability_price,
     check,
     check_budget,
-    demand_at,
     demand_factor,
     deployment_price,
     joining_price,
     read_prices,
-    requested,
 )
 
 NOW = 1000.0

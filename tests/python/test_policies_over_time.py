@@ -7,10 +7,11 @@ import msgspec
 import pytest
 from interference import CLASSES, TABLE
 from seeds import seeded
+from sharing_over_time import joined, left
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.objectives.sslos import Guarantees, Semantics
 from weir.provisioning.sharing.interference_factors import Neighbour, slowdown
-from weir.provisioning.sharing.leases import Existing, Sharer, ends_at, has_ended, joined, left
+from weir.provisioning.sharing.leases import Existing, Sharer, ends_at, has_ended
 from weir.provisioning.sharing.policies import Candidate, Request, choose
 from weir.provisioning.sharing.prices import PriceList, Tier, deployment_price
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lfs_snapshots import parse_snapshots
 from weir.lustre.counters import Counter, parse_counters
 from weir.lustre.devices import inactive, parse_lctl_dl, servers_of
 from weir.lustre.histograms import parse_brw_stats
@@ -17,7 +18,7 @@ from weir.lustre.host import parse_lnet_stats, parse_loadavg, parse_meminfo, par
 from weir.lustre.jobs import parse_job_stats
 from weir.lustre.observer import OwnLoad, Thresholds, waits_for
 from weir.lustre.rates import JOBS_MAX, rates
-from weir.lustre.space import file_system, parse_kilobytes, parse_lfs_df, parse_snapshots, target_index
+from weir.lustre.space import file_system, parse_kilobytes, parse_lfs_df, target_index
 from weir.lustre.text import MalformedError
 from weir.lustre.tree import Reading, read_tree
 

@@ -7,7 +7,6 @@ from weir.lustre.text import Place, lines
 
 _KIBIBYTE = 1024
 _ROW = "`NAME_UUID TOTAL USED AVAILABLE USE% MOUNT[OST:INDEX]`"
-_BEGIN = re.compile(r"BEGIN[ \t]+(\d{1,12})")
 _MOUNTED = re.compile(r"(.*)\[(OST|MDT):(\d{1,9})\][ \t]*([A-Za-z]*)")
 _TARGET = re.compile(r"(.+)-(OST|MDT)([0-9a-fA-F]{4,8})")
 _DEGRADED = "D"
@@ -29,15 +28,6 @@ class TargetSpace:
     active: bool = True
     """Whether the target answers and takes new objects."""
     degraded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The targets at one moment."""
-
-    time_seconds: float | None
-    """Unix time; None where no `BEGIN` line gives it."""
-    targets: tuple[TargetSpace, ...]
 
 
 def target_index(target: str) -> int | None:
@@ -94,38 +84,21 @@ def parse_lfs_df(text: str, source: str) -> tuple[TargetSpace, ...]:
         MalformedError: The text is none of `lfs df`, or that of `lfs df -h` or `-i`. The error names `source` and the
             line.
     """
-    return tuple(found for place in lines(text, source) if (found := _target(place)) is not None)
+    return tuple(found for place in lines(text, source) if (found := target_of(place)) is not None)
 
 
-def parse_snapshots(text: str, source: str) -> tuple[Snapshot, ...]:
-    """Read several outputs of `lfs df`, each below a line `BEGIN UNIX-SECONDS`; without any such line there is one.
+def target_of(place: Place) -> TargetSpace | None:
+    """Read the OST of a line.
 
     Args:
-        text: The outputs.
-        source: Origin of the text, for errors.
+        place: A line of `lfs df`.
 
     Returns:
-        The snapshots, in their order.
+        The OST; None for headings, sums and MDTs.
 
     Raises:
-        MalformedError: A line is none of `lfs df`. The error names `source` and the line.
+        MalformedError: The line is none of `lfs df`, or that of `lfs df -h` or `-i`.
     """
-    moments: list[tuple[float | None, list[TargetSpace]]] = []
-    for place in lines(text, source):
-        begin = _BEGIN.fullmatch(place.text.strip())
-        if begin:
-            moments.append((float(begin[1]), []))
-            continue
-        if not moments:
-            moments.append((None, []))
-        target = _target(place)
-        if target is not None:
-            moments[-1][1].append(target)
-    return tuple(Snapshot(moment, tuple(targets)) for moment, targets in moments)
-
-
-def _target(place: Place) -> TargetSpace | None:
-    """Read the OST of a line; None for headings, sums and MDTs."""
     text = place.text.strip()
     if text.startswith("UUID"):
         if "1K-blocks" not in text:

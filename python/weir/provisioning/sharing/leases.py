@@ -90,51 +90,6 @@ def existing(deployment: Deployment, *, price_per_hour: float = 0.0, ready_at: f
     )
 
 
-def joined(deployment: Existing, sharer: Sharer, now: float) -> Existing:
-    """Let a job in.
-
-    Args:
-        sharer: The job.
-        now: Time in seconds.
-
-    Returns:
-        The deployment with the job.
-
-    Raises:
-        ProvisioningError: The deployment has ended or is draining, the job is in already, another job may not share,
-            or the room or the number of jobs is exceeded.
-    """
-    if any(each.name == sharer.name for each in deployment.sharers):
-        raise ProvisioningError(f"{sharer.name} uses {deployment.name} already")
-    refusal = ""
-    if deployment.draining or has_ended(deployment, now):
-        refusal = "takes no more jobs"
-    elif deployment.sharers and not deployment.shareable:
-        refusal = "is not shared"
-    elif len(deployment.sharers) >= SHARERS_MAX:
-        refusal = f"has {SHARERS_MAX} jobs"
-    elif sharer.size_bytes > deployment.free_bytes:
-        refusal = f"has {deployment.free_bytes} bytes of room, and {sharer.name} asks for {sharer.size_bytes}"
-    if refusal:
-        raise ProvisioningError(f"{deployment.name} {refusal}", hint=f"plan the job {sharer.name} again")
-    return msgspec.structs.replace(deployment, sharers=(*deployment.sharers, sharer), idle_since=None)
-
-
-def left(deployment: Existing, name: str, now: float) -> Existing:
-    """Let a job out; of a job that is not in, or has left, nothing changes.
-
-    Args:
-        now: Time in seconds.
-
-    Returns:
-        The deployment without the job. Its lease begins where it was the last.
-    """
-    stay = tuple(each for each in deployment.sharers if each.name != name)
-    if len(stay) == len(deployment.sharers):
-        return deployment
-    return msgspec.structs.replace(deployment, sharers=stay, idle_since=None if stay else now)
-
-
 def ends_at(deployment: Existing) -> float | None:
     """Tell when a deployment ends if no further job comes.
 

@@ -159,44 +159,6 @@ def demand_factor(demand: float, pricing: DemandPricing) -> float:
     return min(max(factor, pricing.factor_min), pricing.factor_max)
 
 
-def demand_at(demand: Demand, now: float, pricing: DemandPricing) -> Demand:
-    """Let demand fall for the time without requests.
-
-    Args:
-        now: Time in seconds. A time before the last one changes nothing.
-        pricing: The intervals.
-
-    Returns:
-        The demand at this time.
-    """
-    since = demand.settled_at if demand.settled_at is not None else demand.requested_at
-    if since is None:
-        return demand
-    steps = max(0, math.floor((now - since) / pricing.fall_seconds))
-    if not steps:
-        return demand
-    level = max(demand.level - steps, -pricing.demand_max)
-    return msgspec.structs.replace(demand, level=level, settled_at=since + steps * pricing.fall_seconds)
-
-
-def requested(demand: Demand, now: float, pricing: DemandPricing) -> Demand:
-    """Count a request for devices of a tier.
-
-    Args:
-        demand: The demand before.
-        now: Time in seconds.
-        pricing: The intervals.
-
-    Returns:
-        The demand behind the request: higher by 1 where a request came shortly before.
-    """
-    settled = demand_at(demand, now, pricing)
-    before = settled.requested_at
-    rises = before is not None and now - before <= pricing.rise_seconds
-    level = min(settled.level + 1.0, pricing.demand_max) if rises else settled.level
-    return Demand(level=level, requested_at=now, settled_at=now)
-
-
 def device_price(device: str, prices: PriceList) -> float:
     """Price one device, by its availability and by demand.
 
