@@ -57,7 +57,6 @@ def open_believed(path: Path, *, secret: bool = False, hint: str = _HINT) -> Ite
     """Open a file that gives power to whoever wrote it, on a closed way.
 
     Args:
-        path: The file.
         secret: Whether others may not read the file either.
         hint: A remedy for the user.
 
@@ -163,7 +162,6 @@ def make_folders(path: Path, mode: int = 0o777) -> None:
     """Make a folder, and those that lead to it, where they are missing.
 
     Args:
-        path: The folder.
         mode: Mode of what is made, within the umask.
 
     Raises:
@@ -190,7 +188,6 @@ def make_work_folder(path: Path, mode: int = 0o777) -> None:
     """Make a folder in which a command works for long, by the paths of the files there.
 
     Args:
-        path: The folder.
         mode: Mode of what is made, within the umask.
 
     Raises:

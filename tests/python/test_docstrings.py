@@ -17,6 +17,24 @@ SMALL_WORDS = re.compile(
     r"\b(?:the|a|an|of|its|their|is|to|in|for|as|be|which|and|by|at|on|with|from)\b", re.IGNORECASE
 )
 """Words that add nothing of their own."""
+GENERIC = {
+    *(
+        "A",
+        "Any",
+        "Array",
+        "ArrayLike",
+        "Awaitable",
+        "BaseException",
+        "Callable",
+        "Collection",
+        "Exception",
+        "Generator",
+    ),
+    *("Iterable", "Iterator", "IO", "Item", "Kind", "Literal", "Mapping", "NDArray", "None", "Optional", "Path"),
+    *("Sequence", "Set", "T", "TextIO", "Type", "Union"),
+}
+"""Types that leave open what a value is."""
+EMPTY = {"path": ("The file.", "The folder.", "Its file."), "file": ("The file.",), "uid": ("The user.",)}
 
 
 def functions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Function]]:
@@ -69,6 +87,14 @@ def adds_nothing(entry: str, subject: set[str], known: set[str]) -> bool:
     return is_plain and bool(found & subject) and found <= subject | known
 
 
+def is_told_by_type(entry: str, argument: ast.arg) -> bool:
+    """Whether an entry is one noun for a value whose type is a class, for a path or for a user."""
+    if re.fullmatch(r"(?:The|Its|Their|A|An) [a-z]+\.", entry) is None:
+        return False
+    types = set(re.findall(r"\b[A-Z]\w*", ast.unparse(argument.annotation))) if argument.annotation else set()
+    return entry in EMPTY.get(argument.arg, ()) or bool(types - GENERIC)
+
+
 def faults(name: str, function: Function) -> Iterator[str]:
     """The faults of a docstring: errors without words, words of arguments that are not there, and empty words."""
     text = ast.get_docstring(function) or ""
@@ -81,7 +107,9 @@ def faults(name: str, function: Function) -> Iterator[str]:
         argument = listed.get(named.lstrip("*"))
         if argument is None:
             yield f"describes {named}, which is no argument"
-        elif adds_nothing(described, words(named) | words(ast.unparse(argument.annotation or argument)), known):
+        elif is_told_by_type(described, argument) or adds_nothing(
+            described, words(named) | words(ast.unparse(argument.annotation or argument)), known
+        ):
             yield f"says nothing of {named} that its name, its type and the first sentence do not say"
     if function.returns is not None:
         subject = words(ast.unparse(function.returns)) | known
@@ -102,6 +130,7 @@ def test_empty_words_are_found() -> None:
     for entry, is_empty in (
         ("The path.", True),
         ("Path of the file.", True),
+        ("The file.", True),
         ("A file of Weir's own.", False),
         ("Path of the file, or None for standard input.", False),
         ("Path of at most 4096 bytes.", False),

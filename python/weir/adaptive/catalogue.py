@@ -154,9 +154,6 @@ class Inquiry:
 def stream_at(place: Place) -> Stream:
     """Read the description of the stream on its first tier.
 
-    Args:
-        place: The tier.
-
     Raises:
         NoStreamError: There is no stream.
         AdaptiveError: The description is damaged, or cannot be read.

@@ -109,7 +109,6 @@ class Fetch:
         """Prepare to read a step.
 
         Args:
-            channels: The tiers.
             accuracy: Sufficient accuracy; None reads as planned.
             region: (start, stop) along each axis; no more is read than it needs. None is the whole array.
         """

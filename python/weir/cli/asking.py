@@ -116,7 +116,6 @@ def warn_of_silence(home: Home, server: "Server", error: StoreError, *, then: st
 
     Args:
         home: The chosen home.
-        error: The failure.
         then: What the server does when it is started again, in words that follow a comma.
     """
     if isinstance(error, UnprovenServerError):

@@ -59,7 +59,6 @@ def complete_files(context: click.Context, parameter: click.Parameter, incomplet
 
     Args:
         context: Click's context.
-        parameter: The argument.
         incomplete: The begin of the word.
 
     Returns:

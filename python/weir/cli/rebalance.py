@@ -246,7 +246,6 @@ def follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]]) -> Outco
     """Show the progress of a mover until its end.
 
     Args:
-        mover: The process.
         fills: The fills of the targets.
 
     Raises:

@@ -78,7 +78,6 @@ def deploy(
 
     Args:
         home: Home of the store, on this and on every host.
-        wanted: The hosts.
         reach: The way to them.
         configuration: Configuration of the servers, which need not have addresses.
         listener: Called with further notices for the user.
@@ -154,7 +153,6 @@ def bring_up(home: Home, described: Record, listener: Listener, *, accept_journa
 
     Args:
         home: Home of the host that the store is deployed from.
-        described: The store.
         listener: Called with further notices for the user.
         accept_journal_loss: As for `deploy`.
 
@@ -195,7 +193,6 @@ def hand_out(home: Home, described: Record, configuration: Configuration, listen
 
     Args:
         home: Home of the host that the store is deployed from.
-        described: The store.
         listener: Called where a host does not answer: it gets its copy when the store comes up again.
 
     Raises:
@@ -209,7 +206,6 @@ def take_down(home: Home, described: Record, *, force: bool, discard: bool) -> l
 
     Args:
         home: Home of the host that the store is deployed from.
-        described: The store.
         force: Whether to unmount also where a program uses the mount.
         discard: Whether to remove the store's files in the homes, too.
 
@@ -232,7 +228,6 @@ def uninstall(home: Home, described: Record) -> lifecycle.Ended:
 
     Args:
         home: Home of the host that the store is deployed from.
-        described: The store.
 
     Returns:
         The ended parts.
@@ -253,7 +248,6 @@ def restart(home: Home, described: Record, server: int, listener: Listener) -> N
 
     Args:
         home: Home of the host that the store is deployed from.
-        described: The store.
         server: Number of the server.
         listener: Called with further notices for the user.
 
@@ -274,9 +268,6 @@ def restart(home: Home, described: Record, server: int, listener: Listener) -> N
 
 def states(described: Record) -> dict[str, "operations.State | StoreError"]:
     """Ask every host what runs there.
-
-    Args:
-        described: The store.
 
     Returns:
         The state of each host, by its name; an error where a host does not answer.
@@ -440,7 +431,6 @@ def install(
 
     Args:
         home: Home of the host that the store is deployed from.
-        described: The store.
         configuration: Configuration of the servers.
 
     Returns:
@@ -492,7 +482,6 @@ def begin_steps(home: Home, described: Record, hosts: Iterable[str]) -> None:
 
     Args:
         home: Home of the host that the store is deployed from.
-        described: The store.
         hosts: Names of the hosts.
     """
     reach = described.reach()
@@ -506,7 +495,6 @@ def addresses_of(
     """Find the addresses of all servers, also of those whose hosts do not answer.
 
     Args:
-        described: The store.
         told: Addresses that count before the configuration: a server listens elsewhere where its port is taken.
 
     Returns:
@@ -543,7 +531,6 @@ def publish(
 
     Args:
         home: Home of the host that the store is deployed from.
-        described: The store.
         addresses: Addresses of the servers.
 
     Returns:
@@ -560,7 +547,6 @@ def publishing(
     """Make the requests that tell hosts of a store's addresses.
 
     Args:
-        described: The store.
         hosts: Names of the hosts.
         addresses: Addresses of the servers.
 

@@ -61,7 +61,6 @@ class SeveralHosts:
 
         Args:
             home: Home of the host that the store is deployed from.
-            described: The store.
             listener: Called where a host does not get its copy.
         """
         self._home = home

@@ -67,7 +67,6 @@ def add_server(home: Home, place: Place, targets: Sequence[WantedTarget], listen
     """Start one more server of a deployed store on a host, and have it join the others.
 
     Args:
-        place: The host.
         targets: The server's targets.
         listener: Called with further notices for the user.
 

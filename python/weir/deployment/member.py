@@ -54,9 +54,6 @@ def member_of(home: Home) -> Member | None:
 def probe(request: operations.ProbeRequest) -> operations.Probed:
     """Tell what this host is, and whether its home has room for a part of a store.
 
-    Args:
-        request: The home.
-
     Returns:
         The state of the host.
 
@@ -80,9 +77,6 @@ def probe(request: operations.ProbeRequest) -> operations.Probed:
 def install(request: operations.InstallRequest) -> operations.Installed:
     """Take a part of a store into the home: the site's key, the configuration, and the description of the part.
 
-    Args:
-        request: The part.
-
     Returns:
         Whether the home had no part of the store.
 
@@ -101,9 +95,6 @@ def install(request: operations.InstallRequest) -> operations.Installed:
 
 def start(request: operations.StartRequest) -> operations.Started:
     """Start those servers of the host that do not run.
-
-    Args:
-        request: The part.
 
     Returns:
         The addresses of all servers of the host.
@@ -134,9 +125,6 @@ def start(request: operations.StartRequest) -> operations.Started:
 
 def publish(request: operations.PublishRequest) -> operations.Published:
     """Tell the addresses of the whole store to the users of this host, and mount the store.
-
-    Args:
-        request: The addresses.
 
     Returns:
         The mount point.
@@ -181,9 +169,6 @@ def end(request: operations.EndRequest) -> operations.EndedThere:
 
 def restart(request: operations.RestartRequest) -> operations.Started:
     """Stop one server of the host in order, and start it again at its address.
-
-    Args:
-        request: The server.
 
     Returns:
         The addresses of all servers of the host.
@@ -250,9 +235,6 @@ def store(request: operations.StoreRequest) -> operations.Stored:
 def forget(request: operations.ForgetRequest) -> operations.Forgotten:
     """Remove the files of a server that went elsewhere, or of one that did not come.
 
-    Args:
-        request: The server.
-
     Returns:
         Nothing.
 
@@ -269,9 +251,6 @@ def forget(request: operations.ForgetRequest) -> operations.Forgotten:
 
 def drop(request: operations.DropRequest) -> operations.Dropped:
     """Stop a server that never joined the store, and remove its files.
-
-    Args:
-        request: The server.
 
     Returns:
         Whether it ran.

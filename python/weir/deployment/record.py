@@ -152,7 +152,6 @@ def write(home: Home, record: Record) -> None:
 
     Args:
         home: Home of the host that the store is deployed from.
-        record: The store.
 
     Raises:
         OSError: The file cannot be written.
@@ -188,7 +187,6 @@ def read_configuration(home: Home, described: Record) -> dict[str, Any]:
 
     Args:
         home: Home of the host that the store is deployed from.
-        described: The store.
 
     Returns:
         The document.

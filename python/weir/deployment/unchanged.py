@@ -53,7 +53,6 @@ def refuse(home: Home, present: Record, unlike: Sequence[str], given: Given, *, 
 
     Args:
         home: Home of the host that the store is deployed from.
-        present: The store.
         unlike: Its settings that were given with other values, in words.
         given: The other options.
         is_described: Whether hosts or a file are given too: then a store that is down takes all but its ports.
@@ -80,7 +79,6 @@ def refuse_configuration(home: Home, present: Record, wanted: Configuration, mem
 
     Args:
         home: Home of the host that the store is deployed from.
-        present: The store.
         wanted: The configuration, with addresses.
         members: The parts that its hosts would have.
 

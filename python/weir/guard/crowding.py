@@ -19,7 +19,6 @@ def crowded(victim: JobKey, culprit: JobKey, observation: Observation) -> tuple[
     Args:
         victim: The slowed job.
         culprit: The job that slows it.
-        observation: The window.
 
     Returns:
         The targets, in order; none where the culprit is on all of them alike, or on more than a lease has room for.

@@ -155,9 +155,6 @@ class Guard:
     def decide(self, observation: Observation) -> list[Entry]:
         """Take a window.
 
-        Args:
-            observation: The window.
-
         Returns:
             The things that change now.
         """

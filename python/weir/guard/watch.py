@@ -239,7 +239,6 @@ def run(watch: Watch, is_over: Callable[[], bool]) -> None:
     """Guard a store until it is over, then undo everything.
 
     Args:
-        watch: The guard.
         is_over: Whether to end.
 
     Raises:

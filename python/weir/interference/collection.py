@@ -75,7 +75,6 @@ def collect(loaded: Loaded, folder: Path, tell: Callable[[str], None]) -> list[R
     """Carry out the runs of a plan that are not complete, and describe the data set.
 
     Args:
-        loaded: The plan.
         tell: Takes a line about each run.
 
     Returns:

@@ -32,9 +32,6 @@ Counts = dict[tuple[int, str], dict[str, float]]
 def is_log(path: Path) -> bool:
     """Tell whether a file is meant as a log.
 
-    Args:
-        path: The file.
-
     Returns:
         Whether its name ends as those of Darshan's logs do.
     """

@@ -88,9 +88,6 @@ class Labels:
 def read_operations(path: Path) -> list[Operation]:
     """Read the operations that a kernel wrote.
 
-    Args:
-        path: The file.
-
     Returns:
         The operations, in their order.
 

@@ -149,7 +149,6 @@ def under(loaded: Loaded, policy: str) -> Loaded:
     """The same plan under another policy.
 
     Args:
-        loaded: A plan.
         policy: A policy, as in cluster.toml.
     """
     digest = hashlib.sha256(f"{loaded.digest}\0{policy}".encode()).hexdigest()
@@ -160,7 +159,6 @@ def simulated(loaded: Loaded, seed: int) -> Loaded:
     """The same plan for simulated stores.
 
     Args:
-        loaded: A plan.
         seed: Seed of all dice.
 
     Raises:

@@ -69,7 +69,6 @@ def nearest_task(shape: Shape, tasks: Sequence[str]) -> str:
     """Find the task whose mix of calls is most like another mix.
 
     Args:
-        shape: The mix.
         tasks: Names of kernels.
 
     Returns:

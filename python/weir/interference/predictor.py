@@ -361,9 +361,6 @@ def save(predictor: Predictor, path: Path) -> None:
 def load(path: Path) -> Predictor:
     """Read a predictor.
 
-    Args:
-        path: The file.
-
     Raises:
         InterferenceError: The file is no predictor of this version.
     """

@@ -79,7 +79,6 @@ def carry_out(loaded: Loaded, case: Case, own: Path, is_ended: Callable[[], bool
 
     Args:
         loaded: A plan with a seed.
-        case: The run.
         own: Folder of the run.
         is_ended: Tells whether the collection has ended.
 

@@ -56,9 +56,6 @@ def allocate(graph: Graph) -> list[list[int]]:
     Edges: source to request (capacity: its stripes), request to each target (1; cost: the load of the target's server),
     target to sink (capacity: its stripes; cost: its fill).
 
-    Args:
-        graph: The input.
-
     Returns:
         The targets of each request, as places in `graph.servers`, in ascending order.
 

@@ -24,9 +24,6 @@ class KnownJobs:
     def find(self, uid: int, key: str) -> KnownJob | None:
         """Look a job up.
 
-        Args:
-            uid: The user.
-
         Returns:
             The job; None where it is not in memory.
         """
@@ -39,9 +36,6 @@ class KnownJobs:
 
     def keep(self, uid: int, key: str, job: KnownJob) -> bool:
         """Keep a job.
-
-        Args:
-            uid: The user.
 
         Returns:
             Whether its document is short enough to be kept, here and in the store.

@@ -73,9 +73,6 @@ class Ledger:
     def of_user(self, uid: int) -> Iterator[Record]:
         """List the deployments of a user.
 
-        Args:
-            uid: The user.
-
         Yields:
             The deployments, in any order.
         """
@@ -212,9 +209,6 @@ class Ledger:
     async def known(self, uid: int, key: str) -> KnownJob | None:
         """Look a known job up.
 
-        Args:
-            uid: The user.
-
         Returns:
             The job; None where it is not known.
         """
@@ -227,11 +221,7 @@ class Ledger:
         return found
 
     def remember(self, uid: int, key: str, job: KnownJob) -> None:
-        """Keep a known job, unless it is too long; it is written soon, beside other work.
-
-        Args:
-            uid: The user.
-        """
+        """Keep a known job, unless it is too long; it is written soon, beside other work."""
         if not self._known.keep(uid, key, job):
             return
         if len(self._pending) < _PENDING_MAX:

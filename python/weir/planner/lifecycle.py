@@ -70,9 +70,6 @@ def setup(deployment: Deployment, folder: Path, context: Context) -> None:
 def stage_in(deployment: Deployment, folder: Path, context: Context) -> None:
     """Copy the job's input into its storage.
 
-    Args:
-        context: The job.
-
     Raises:
         StagingError: A transfer failed.
     """
@@ -83,9 +80,6 @@ def stage_in(deployment: Deployment, folder: Path, context: Context) -> None:
 
 def environment(deployment: Deployment, folder: Path, context: Context) -> dict[str, str]:
     """Make the credential and the variables of the job's environment.
-
-    Args:
-        context: The job.
 
     Returns:
         Variables by their names; nothing of this process's own environment is among them.
@@ -108,9 +102,6 @@ def environment(deployment: Deployment, folder: Path, context: Context) -> dict[
 
 def stage_out(deployment: Deployment, folder: Path, context: Context) -> None:
     """Copy the job's output out of its storage.
-
-    Args:
-        context: The job.
 
     Raises:
         StagingError: A transfer failed; the results are kept.

@@ -44,7 +44,6 @@ class Lives:
         """Take the parts.
 
         Args:
-            ledger: The deployments.
             site: The storage of the site.
             settings: Bounds of replans and quarantines.
         """

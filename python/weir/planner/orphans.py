@@ -27,7 +27,6 @@ class Orphans:
         """Take the parts.
 
         Args:
-            ledger: The deployments.
             lives: The tasks that lead deployments on.
             grace_seconds: Time that Slurm has for the teardown of a job that is over.
         """

@@ -90,9 +90,6 @@ class Plans:
     def turn(self, uid: int) -> asyncio.Lock:
         """Find the turn of a user: one plan of each is made at a time, so that users take turns at the helpers.
 
-        Args:
-            uid: The user.
-
         Returns:
             The lock that a caller of `again` holds.
         """
@@ -116,7 +113,6 @@ class Plans:
         """Refuse a job whose storage can never be had, within milliseconds: nothing is planned, and no log read.
 
         Args:
-            asked: The job.
             is_whole: Whether user and nodes of the job are known, by which planners know jobs.
 
         Raises:
@@ -131,7 +127,6 @@ class Plans:
         """Plan the storage of a job.
 
         Args:
-            asked: The job.
             name: Name of the deployment; empty for one that is made of the job.
 
         Raises:
@@ -188,7 +183,6 @@ class Plans:
         """Plan the storage of a deployment again, in the turn of its user.
 
         Args:
-            record: The deployment.
             left_out: Further nodes that may not serve.
             policy: Pace of sharing; None for the one that was asked for.
 

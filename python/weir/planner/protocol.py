@@ -473,7 +473,6 @@ def refusal(identifier: int | str, error: PlannerError) -> Answer:
 
     Args:
         identifier: The request's.
-        error: The reason.
     """
     return Answer(
         id=identifier, error=Fault(code=error.code, message=error.message[:TEXT_MAX], hint=error.hint[:TEXT_MAX])

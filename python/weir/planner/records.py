@@ -160,11 +160,7 @@ ADMINISTRATOR = -1
 
 
 def summary(record: Record) -> Summary:
-    """Describe a deployment in a list.
-
-    Args:
-        record: The deployment.
-    """
+    """Describe a deployment in a list."""
     return Summary(
         name=record.name,
         uid=record.uid,
@@ -184,9 +180,6 @@ def summary(record: Record) -> Summary:
 
 def next_step(record: Record) -> Step | None:
     """Find the step that leads on to the goal.
-
-    Args:
-        record: The deployment.
 
     Returns:
         The step; None where the goal is reached, or nothing is to be done.
@@ -217,7 +210,6 @@ def asked_for(record: Record, step: Step, *, now: float, nodes: tuple[str, ...] 
     """Set the goal of a deployment.
 
     Args:
-        record: The deployment.
         now: Time in seconds.
         nodes: Nodes that may serve; empty for all, or for those named before.
 
@@ -266,7 +258,6 @@ def begun(record: Record, step: Step, *, now: float) -> Record:
     """Begin a step.
 
     Args:
-        record: The deployment.
         now: Time in seconds.
 
     Returns:
@@ -279,7 +270,6 @@ def succeeded(record: Record, step: Step, *, now: float, environment: Mapping[st
     """End a step well.
 
     Args:
-        record: The deployment.
         now: Time in seconds.
         environment: Variables for the job, of the step `environment`.
 
@@ -305,7 +295,6 @@ def broken(record: Record, step: Step, message: str, hint: str, *, now: float) -
     """End a step that failed.
 
     Args:
-        record: The deployment.
         message: The failure.
         hint: A remedy; empty where none is known.
         now: Time in seconds.
@@ -359,7 +348,6 @@ def check_output(record: Record, folder: str, *, discard: bool) -> None:
     """Refuse an end that would lose output.
 
     Args:
-        record: The deployment.
         folder: The place of its data.
         discard: Whether the output may be lost.
 

@@ -61,7 +61,6 @@ class Server:
         """Take the service.
 
         Args:
-            service: The requests.
             scheduler_user: The user who has connections of a budget apart, as root has.
         """
         self._service = service

@@ -44,7 +44,6 @@ class Service:
 
         Args:
             settings: The administrator's choices.
-            ledger: The deployments.
             site: The storage of the site.
             steps: The steps that run.
             lives: The tasks that lead deployments on.

@@ -59,7 +59,6 @@ class Site:
         """Read the resource model.
 
         Args:
-            ledger: The deployments.
             model: The resource model; it is read again when it changes.
             share_max: Most of the storage of each class of device that the deployments of one user may hold.
 
@@ -86,7 +85,6 @@ class Site:
         """Tell what a user may use.
 
         Args:
-            uid: The user.
             nodes: Nodes that may serve; empty for all.
             left_out: Nodes that may not.
             empty: Whether to look at the site as if no deployment were there.
@@ -108,9 +106,6 @@ class Site:
 
     def check(self, deployment: Deployment, snapshot: Snapshot) -> None:
         """Check that a deployment takes only what is there.
-
-        Args:
-            snapshot: The storage.
 
         Raises:
             PlannerError: A node, a device or room is missing, or the joined deployment.
@@ -178,7 +173,6 @@ class Site:
 
         Args:
             key: User and name of the deployment.
-            deployment: Its plan.
 
         Raises:
             PlannerError: The user's deployments would hold too much of the site.
@@ -195,7 +189,6 @@ class Site:
 
         Args:
             key: User and name of the deployment.
-            deployment: Its plan.
 
         Returns:
             The plan, with targets for its own job alone where the room for others is beyond the user's share.

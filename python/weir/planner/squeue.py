@@ -59,9 +59,6 @@ async def jobs_of(uids: Iterable[int]) -> dict[tuple[int, str], SlurmJob]:
 async def release(uid: int, number: str) -> None:
     """Release a job that Slurm holds because its storage could not be had, which its user may not do at Slurm.
 
-    Args:
-        uid: The user.
-
     Raises:
         PlannerError: The job is not the user's, or is held for another reason; or Slurm does not answer.
     """

@@ -47,9 +47,6 @@ class Steps:
     def folder(self, record: Record) -> Path:
         """Name the folder of a deployment.
 
-        Args:
-            record: The deployment.
-
         Returns:
             The folder, beside those of the user's other deployments.
         """
@@ -59,7 +56,6 @@ class Steps:
         """Run a step, as soon as there is room for another process.
 
         Args:
-            record: The deployment.
             discard: Whether an end may lose output.
 
         Returns:

@@ -46,9 +46,6 @@ class Turns:
     async def turn(self, peer: Peer) -> AsyncIterator[None]:
         """Wait for the turn of a user, and charge the user with the time of the block.
 
-        Args:
-            peer: The user.
-
         Yields:
             Nothing.
         """
@@ -59,11 +56,7 @@ class Turns:
             self._end(peer, begin)
 
     async def charged(self, peer: Peer, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do work whose every step on the event loop is a turn of a user. Between two steps the work has no turn.
-
-        Args:
-            peer: The user.
-        """
+        """Do work whose every step on the event loop is a turn of a user. Between two steps the work has no turn."""
         return await _Steps(self, peer, work)
 
     async def _taken(self, peer: Peer) -> float:
@@ -141,9 +134,6 @@ class Slots:
         """Hold a slot in the block. A user takes one more only if more are free than the user has.
 
         So one user, and any two, leave slots to others, who wait for nobody's work.
-
-        Args:
-            uid: The user.
 
         Yields:
             Nothing.

@@ -44,9 +44,6 @@ class Waiting:
     def is_in_vain(self, record: Record) -> bool:
         """Tell without a plan that no storage serves a job now.
 
-        Args:
-            record: The job.
-
         Returns:
             Whether a plan for such a job was in vain on this storage, or no class of devices has the room.
         """
@@ -60,11 +57,7 @@ class Waiting:
         return True
 
     def note(self, record: Record) -> None:
-        """Remember that a plan was in vain on the storage of this moment.
-
-        Args:
-            record: The job.
-        """
+        """Remember that a plan was in vain on the storage of this moment."""
         self._note(self._digest(record), self._snapshot(record))
 
     def forget(self, key: Key) -> None:

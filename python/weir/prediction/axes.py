@@ -26,11 +26,7 @@ class Axis:
     """The field of the name, or `RANK`."""
 
     def of(self, instance: Instance) -> Value:
-        """Find the position of an instance on the axis.
-
-        Args:
-            instance: A creation.
-        """
+        """Find the position of an instance on the axis."""
         return instance.creation.rank if self.field == RANK else instance.values[self.field]
 
 

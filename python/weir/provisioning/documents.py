@@ -19,7 +19,6 @@ def content(path: Path, hint: str, bytes_max: int = DOCUMENT_BYTES_MAX) -> bytes
     """Read a file of bounded size.
 
     Args:
-        path: The file.
         hint: A remedy where it cannot be read.
         bytes_max: The most bytes that it may have.
 
@@ -61,7 +60,6 @@ def read(path: Path, kind: type[_Document], what: str, hint: str) -> _Document:
     """Read a document from its file.
 
     Args:
-        path: The file.
         kind: The document's type.
         what: Its name: `table of classes`.
         hint: A remedy where the file is no such document.
@@ -74,9 +72,6 @@ def read(path: Path, kind: type[_Document], what: str, hint: str) -> _Document:
 
 def write(path: Path, document: msgspec.Struct) -> None:
     """Write a document as JSON for people and programs, whole or not at all.
-
-    Args:
-        path: Its file.
 
     Raises:
         OSError: The file cannot be written. A file that was there before is as it was.

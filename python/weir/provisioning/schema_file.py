@@ -9,9 +9,6 @@ from weir.provisioning.deployments import Deployment
 def read_schema(path: Path) -> Deployment:
     """Read a deployment schema.
 
-    Args:
-        path: The file.
-
     Returns:
         The deployment, which is not validated.
 

@@ -59,7 +59,6 @@ class Baseline:
         """Run each job of a scenario alone, those of one shape once.
 
         Args:
-            prepared: The scenario.
             progress: Called with the number of runs done, and of all; a KeyboardInterrupt that it raises ends the runs.
 
         Returns:

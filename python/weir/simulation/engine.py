@@ -42,7 +42,6 @@ def simulate(prepared: Prepared, *, progress: Callable[[Progress], object] | Non
     """Run a scenario.
 
     Args:
-        prepared: The scenario.
         progress: Called now and then. A KeyboardInterrupt that it raises ends the run early, like that of the user.
 
     Returns:

@@ -97,7 +97,6 @@ def figures_of_jobs(
     """Derive the figures of a run's jobs.
 
     Args:
-        outcome: The run.
         jobs: The jobs of its workload.
         alone: Each job by itself; None where that was not run.
 
@@ -123,11 +122,7 @@ def figures_of_jobs(
 
 
 def figures_of_run(outcome: Outcome, jobs: Sequence[JobFigures]) -> RunFigures:
-    """Derive the figures of a run as a whole.
-
-    Args:
-        outcome: The run.
-    """
+    """Derive the figures of a run as a whole."""
     io_slowdowns = _known(job.io_slowdown for job in jobs)
     slowdowns = _known(job.slowdown for job in jobs)
     rates = _known(job.outcome.bytes_per_second for job in jobs)

@@ -51,9 +51,6 @@ def spelled(found: Interval | None) -> str:
 def rounded(found: Interval) -> tuple[float, float | None, float | None]:
     """Take the numbers of a mean for a table.
 
-    Args:
-        found: The mean.
-
     Returns:
         The mean, and the lower and the upper end of its interval; zero where only the rounding of sums keeps them from
         zero.

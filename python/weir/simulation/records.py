@@ -90,7 +90,6 @@ def record_of(name: str, prepared: "Prepared", outcome: Outcome, jobs: Sequence[
 
     Args:
         name: Name of the run in reports.
-        prepared: Its scenario.
         outcome: The engine's account.
 
     Returns:
@@ -122,7 +121,6 @@ def write(record: Record, folder: Path) -> list[Path]:
     """Write a run into a folder: the document, and the tables where pyarrow is installed.
 
     Args:
-        record: The run.
         folder: The folder, which is made.
 
     Returns:

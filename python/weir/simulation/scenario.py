@@ -213,7 +213,6 @@ def store_settings(table: Table, topology: Topology) -> dict[str, Any]:
     Args:
         table: A table with the keys `policy`, `scheduler`, `share`, `allocator`, `layout` and `lambda`, each of which
             may be absent.
-        topology: The machines.
 
     Returns:
         Values of the fields of `Scenario`.
@@ -236,8 +235,6 @@ def check_room(topology: Topology, workload: Workload, origin: str) -> None:
     """Refuse a workload whose files cannot all lie on the targets at its end.
 
     Args:
-        topology: The machines.
-        workload: The work.
         origin: File of the workload, for the error.
 
     Raises:

@@ -127,9 +127,6 @@ def topology_named(name: str, *, folder: Path | None = None) -> Topology:
 def read_topology(path: Path) -> Topology:
     """Read a file that describes a topology, or a store's cluster.toml.
 
-    Args:
-        path: The file.
-
     Raises:
         ScenarioError: The file cannot be read, or describes no topology; the error names its line and key.
     """

@@ -33,7 +33,6 @@ class HardLinks:
         Args:
             path: Names on the way to the file.
             folder: Names on the way to its folder.
-            entry: The file.
 
         Returns:
             Whether it is not the first name that was found; this name is linked later.

@@ -30,7 +30,6 @@ class LargeFile:
         Args:
             trees: The two trees.
             folder: Names on the way to the file's folder.
-            entry: The file.
             workers: The workers that take its parts.
         """
         self._trees = trees

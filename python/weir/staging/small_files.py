@@ -84,9 +84,6 @@ class Batch:
     def add(self, entry: Entry) -> bool:
         """Add a file.
 
-        Args:
-            entry: The file.
-
         Returns:
             Whether the batch is full.
         """
@@ -119,9 +116,6 @@ class Batch:
 
     def failed(self, name: bytes, error: OSError) -> None:
         """Keep the failure of one file, or end the copy where no other file would fare better.
-
-        Args:
-            error: The failure.
 
         Raises:
             FatalError: No other file would fare better.

@@ -25,9 +25,6 @@ def make_folder(path: Path, mode: int) -> None:
 def remove_folder(path: Path) -> None:
     """Remove a folder with all its files. One that is not there, or to which no way leads, is no failure.
 
-    Args:
-        path: The folder.
-
     Raises:
         StoreError: Some of it is still there, or it is a link.
     """

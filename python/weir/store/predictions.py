@@ -114,9 +114,6 @@ def least_of(name: str) -> float | None:
 def likely_slowdown(horizons: Iterable[PredictedHorizon]) -> float | None:
     """Reduce the predictions of a job to one slowdown.
 
-    Args:
-        horizons: The predictions.
-
     Returns:
         The largest likely slowdown of the window and the next one; None where nothing is known.
     """

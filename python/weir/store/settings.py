@@ -15,10 +15,9 @@ class Setting:
     """One setting. A flag beats the environment, the environment beats the file, the file beats the default."""
 
     name: str
-    environment: str
     meaning: str
     default: str = ""
-    flag: str | None = None
+    has_flag: bool = False
     key: str | None = None
     bounds: tuple[int, int] | None = None
     """Least and greatest value of a number; None where the setting is no number."""
@@ -28,6 +27,16 @@ class Setting:
     """Whether the value is the path of an existing file."""
     read: Callable[[str], object] | None = None
     """Reader of the value, which raises ValueError where no store can use it; None where every text is a value."""
+
+    @property
+    def environment(self) -> str:
+        """Name of its variable."""
+        return f"WEIR_{self.name.upper()}"
+
+    @property
+    def flag(self) -> str | None:
+        """Flag of commands; None where no command has one."""
+        return f"--{self.name.replace('_', '-')}" if self.has_flag else None
 
     def allows(self, value: object) -> bool:
         """Decide whether a value is allowed.
@@ -52,8 +61,7 @@ class Setting:
 
 POLICY = Setting(
     name="policy",
-    flag="--policy",
-    environment="WEIR_POLICY",
+    has_flag=True,
     key="policy",
     default="size-fair",
     meaning="Division of the storage's time among jobs.",
@@ -61,16 +69,14 @@ POLICY = Setting(
 )
 SCHEDULER = Setting(
     name="scheduler",
-    flag="--scheduler",
-    environment="WEIR_SCHEDULER",
+    has_flag=True,
     key="scheduler",
     meaning="Algorithm that enforces the policy. Without a name it is fifo for the policy fifo, else virtual-time.",
     read=values.scheduler,
 )
 ALLOCATOR = Setting(
     name="allocator",
-    flag="--allocator",
-    environment="WEIR_ALLOCATOR",
+    has_flag=True,
     key="layout.allocator",
     default="balanced",
     meaning="Algorithm that chooses the targets of new files: balanced, lustre-standard or random.",
@@ -78,24 +84,21 @@ ALLOCATOR = Setting(
 )
 SERVERS = Setting(
     name="servers",
-    flag="--servers",
-    environment="WEIR_SERVERS",
+    has_flag=True,
     default="1",
     bounds=(1, 64),
     meaning="Number of servers to start, where the file lists none.",
 )
 TARGETS = Setting(
     name="targets",
-    flag="--targets",
-    environment="WEIR_TARGETS",
+    has_flag=True,
     default="2",
     bounds=(1, 64),
     meaning="Number of targets of each server, where the file lists none.",
 )
 BACKEND = Setting(
     name="backend",
-    flag="--backend",
-    environment="WEIR_BACKEND",
+    has_flag=True,
     key="server.target.backend",
     default="ram",
     choices=("ram", "dir"),
@@ -103,8 +106,7 @@ BACKEND = Setting(
 )
 CAPACITY = Setting(
     name="capacity",
-    flag="--capacity",
-    environment="WEIR_CAPACITY",
+    has_flag=True,
     key="server.target.capacity",
     default="4GiB",
     meaning="Capacity of each target.",
@@ -112,40 +114,35 @@ CAPACITY = Setting(
 )
 READ_SPEED = Setting(
     name="read_speed",
-    flag="--read-speed",
-    environment="WEIR_READ_SPEED",
+    has_flag=True,
     key="server.target.speed.read",
     meaning="Emulated speed of reads, such as 200MB/s.",
     read=values.rate,
 )
 WRITE_SPEED = Setting(
     name="write_speed",
-    flag="--write-speed",
-    environment="WEIR_WRITE_SPEED",
+    has_flag=True,
     key="server.target.speed.write",
     meaning="Emulated speed of writes, such as 200MB/s.",
     read=values.rate,
 )
 FIXED_TIME = Setting(
     name="fixed_time",
-    flag="--fixed-time",
-    environment="WEIR_FIXED_TIME",
+    has_flag=True,
     key="server.target.speed.fixed",
     meaning="Emulated time of each request, such as 100us.",
     read=values.duration,
 )
 METADATA_TIME = Setting(
     name="metadata_time",
-    flag="--metadata-time",
-    environment="WEIR_METADATA_TIME",
+    has_flag=True,
     key="server.metadata_speed.fixed",
     meaning="Emulated time of each metadata operation, such as 50us.",
     read=values.duration,
 )
 PORTS = Setting(
     name="ports",
-    flag="--ports",
-    environment="WEIR_PORTS",
+    has_flag=True,
     key="ports",
     meaning="Ports for servers whose address names none, such as 20000-29999. Without a range they are free ports "
     "below those that the system gives to other programs.",
@@ -153,91 +150,77 @@ PORTS = Setting(
 )
 HOME = Setting(
     name="home",
-    flag="--home",
-    environment="WEIR_HOME",
+    has_flag=True,
     default="$XDG_STATE_HOME/weir",
     meaning="State directory of the store.",
 )
 CLUSTER = Setting(
     name="cluster",
-    environment="WEIR_CLUSTER",
     default="WEIR_HOME/cluster.json",
     meaning="File with the addresses of the store's servers.",
 )
 CREDENTIAL = Setting(
     name="credential",
-    flag="--credential",
-    environment="WEIR_CREDENTIAL",
+    has_flag=True,
     default="WEIR_HOME/credentials/uid-UID.json",
     meaning="Credential file of the job.",
 )
 MOUNT = Setting(
     name="mount",
-    environment="WEIR_MOUNT",
     default="WEIR_HOME/mnt",
     meaning="Mount point of the store.",
 )
 PREFIX = Setting(
     name="prefix",
-    flag="--prefix",
-    environment="WEIR_PREFIX",
+    has_flag=True,
     meaning="Absolute path below which the program sees the store by the preload library alone, without a mount.",
     read=values.prefix,
 )
 PLACEMENT = Setting(
     name="placement",
-    flag="--placement",
-    environment="WEIR_PLACEMENT",
+    has_flag=True,
     is_file=True,
     meaning="Interaction database of `weir place`: files in it are made with its layouts.",
 )
 PLACEMENT_REPORT = Setting(
     name="placement_report",
-    environment="WEIR_PLACEMENT_REPORT",
     default="the interaction database's name with .report",
     meaning="File to which each process adds the counts of its look-ups in the interaction database.",
 )
 TRANSPORT = Setting(
     name="transport",
-    environment="WEIR_TRANSPORT",
     default="unix where the server has a socket on this host, else tcp",
     meaning="Way from clients to servers: unix or tcp.",
     read=values.transport,
 )
 TIMEOUT_SECONDS = Setting(
     name="timeout_seconds",
-    environment="WEIR_TIMEOUT_SECONDS",
     default="10",
     meaning="Time of a server's silence after which a call answers EIO, from 0.1 to 86400.",
     read=values.silence,
 )
 COUNTERS = Setting(
     name="counters",
-    environment="WEIR_COUNTERS",
     meaning="Directory to which each process on the fast path writes its counters at its end.",
 )
 WINDOWS = Setting(
     name="windows",
-    environment="WEIR_WINDOWS",
     default="/dev/shm/weir-UID",
     meaning="Folder of the windows in which a user's programs count their operations, for `weir interference`; `off` "
     "counts none.",
 )
 TRACE = Setting(
     name="trace",
-    flag="--trace",
-    environment="WEIR_TRACE",
+    has_flag=True,
     meaning="Directory for a trace of each process, which records the files that the process makes, for `weir trace`.",
 )
 OBSERVE = Setting(
     name="observe",
-    flag="--observe",
-    environment="WEIR_OBSERVE",
+    has_flag=True,
     meaning="Path below which files are recorded, too. It need not be on the store, and may be given again.",
 )
 PROGRAMS = Setting(
     name="programs",
-    environment="WEIR_PROGRAMS",
     default="the place where the package was installed",
     meaning="Directory of weir-server, weir-mount and libweir_preload.so.",
 )

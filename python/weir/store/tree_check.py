@@ -165,11 +165,7 @@ def judge(trees: Mapping[int, Tree], asked: Asked) -> list[TreeFinding]:
 
 
 def with_paths(findings: Iterable[TreeFinding], asked: Asked) -> list[TreeFinding]:
-    """Give findings their paths.
-
-    Args:
-        asked: The servers.
-    """
+    """Give findings their paths."""
     findings = list(findings)
     known: dict[int, Position | None] = {ROOT: None}
     wanted = {finding.parent for finding in findings if finding.parent is not None}

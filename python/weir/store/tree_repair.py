@@ -109,9 +109,6 @@ class _Repair:
     def mend(self, finding: TreeFinding) -> MendedFault:
         """Mend one fault.
 
-        Args:
-            finding: The fault.
-
         Returns:
             What was done, or why nothing was.
         """

@@ -20,13 +20,7 @@ _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII
 
 
 def policy(text: str) -> str:
-    """Read the name of a policy.
-
-    Args:
-        text: The name, such as `user-then-size-fair`.
-
-    Returns:
-        The canonical name.
+    """Read the name of a policy, such as `user-then-size-fair`; return the canonical one.
 
     Raises:
         ValueError: There is no such policy.
@@ -38,9 +32,6 @@ def policy(text: str) -> str:
 
 def scheduler(text: str) -> str:
     """Read the name of a scheduler.
-
-    Args:
-        text: The name.
 
     Raises:
         ValueError: There is no such scheduler.
@@ -57,9 +48,6 @@ def scheduler(text: str) -> str:
 def allocator(text: str) -> str:
     """Read the name of an allocator of a store.
 
-    Args:
-        text: The name.
-
     Raises:
         ValueError: A store has no such allocator.
     """
@@ -69,10 +57,7 @@ def allocator(text: str) -> str:
 
 
 def size(text: str) -> int:
-    """Read an amount of bytes.
-
-    Args:
-        text: The amount, such as `4GiB`.
+    """Read an amount of bytes, such as `4GiB`.
 
     Raises:
         ValueError: The text is no amount.
@@ -83,10 +68,7 @@ def size(text: str) -> int:
 
 
 def rate(text: str) -> float:
-    """Read a rate.
-
-    Args:
-        text: The rate, such as `200MB/s`.
+    """Read a rate, such as `200MB/s`.
 
     Returns:
         The rate in bytes a second.
@@ -100,10 +82,7 @@ def rate(text: str) -> float:
 
 
 def duration(text: str) -> float:
-    """Read a time.
-
-    Args:
-        text: The time, such as `100us`.
+    """Read a time, such as `100us`.
 
     Returns:
         The time in seconds.
@@ -117,10 +96,7 @@ def duration(text: str) -> float:
 
 
 def ports(text: str) -> tuple[int, int]:
-    """Read a range of ports.
-
-    Args:
-        text: The range, such as `20000-29999`.
+    """Read a range of ports, such as `20000-29999`.
 
     Returns:
         The first and the last port.
@@ -137,9 +113,6 @@ def ports(text: str) -> tuple[int, int]:
 def prefix(text: str) -> str:
     """Read a path below which a program sees a store without a mount.
 
-    Args:
-        text: The path.
-
     Raises:
         ValueError: The path is not absolute, or is the root.
     """
@@ -151,9 +124,6 @@ def prefix(text: str) -> str:
 def transport(text: str) -> str:
     """Read the way from clients to servers.
 
-    Args:
-        text: The way.
-
     Raises:
         ValueError: Clients know no such way.
     """
@@ -163,10 +133,7 @@ def transport(text: str) -> str:
 
 
 def silence(text: str) -> float:
-    """Read the time for which a server may be silent.
-
-    Args:
-        text: The time in seconds, such as `10`.
+    """Read the time for which a server may be silent, such as `10`.
 
     Returns:
         The time in seconds.
@@ -180,10 +147,7 @@ def silence(text: str) -> float:
 
 
 def target(text: str) -> str:
-    """Read the name of a target.
-
-    Args:
-        text: The name, such as `3.1`.
+    """Read the name of a target, such as `3.1`.
 
     Raises:
         ValueError: The text is no name of a target.
@@ -290,9 +254,6 @@ def count_limit(text: str) -> int | None:
 
 def claim(text: str) -> str:
     """Read a name that a credential claims: of a job, a user or a group.
-
-    Args:
-        text: The name.
 
     Raises:
         ValueError: The name is empty, or longer than a credential may have.

@@ -207,9 +207,6 @@ def read_logs(
 def refusal(path: Path) -> DarshanError | None:
     """Decide whether a file can be a log, because the library only reports that it failed.
 
-    Args:
-        path: The file.
-
     Returns:
         The reason why the file is no readable log; None where it may be one.
     """

@@ -27,9 +27,6 @@ class Pruning:
     def is_due(self, uid: int) -> bool:
         """Count a known job that was remembered.
 
-        Args:
-            uid: The user.
-
         Returns:
             Whether the user's jobs are to be counted.
         """
@@ -65,19 +62,12 @@ class Store(Protocol):
     def known(self, uid: int, key: str) -> KnownJob | None:
         """Look a known job up.
 
-        Args:
-            uid: The user.
-
         Returns:
             The job; None where it is not known.
         """
 
     def remember(self, uid: int, key: str, job: KnownJob) -> None:
-        """Keep a known job. Of a user with more than `KNOWN_MAX` or `KNOWN_BYTES_MAX`, the oldest are forgotten.
-
-        Args:
-            uid: The user.
-        """
+        """Keep a known job. Of a user with more than `KNOWN_MAX` or `KNOWN_BYTES_MAX`, the oldest are forgotten."""
 
     def faults(self) -> list[Fault]:
         """Read the faults of nodes.

@@ -85,9 +85,6 @@ def scaled(identity: Identity) -> tuple[float, ...]:
 def fitnesses(identity: Identity, classes: Sequence[BehaviourClass]) -> list[Fitness]:
     """Compare a job with classes, by the normalised Euclidean distance.
 
-    Args:
-        identity: The job.
-
     Returns:
         The fitness to each class, the best first.
     """
@@ -167,9 +164,6 @@ def _fault(table: ClassTable) -> str:
 
 def with_job(table: ClassTable, identity: Identity) -> tuple[ClassTable, BehaviourClass, bool]:
     """Count one more job in a table. A job that is too far from every class opens a new class.
-
-    Args:
-        identity: The job.
 
     Returns:
         The new table, the job's class in it, and whether the class is new. A full table stays as it is.

@@ -121,9 +121,6 @@ def files(values: Striping) -> tuple[EmittedFile, ...]:
 def read(emitted: Sequence[EmittedFile]) -> Striping:
     """Read the command back.
 
-    Args:
-        emitted: The script.
-
     Raises:
         ProvisioningError: It is no such command.
     """

@@ -18,7 +18,6 @@ def emit(deployment: Deployment, target: Target, *, mount: str, folder: str) -> 
     """Write the configuration of a system, and read it back.
 
     Args:
-        target: The system.
         mount: Mount point on every node; on Lustre the directory that is striped.
         folder: Folder of the files on every node, of which BeeOND is told.
 

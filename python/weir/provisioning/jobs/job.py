@@ -61,9 +61,6 @@ def read_jobspec(path: Path) -> dict[str, Any]:
 def read_job(path: Path) -> Job:
     """Read a jobspec, in YAML or JSON, or a batch script, which begins with `#!`.
 
-    Args:
-        path: The file.
-
     Raises:
         ProvisioningError: The file is neither, or breaks the rules of its kind; the error names the place.
     """

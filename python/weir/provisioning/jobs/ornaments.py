@@ -71,7 +71,6 @@ def ornament(jobspec: Mapping[str, Any], deployment: Deployment) -> dict[str, An
 
     Args:
         jobspec: The jobspec, whose wishes are checked.
-        deployment: The storage.
 
     Returns:
         The jobspec with the deployment at `attributes.system.weir`, in place of any other there.

@@ -52,9 +52,6 @@ class Archive:
     def __init__(self, path: Path) -> None:
         """Open the archive, or make it.
 
-        Args:
-            path: Its file.
-
         Raises:
             ProvisioningError: The file is no archive of this version, or another build uses it.
         """
@@ -228,9 +225,6 @@ class Archive:
 @contextmanager
 def opened(path: Path) -> Iterator[Archive]:
     """Open an archive for a block.
-
-    Args:
-        path: Its file.
 
     Yields:
         The archive.

@@ -72,7 +72,6 @@ def build(
         paths: Darshan logs, tables of summaries, and folders with either.
         folder: Folder of the archive, the table and the report, which is made.
         pool: The place where logs are read and models are fitted.
-        options: The choices.
         progress: Called with the name of the work, the number of its parts that are done, and of all.
 
     Returns:

@@ -113,7 +113,6 @@ def parsed(task: ParseTask, is_wanted: Callable[[], bool]) -> tuple[ParsedLog, .
     """Read the logs of a task.
 
     Args:
-        task: The logs.
         is_wanted: Whether the answer is still wanted.
 
     Returns:

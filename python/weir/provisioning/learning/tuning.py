@@ -76,7 +76,6 @@ def ranked(task: TuneTask, is_wanted: Callable[[], bool]) -> Ranking:
     """Eliminate features recursively.
 
     Args:
-        task: The runs.
         is_wanted: Whether the answer is still wanted.
 
     Returns:

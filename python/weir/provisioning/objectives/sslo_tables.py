@@ -64,9 +64,6 @@ def name_of(sslo: Sslo) -> str:
 def named(sslos: Sequence[Sslo]) -> tuple[Sslo, ...]:
     """Give each objective its name; where several would have the same, their devices follow, then a number.
 
-    Args:
-        sslos: The objectives.
-
     Returns:
         The same objectives in the same order, with different names.
     """
@@ -113,9 +110,6 @@ def simulated() -> SsloTable:
 
 def read_table(path: Path) -> SsloTable:
     """Read a table that `weir sslo build` made.
-
-    Args:
-        path: The file.
 
     Raises:
         ProvisioningError: If the file cannot be read, or is no such table.

@@ -87,7 +87,6 @@ def factors(
     Args:
         classes: The classes, by the jobs in their middle.
         scales: Numbers of processes of each job.
-        experiment: The conditions.
         progress: Called behind each run.
 
     Returns:

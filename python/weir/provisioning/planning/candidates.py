@@ -70,11 +70,7 @@ class Places:
     """Nodes of a pool, in the order in which they are taken."""
 
     def __init__(self, places: Sequence[Place]) -> None:
-        """Keep the nodes.
-
-        Args:
-            places: The nodes.
-        """
+        """Keep the nodes."""
         self._places = tuple(places)
         self._ranked: dict[int, tuple[tuple[Place, ...], list[int]]] = {}
         self.targets_max = min(max((len(devices) for _, devices in places), default=0), TARGETS_PER_SERVER_MAX)
@@ -178,7 +174,6 @@ def candidates(task: Task, model: PerformanceModel, found: Sequence[Pool]) -> li
     """Find the new deployments that could serve a job.
 
     Args:
-        task: The job.
         found: The pools of the resources.
 
     Returns:
@@ -247,7 +242,6 @@ def needs_beside(task: Task, sensitivities: Sensitivities) -> Needs:
     """The rates that a system should reach: the job's needs as far as the objective gives them, and the user's wishes.
 
     Args:
-        task: The job.
         sensitivities: The system's sensitivities. They stand for those of the objective that were not measured: else
             a system would have to be fast under conditions for which the objective promises nothing.
 

@@ -83,9 +83,6 @@ def coverage(of: ClassNeeds, sslo: Sslo) -> float:
     needs; else the ratio of the logarithms of both rates, from `RATE_MIN` on. The coverage is their mean, by the
     class's weights of the kinds that were measured.
 
-    Args:
-        sslo: The objective.
-
     Returns:
         A number from 0 to 1; 1 for a class without I/O, and 0 where nothing that the class needs was measured.
     """
@@ -110,9 +107,6 @@ class Coverages:
     def __init__(self, classes: Sequence[BehaviourClass], table: SsloTable) -> None:
         """Compute them.
 
-        Args:
-            table: The objectives.
-
         Raises:
             ProvisioningError: There is no class or no objective, or the default is none of the objectives.
         """
@@ -133,7 +127,6 @@ class Coverages:
         """Choose the objective of a job.
 
         Args:
-            identity: The job.
             wanted: Properties that the job has to have. Objectives that lack them are left out, unless all do: then
                 the rates of all count, and the deployment alone has to have the properties.
 
@@ -187,9 +180,6 @@ def _path(name: str, sslo: Sslo, fitness: float, covered: float) -> Path:
 
 def default_sslo(table: SsloTable) -> Sslo:
     """The objective of jobs that nothing is near to.
-
-    Args:
-        table: The objectives.
 
     Returns:
         The objective that the table names, or the one in the middle by its rates.

@@ -43,9 +43,6 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def work(identity: Identity, kind: Kind) -> int:
     """The work of one kind that a job does.
 
-    Args:
-        identity: The job.
-
     Returns:
         Bytes, or metadata operations.
     """
@@ -72,9 +69,6 @@ def _rate(of: Needs | Guarantees, kind: Kind) -> float | None:
 def needs(identity: Identity) -> Needs:
     """Find the rates with which a job would spend `IO_FRACTION` of its time in I/O, and at least `IO_SECONDS_MIN`.
 
-    Args:
-        identity: The job.
-
     Returns:
         The rates. The computing time of the known run stays as it was; the time in I/O is divided among the kinds of
         work as one server with an NVMe device would divide it.
@@ -100,9 +94,6 @@ def needs(identity: Identity) -> Needs:
 def weights(identity: Identity) -> dict[Kind, float]:
     """Weigh the kinds of work that a job does, by their times at `REFERENCE_RATES`.
 
-    Args:
-        identity: The job.
-
     Returns:
         Parts from 0 to 1 whose sum is 1, of the kinds that the job does; empty for a job without I/O.
     """
@@ -118,7 +109,6 @@ def left(identity: Identity, sensitivities: Sensitivities) -> float:
     meets the condition; conditions multiply. A condition that was not measured counts as free.
 
     Args:
-        identity: The job.
         sensitivities: The storage system's sensitivities.
 
     Returns:
@@ -167,7 +157,6 @@ def effective(identity: Identity, guarantees: Guarantees, sensitivities: Sensiti
     """The rates of a storage system for the calls of a job.
 
     Args:
-        identity: The job.
         guarantees: The guaranteed rates, for sequential calls of at least 1 MB.
 
     Returns:
@@ -187,7 +176,6 @@ def io_seconds(identity: Identity, rates: Guarantees) -> float:
     """The time of a job's I/O at given rates.
 
     Args:
-        identity: The job.
         rates: Effective rates.
 
     Returns:
@@ -205,11 +193,7 @@ class IoWork:
     """The work and the pattern of a job, taken from its identity once for many systems."""
 
     def __init__(self, identity: Identity) -> None:
-        """Take them.
-
-        Args:
-            identity: The job.
-        """
+        """Take them."""
         self._conditions = _conditions(identity)
         self._read, self._write = work(identity, "read"), work(identity, "write")
         self._metadata = work(identity, "metadata")

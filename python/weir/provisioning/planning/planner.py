@@ -97,7 +97,6 @@ class Planner:
         """Choose the objective of a job.
 
         Args:
-            identity: The job.
             wishes: The wishes; None for none.
 
         Returns:

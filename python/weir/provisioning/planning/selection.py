@@ -173,10 +173,6 @@ def _adequate(task: Task, offers: Mapping[str, Candidate]) -> dict[str, Candidat
 def wanted(task: Task, running: Running) -> bool:
     """Whether a job's user wants the devices of an existing deployment.
 
-    Args:
-        task: The job.
-        running: The deployment.
-
     Returns:
         Whether it has storage of its own, on devices of a class that the plan may use.
     """

@@ -91,9 +91,6 @@ def read_table(text: bytes, place: str) -> FactorTable:
 def of_file(path: Path) -> FactorTable:
     """Read a table from its file.
 
-    Args:
-        path: The file.
-
     Raises:
         ProvisioningError: The file cannot be read, or is no such document.
     """
@@ -149,9 +146,6 @@ def slowdown(one: Neighbour, others: Iterable[Neighbour], table: FactorTable) ->
 
     The excesses over 1 of the pairs add up. That is exact for jobs of equal demand that share a device fairly: beside
     each other one, a job takes as long again as alone.
-
-    Args:
-        one: The job.
 
     Returns:
         The slowdown: 1 beside nobody.

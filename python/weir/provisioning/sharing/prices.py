@@ -94,9 +94,6 @@ def read_prices(text: bytes, place: str) -> PriceList:
 def of_file(path: Path) -> PriceList:
     """Read a list of prices from its file.
 
-    Args:
-        path: The file.
-
     Raises:
         ProvisioningError: The file cannot be read, or is no such document.
     """

@@ -63,7 +63,6 @@ def run(planned: Sequence[Planned], out: Path, *, scratch: Path | None = None, p
     A measurement that was refused is made again. SIGINT, as KeyboardInterrupt, ends the run: what is done is kept.
 
     Args:
-        planned: The plan.
         out: Folder of the run; it is made.
         scratch: Folder in which stores have their homes; None is that of temporary files.
         progress: Called behind each measurement.
@@ -141,9 +140,6 @@ def _record(planned: Planned, result: StressFigures | str) -> tuple[ledger.Recor
 
 def measure(planned: Planned, made: Place) -> StressFigures:
     """Run a kernel in a place.
-
-    Args:
-        planned: The measurement.
 
     Raises:
         ProvisioningError: A process failed, or the kernel did not end in time. None of its processes is left, but for

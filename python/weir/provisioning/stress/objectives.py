@@ -92,7 +92,6 @@ def clustered(found: Sequence[Sslo], clusters: int | None = None) -> list[Sslo]:
     Systems of different semantics are never joined, as a plan does not trade semantics.
 
     Args:
-        found: The objectives.
         clusters: Number of clusters of all; None chooses among those near the elbow by the Davies-Bouldin index.
 
     Returns:
@@ -110,9 +109,6 @@ def clustered(found: Sequence[Sslo], clusters: int | None = None) -> list[Sslo]:
 
 def qualities(sslo: Sslo) -> Mapping[str, float]:
     """List the measured qualities of an objective, on scales on which distances mean something.
-
-    Args:
-        sslo: The objective.
 
     Returns:
         Logarithms of rates, and sensitivities, by their names.

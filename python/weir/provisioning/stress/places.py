@@ -53,7 +53,6 @@ def place(candidate: Candidate, *, space_bytes: int, out: Path, scratch: Path | 
     """Make the place of a system under test, for the length of a block.
 
     Args:
-        candidate: The system.
         space_bytes: Bytes that a kernel takes at most.
         out: Folder of the run.
         scratch: Folder in which stores have their homes; None is that of temporary files.

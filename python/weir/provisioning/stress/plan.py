@@ -60,7 +60,6 @@ def plan(
     """Make the plan of a run.
 
     Args:
-        candidates: The systems.
         names: Names of the kernels.
         processes: Numbers of processes, before the factor of a kernel.
         repeats: Number of times that each measurement is made.
@@ -104,9 +103,6 @@ def plan(
 
 def seconds_of(planned: Sequence[Planned]) -> float:
     """Tell about how long measurements take, without the start of stores and processes.
-
-    Args:
-        planned: The measurements.
 
     Returns:
         The time in seconds; files of readers are written first, for as long as a phase takes.

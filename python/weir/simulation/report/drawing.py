@@ -77,11 +77,7 @@ def draw(name: str, inches: Sequence[float], panels: Sequence[Callable[["Axes"],
 
 
 def spread_legend(place: "Axes", entries: int) -> None:
-    """Put the legend of a panel above it, in as many columns as fit.
-
-    Args:
-        place: The panel.
-    """
+    """Put the legend of a panel above it, in as many columns as fit."""
     columns = min(entries, 5)
     lines = -(-entries // columns) if columns else 0
     place.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=columns, borderaxespad=0.2, handlelength=1.2)

@@ -23,9 +23,6 @@ _NAME_MAX = 28
 def slowdowns(records: "Sequence[Record]") -> Section | None:
     """Draw how much slower each job's I/O was than alone.
 
-    Args:
-        records: The runs.
-
     Returns:
         The section; None where no job was run alone.
     """
@@ -59,11 +56,7 @@ def slowdowns(records: "Sequence[Record]") -> Section | None:
 
 
 def bandwidths(records: "Sequence[Record]") -> Section:
-    """Draw the bandwidth of each job.
-
-    Args:
-        records: The runs.
-    """
+    """Draw the bandwidth of each job."""
 
     def panel(place: "Axes") -> None:
         _compare(place, records, lambda job: megabytes(job.outcome.bytes_per_second), "MB/s in the job's time of I/O")
@@ -95,11 +88,7 @@ def bandwidths(records: "Sequence[Record]") -> Section:
 
 
 def shares(records: "Sequence[Record]") -> Section:
-    """Draw the device time that each job got beside the time that the policy owed it.
-
-    Args:
-        records: The runs.
-    """
+    """Draw the device time that each job got beside the time that the policy owed it."""
     is_few = len(records[0].jobs) <= BARS_MAX
     panels = [_bars_of_shares(record) if is_few else _points_of_shares(record) for record in records]
     height = max(1.6, 0.26 * len(records[0].jobs) + 0.8) if is_few else 3.2
@@ -125,9 +114,6 @@ def shares(records: "Sequence[Record]") -> Section:
 
 def device_times(records: "Sequence[Record]") -> Section | None:
     """Draw the targets' time over time, divided among the jobs.
-
-    Args:
-        records: The runs.
 
     Returns:
         The section; None where no run kept series.

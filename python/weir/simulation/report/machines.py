@@ -41,9 +41,6 @@ class _Kind:
 def target_map(records: "Sequence[Record]") -> Section | None:
     """Draw the work of each target over time.
 
-    Args:
-        records: The runs.
-
     Returns:
         The section; None where no run kept series.
     """
@@ -64,9 +61,6 @@ def target_map(records: "Sequence[Record]") -> Section | None:
 
 def servers(records: "Sequence[Record]") -> Section | None:
     """Draw the use of the servers' links and processors over time.
-
-    Args:
-        records: The runs.
 
     Returns:
         The section; None where no run kept series.
@@ -136,11 +130,7 @@ def _server_rows(record: "Record") -> list[Sequence[Cell]]:
 
 
 def uses(records: "Sequence[Record]") -> Section:
-    """Draw how evenly the workload filled the targets.
-
-    Args:
-        records: The runs.
-    """
+    """Draw how evenly the workload filled the targets."""
 
     def panel(place: "Axes") -> None:
         import numpy

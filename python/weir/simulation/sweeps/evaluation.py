@@ -82,7 +82,6 @@ def evaluate(task: Task, is_wanted: Callable[[], bool]) -> Answer:
     The run ends early where the answer is no longer wanted.
 
     Args:
-        task: The point.
         is_wanted: Tells whether the answer is still wanted.
 
     Returns:
@@ -106,8 +105,6 @@ def figures_of(outcome: "Outcome", prepared: Prepared, alone: "list[Alone | None
     """Reduce a run to figures.
 
     Args:
-        outcome: The run.
-        prepared: Its scenario.
         alone: Each job alone; None leaves the slowdowns out.
 
     Returns:

@@ -112,7 +112,6 @@ def execute(checked: Checked, ledger: Ledger, pool: "Pool", progress: Callable[[
     """Run the points that the ledger lacks.
 
     Args:
-        checked: The plan.
         ledger: Its ledger, which gets each point when it ends.
         pool: The place where points run.
         progress: Called with the number of points that are done, and of all.

@@ -72,9 +72,6 @@ class Ledger:
     def add(self, record: Record) -> None:
         """Write a finished point; it is on the disk when the call returns.
 
-        Args:
-            record: The point.
-
         Raises:
             OSError: The line cannot be written.
         """

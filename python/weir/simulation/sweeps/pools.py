@@ -47,9 +47,6 @@ class Pool(Protocol):
     def answers(self, work: Work[T, A], tasks: Iterable[T]) -> Generator[tuple[T, A], None, None]:
         """Evaluate tasks.
 
-        Args:
-            work: The evaluation.
-
         Yields:
             Each task with its answer, in the order in which they end.
         """

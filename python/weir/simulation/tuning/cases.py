@@ -81,7 +81,6 @@ def find_logs(
     """Find the Darshan logs in a folder and below it.
 
     Args:
-        topology: The machines.
         skip_unreadable: Called with each log that cannot be read or has no I/O, which is then left out; None makes the
             first of them an error.
         skip_too_large: Called with each log whose files the targets cannot hold, which is then left out; None makes

@@ -114,7 +114,6 @@ def judge(cases: Sequence[Case], found: Sequence[Run], defaults: Sequence[Run]) 
     """Put the runs of a setting beside those of the default.
 
     Args:
-        cases: The workloads.
         found: The workloads under the setting.
         defaults: The workloads under the default.
     """

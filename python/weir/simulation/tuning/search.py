@@ -93,9 +93,7 @@ def run_cases(problem: Problem, changes: Mapping[str, Any], cases: Sequence[Case
     """Run workloads under one setting.
 
     Args:
-        problem: The search.
         changes: The setting, as changes of the scenario.
-        cases: The workloads.
         pool: The place where they run.
 
     Returns:
@@ -146,8 +144,6 @@ def search(
     """Search for the best setting, and keep each trial in a file at once.
 
     Args:
-        problem: The search.
-        training: Its workloads.
         defaults: The workloads under the default.
         file: SQLite file of the trials; a search of the same problem goes on in it.
         trials: Number of trials in the end, those in the file included.

@@ -99,8 +99,6 @@ def tune(
 
     Args:
         base: The scenario; its settings are the default.
-        cases: The workloads.
-        options: The choices.
         folder: Folder of the trials, which must be there.
         pool: The place where workloads run.
         progress: Called with the number of trials that are done, and of all.
