@@ -8,6 +8,8 @@
 //! The file tells of a change before it begins and when it has ended. A change that an earlier start began and did not end is *in doubt*: any
 //! part of it may be done. Bytes that others change before it is sent again are theirs, as it came before them; the resend changes the rest.
 
+#[cfg(test)]
+mod law_tests;
 mod record;
 
 use super::link::LinkKey;
@@ -128,9 +130,11 @@ impl Executed {
         self.write(number, &Record::begun(of, place, Some(left)));
     }
 
-    /// A change of these ranges is done: others in doubt on the object lose the ranges. They keep the ranges of a change that is cut off as
-    /// well, as nobody knows whether it was done: of two such changes the one that is sent again last is the last one.
+    /// A change of these ranges is done: others in doubt on the object lose the ranges that it changed, which are those that were left of it
+    /// where it was in doubt itself. They keep the ranges of a change that is cut off as well, as nobody knows whether it was done: of two
+    /// such changes the one that is sent again last is the last one.
     pub(crate) fn take_from_doubts(&mut self, of: Key, place: Place, ranges: &[Range]) {
+        let ranges = &self.left(place, of).within(ranges);
         let doubts = self.doubts.get_mut(&place).into_iter().flatten().filter(|doubt| doubt.of != of);
         doubts.for_each(|doubt| doubt.left = doubt.left.without(ranges));
         for doubt in self.doubts.get(&place).into_iter().flatten().filter(|doubt| doubt.of != of) {
@@ -479,6 +483,21 @@ mod tests {
         assert_eq!(left(&start(), CLIENT), Left::Bytes(vec![(35, 40)]), "the resend is cut off as well");
         executed.note(&mut slot.clone(), (CLIENT, RequestId(1)), || RequestId(1), true);
         assert!(!executed.has_doubts() && !start().has_doubts() && start().has((CLIENT, RequestId(1))));
+    }
+
+    /// A write of which nothing was left took the bytes of a later one from it: that one was answered, and never done.
+    #[test]
+    fn a_resend_takes_no_more_from_others_in_doubt_than_it_changes() {
+        let storage = MemoryStorage::new();
+        let start = || Executed::open(&storage).expect("opened");
+        begin(&mut start(), CLIENT, (0, 20));
+        let mut executed = start();
+        executed.take_from_doubts((ClientId(9), RequestId(1)), PLACE, &[(0, 10)]);
+        begin(&mut executed, OTHER, (0, 20));
+        let mut executed = start();
+        begin(&mut executed, CLIENT, (0, 20));
+        executed.take_from_doubts((CLIENT, RequestId(1)), PLACE, &[(0, 20)]);
+        assert_eq!(left(&executed, OTHER), Left::Bytes(vec![(0, 10)]));
     }
 
     #[test]

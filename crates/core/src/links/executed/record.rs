@@ -1,7 +1,7 @@
 //! A slot in the file of changes: a change that was carried out, or one that began, and the part of it that is left.
 
 use crate::requests::order::Place;
-use crate::requests::ranges::{subtracted, Range};
+use crate::requests::ranges::{common, subtracted, Range};
 use weir_wire::{ClientId, Ino, RequestId};
 
 /// Bytes of a slot in the file: eight numbers, little-endian, so that no slot lies in two pages and none is written in part.
@@ -81,6 +81,14 @@ impl Left {
         match self {
             Left::Bytes(left) => Left::Bytes(subtracted(left, ranges)),
             other => other.clone(),
+        }
+    }
+
+    /// The parts of some ranges that are left.
+    pub(super) fn within(&self, ranges: &[Range]) -> Vec<Range> {
+        match self {
+            Left::Bytes(left) => ranges.iter().flat_map(|range| common(*range, left)).collect(),
+            Left::Everything | Left::Unknown => ranges.to_vec(),
         }
     }
 
