@@ -22,7 +22,7 @@ use crate::notices::{notice, warning};
 use crate::requests::request::Token;
 use crate::storage::{Aside, Cut, Reserve};
 use departure::Departure;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
@@ -80,6 +80,8 @@ pub(crate) struct Durability {
     failures: u64,
     /// Intents with effects that are done, of which the journal took no record.
     effects_to_repeat: Vec<IntentId>,
+    /// Removals of objects that their targets refused.
+    failed_removals: VecDeque<Effect>,
     /// Whether files without a name stay that nobody has open, as the journal took no record of their end.
     leftovers: bool,
 }
@@ -550,6 +552,17 @@ impl Durability {
             true => Vec::new(),
             false => std::mem::take(&mut self.effects_to_repeat),
         }
+    }
+
+    /// A removal failed: it is tried again later.
+    pub(crate) fn remove_later(&mut self, removal: Effect) {
+        self.failed_removals.push_back(removal);
+    }
+
+    /// Takes failed removals, `count_max` at most, those that failed longest ago.
+    pub(crate) fn take_failed_removals(&mut self, count_max: usize) -> Vec<Effect> {
+        let count = self.failed_removals.len().min(count_max);
+        self.failed_removals.drain(..count).collect()
     }
 
     /// The ends of files without a name could not be recorded now.

@@ -3,6 +3,8 @@
 use super::Server;
 use crate::durability::{Deferred, Waiting};
 use crate::errands::Errand;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use crate::namespace::{errno, Answer, Decision, Effect, When};
 use crate::notices::warning;
 use crate::peers::Asked;
@@ -16,6 +18,8 @@ use weir_wire::{ClientId, Errno, Ino, PeerReply, PeerRequest, Reply, Request};
 
 /// How long one try of an effect lasts; it is repeated until the other server has answered.
 const EFFECT_PATIENCE: Duration = Duration::from_secs(30);
+/// Removals of objects that are tried again at a time: a target that is gone refuses all of them, and has work for a moment only.
+const REMOVALS_REPEATED: usize = 64;
 
 impl Server {
     /// Journals and applies a decision and starts its effects. Requests that wait for intents which it settles go on.
@@ -114,6 +118,9 @@ impl Server {
         if effect.when == When::DurableInTime && effect.server == self.site.id {
             self.retry_roomless();
         }
+        if result.is_err_and(|errno| is_to_be_repeated(&effect, errno)) {
+            return self.durability.remove_later(effect);
+        }
         let moment = self.clock.moment();
         let Some(decision) = self.namespace.finish_effect(effect.intent, effect.part, result, moment) else {
             return;
@@ -143,8 +150,11 @@ impl Server {
         }
     }
 
-    /// Carries out again the effects that were done and could not be recorded.
+    /// Carries out again the effects that were done and could not be recorded, and the removals that failed.
     pub(super) fn repeat_effects(&mut self) {
+        for removal in self.durability.take_failed_removals(REMOVALS_REPEATED) {
+            self.carry_out_now(removal);
+        }
         for intent in self.durability.take_to_repeat() {
             for effect in self.namespace.repeat_effects(intent) {
                 self.carry_out(effect);
@@ -244,4 +254,15 @@ impl Server {
         };
         Step::Done(token, Outcome { drops: changed.unwrap_or_default(), ..Outcome::of(reply) })
     }
+}
+
+/// Whether an effect that failed is carried out again: no call waits for a removal, so it has time until its target works. Another server
+/// that sees no right or no sense in it will see none later.
+fn is_to_be_repeated(effect: &Effect, failure: Errno) -> bool {
+    #[cfg(any(test, feature = "world"))]
+    if mutants::is(Mutant::FailedRemovalsGivenUp) {
+        return false;
+    }
+    matches!(effect.request, PeerRequest::RemoveObject { .. })
+        && !matches!(failure, errno::EPERM | errno::EINVAL)
 }
