@@ -7,7 +7,7 @@ use crate::mutants::{self, Mutant};
 use crate::namespace::{errno, Appender};
 use crate::notices::Notice;
 use crate::requests::continuation::{Continued, Woken};
-use crate::requests::request::Outcome;
+use crate::requests::request::{Outcome, Token};
 use weir_wire::{limits, ClientId, Ino, JobId};
 
 impl Server {
@@ -83,6 +83,15 @@ impl Server {
         self.requests.pages().recalls().drop_client(id);
         self.requests.release_pages(self.clock.now());
         self.drop_from_namespace(id);
+    }
+
+    /// Releases what a request gave a client that had been released by then: the request had waited for others, and nobody would give that
+    /// back.
+    pub(super) fn release_what_came_late(&mut self, token: &Token) {
+        let client = self.requests[token].sender.client;
+        if !self.links.clients().holds(client) {
+            self.drop_from_namespace(client);
+        }
     }
 
     /// Releases the open files and turns of a client that is gone.

@@ -119,6 +119,7 @@ impl Server {
                 if let Err(errno) = self.commit_and_wake(&decision) {
                     return Step::Done(token, Outcome::failed(errno));
                 }
+                self.release_what_came_late(&token);
                 self.reply_when_settled(token, outcome, decision)
             }
         }
