@@ -24,7 +24,8 @@ pub(super) enum Change {
     Remove(String),
     /// A publication: the file ends no earlier.
     Grow(Ino, u64),
-    Cut(Ino, u64),
+    /// Of whatever file has the name: a loss may have left it to another one.
+    Cut(String, u64),
 }
 
 /// A directory, and the operation on it that is under way.
@@ -55,9 +56,7 @@ impl Change {
             Change::Grow(ino, end) => {
                 names.values_mut().filter(|file| file.0 == *ino).for_each(|file| file.1 = file.1.max(*end));
             }
-            Change::Cut(ino, size) => {
-                names.values_mut().filter(|file| file.0 == *ino).for_each(|file| file.1 = *size);
-            }
+            Change::Cut(name, size) => _ = names.get_mut(name).map(|file| file.1 = *size),
         }
     }
 }
@@ -93,10 +92,9 @@ impl Kept {
 
     /// The operation is about to change the names.
     pub(super) fn change(&mut self, change: Change) {
-        if let Change::Cut(ino, size) = change {
-            for content in self.behind.entry(ino).or_default() {
-                content.truncate(size as usize);
-            }
+        if let Change::Cut(name, size) = &change {
+            let cut = self.now().get(name).and_then(|(ino, _)| self.behind.get_mut(ino));
+            cut.into_iter().flatten().for_each(|content| content.truncate(*size as usize));
         }
         self.changes.push(change);
     }
@@ -257,7 +255,7 @@ mod tests {
         kept.write(FILE, vec![2, 1, 1]);
         kept.end();
         kept.write(FILE, vec![2, 1]);
-        kept.change(Change::Cut(FILE, 2));
+        kept.change(Change::Cut("old".into(), 2));
         kept.change(Change::Rename("old".into(), "new".into()));
         kept
     }
@@ -314,7 +312,7 @@ mod tests {
         for (size, is_seen) in [(3, true), (2, false)] {
             let mut kept = directory();
             kept.take(&found(&[("new", 7, &[2, 1])]), true, true).unwrap();
-            kept.change(Change::Cut(FILE, size));
+            kept.change(Change::Cut("new".into(), size));
             kept.write(FILE, vec![2, 1, 0, 0]);
             kept.change(Change::Grow(FILE, 4));
             kept.end();

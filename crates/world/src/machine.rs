@@ -28,6 +28,8 @@ const TURN_PAUSE: Nanos = Nanos::from_micros(50);
 /// The longest time after which a piece of blocking work is carried out: mostly, and while the disks are slow.
 const WORK: Nanos = Nanos::from_millis(5);
 const SLOW_WORK: Nanos = Nanos::from_millis(500);
+/// The longest time from the end of blocking work to the moment at which the server hears of it: a kill may come between them.
+const WORK_TOLD: Nanos = Nanos::from_millis(1);
 /// The most changes that a killed process still makes of a piece of work.
 const LAST_CHANGES: u64 = 6;
 /// Connections and callers: more than a world has.
@@ -102,6 +104,7 @@ impl Machine {
     /// It does not start from the files that its last process left.
     pub(super) fn start(&mut self, config: &ClusterConfig) -> Outcome<()> {
         self.life += 1;
+        self.agenda.tell(|| format!("server {} starts", self.number));
         self.disk.mend();
         self.outbox = Outbox::default();
         self.work = HandedOut::default();
@@ -133,6 +136,7 @@ impl Machine {
     /// Ends the process in the midst of everything. Its files stay.
     pub(super) fn kill(&mut self) {
         self.inbox.clear();
+        self.agenda.tell(|| format!("server {} is killed", self.number));
         self.turn_at = None;
         for (_, work) in std::mem::take(&mut self.under_way) {
             if self.agenda.by_chance(50) {
@@ -228,7 +232,7 @@ impl Machine {
         }
     }
 
-    /// Carries out a piece of work, of which the server learns at once.
+    /// Carries out a piece of work, of which the server learns a little later.
     pub(super) fn carry_out(&mut self, life: u64, number: u64) {
         if life != self.life {
             return;
@@ -239,7 +243,9 @@ impl Machine {
         if syncs_journal {
             self.disk.journal_synced();
         }
-        self.put(life, Input::Event(Event::Worked(Worked { number, outcome, service: Nanos::ZERO })));
+        let event = Event::Worked(Worked { number, outcome, service: Nanos::ZERO });
+        let told = Happening::Event { server: self.number, life, event };
+        self.agenda.add(self.agenda.within(WORK_TOLD), told);
     }
 
     /// The words of the server about its lines.

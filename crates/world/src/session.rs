@@ -151,11 +151,12 @@ impl Session {
         matches!(self.stage, Stage::Ready(_))
     }
 
-    /// Gives the call and its connection up.
+    /// Gives the call, the question whether the server lives, and the connection up.
     pub(super) fn give_up(&mut self) {
         if let Some(call) = self.call.take() {
             self.identity.client.borrow_mut().is_answered(call.ticket);
         }
+        self.probe_until = None;
         self.break_off();
     }
 

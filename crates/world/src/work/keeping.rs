@@ -229,7 +229,7 @@ impl Keeping {
         self.kept.change(Change::Make(name.into(), UNKNOWN));
         if let Some((ino, _)) = known.filter(|_| is_cut) {
             self.kept.write(ino, Vec::new());
-            self.kept.change(Change::Cut(ino, 0));
+            self.kept.change(Change::Cut(name.into(), 0));
         }
         let mut file = self.open(name, is_cut).await?;
         let written = self.write_to(name, &mut file, known.map(|(ino, _)| ino)).await;
@@ -322,7 +322,7 @@ impl Keeping {
         let mut content = self.kept.content(ino).to_vec();
         content.resize(size_bytes as usize, 0);
         self.kept.write(ino, content);
-        self.kept.change(Change::Cut(ino, size_bytes));
+        self.kept.change(Change::Cut(name.into(), size_bytes));
         let change = AttributeChange { size_bytes: Some(size_bytes), ..AttributeChange::default() };
         let request = |at| Request::Change { at, follow: false, change };
         loop {
