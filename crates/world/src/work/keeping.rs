@@ -90,6 +90,7 @@ impl Keeping {
             self.operate().await?;
         }
         self.task.wait_until(SETTLED).await;
+        self.is_unsure = false;
         self.look().await?;
         for name in self.kept.now().keys().cloned().collect::<Vec<_>>() {
             self.remove(&name).await?;
