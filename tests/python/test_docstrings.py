@@ -112,8 +112,10 @@ def faults(name: str, function: Function) -> Iterator[str]:
         ):
             yield f"says nothing of {named} that its name, its type and the first sentence do not say"
     if function.returns is not None:
+        result = ast.arg("return", function.returns)
         subject = words(ast.unparse(function.returns)) | known
-        if adds_nothing(section(text, "Returns"), subject, known):
+        said = section(text, "Returns")
+        if is_told_by_type(said, result) or adds_nothing(said, subject, known):
             yield "says nothing of the result that its type and the first sentence do not say"
 
 

@@ -17,9 +17,6 @@ Answer = TypeVar("Answer")
 def servers_up(home: Home) -> "list[Server]":
     """Find the servers of the store that is up; a user who can read its key asks them as its administrator.
 
-    Args:
-        home: The chosen home.
-
     Returns:
         The servers, which were not asked.
 
@@ -38,7 +35,6 @@ def administered(home: Home, change: str) -> "list[Server]":
     """Find the servers of the store that is up for a command of its administrator.
 
     Args:
-        home: The chosen home.
         change: The change in words, for the error of a caller who may not do it.
 
     Returns:
@@ -65,9 +61,6 @@ def administered(home: Home, change: str) -> "list[Server]":
 def observed(home: Home) -> "list[Server]":
     """Find the servers of the store that is up for a command that shows jobs: all to an administrator, else the own.
 
-    Args:
-        home: The chosen home.
-
     Returns:
         The servers, which were not asked.
 
@@ -89,7 +82,6 @@ def ask_store(home: Home, question: "Callable[[Server], Answer]") -> "list[tuple
     """Ask every server of the store that is up. A server that does not answer is warned of.
 
     Args:
-        home: The chosen home.
         question: Method of a server, such as `Server.status`.
 
     Returns:
@@ -115,7 +107,6 @@ def warn_of_silence(home: Home, server: "Server", error: StoreError, *, then: st
     """Warn of a server that does not answer.
 
     Args:
-        home: The chosen home.
         then: What the server does when it is started again, in words that follow a comma.
     """
     if isinstance(error, UnprovenServerError):
@@ -129,9 +120,6 @@ def warn_of_silence(home: Home, server: "Server", error: StoreError, *, then: st
 
 def hosts_of(home: Home) -> dict[int, str]:
     """Find the hosts of the servers of a store that was deployed from this host.
-
-    Args:
-        home: The chosen home.
 
     Returns:
         Name of the host by the number of the server; none where the store is on one host, was deployed from another,

@@ -13,7 +13,6 @@ def cells(line: Mapping[str, Any], window_seconds: float) -> tuple[object, ...]:
 
     Args:
         line: The counts of a job on a device in a window, by the names of `weir.store.client_windows.ClientLine`.
-        window_seconds: Length of a window.
 
     Returns:
         A cell for each of `HEADINGS`. IOPS counts reads, writes and metadata operations together.

@@ -26,7 +26,6 @@ def empty(home: Home, names: Sequence[str], rate: str | None) -> tuple[bool, int
     """Move everything off targets that retire.
 
     Args:
-        home: Home of the store.
         rate: Highest rate of the moves; None is the policy's share.
 
     Returns:

@@ -9,7 +9,6 @@ def refuse_elsewhere(home: Home, command: str) -> None:
     """Refuse a command on a host without servers of a store that has its servers on other hosts.
 
     Args:
-        home: The chosen home.
         command: The command as it is called on a host with servers.
 
     Raises:
@@ -26,9 +25,6 @@ def refuse_elsewhere(home: Home, command: str) -> None:
 
 def place_of(home: Home, number: int) -> str | None:
     """Find the host of a server.
-
-    Args:
-        home: The chosen home.
 
     Returns:
         Name or address of the host; None where this host does not know it.

@@ -26,7 +26,6 @@ class Remedies:
         """Begin without a slowed job.
 
         Args:
-            home: The chosen home.
             find: Finds the servers there are now.
         """
         from weir.store.access import access_to

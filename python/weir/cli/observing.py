@@ -76,7 +76,6 @@ def observing(folder: Path | None, window_seconds: float, paths: Sequence[str], 
 
     Args:
         folder: Folder of the windows; None observes nothing.
-        window_seconds: Length of a window.
         paths: Paths below which files are observed.
         command: The program.
 

@@ -119,7 +119,6 @@ def target_fills(home: Home, cluster: Path, *, drained: Collection[str]) -> tupl
     """Ask for the fill of every target.
 
     Args:
-        home: Home of the store.
         cluster: Its cluster.json.
         drained: Targets that everything leaves. Other targets that retire get nothing, and give nothing either.
 
@@ -185,7 +184,6 @@ def mover_credential(home: Home, chosen: str | None) -> Iterator[Path]:
     The holder of the site's key moves the files of all users; others move their own.
 
     Args:
-        home: Home of the store.
         chosen: Path of the credential; None is a new one, which is removed at the end of the block.
 
     Yields:

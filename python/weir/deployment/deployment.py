@@ -1,7 +1,7 @@
 """The life of a store on several hosts: deployed, asked, restarted server by server, ended and removed.
 
 Everything is checked on every host before anything is changed on one. What was started for a deployment that fails is
-stopped again.
+stopped again. `home` is that of the host which the store is deployed from.
 """
 
 import ipaddress
@@ -152,7 +152,6 @@ def bring_up(home: Home, described: Record, listener: Listener, *, accept_journa
     A host that does not do its part is left out, and the listener is told why: the others go on without it.
 
     Args:
-        home: Home of the host that the store is deployed from.
         listener: Called with further notices for the user.
         accept_journal_loss: As for `deploy`.
 
@@ -192,7 +191,6 @@ def hand_out(home: Home, described: Record, configuration: Configuration, listen
     """Give every host of a store that runs its copy of the configuration.
 
     Args:
-        home: Home of the host that the store is deployed from.
         listener: Called where a host does not answer: it gets its copy when the store comes up again.
 
     Raises:
@@ -205,7 +203,6 @@ def take_down(home: Home, described: Record, *, force: bool, discard: bool) -> l
     """Unmount a store on every host and stop its servers.
 
     Args:
-        home: Home of the host that the store is deployed from.
         force: Whether to unmount also where a program uses the mount.
         discard: Whether to remove the store's files in the homes, too.
 
@@ -226,9 +223,6 @@ def take_down(home: Home, described: Record, *, force: bool, discard: bool) -> l
 def uninstall(home: Home, described: Record) -> lifecycle.Ended:
     """End a store and remove its homes on every host.
 
-    Args:
-        home: Home of the host that the store is deployed from.
-
     Returns:
         The ended parts.
 
@@ -247,7 +241,6 @@ def restart(home: Home, described: Record, server: int, listener: Listener) -> N
     """Stop one server in order and start it again at its address.
 
     Args:
-        home: Home of the host that the store is deployed from.
         server: Number of the server.
         listener: Called with further notices for the user.
 
@@ -430,7 +423,6 @@ def install(
     """Give every host its part.
 
     Args:
-        home: Home of the host that the store is deployed from.
         configuration: Configuration of the servers.
 
     Returns:
@@ -481,7 +473,6 @@ def begin_steps(home: Home, described: Record, hosts: Iterable[str]) -> None:
     """Begin the lasting steps of hosts in an allocation; elsewhere there is nothing to do.
 
     Args:
-        home: Home of the host that the store is deployed from.
         hosts: Names of the hosts.
     """
     reach = described.reach()
@@ -514,7 +505,6 @@ def told_before(home: Home, *, without: int | None = None) -> list[operations.Ad
     """Read the addresses of a store that is up.
 
     Args:
-        home: Home of the host that the store is deployed from.
         without: Number of a server that is left out, because it comes or goes elsewhere.
 
     Returns:
@@ -530,7 +520,6 @@ def publish(
     """Tell every host, and this one, the addresses of the store.
 
     Args:
-        home: Home of the host that the store is deployed from.
         addresses: Addresses of the servers.
 
     Returns:
@@ -560,7 +549,6 @@ def publish_here(home: Home, addresses: Sequence[operations.Address]) -> None:
     """Tell the addresses of a store to the users of this host, where it has no part of the store.
 
     Args:
-        home: Home of the host that the store is deployed from.
         addresses: Addresses of the servers.
     """
     if member.member_of(home) is None:

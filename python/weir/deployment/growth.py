@@ -23,11 +23,7 @@ class OneHost:
     """The configuration in the home of a store of one host."""
 
     def __init__(self, home: Home) -> None:
-        """Name the configuration.
-
-        Args:
-            home: Home of the store.
-        """
+        """Name the configuration."""
         self._home = home
 
     @contextmanager
@@ -126,7 +122,6 @@ def check_move(home: Home, number: int, goal: str | None, listener: Listener) ->
     """Check whether a server can retire where it is, and choose the host that takes its trees.
 
     Args:
-        home: Home of the store.
         goal: Name of a host of the store; None leaves the choice.
         listener: Called with further notices for the user.
 

@@ -3,9 +3,8 @@
 Its number stays: inodes, open files and the names of objects have the number in them. So its files go to the other
 host, and a process there serves the number at another address. Names in memory are written to files first. Most files
 go while the server runs. Then it ends, its folder on the old host is sealed, the rest goes, and it starts on the new
-host: for clients that is a restart. The
-description of the store names the move from before the seal until the server runs again, so that a command that died
-is gone on with.
+host: for clients that is a restart. The description of the store, in the home on the host that the store is deployed
+from, names the move from before the seal until the server runs again, so that a command that died is gone on with.
 """
 
 import contextlib
@@ -69,7 +68,6 @@ def check_move(home: Home, number: int, goal: str | None, listener: Listener) ->
     """Check whether a server can move to another host, and choose the host.
 
     Args:
-        home: Home of the host that the store is deployed from.
         goal: Name of a host of the store; None is the one with the fewest servers among those that have one.
         listener: Called with further notices for the user.
 
@@ -110,7 +108,6 @@ def move(home: Home, number: int, goal: str, listener: Listener) -> None:
     """Move a server without targets to another host.
 
     Args:
-        home: Home of the host that the store is deployed from.
         goal: Name of the host.
         listener: Called with further notices for the user.
 
@@ -155,9 +152,6 @@ def move(home: Home, number: int, goal: str, listener: Listener) -> None:
 def refuse_moving(home: Home, number: int) -> None:
     """Refuse to open a server that is on its way.
 
-    Args:
-        home: Home of the store.
-
     Raises:
         StoreError: The server is on its way to another host.
     """
@@ -172,7 +166,6 @@ def finished(home: Home, described: Record, listener: Listener) -> Record:
     """End a move whose command died; the caller has locked the store's description.
 
     Args:
-        home: Home of the host that the store is deployed from.
         described: The store; without a move it stays as it is.
         listener: Called with further notices for the user.
 
@@ -196,7 +189,6 @@ def go_on(home: Home, listener: Listener) -> Record:
     """Go on with a move whose command died; without one there is nothing to do.
 
     Args:
-        home: Home of the host that the store is deployed from.
         listener: Called with further notices for the user.
 
     Returns:

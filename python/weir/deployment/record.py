@@ -106,9 +106,6 @@ def folder_of(home: Home) -> Home:
 
     The home itself is not locked: this host may have a part of the store in it, which its agent changes.
 
-    Args:
-        home: Home of the host that the store is deployed from.
-
     Returns:
         The folder, which need not exist.
     """
@@ -117,9 +114,6 @@ def folder_of(home: Home) -> Home:
 
 def read(home: Home) -> Record | None:
     """Read the description of a store on several hosts.
-
-    Args:
-        home: Home of the host that the store is deployed from.
 
     Returns:
         The store; None where none was deployed from this home.
@@ -150,9 +144,6 @@ def read(home: Home) -> Record | None:
 def write(home: Home, record: Record) -> None:
     """Write the description of a store on several hosts.
 
-    Args:
-        home: Home of the host that the store is deployed from.
-
     Raises:
         OSError: The file cannot be written.
     """
@@ -161,21 +152,13 @@ def write(home: Home, record: Record) -> None:
 
 
 def forget(home: Home) -> None:
-    """Remove the description of a store on several hosts, and its configuration.
-
-    Args:
-        home: Home of the host that the store is deployed from.
-    """
+    """Remove the description of a store on several hosts, and its configuration."""
     _file(home).unlink(missing_ok=True)
     configuration_file(home).unlink(missing_ok=True)
 
 
 def configuration_file(home: Home) -> Path:
-    """Name the configuration of a store on several hosts, from which each host gets its copy.
-
-    Args:
-        home: Home of the host that the store is deployed from.
-    """
+    """Name the configuration of a store on several hosts, from which each host gets its copy."""
     return folder_of(home).root / "cluster.toml"
 
 
@@ -184,9 +167,6 @@ def read_configuration(home: Home, described: Record) -> dict[str, Any]:
 
     A command that died between the two files may have left a server in the configuration that is not described, or the
     address of one before its move.
-
-    Args:
-        home: Home of the host that the store is deployed from.
 
     Returns:
         The document.

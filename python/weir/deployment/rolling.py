@@ -20,7 +20,6 @@ def restart_all(home: Home, listener: Listener, *, with_loss: bool, begun: Calla
     """Restart every server in turn; the next one only when all servers answer and take changes.
 
     Args:
-        home: Home of the store.
         listener: Called with further notices for the user.
         with_loss: Whether to restart also servers whose targets are in memory, and lose their bytes.
         begun: Called with the number of each server before it is restarted.

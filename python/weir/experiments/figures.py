@@ -112,9 +112,6 @@ def run(name: str, options: Options, say: Say) -> Figure:
         options: The user's choices.
         say: Called with a sentence for each panel.
 
-    Returns:
-        The results.
-
     Raises:
         ExperimentError: The experiment cannot go on.
         StoreError: Its store does not come up, or does not answer.
@@ -294,7 +291,6 @@ def sized(jobs: Sequence[Job], store: Store, window_seconds: float) -> list[Job]
 
     Args:
         store: A store that is up.
-        window_seconds: Length of a window.
 
     Returns:
         The jobs with the largest requests that are a small part of a window at the store's speed.

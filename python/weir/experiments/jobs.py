@@ -83,7 +83,6 @@ def run_jobs(
     Args:
         store: A store that is up.
         jobs: The jobs; their names must differ.
-        window_seconds: Length of a window.
         poll_seconds: Time from the beginning whose samples are all kept.
 
     Raises:

@@ -191,7 +191,6 @@ def table(
         jobs: All jobs of the run.
         samples: At each edge of a window, one sample of each server.
         done: Each job's own counts of each window, by its name.
-        window_seconds: Length of a window.
         owed_of: Called with the names of the jobs that have work; returns the shares that the policy owes them.
         outstanding_min: Requests of a job at the store, on average, from which it is backlogged.
 
@@ -239,7 +238,6 @@ def summaries(rows: Sequence[Row], window_seconds: float, *, tolerance: float = 
 
     Args:
         rows: The table of a run.
-        window_seconds: Length of a window.
         tolerance: Tolerance of a window's share, as a fraction.
 
     Returns:

@@ -110,9 +110,6 @@ def owed_by(configuration: Path) -> Owed:
     Args:
         configuration: The cluster.toml with which the servers run.
 
-    Returns:
-        The division.
-
     Raises:
         GuardError: The file cannot be read.
     """

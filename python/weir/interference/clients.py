@@ -37,7 +37,6 @@ def gathered(found: ClientWindows, window_seconds: float, after: int) -> Iterato
 
     Args:
         found: What one look found.
-        window_seconds: Length of a window.
         after: Number of the last window that was written.
 
     Yields:

@@ -43,7 +43,6 @@ def read_rows(paths: Sequence[Path], window_seconds: float) -> list[dict[str, An
 
     Args:
         paths: The logs.
-        window_seconds: Length of a window.
 
     Returns:
         Rows of a data set: a run for each log, and a row for each window with accesses and each of its targets.
@@ -67,7 +66,6 @@ def rows_of(log: "DarshanLog", window_seconds: float, run: str) -> list[dict[str
 
     Args:
         log: The log, read with times.
-        window_seconds: Length of a window.
         run: Name of the run.
 
     Returns:

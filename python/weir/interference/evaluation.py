@@ -107,9 +107,6 @@ def evaluate(
         additional: Windows for a second training of each estimator, beside those of the first; no test has any. A
             workload that a split keeps aside is left out of them, too.
 
-    Returns:
-        The scores.
-
     Raises:
         InterferenceError: As for `classes_of`, or there is no split because all windows are of one run.
     """

@@ -126,7 +126,6 @@ def label(
     Args:
         alone: Operations of each run without others; the median of their times counts.
         repeated: Operations of the run with others.
-        window_seconds: Length of a window.
         noise_seconds: Operations that are shorter than this in both runs are left out.
     """
     times = _medians(alone)

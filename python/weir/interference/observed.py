@@ -76,7 +76,6 @@ def variables(folder: Path, window_seconds: float) -> dict[str, str]:
 
     Args:
         folder: The shared folder.
-        window_seconds: Length of a window.
 
     Returns:
         Variables by their names; the paths are those of WEIR_OBSERVE.

@@ -82,9 +82,6 @@ def carry_out(loaded: Loaded, case: Case, own: Path, is_ended: Callable[[], bool
         own: Folder of the run.
         is_ended: Tells whether the collection has ended.
 
-    Returns:
-        The windows.
-
     Raises:
         InterferenceError: The run takes longer than the plan allows, the plan's store cannot be simulated, or the
             collection has ended.

@@ -144,9 +144,6 @@ def parse_lnet_stats(text: str, source: str) -> Network:
         text: Content of the file.
         source: Path of the file, for errors.
 
-    Returns:
-        The counters.
-
     Raises:
         MalformedError: The text is no such file. The error names `source`.
     """

@@ -88,11 +88,7 @@ class Client:
         self._socket.close()
 
     def __enter__(self) -> Self:
-        """Begin a block that ends the connection.
-
-        Returns:
-            The client.
-        """
+        """Begin a block that ends the connection."""
         return self
 
     def __exit__(

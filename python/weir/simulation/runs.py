@@ -49,7 +49,6 @@ def observe(scenario: "Scenario", job: int, window_seconds: float) -> Outcome:
     Args:
         scenario: A scenario of the mode `request` with an end.
         job: Place of the job in the workload.
-        window_seconds: Length of a window.
 
     Returns:
         The outcome, whose `observed` is there.

@@ -47,9 +47,6 @@ def move(
         origin: As for `copying.copy`.
         progress: Called with the progress.
 
-    Returns:
-        The counts.
-
     Raises:
         StagingError: The copy is not done, or a KeyboardInterrupt has stopped it. Whatever was copied is kept, and the
             same call goes on.

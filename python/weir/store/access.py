@@ -66,7 +66,6 @@ def access_to(home: Home, cluster: Path) -> Access | None:
     """The access of this process to a store as its administrator.
 
     Args:
-        home: The chosen home.
         cluster: The store's cluster.json.
 
     Returns:
@@ -78,9 +77,6 @@ def access_to(home: Home, cluster: Path) -> Access | None:
 
 def own_access(home: Home) -> Access | None:
     """The access of this process to the store that its commands use.
-
-    Args:
-        home: The chosen home.
 
     Returns:
         That of an administrator, else that of the user's credential; None where there is neither.

@@ -142,9 +142,6 @@ def check_running(servers: list[Server], *, pause: Callable[[float], None] = tim
     Args:
         pause: Waits between two looks.
 
-    Returns:
-        The findings.
-
     Raises:
         StoreError: A server refuses.
     """

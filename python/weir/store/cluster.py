@@ -55,7 +55,6 @@ def start(
     """Start every server and wait until all of them answer.
 
     Args:
-        home: Home of the store.
         listener: Called with the losses of the journals, and with ports that other programs have.
         accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
 
@@ -169,9 +168,6 @@ def restart_server(home: Home, number: int, listener: Listener) -> None:
 
 def stop(home: Home) -> int:
     """Stop every server that runs.
-
-    Args:
-        home: Home of the store.
 
     Returns:
         Number of servers that ran.
@@ -298,9 +294,6 @@ def _consent(home: Home, number: int, *, accept_journal_loss: bool) -> list[str]
 def stop_servers(home: Home, numbers: list[int]) -> int:
     """Stop servers, and remove the files that show that they run.
 
-    Args:
-        home: Home of the store.
-
     Returns:
         Number of servers that ran.
     """
@@ -388,9 +381,6 @@ def _outside(home: Home, token: str) -> tuple[list[Path], list[str]]:
 def running(home: Home) -> Configuration:
     """Read the configuration that the servers run with.
 
-    Args:
-        home: Home of the store.
-
     Raises:
         StoreError: The configuration cannot be read.
     """
@@ -477,9 +467,6 @@ def _announce(home: Home, document: dict[str, Any]) -> None:
 
 def announced(home: Home) -> Path:
     """Find the cluster.json that other users may read.
-
-    Args:
-        home: Home of the store.
 
     Returns:
         Path of the file.

@@ -348,9 +348,6 @@ def not_a_home(folder: Path) -> StoreError:
 def find_cluster(home: Home) -> Path:
     """Find the cluster.json that commands of this process use.
 
-    Args:
-        home: The chosen home.
-
     Returns:
         Path of the file that WEIR_CLUSTER names, else the home's file, else that of the machine's store.
 

@@ -28,9 +28,6 @@ _PROGRAM_NAME_MAX = 100
 def credential_path(home: Home) -> Path | None:
     """Find the credential that this user was given.
 
-    Args:
-        home: The chosen home.
-
     Returns:
         Path of the credential file: the one that WEIR_CREDENTIAL names, else the user's file beside cluster.json or in
         the home; None where there is none.
@@ -50,9 +47,6 @@ def credential_path(home: Home) -> Path | None:
 
 def mount_point(home: Home) -> Path | None:
     """Find the mount point of the store.
-
-    Args:
-        home: The chosen home.
 
     Returns:
         The place that WEIR_MOUNT names if it is mounted, else the oldest mount that is served; None where there is
@@ -79,9 +73,6 @@ def mount_point(home: Home) -> Path | None:
 
 def places(home: Home) -> tuple[str, ...]:
     """Find the paths below which programs see a store: mount points, and the prefix of the environment.
-
-    Args:
-        home: The chosen home.
 
     Returns:
         The paths, the mount point of `weir run` first if there is one; none where no store is up and none is named.

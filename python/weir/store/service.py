@@ -50,9 +50,6 @@ def serve(home: Home, number: int) -> NoReturn:
 def mount(home: Home, point: Path) -> NoReturn:
     """Become the program of a mount, which waits for the servers.
 
-    Args:
-        home: Home of the store.
-
     Raises:
         StoreError: There is no store, its addresses are not known here, something else is mounted there, or it is
             mounted there already.

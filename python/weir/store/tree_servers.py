@@ -230,9 +230,6 @@ def check_running_tree(servers: Sequence[Server], *, pause: Callable[[float], No
     Args:
         servers: Servers of the store, with the access of its administrator.
         pause: Waits between two looks.
-
-    Returns:
-        The findings.
     """
     asked = RunningServers(servers)
     parts = max(1, math.ceil(asked.inodes_max() / _PART_INODES))
@@ -256,9 +253,6 @@ def check_stopped_tree(inventories: Mapping[int, StoppedInventory], servers: int
     Args:
         inventories: Inventories of servers.
         servers: Number of servers of the store.
-
-    Returns:
-        The findings.
     """
     asked = StoppedServers(inventories, servers)
     findings = judge({number: each.tree for number, each in inventories.items()}, asked)
@@ -284,11 +278,7 @@ def sum_findings(sums: Mapping[int, Sums]) -> list[TreeFinding]:
 
 
 def merged(parts: Iterable[Tree]) -> Tree:
-    """Join the parts of a server's tree.
-
-    Returns:
-        The whole.
-    """
+    """Join the parts of a server's tree."""
     parts = list(parts)
     return Tree(
         sum(part.inodes for part in parts),

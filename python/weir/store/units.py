@@ -22,9 +22,6 @@ _LOOK_SECONDS = 0.05
 def unit_of(home: Home, number: int) -> str | None:
     """Find the unit that runs a server.
 
-    Args:
-        home: Home of the store.
-
     Returns:
         Name of the unit; None where the server does not run, or without a unit.
     """
@@ -54,9 +51,6 @@ def restart(home: Home, number: int, unit: str) -> None:
     """Have systemd restart a server, and wait until the server listens.
 
     The home must not be locked, because the new server locks it.
-
-    Args:
-        home: Home of the store.
 
     Raises:
         StoreError: The server did not start again.

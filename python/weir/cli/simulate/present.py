@@ -9,9 +9,6 @@ from weir.store.home import Home
 def now_of_store(home: Home) -> dict[str, Any]:
     """Ask the running store for its machines and settings.
 
-    Args:
-        home: The chosen home.
-
     Returns:
         Values of a scenario's file: `topology`, and the settings that a scenario has too.
 

@@ -119,9 +119,6 @@ def files(values: Beeond) -> tuple[EmittedFile, ...]:
 def read(emitted: Sequence[EmittedFile]) -> Beeond:
     """Read the files of a start back.
 
-    Returns:
-        The values.
-
     Raises:
         ProvisioningError: A file is missing, or breaks the rules of BeeOND.
     """

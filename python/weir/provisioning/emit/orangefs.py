@@ -133,9 +133,6 @@ def files(values: Orangefs) -> tuple[EmittedFile, ...]:
 def read(emitted: Sequence[EmittedFile]) -> Orangefs:
     """Read a configuration file back.
 
-    Returns:
-        The values.
-
     Raises:
         ProvisioningError: The file breaks OrangeFS's grammar, has options that are never emitted, or contradicts
             itself; the error names the line.

@@ -147,9 +147,6 @@ def files(values: WeirStore) -> tuple[EmittedFile, ...]:
 def read(emitted: Sequence[EmittedFile]) -> WeirStore:
     """Read the files of a store back.
 
-    Returns:
-        The values.
-
     Raises:
         ProvisioningError: A file is missing, is not TOML, has keys that are never emitted, or a value that no store
             has.

@@ -200,9 +200,6 @@ def predicted(task: FitTask, is_wanted: Callable[[], bool]) -> Predicted:
     Args:
         task: The runs and settings.
         is_wanted: Whether the answer is still wanted.
-
-    Returns:
-        The predictions.
     """
     fitted = task.fitted()
     found = {}

@@ -67,9 +67,6 @@ def run(planned: Sequence[Planned], out: Path, *, scratch: Path | None = None, p
         scratch: Folder in which stores have their homes; None is that of temporary files.
         progress: Called behind each measurement.
 
-    Returns:
-        The counts.
-
     Raises:
         SweepError: Another process uses the folder.
         ProvisioningError: It is no folder of a run; or something that an earlier run left cannot be removed.
