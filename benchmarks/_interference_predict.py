@@ -36,7 +36,7 @@ def measure(directory: Path) -> Mapping[str, float | None]:
         its history, and `predict_lightgbm_ms` of the rival.
     """
     import lightgbm
-    from weir.interference import features, predictor
+    from weir.interference import capacity, features, predictor
     from weir.interference.windows import Windows
 
     synthetic.TARGETS = SERVERS - 1
@@ -46,7 +46,7 @@ def measure(directory: Path) -> Mapping[str, float | None]:
     boosters = [lightgbm.Booster(model_str=horizon.trees) for horizon in made.horizons]
     every = synthetic.made(2, ("writer",), windows=HISTORY // 2)
     one: Windows = every.take(np.array([7]))
-    pooled = features.matrix(features.pooled(one))
+    pooled, _, _ = features.of_windows(one, capacity.costs(one))
 
     def native() -> object:
         return predictor.predictions(model, "writer", one)

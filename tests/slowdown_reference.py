@@ -4,8 +4,8 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-from weir.interference import capacity, features
-from weir.interference.estimators import prepare
+import window_features
+from weir.interference.features import columns_of
 from weir.interference.logistic import Logistic, logarithms
 from weir.interference.predictor import Predictor
 from weir.interference.windows import Floats, Windows
@@ -17,21 +17,23 @@ ROUNDED = 2e-9
 
 def probabilities(predictor: Predictor, windows: Windows) -> tuple[list[list[str]], Floats]:
     """The basis of each window and horizon, and the probabilities, shape (windows, horizons, classes)."""
-    data = prepare(windows)
+    pooled, relative = (
+        window_features.matrix(of(windows)) for of in (window_features.pooled, window_features.relative)
+    )
     count = len(predictor.bins) + 1
     made = np.full((len(windows), len(predictor.horizons), count), 1 / count)
     is_trained = np.isin(windows.workloads, predictor.workloads)
-    is_comparable = ~np.isnan(data.relative).any(1)
-    ratios = features.matrix(capacity.ratios(windows, predictor.costs))
+    is_comparable = ~np.isnan(relative).any(1)
+    ratios = window_features.matrix(window_features.ratios(windows, predictor.costs))
     for ahead, horizon in enumerate(predictor.horizons):
-        calibrated = regression(horizon.calibration, logarithms(boosted(horizon.trees, data.pooled)), count)
+        calibrated = regression(horizon.calibration, logarithms(boosted(horizon.trees, pooled)), count)
         made[is_trained, ahead] = calibrated[is_trained]
         if predictor.unfamiliar.by == "ratio trees":
             assert horizon.ratio_trees is not None
             raw = boosted(horizon.ratio_trees.trees, ratios)
             unfamiliar = regression(horizon.ratio_trees.calibration, logarithms(raw), count)
         else:
-            unfamiliar = regression(horizon.above_quiet, np.nan_to_num(data.relative), count)
+            unfamiliar = regression(horizon.above_quiet, np.nan_to_num(relative), count)
         strange = ~is_trained & is_comparable
         made[strange, ahead] = unfamiliar[strange]
     bases = np.where(is_trained, "trees", np.where(is_comparable, predictor.unfamiliar.by, "not known"))
@@ -61,17 +63,17 @@ def assert_alike(predictor: Predictor, windows: Windows) -> None:
     from weir.interference import predictor as predictors
 
     def ratios(own: Windows) -> dict[str, Floats]:
-        return capacity.ratios(own, predictor.costs)
+        return window_features.ratios(own, predictor.costs)
 
     costs = (predictor.costs.targets, predictor.costs.metadata)
-    names_of = ((features.pooled, 1e-10), (features.relative, 1e-10), (ratios, ROUNDED))
+    names_of = ((window_features.pooled, 1e-10), (window_features.relative, 1e-10), (ratios, ROUNDED))
     for workload in np.unique(windows.workloads):
         own = windows.take(windows.workloads == workload)
-        found = _core.window_features(own.present.shape[1], predictors.columns_of(own), costs)
+        found = _core.window_features(own.present.shape[1], columns_of(own), costs)
         for (names, rows), (of, apart) in zip(found, names_of, strict=True):
             wanted = of(own)
             assert names == list(wanted)
-            matrix = features.matrix(wanted)
+            matrix = window_features.matrix(wanted)
             if rows:
                 np.testing.assert_allclose(np.array(rows), matrix, rtol=1e-12, atol=apart)
             else:

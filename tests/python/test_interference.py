@@ -12,11 +12,12 @@ import msgspec
 import numpy as np
 import pytest
 import slowdown_reference
+import window_features
 import windows as synthetic
 from click.testing import CliRunner
 from weir import cli
 from weir.cli.interference import ESTIMATORS
-from weir.interference import capacity, features, predictor, quanterference
+from weir.interference import predictor, quanterference
 from weir.interference import windows as files
 from weir.interference.errors import InterferenceError
 from weir.interference.estimators import estimators, prepare
@@ -147,7 +148,7 @@ def test_pooled_features_know_no_order_and_no_number_of_servers(windows: Windows
         client=some.client[:, order],
         server=some.server[:, order],
     )
-    one, other = features.pooled(some), features.pooled(turned)
+    one, other = window_features.pooled(some), window_features.pooled(turned)
     for name, values in one.items():
         assert np.allclose(values, other[name]), name
     assert all(np.isfinite(values).all() for values in one.values())
@@ -155,10 +156,10 @@ def test_pooled_features_know_no_order_and_no_number_of_servers(windows: Windows
 
 def test_relative_features_are_the_same_on_a_machine_of_another_speed(windows: Windows) -> None:
     faster = replace(windows, io_seconds=windows.io_seconds / 7)
-    one, other = features.relative(windows), features.relative(faster)
+    one, other = window_features.relative(windows), window_features.relative(faster)
     for name, values in one.items():
         assert np.allclose(values, other[name]), name
-    few = features.relative(windows.take(np.arange(features.WINDOWS_MIN - 1)))
+    few = window_features.relative(windows.take(np.arange(window_features.WINDOWS_MIN - 1)))
     assert all(np.isnan(values).all() for values in few.values())
 
 
@@ -174,10 +175,10 @@ def test_ratios_are_the_same_on_a_machine_of_another_speed_and_in_any_order_of_s
         client=real.client[:, order],
         server=np.where(times, real.server / 7, real.server)[:, order],
     )
-    turned = capacity.ratios(other)
-    for name, values in capacity.ratios(real).items():
+    turned = window_features.ratios(other)
+    for name, values in window_features.ratios(real).items():
         assert np.allclose(values, turned[name], atol=1e-6), name
-    few = capacity.ratios(real.take(np.arange(features.WINDOWS_MIN - 1)))
+    few = window_features.ratios(real.take(np.arange(window_features.WINDOWS_MIN - 1)))
     assert np.isnan(few["response_above_quiet"]).all() and np.isfinite(few["response_over_demand"]).all()
 
 

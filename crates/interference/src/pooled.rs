@@ -1,6 +1,6 @@
 //! Features pooled over servers, so that any number of servers in any order gives the same ones.
 //!
-//! `python/weir/interference/features.py` has the same features for training; a test compares the two.
+//! Models are trained on them, too; `tests/window_features.py` has the same features by numpy, and a test compares the two.
 
 use crate::sums::{mean, pairwise, ratio};
 use crate::windows::{

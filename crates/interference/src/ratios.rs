@@ -1,6 +1,6 @@
 //! Ratios of times, which mean the same for any job: of a job's I/O time to the device time that its requests need.
 //!
-//! `python/weir/interference/capacity.py` has the same features for training; a test compares the two.
+//! Models are trained on them, too; `tests/window_features.py` has the same features by numpy, and a test compares the two.
 
 use crate::checks::{is_number, ModelError};
 use crate::nearness::{nearest, quantile, Demands};

@@ -1,6 +1,6 @@
 //! Features that compare a window with the job's own other windows, so that they mean the same for any job.
 //!
-//! `python/weir/interference/features.py` has the same features for training; a test compares the two.
+//! Models are trained on them, too; `tests/window_features.py` has the same features by numpy, and a test compares the two.
 
 use crate::nearness::{nearest, quantile, Demands};
 use crate::sums::{pairwise, ratio};

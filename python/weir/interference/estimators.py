@@ -58,8 +58,7 @@ def prepare(windows: Windows) -> Prepared:
     Returns:
         The windows with their features.
     """
-    kinds = (features.pooled(windows), features.relative(windows), capacity.ratios(windows))
-    return Prepared(windows, *(features.matrix(each) for each in kinds))
+    return Prepared(windows, *features.of_windows(windows, capacity.costs(windows)))
 
 
 class Estimator(Protocol):

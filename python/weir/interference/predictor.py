@@ -8,13 +8,13 @@ job's own quiet windows: the training says which. A job with too few windows for
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import numpy as np
 
 from weir.interference import features
-from weir.interference.capacity import NAMES, Costs, costs
+from weir.interference.capacity import Costs, costs
 from weir.interference.errors import InterferenceError
 from weir.interference.estimators import AboveQuiet, Classes, Prepared, Trees, prepare
 from weir.interference.evaluation import classes_of
@@ -166,13 +166,14 @@ def train(
             pairs = zip(horizons, trees, strict=True)
             horizons = [msgspec.structs.replace(horizon, ratio_trees=each) for horizon, each in pairs]
     known = tuple(np.unique(windows.labelled().workloads).tolist())
+    pooled, relative, ratios = features.names()
     return Predictor(
         bins=bins,
         workloads=() if is_general else known,
         windows=len(windows.labelled()),
-        pooled=tuple(features.pooled(windows)),
-        relative=tuple(features.relative(windows)),
-        ratios=NAMES,
+        pooled=pooled,
+        relative=relative,
+        ratios=ratios,
         costs=costs(windows),
         unfamiliar=choice,
         horizons=tuple(horizons),
@@ -292,19 +293,9 @@ def predictions(
         InterferenceError: A count is too large.
     """
     try:
-        return model.predict(workload, windows.present.shape[1], columns_of(windows), first=first)
+        return model.predict(workload, windows.present.shape[1], features.columns_of(windows), first=first)
     except ValueError as error:
         raise InterferenceError(f"windows of {workload}: {error}", hint="collect or import the windows anew") from error
-
-
-def columns_of(windows: Windows) -> tuple[Any, Any, Any, Any, Any]:
-    """The columns of windows as the native code takes them.
-
-    Returns:
-        Times, whether a server was there, whether it keeps metadata, counts, and counters.
-    """
-    flags = windows.present.view(np.uint8), windows.is_metadata.view(np.uint8)
-    return (windows.io_seconds, *flags, windows.client, windows.server)
 
 
 def _shown(

@@ -65,7 +65,7 @@ def folds(data: Prepared) -> tuple[Fold, ...]:
     for number in range(min(len(workloads), FOLDS_MAX)):
         is_out = place % FOLDS_MAX == number
         known = capacity.costs(data.windows.take(~is_out))
-        made.append(Fold(is_out, features.matrix(capacity.ratios(data.windows, known))))
+        made.append(Fold(is_out, features.of_windows(data.windows, known)[2]))
     return tuple(made)
 
 

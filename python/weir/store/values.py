@@ -5,7 +5,7 @@ A reader is asked before anything is done with the value. It returns the value a
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 NAME_BYTES_MAX = 128
 """Longest name in a credential (a limit of the protocol)."""
@@ -175,47 +175,34 @@ def host(text: str) -> str:
 
 
 def user(text: str) -> int:
-    """Read a user.
-
-    Args:
-        text: A name, or a number, which need not have an account.
-
-    Returns:
-        The user's number.
+    """Read the name or the number of a user, who need not have an account where a number is given.
 
     Raises:
         ValueError: No user has the name, or can have the number.
     """
     import pwd
 
-    if text.isdecimal() and int(text) <= ACCOUNT_MAX:
-        return int(text)
-    try:
-        return pwd.getpwnam(text).pw_uid
-    except KeyError:
-        raise ValueError(f"there is no user `{text}`; give a user name or a number") from None
+    return _account(text, "user", lambda: pwd.getpwnam(text).pw_uid)
 
 
 def group(text: str) -> int:
-    """Read a group.
-
-    Args:
-        text: A name, or a number, which need not be a group of this host.
-
-    Returns:
-        The group's number.
+    """Read the name or the number of a group, which need not be one of this host where a number is given.
 
     Raises:
         ValueError: No group has the name, or can have the number.
     """
     import grp
 
+    return _account(text, "group", lambda: grp.getgrnam(text).gr_gid)
+
+
+def _account(text: str, kind: str, named: Callable[[], int]) -> int:
     if text.isdecimal() and int(text) <= ACCOUNT_MAX:
         return int(text)
     try:
-        return grp.getgrnam(text).gr_gid
+        return named()
     except KeyError:
-        raise ValueError(f"there is no group `{text}`; give a group name or a number") from None
+        raise ValueError(f"there is no {kind} `{text}`; give a {kind} name or a number") from None
 
 
 def size_limit(text: str) -> int | None:
