@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.amounts import parse_amount
-from weir.cli.arrays import Source, parse_dtype, parse_fill, parse_region, parse_shape
+from weir.cli.arrays import Source, arrays_of, mesh_of, parse_dtype, parse_fill, parse_region, parse_shape
 from weir.cli.errors import CommandError, say, warn
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show, size
 from weir.cli.parameters import FILE, Checked, Number
 from weir.cli.replay import TIER, replay
 from weir.ways import replacing
@@ -74,8 +74,6 @@ adapt.add_command(replay)
 def refactor_arrays(inputs: tuple[str, ...], tiers: tuple[str, ...], output: str, **options: Any) -> None:
     """Write arrays as the steps of a stream: .npy, .npz, HDF5, netCDF, Zarr, or bytes alone."""
     from weir.adaptive.writer import Writer
-    from weir.cli.arrays import arrays_of, mesh_of
-    from weir.cli.output import show
 
     sources = [Source.parse(text) for text in inputs]
     mesh = None if options["mesh"] is None else mesh_of(options["mesh"])
@@ -122,7 +120,6 @@ def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None
     from weir.adaptive.catalogue import complete
     from weir.adaptive.contents import accuracies, manifest_of
     from weir.adaptive.errors import StepError
-    from weir.cli.output import show, size
 
     places, catalogue = complete(tiers)
     if number is None:
@@ -167,7 +164,6 @@ def reconstruct(tiers: tuple[str, ...], number: int, target: Path, output: str, 
     """Write one step as a .npy or .nc file, as accurate as requested; by default as accurate as it is stored."""
     from weir.adaptive.reader import Reader
     from weir.adaptive.step_files import writer_of
-    from weir.cli.output import show, size
 
     if not target.absolute().parent.is_dir():
         raise CommandError(f"{target} cannot be written: there is no folder {target.parent}", hint="make it before")
@@ -249,7 +245,6 @@ def _document(manifest: "Manifest", nodes: int | None) -> dict[str, Any]:
 
 def _steps_table(manifests: "list[Manifest]", nodes: int | None) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     from weir.adaptive.manifest import spelled
-    from weir.cli.output import size
 
     tiers = max((len(manifest.parts) for manifest in manifests), default=0)
     header = ("STEP", "ARRAY", "CODEC", "BASE", "TOTAL", *(f"TIER {tier}" for tier in range(tiers)))

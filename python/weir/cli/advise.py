@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import FAILED, CommandError, report, say
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show
 from weir.cli.parameters import PATH, Checked
 from weir.errors import WeirError
 from weir.plain_text import plain
@@ -95,8 +95,6 @@ def advise(
         for number, advice in enumerate(told):
             _print(advice, is_tuned=is_tuned, is_first=number == 0)
     else:
-        from weir.cli.output import show
-
         show(output, [_document(advice) for advice in told], (), ())
     for failure in failures:
         report(failure.message, failure.hint)

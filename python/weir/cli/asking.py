@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from weir.cli.errors import CommandError, warn
 from weir.store.errors import StoreError, UnprovenServerError
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 
 if TYPE_CHECKING:
     from weir.store.answers import Status, Target
@@ -25,7 +25,6 @@ def servers_up(home: Home) -> "list[Server]":
     """
     from weir.store.access import access_to
     from weir.store.control import servers_of
-    from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     return servers_of(cluster, access_to(home, cluster))
@@ -46,7 +45,6 @@ def administered(home: Home, change: str) -> "list[Server]":
     """
     from weir.store.access import access_to
     from weir.store.control import servers_of
-    from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     access = access_to(home, cluster)
@@ -70,7 +68,6 @@ def observed(home: Home) -> "list[Server]":
     """
     from weir.store.access import own_access
     from weir.store.control import servers_of
-    from weir.store.home import find_cluster
 
     access = own_access(home)
     if access is None:

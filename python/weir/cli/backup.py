@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import say
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show, size
 from weir.cli.parameters import EXISTING_FILE, FILE
 from weir.store.home import Home
 
@@ -55,8 +55,6 @@ def restore(home: Home, file: Path, yes: bool, output: str) -> None:
 
 def _show(taken: "Taken", deed: str, output: str) -> None:
     from datetime import datetime
-
-    from weir.cli.output import show, size
 
     document = {
         "file": str(taken.path),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.errors import FAILED, USAGE, CommandError, say, warn
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option, share, show
 from weir.cli.parameters import FOLDER, Checked, Number
 from weir.distribution import install_command
 from weir.store import values
@@ -63,7 +63,6 @@ def bench() -> None:
 @output_option
 def list_experiments(output: str) -> None:
     """List the experiments and their subjects."""
-    from weir.cli.output import show
     from weir.experiments.figures import EXPERIMENTS
 
     document = [
@@ -166,7 +165,6 @@ def _draw(figure: "Figure", out: Path) -> Path | None:
 
 
 def _show(figure: "Figure", output: str, files: list[str]) -> None:
-    from weir.cli.output import show
     from weir.experiments import records
 
     document = {**records.document(figure, with_windows=False), "files": files}
@@ -183,8 +181,6 @@ def _show(figure: "Figure", output: str, files: list[str]) -> None:
 
 
 def _rows(figure: "Figure") -> list[tuple[object, ...]]:
-    from weir.cli.output import Quantity, share
-
     rows: list[tuple[object, ...]] = []
     for panel in figure.panels:
         jobs = {job.name: job for job in panel.jobs}

@@ -8,13 +8,12 @@ import click
 
 from weir.cli.cluster_options import chosen_pool, cluster_options
 from weir.cli.errors import CommandError, say, warn
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option, print_table, share
 from weir.cli.parameters import FILE, FOLDER, PATH, Number
 from weir.distribution import install_command
 from weir.ways import make_work_folder
 
 if TYPE_CHECKING:
-    from weir.cli.output import Quantity
     from weir.provisioning.learning.report import Report
 
 _INTERRUPTED = 130
@@ -173,7 +172,7 @@ def _check_packages() -> None:
 def _show(report: "Report", output: str) -> None:
     import msgspec
 
-    from weir.cli.output import Quantity, print_table, share, show
+    from weir.cli.output import show
 
     if output != "table":
         show(output, msgspec.to_builtins(report), (), ())
@@ -212,16 +211,12 @@ def _show(report: "Report", output: str) -> None:
     )
 
 
-def _error(fraction: float) -> "Quantity":
+def _error(fraction: float) -> Quantity:
     """A relative error; of one beyond the greatest that is shown, only that it is."""
-    from weir.cli.output import Quantity, share
-
     return share(fraction) if fraction < _ERROR_SHOWN_MAX else Quantity(f">{_ERROR_SHOWN_MAX:.0%}")
 
 
 def _time(expected: Any) -> str:
-    from weir.cli.output import Quantity
-
     if expected is None:
         return Quantity("-")
     return Quantity(f"{expected.seconds:.3g} s ({expected.low_seconds:.3g}-{expected.high_seconds:.3g})")

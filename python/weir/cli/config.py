@@ -9,6 +9,7 @@ import click
 
 from weir.cli.options import origin_of, store_options
 from weir.cli.output import output_option
+from weir.cli.output import show as show_result
 from weir.cli.parameters import PATH
 from weir.store.home import Home
 
@@ -29,7 +30,6 @@ def show(context: click.Context, /, file: Path | None, origin: bool, output: str
     store. Without a file and flags a store that is up, or lies in the home, has its own.
     """
     from weir.cli.errors import CommandError
-    from weir.cli.output import show as show_result
     from weir.store.configuration import is_shaped, resolve
     from weir.store.lifecycle import configured_by
     from weir.store.settings import check_values
@@ -66,7 +66,6 @@ def diff(home: Home, file: Path | None, output: str) -> int:
     """
     from weir.cli.asking import ask_store
     from weir.cli.errors import FAILED, CommandError, say
-    from weir.cli.output import show as show_result
     from weir.deployment import record
     from weir.store.configuration import Configuration, is_shaped, read_toml
     from weir.store.control import Server

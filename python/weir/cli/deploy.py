@@ -10,7 +10,7 @@ import click
 
 from weir.cli.errors import FAILED, say, tell
 from weir.cli.options import origin_of, store_options
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show
 from weir.cli.parameters import PATH, Network
 from weir.store.errors import SettingsError
 from weir.store.home import Home
@@ -202,7 +202,6 @@ def _configuration(
 
 
 def _report(home: Home, deployed: "Deployed", output: str) -> int:
-    from weir.cli.output import show
     from weir.deployment.nodes import folded
     from weir.store.decoding import encode
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show, size
 from weir.cli.parameters import FILE, Checked, Number
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ def deployments(context: click.Context, socket: Path | None) -> None:
 @click.pass_obj
 def list_deployments(socket: Path | None, all_users: bool, ended: bool, output: str) -> None:
     """List deployments with their states."""
-    from weir.cli.output import show, size
-
     protocol = _protocol()
     found: list[Any] = []
     with _client(socket) as client:
@@ -63,8 +61,6 @@ def list_deployments(socket: Path | None, all_users: bool, ended: bool, output: 
 @click.pass_obj
 def show_deployment(socket: Path | None, name: str, output: str) -> None:
     """Show a deployment: its state, its failure if there is one, and its storage."""
-    from weir.cli.output import show, size
-
     protocol = _protocol()
     with _client(socket) as client:
         found = client.ask(protocol.Show(name=name), protocol.Shown)
@@ -102,8 +98,6 @@ def show_deployment(socket: Path | None, name: str, output: str) -> None:
 @click.pass_obj
 def end_deployment(socket: Path | None, name: str, discard: bool, wait: float, output: str) -> None:
     """End a deployment in whatever state it is. A store that others share stays for them."""
-    from weir.cli.output import show
-
     protocol = _protocol()
     with _client(socket) as client:
         found = client.ask(protocol.End(name=name, discard=discard, wait_seconds=wait), protocol.Summary)

@@ -10,7 +10,7 @@ import click
 from weir.cli.ending import end_of_signals
 from weir.cli.errors import warn
 from weir.cli.interference_packages import needed
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show
 from weir.cli.parameters import EXISTING_FOLDER, FOLDER, Checked, Number
 from weir.cli.window_export import TOKEN, exported, listen_option, token_file_option
 from weir.cli.window_options import max_size_option, seconds_option
@@ -67,7 +67,6 @@ def windows(
     needed("pyarrow")
     import socket
 
-    from weir.cli.output import show
     from weir.interference.collector import Parts
     from weir.interference.devices import Storage
     from weir.interference.upkeep import collecting

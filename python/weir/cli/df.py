@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.errors import FAILED
-from weir.cli.output import output_option
+from weir.cli.output import output_option, share, show, size
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ def df(home: Home, output: str) -> int:
     is 1 where a server does not answer; its targets are not counted then.
     """
     from weir.cli.asking import ask_store
-    from weir.cli.output import share, show, size
     from weir.store.control import Server
     from weir.store.room import together
 

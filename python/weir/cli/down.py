@@ -3,7 +3,7 @@
 import click
 
 from weir.cli.errors import say
-from weir.cli.output import Row, output_option
+from weir.cli.output import Row, output_option, show
 from weir.store.home import Home
 
 
@@ -21,7 +21,6 @@ def down(home: Home, force: bool, discard: bool, yes: bool, output: str) -> None
     """
     from weir.amounts import size_text
     from weir.cli.confirmation import confirm
-    from weir.cli.output import show
     from weir.deployment import deployment, record
     from weir.store import cluster, lifecycle
 

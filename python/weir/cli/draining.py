@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weir.cli.asking import administered, servers_up
 from weir.cli.errors import CommandError, tell
 from weir.store.errors import NotYetError, StoreError
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 
 if TYPE_CHECKING:
     from weir.store.control import Server
@@ -35,7 +35,6 @@ def empty(home: Home, names: Sequence[str], rate: str | None) -> tuple[bool, int
         CommandError: Objects stay, or it is not known whether they do.
     """
     from weir.cli.rebalance import follow, mover_credential, start_mover, target_fills, warn_of_left
-    from weir.store.home import find_cluster
 
     cluster, servers = find_cluster(home), servers_up(home)
     spelled = ", ".join(names)

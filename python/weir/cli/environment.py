@@ -5,7 +5,7 @@ import os
 import click
 
 from weir.cli.output import json_text, output_option
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 
 
 @click.command()
@@ -18,7 +18,6 @@ def env(home: Home, preload: bool, output: str) -> None:
     """Print the variables of the store for a shell: eval "$(weir env)"."""
     import shlex
 
-    from weir.store.home import find_cluster
     from weir.store.launch import credential_path, library_path, mount_point
 
     variables = {"WEIR_CLUSTER": str(find_cluster(home))}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.errors import CommandError
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option, share, show, size
 from weir.cli.parameters import PATH
 from weir.plain_text import plain
 from weir.store.home import Home
@@ -40,7 +40,6 @@ def explain(home: Home, file: Path, output: str) -> None:
     """
     from weir import _core
     from weir.cli.layout_attribute import layout_of
-    from weir.cli.output import show
 
     record = _record(file)
     spelling = layout_of(file).layout
@@ -93,7 +92,6 @@ def _words(file: Path, record: dict[str, Any] | None, names: list[str]) -> list[
 
 
 def _row(name: str, then: dict[str, Any] | None, now: "Line | None") -> tuple[object, ...]:
-    from weir.cli.output import Quantity, share, size
     from weir.cli.targets import rate, since
 
     was = (Quantity("-"), Quantity("-")) if then is None else (size(then["load_bytes"]), share(then["speed"]))

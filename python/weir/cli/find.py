@@ -20,7 +20,7 @@ from weir.cli.output import json_text, output_option
 from weir.cli.parameters import PATH, Checked, Type
 from weir.plain_text import plain
 from weir.store import values
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 
 _COMPARISON = re.compile(r"(?P<sign>[+-]?)(?P<amount>.+)")
 _DAY_SECONDS = 86_400.0
@@ -164,7 +164,6 @@ def _check_targets(home: Home, paths: tuple[Path, ...], targets: tuple[str, ...]
     from weir.store.access import access_to
     from weir.store.control import Server, ask_all, servers_of
     from weir.store.errors import StoreError
-    from weir.store.home import find_cluster
 
     if not targets:
         return

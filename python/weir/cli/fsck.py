@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import FAILED, say, warn
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show, size
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ def _print(
     moved: "list[Repaired]",
     mended: "tuple[MendedFault, ...]",
 ) -> None:
-    from weir.cli.output import show
     from weir.store import checking, folder_check, tree_check
 
     checked, tree, folders = results
@@ -136,8 +135,6 @@ def _print(
 
 
 def _object_row(finding: "Finding") -> tuple[str, ...]:
-    from weir.cli.output import size
-
     found, wanted = (("-" if each is None else size(each)) for each in (finding.bytes, finding.bytes_min))
     return finding.kind, finding.target, f"{finding.ino:016x}", found, wanted, finding.path or "-"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from weir.cli.errors import USAGE, CommandError, say
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show
 from weir.cli.parameters import PATH, Checked, Number, each
 from weir.store import values
 from weir.store.home import Home
@@ -59,7 +59,6 @@ def grant(
     change the way to it. The user runs programs with `weir run --credential FILE -- CMD`, or sets
     WEIR_CREDENTIAL to the file.
     """
-    from weir.cli.output import show
     from weir.store import identity
     from weir.store.cluster import announced
     from weir.store.files import make_folder

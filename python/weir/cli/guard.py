@@ -7,7 +7,7 @@ import click
 
 from weir.cli.ending import end_of_signals
 from weir.cli.errors import CommandError, say, warn
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option, show
 from weir.cli.parameters import FILE, Checked, Number, each
 from weir.cli.window_options import seconds_option
 from weir.store import values
@@ -116,7 +116,6 @@ def log(home: Home, last: int | None, output: str) -> None:
     """
     from datetime import datetime
 
-    from weir.cli.output import Quantity, show
     from weir.guard.journal import Journal
 
     lines = Journal(home.root / _FOLDER).lines()

@@ -9,7 +9,7 @@ import click
 
 from weir.cli.interference_packages import needed
 from weir.cli.interference_watch import serve, watch
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option, show
 from weir.cli.parameters import FILE, PATH, Checked
 from weir.cli.slowdowns import matrix
 from weir.cli.window_files import import_windows, join
@@ -84,7 +84,6 @@ def evaluate(
     more = _windows(additional) if additional else None
     import msgspec
 
-    from weir.cli.output import Quantity, show
     from weir.interference import evaluation
 
     found = evaluation.evaluate(windows, _read_bins(bins), names, more)
@@ -121,8 +120,6 @@ def train(data: tuple[Path, ...], bins: str, target: Path, with_network: bool, i
     predictor.save(made, target)
     import msgspec
 
-    from weir.cli.output import Quantity, show
-
     labelled, choice = windows.labelled(), made.unfamiliar
     counts = {"windows": len(labelled), "runs": len(set(labelled.runs)), "workloads": len(set(labelled.workloads))}
     document = {**counts, "unfamiliar": msgspec.to_builtins(choice), "file": str(target)}
@@ -150,8 +147,6 @@ def predict(model: Path, data: tuple[Path, ...], is_last: bool, output: str) -> 
     loaded = predictor.load(model)
     windows = _windows(data)
     import msgspec
-
-    from weir.cli.output import Quantity, show
 
     found = predictor.predict(loaded, windows)
     if is_last:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weir.cli.errors import say
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 from weir.store.observations import JobKey
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ class Remedies:
             find: Finds the servers there are now.
         """
         from weir.store.access import access_to
-        from weir.store.home import find_cluster
 
         self._find = find
         self._may_change = access_to(home, find_cluster(home)) is not None

@@ -9,10 +9,10 @@ import click
 
 from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, say, tell
-from weir.cli.job_identity import identities
+from weir.cli.job_identity import document, identities
 from weir.cli.job_ornament import ornament
 from weir.cli.job_release import release
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show
 from weir.cli.parameters import FILE, FOLDER, PATH, Checked
 from weir.store.home import Home
 
@@ -160,7 +160,6 @@ def resume(home: Home, name: str, reruns: bool) -> int:
 def end(home: Home, name: str, discard: bool, yes: bool, output: str) -> None:
     """End the storage of a job that was ended early, without its results."""
     from weir.cli.confirmation import confirm
-    from weir.cli.output import show
     from weir.provisioning.lifecycle.program import is_running
     from weir.provisioning.lifecycle.teardown import forget, teardown, unsaved
 
@@ -183,8 +182,6 @@ def end(home: Home, name: str, discard: bool, yes: bool, output: str) -> None:
 @click.pass_obj
 def list_jobs(home: Home, output: str) -> None:
     """List the jobs that are not at their end."""
-    from weir.cli.job_identity import document
-    from weir.cli.output import show
     from weir.provisioning.lifecycle.execution import jobs_folder
     from weir.provisioning.lifecycle.record import JobFolder
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import FAILED
-from weir.cli.output import output_option
+from weir.cli.output import name, output_option, seconds, share_or_dash, show, size
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def jobs(home: Home, everyone: bool, output: str) -> int:
     answer.
     """
     from weir.cli.asking import ask_store
-    from weir.cli.output import show
     from weir.store.accounts import merge
     from weir.store.control import Server
     from weir.store.decoding import encode
@@ -60,7 +59,6 @@ def jobs(home: Home, everyone: bool, output: str) -> int:
 
 
 def _row(job: "Job") -> tuple[object, ...]:
-    from weir.cli.output import name, seconds, share_or_dash, size
     from weir.store.accounts import worst
 
     waited_for = worst(job)

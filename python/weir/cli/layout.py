@@ -9,7 +9,7 @@ from weir.cli.advise import advise
 from weir.cli.errors import USAGE, CommandError, warn
 from weir.cli.layout_attribute import ATTRIBUTE, failure, layout_of
 from weir.cli.options import complete_files
-from weir.cli.output import output_option, size
+from weir.cli.output import output_option, show, size
 from weir.cli.parameters import EXISTING_FILE, PATH
 from weir.store.home import Home
 
@@ -32,7 +32,6 @@ layout.add_command(advise)
 def show_layout(home: Home, path: Path, output: str) -> None:
     """Show the layout of a file, or that of new files of a directory."""
     from weir import _core
-    from weir.cli.output import show
 
     attribute = layout_of(path)
     components = _core.parse_layout(attribute.layout)

@@ -6,8 +6,8 @@ import click
 
 from weir.cli.errors import CommandError
 from weir.cli.options import option
-from weir.cli.output import output_option
-from weir.store.home import Home
+from weir.cli.output import output_option, show
+from weir.store.home import Home, find_cluster
 from weir.store.settings import CREDENTIAL
 
 
@@ -21,9 +21,7 @@ def mount(home: Home, point: Path | None, credential: str | None, output: str) -
 
     Root's mount serves every user; a user's own mount serves that user.
     """
-    from weir.cli.output import show
     from weir.store import mounts
-    from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     chosen = (point or home.mount_point).absolute()
@@ -40,7 +38,6 @@ def mount(home: Home, point: Path | None, credential: str | None, output: str) -
 @click.pass_obj
 def umount(home: Home, point: Path | None, force: bool, output: str) -> None:
     """Unmount the store from PATH, by default from everywhere."""
-    from weir.cli.output import show
     from weir.store import mounts
 
     wanted = point.absolute() if point else None

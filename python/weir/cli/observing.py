@@ -9,7 +9,7 @@ import click
 
 from weir.cli.errors import say, warn
 from weir.cli.interference_packages import needed
-from weir.cli.recorder import observed_paths
+from weir.cli.recorder import observed_paths, run_name
 
 if TYPE_CHECKING:
     from weir.interference.observed import Gatherer
@@ -92,7 +92,6 @@ def observing(folder: Path | None, window_seconds: float, paths: Sequence[str], 
     needed("pyarrow")
     import os
 
-    from weir.cli.recorder import run_name
     from weir.interference import observed
     from weir.interference.collector import Parts
     from weir.interference.upkeep import collecting, tell_of_deaths

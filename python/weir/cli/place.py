@@ -12,7 +12,7 @@ from weir.cli.asking import servers_up
 from weir.cli.creations import ExpectedCreations, expected_creations
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.explain import explain
-from weir.cli.output import output_option
+from weir.cli.output import output_option, print_table, show, size
 from weir.cli.parameters import EXISTING_FILE, EXISTING_PATH, FILE, FOLDER, Checked, Number
 from weir.store import values
 from weir.store.home import Home
@@ -142,8 +142,6 @@ place.add_command(explain)
 @output_option
 def show_database(database: Path, path: str | None, output: str) -> None:
     """Show the rows of an interaction database."""
-    from weir.cli.output import show
-
     components = _read(database, path)
     made_as = _names_at_making(database)
     documents = [
@@ -312,7 +310,6 @@ def _emit_template(number: int, path: str, template: str, into: Path | None) -> 
 
 
 def _show_summary(allotment: "Allotment", programs: Sequence[ExpectedCreations], output: str) -> None:
-    from weir.cli.output import print_table, show, size
     from weir.placement.emit import files, layout_of
 
     predictions = [program.prediction for program in programs if program.prediction]
@@ -343,7 +340,6 @@ def _read(database: Path, path: str | None) -> "list[Component]":
 
 
 def _row(component: "Component") -> tuple[object, ...]:
-    from weir.cli.output import size
     from weir.placement.database import END_OF_FILE
 
     end = component.extent_end

@@ -8,7 +8,7 @@ import click
 
 from weir.cli.errors import warn
 from weir.cli.job_identity import document, identities
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option, print_table, show, size
 from weir.cli.parameters import FILE, PATH
 from weir.cli.plan_emit import emit
 from weir.cli.plan_factors import factors
@@ -45,8 +45,6 @@ def show_identity(logs: tuple[Path, ...], job_file: Path | None, output: str) ->
 
     The name is `[scale]-[operation]-[metadata]-[pattern]-[interface]`.
     """
-    from weir.cli.output import Quantity, print_table, show, size
-
     found = _identities(logs, job_file)
     if output != "table":
         show(output, [{"log": str(path), **document(identity)} for path, identity in found], (), ())
@@ -103,7 +101,6 @@ def show_similar(
     FITNESS is 1 for a job as in the middle of the class, and 0 for one at the other end in every feature. A job whose
     best fitness is below 0.75 is like none of them.
     """
-    from weir.cli.output import Quantity, show
     from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS, built_in, fitnesses, read_table
 
     classes = (built_in() if classes_table is None else read_table(classes_table)).classes

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.asking import administered, warn_of_silence
+from weir.cli.asking import administered, ask_store, warn_of_silence
 from weir.cli.errors import FAILED, CommandError, warn
-from weir.cli.output import output_option
+from weir.cli.output import output_option, sharing_name
+from weir.cli.output import show as show_result
 from weir.cli.parameters import Checked
 from weir.store import values
 from weir.store.errors import SilentServerError, StoreError
@@ -33,8 +34,6 @@ def show(home: Home, output: str) -> int:
 
     The exit code is 1 where they differ, and where a server does not answer.
     """
-    from weir.cli.asking import ask_store
-    from weir.cli.output import show as show_result
     from weir.store.control import Server
     from weir.store.decoding import encode
 
@@ -69,8 +68,6 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> i
     POLICY is fifo, or levels from the outermost as LEVEL[-then-LEVEL...]-fair, of group, user, priority, size and job:
     size-fair, user-then-size-fair. SCHEDULER is virtual-time, statistical-token, gift or tbf.
     """
-    from weir.cli.output import sharing_name
-    from weir.cli.output import show as show_result
     from weir.store.configuration import check_sharing
     from weir.store.decoding import encode
 

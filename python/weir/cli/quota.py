@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.asking import administered
+from weir.cli.asking import administered, ask_store, warn_of_silence
 from weir.cli.errors import FAILED, CommandError
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option, size
+from weir.cli.output import show as show_result
 from weir.cli.parameters import PATH, Checked
 from weir.store import values
-from weir.store.errors import StoreError
-from weir.store.home import Home
+from weir.store.errors import SilentServerError, StoreError
+from weir.store.home import Home, find_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +42,8 @@ def show(home: Home, place: Path | None, output: str) -> int:
 
     The exit code is 1 where a server does not answer; its files are not counted then.
     """
-    from weir.cli.asking import ask_store
     from weir.store.access import access_to
     from weir.store.control import Server
-    from weir.store.home import find_cluster
     from weir.store.quotas import merge, own
 
     if place is not None or access_to(home, find_cluster(home)) is None:
@@ -137,9 +136,7 @@ def _tell(
     home: Home, servers: "list[Server]", owner: tuple[str, int | None], limits: "QuotaLimits | None"
 ) -> "tuple[list[Server], bool]":
     """Tell every server, as the limits are to hold at once; answers those that took them, and whether all did."""
-    from weir.cli.asking import warn_of_silence
     from weir.store.control import ask_all
-    from weir.store.errors import SilentServerError
 
     told: list[Server] = []
     answers = ask_all(servers, lambda server: server.set_quota(*owner, limits))
@@ -168,9 +165,6 @@ def _line(servers: "list[Server]", owner: tuple[str, int | None]) -> "OwnerQuota
 
 
 def _print(output: str, quotas: "Sequence[OwnerQuota]") -> None:
-    from weir.cli.output import Quantity, size
-    from weir.cli.output import show as show_result
-
     def row(line: "OwnerQuota") -> tuple[object, ...]:
         is_limit_alone = line.id is None
         return (

@@ -14,11 +14,11 @@ import click
 
 from weir.cli.errors import FAILED, CommandError, say, warn
 from weir.cli.options import option
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show, size
 from weir.cli.parameters import PATH, Checked, Number, each
 from weir.store import values
 from weir.store.errors import StoreError
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 from weir.store.settings import CREDENTIAL
 
 if TYPE_CHECKING:
@@ -77,8 +77,6 @@ def rebalance(
     jobs` lists. Ctrl-C ends it after the file in hand, a second one at once; every file is whole in any case. The exit
     code is 1 where something could not be moved.
     """
-    from weir.store.home import find_cluster
-
     if gather and receivers is None:
         raise click.UsageError("--gather needs --to")
     cluster = find_cluster(home)
@@ -192,7 +190,6 @@ def mover_credential(home: Home, chosen: str | None) -> Iterator[Path]:
     Raises:
         CommandError: The caller has none, and cannot read the store's key.
     """
-    from weir.store.home import find_cluster
     from weir.store.identity import Identity
     from weir.store.launch import credential_path, minted
 
@@ -311,8 +308,6 @@ def _progress(events: Iterator[dict[str, Any]], terminal: IO[str]) -> Iterator[d
 
 
 def _show(output: str, summary: dict[str, Any], moves: list[dict[str, Any]]) -> None:
-    from weir.cli.output import show, size
-
     if output == "ndjson":
         show(output, moves, (), ())
         return

@@ -8,7 +8,7 @@ import click
 
 from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, say, warn
-from weir.cli.output import output_option
+from weir.cli.output import output_option, seconds, share, show, size
 from weir.cli.parameters import Checked, Number
 from weir.store import values
 
@@ -78,8 +78,6 @@ def replay(tiers: tuple[str, ...], output: str, **options: Any) -> None:
 
     The last line has mean and variance of the time.
     """
-    from weir.cli.output import show
-
     with _reader(tiers, options) as reader:
         steps, missed = _steps(reader, options["period"], options["count"])
     if missed and not steps:
@@ -209,8 +207,6 @@ def _document(step: "Step") -> dict[str, Any]:
 
 
 def _row(step: "Step") -> tuple[object, ...]:
-    from weir.cli.output import seconds, share, size
-
     last = step.tiers[-1]
     return (
         step.number,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from weir.cli.errors import FAILED, CommandError, warn
+from weir.cli.errors import FAILED, CommandError, report, warn
 from weir.cli.observing import DEFAULT_FOLDER, Observation, folder_of, observing
 from weir.cli.options import complete_files, option
 from weir.cli.parameters import Checked, Number
@@ -15,7 +15,7 @@ from weir.cli.placed import Placing
 from weir.cli.recorder import check_recorded, note_place, recorder_variables
 from weir.store import values
 from weir.store.errors import StoreError
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 from weir.store.settings import CREDENTIAL, OBSERVE, PLACEMENT, PREFIX, TRACE
 
 _CLAIM = Checked("name", values.claim)
@@ -142,7 +142,6 @@ def _run_as_job(
 
 
 def _is_store_up(home: Home, *, mounted: bool) -> bool:
-    from weir.store.home import find_cluster
     from weir.store.launch import mount_point
 
     try:
@@ -164,7 +163,6 @@ def _without_store(present: Mapping[str, str]) -> dict[str, str]:
 def _environment(home: Home, prefix: str | None, no_preload: bool) -> dict[str, str]:
     """The program's environment, without its credential."""
     from weir.store import launch, window_folders
-    from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     if prefix is None:
@@ -188,7 +186,6 @@ def _granted(home: Home, chosen: str | None, asked: dict[str, str | int]) -> Pat
     Raises:
         CommandError: The flags ask for another identity than the granted one.
     """
-    from weir.store.home import find_cluster
     from weir.store.identity import read_claims
     from weir.store.launch import credential_path
 
@@ -247,7 +244,5 @@ def _run(command: Sequence[str], environment: dict[str, str], observation: Obser
 
 
 def _refuse(program: str, reason: str, code: int) -> int:
-    from weir.cli.errors import report
-
     report(f"cannot run {program}: {reason}", "is its name right?")
     return code or FAILED

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import tell
-from weir.cli.output import output_option
+from weir.cli.errors import say, tell
+from weir.cli.output import output_option, show
 from weir.cli.parameters import Checked, Network
 from weir.store import values
 from weir.store.errors import SettingsError
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 
 if TYPE_CHECKING:
     from weir.store.answers import WantedTarget
@@ -59,7 +59,6 @@ def add(
     mounts the store as the others do. Ended in its midst, the same command goes on.
     """
     from weir.cli.asking import administered
-    from weir.cli.output import show
     from weir.deployment.growth import add_server
     from weir.deployment.joining import Place
 
@@ -86,7 +85,6 @@ def _wanted(home: Home, targets: int | None, backend: str | None, capacity: str 
     """
     from weir.deployment.growth import configuration_of
     from weir.store.answers import WantedTarget
-    from weir.store.home import find_cluster
     from weir.store.membership import model_targets
 
     find_cluster(home)
@@ -140,8 +138,6 @@ def retire(home: Home, number: int, to: str | None, rate: str | None, cancel: bo
     the same command goes on; --cancel opens a server again that has not retired.
     """
     from weir.cli.draining import INTERRUPTED, await_end, changeable, empty
-    from weir.cli.errors import say
-    from weir.cli.output import show
     from weir.deployment import handover
     from weir.deployment.growth import check_move
     from weir.store.membership import begin_server, end_retirement, end_server, reopen_server

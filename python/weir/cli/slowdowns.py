@@ -8,7 +8,7 @@ import click
 
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.interference_packages import needed
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option, show
 from weir.cli.parameters import EXISTING_FILE, FOLDER, Checked, Number
 from weir.distribution import install_command
 from weir.store import values
@@ -118,8 +118,6 @@ def _draw(made: "Matrix", path: Path) -> None:
 
 def _show(made: "Matrix", output: str) -> None:
     import msgspec
-
-    from weir.cli.output import Quantity, show
 
     rows: list[Sequence[object]] = [
         (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import say, warn
-from weir.cli.output import Quantity, output_option, share_or_dash
+from weir.cli.output import Quantity, output_option, share_or_dash, show
 from weir.cli.parameters import FILE, PATH, Checked
 
 if TYPE_CHECKING:
@@ -80,8 +80,6 @@ def show_table(file: Path | None, output: str) -> None:
 
 def _show(table: "SsloTable", output: str) -> None:
     import msgspec
-
-    from weir.cli.output import show
 
     show(output, msgspec.to_builtins(table), _HEADER, [_row(each) for each in table.sslos])
     if output == "table":

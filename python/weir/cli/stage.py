@@ -12,9 +12,9 @@ import click
 
 from weir.cli.errors import CommandError, warn
 from weir.cli.options import option
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show, size
 from weir.cli.parameters import PATH
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 from weir.store.settings import CREDENTIAL
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ def stage_out(home: Home, source: Path, destination: Path, workers: int, credent
 def _environment(home: Home, chosen: str | None) -> Iterator[tuple[dict[str, str], Path]]:
     """The environment of a copying process, and the path at which it sees the store."""
     from weir.store import launch
-    from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     point = launch.mount_point(home)
@@ -151,8 +150,6 @@ def _signals() -> Iterator[list[int]]:
 
 def _report(destination: Path, report: "Report", output: str) -> None:
     from dataclasses import asdict
-
-    from weir.cli.output import show, size
 
     for left_out in report.left_out:
         warn(f"{left_out} is left out", hint="sockets and devices have no bytes, and unfinished copies no whole files")

@@ -10,7 +10,8 @@ import click
 
 from weir.cli.device_windows import windows
 from weir.cli.errors import FAILED, CommandError, say, warn
-from weir.cli.output import json_text, output_option
+from weir.cli.output import Quantity, json_text, output_option, share, size
+from weir.cli.output import show as show_result
 from weir.cli.parameters import EXISTING_FILE, EXISTING_FOLDER, FILE, Checked, Number
 from weir.distribution import install_command
 from weir.ways import write_whole
@@ -184,8 +185,6 @@ def show(path: Path | None, lfs_df: Path | None, lctl_dl: Path | None, file_syst
     SPEED is the number of bytes that a target serves in the time of a request, as a part of the other targets' median.
     The exit code is 1 where the statistics are old or targets were left out.
     """
-    from weir.cli.output import show as show_result
-
     if (path is None) == (lfs_df is None):
         raise click.UsageError("give either --file or --lfs-df")
     view = _view(path, lfs_df, lctl_dl, file_system)
@@ -239,8 +238,6 @@ def _document(view: "View") -> dict[str, Any]:
 
 
 def _row(target: "Target") -> tuple[object, ...]:
-    from weir.cli.output import Quantity, share, size
-
     def rate(value: float | None) -> Quantity:
         return Quantity("-") if value is None else size(value)
 

@@ -6,9 +6,9 @@ import click
 
 from weir.cli.asking import backend_words, failed_targets, hosts_of, servers_up, warn_of_silence
 from weir.cli.errors import FAILED, warn
-from weir.cli.output import output_option
+from weir.cli.output import output_option, share, sharing_name, show, size
 from weir.store.errors import StoreError
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 
 if TYPE_CHECKING:
     from weir.store.answers import Status, Target
@@ -28,11 +28,9 @@ def status(home: Home, output: str) -> int:
     a mount is not served.
     """
     from weir.amounts import size_text
-    from weir.cli.output import show
     from weir.store import taken_ports
     from weir.store.control import Server, ask_all
     from weir.store.decoding import encode
-    from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     servers: list[dict[str, Any]] = []
@@ -132,8 +130,6 @@ def _bare_row(server: int, state: str) -> tuple[object, ...]:
 
 
 def _target_row(server: int, target: "Target") -> tuple[object, ...]:
-    from weir.cli.output import share, size
-
     capacity = target.capacity_bytes
     return (
         server,
@@ -149,8 +145,6 @@ def _target_row(server: int, target: "Target") -> tuple[object, ...]:
 
 
 def _print_summary(answering: "list[Status]", known: int, mounted: list[dict[str, Any]]) -> None:
-    from weir.cli.output import sharing_name
-
     policies = sorted({sharing_name(server.policy, server.scheduler) for server in answering})
     print(f"\nservers  {len(answering)} of {known} answer")
     if policies:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import say, tell
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show, size
 from weir.cli.parameters import Checked
 from weir.store import values
 from weir.store.home import Home
@@ -63,7 +63,6 @@ def add(
     from pathlib import Path
 
     from weir.cli.draining import changeable
-    from weir.cli.output import show, size
     from weir.store.answers import WantedSpeed, WantedTarget
     from weir.store.membership import add_target, unkept_notice
 
@@ -111,7 +110,6 @@ def retire(home: Home, name: str, rate: str | None, cancel: bool, output: str) -
     command goes on; --cancel opens the target again.
     """
     from weir.cli.draining import await_end, changeable, empty
-    from weir.cli.output import show
     from weir.store.membership import begin_retirement, end_retirement, reopen
 
     server, file = changeable(home, name.partition(".")[0], f"let {name} retire")

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.asking import administered, backend_words, failed_targets, warn_of_silence
+from weir.cli.asking import administered, ask_store, backend_words, failed_targets, warn_of_silence
 from weir.cli.errors import FAILED, CommandError
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option, share, show, size
 from weir.cli.parameters import Checked
 from weir.store import values
 from weir.store.errors import SilentServerError, StoreError
@@ -63,8 +63,6 @@ def targets(context: click.Context, output: str) -> int | None:
     """
     if context.invoked_subcommand is not None:
         return None
-    from weir.cli.asking import ask_store
-    from weir.cli.output import show
     from weir.store.control import Server
 
     asked = ask_store(context.obj, Server.status)
@@ -116,7 +114,6 @@ def set_speed(
     output: str,
 ) -> None:
     """Emulate another speed on a target from now on, until its server is started again."""
-    from weir.cli.output import show
     from weir.store.answers import WantedSpeed
 
     speed = {"read": read or bandwidth, "write": write or bandwidth, "fixed": fixed}
@@ -145,7 +142,6 @@ def allocator(home: Home, name: str, output: str) -> int:
 
     ALLOCATOR is balanced (least load over speed), lustre-standard (in turn, or by free space) or random.
     """
-    from weir.cli.output import show
     from weir.store.control import Server, ask_all
 
     servers = administered(home, "change the allocator")
@@ -209,14 +205,10 @@ def rate(bytes_per_second: float | None) -> object:
     Returns:
         A size a second, or a dash.
     """
-    from weir.cli.output import Quantity, size
-
     return Quantity("-") if bytes_per_second is None else size(bytes_per_second)
 
 
 def _row(line: Line) -> tuple[object, ...]:
-    from weir.cli.output import share, size
-
     target = line.target
     capacity = target.capacity_bytes
     return (

@@ -10,7 +10,7 @@ import click
 
 from weir.cli.asking import servers_up, warn_of_silence
 from weir.cli.errors import FAILED
-from weir.cli.output import output_option
+from weir.cli.output import bold, output_option, share, sharing_name, show, table_lines
 from weir.cli.parameters import Number
 from weir.plain_text import plain
 from weir.store.errors import StoreError
@@ -152,8 +152,6 @@ def top(home: Home, once: bool, interval_seconds: float, output: str) -> int:
     """
     import os
 
-    from weir.cli.output import bold, show
-
     servers = servers_up(home)
     if not once and output == "table" and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         _follow(servers, interval_seconds)
@@ -264,8 +262,6 @@ def _frame(shown: Interval) -> str:
     """One picture. It is drawn over the one before without clearing it first, so that nothing flickers."""
     import shutil
 
-    from weir.cli.output import bold, table_lines
-
     size = shutil.get_terminal_size()
     headline = _headline(shown)
     title, *rows = table_lines(_HEADER, [_row(job) for job in shown.jobs])
@@ -277,8 +273,6 @@ def _frame(shown: Interval) -> str:
 
 def _headline(shown: Interval) -> list[str]:
     """Policy, scheduler and the load of devices; a line for each server that does not answer."""
-    from weir.cli.output import share, sharing_name
-
     differ = "policies that differ" if shown.up else "no answer"
     sharing = sharing_name(*shown.sharing) if shown.sharing else differ
     lines = [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import CommandError, warn
-from weir.cli.output import output_option
+from weir.cli.output import name, output_option, print_table, seconds, show, size
 from weir.cli.parameters import EXISTING_PATH, FILE
 from weir.distribution import install_command
 
@@ -40,8 +40,6 @@ def show_traces(paths: tuple[Path, ...], runs_only: bool, output: str) -> None:
     RANK is the MPI rank that made it; WRITERS is the number of ranks that wrote it. SIZE is one past the last byte
     written.
     """
-    from weir.cli.output import print_table, show
-
     runs = _runs(paths)
     if output != "table":
         show(output, [_document(run, runs_only) for run in runs], (), ())
@@ -85,7 +83,6 @@ def show_windows(paths: tuple[Path, ...], is_each: bool, output: str) -> None:
     together.
     """
     from weir.cli import client_lines
-    from weir.cli.output import name, show
     from weir.tracing.files import combined, read_processes
 
     documents: list[dict[str, object]] = []
@@ -166,7 +163,6 @@ def _document(run: "Run", runs_only: bool) -> dict[str, object]:
 def _run_rows(runs: "Sequence[Run]") -> list[tuple[object, ...]]:
     from datetime import datetime
 
-    from weir.cli.output import name, seconds, size
     from weir.prediction.context import title
 
     rows: list[tuple[object, ...]] = []
@@ -195,7 +191,6 @@ def _file_rows(runs: "Sequence[Run]") -> list[tuple[object, ...]]:
 
 
 def _file_row(number: int, file: "Creation", kind: str) -> tuple[object, ...]:
-    from weir.cli.output import size
     from weir.tracing.records import SHARED
 
     path = file.path if file.renamed is None else f"{file.path} -> {file.renamed}"

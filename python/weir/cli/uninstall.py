@@ -3,7 +3,7 @@
 import click
 
 from weir.cli.errors import say
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show
 from weir.store.home import Home
 
 
@@ -17,7 +17,6 @@ def uninstall(home: Home, yes: bool, output: str) -> None:
     Folders of targets outside of the home stay, and are named. The package itself goes with `pip uninstall weir-hpc`.
     """
     from weir.cli.confirmation import confirm
-    from weir.cli.output import show
     from weir.deployment import deployment, member, record
 
     described = record.read(home)

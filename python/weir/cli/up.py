@@ -8,7 +8,7 @@ import click
 
 from weir.cli.errors import CommandError, say, tell
 from weir.cli.options import origin_of, store_options
-from weir.cli.output import output_option
+from weir.cli.output import output_option, sharing_name, show
 from weir.cli.parameters import PATH
 from weir.store.errors import StoreError
 from weir.store.home import Home
@@ -100,8 +100,6 @@ def _refuse_unlike(
 
 
 def _report_check(home: Home, configuration: "Configuration", output: str) -> None:
-    from weir.cli.output import show
-
     targets = configuration.targets()
     document = {"home": str(home.root), "servers": len(configuration.servers), "targets": len(targets)}
     rows = [
@@ -112,7 +110,6 @@ def _report_check(home: Home, configuration: "Configuration", output: str) -> No
 
 
 def _report(home: Home, running: "Running", output: str) -> None:
-    from weir.cli.output import sharing_name, show
     from weir.store.cluster import announced
 
     targets = [target for target in running.configuration.targets() if target.get("state") != "retired"]

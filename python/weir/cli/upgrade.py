@@ -3,7 +3,7 @@
 import click
 
 from weir.cli.errors import say, tell
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show
 from weir.store.home import Home
 
 
@@ -17,7 +17,6 @@ def upgrade(home: Home, yes: bool, output: str) -> None:
     Programs go on: requests to the server that is restarted wait for it. The next server is restarted once all servers
     answer. Mounts go on with the program that they were started with, until they are unmounted and mounted again.
     """
-    from weir.cli.output import show
     from weir.deployment import rolling
 
     restarted = rolling.restart_all(home, tell, with_loss=yes, begun=lambda number: say(f"restarting server {number}"))

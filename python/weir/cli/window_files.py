@@ -8,7 +8,7 @@ import click
 
 from weir.cli.errors import warn
 from weir.cli.interference_packages import needed
-from weir.cli.output import output_option
+from weir.cli.output import output_option, show
 from weir.cli.parameters import FILE, PATH, Checked, Number
 
 _file = FILE
@@ -98,7 +98,5 @@ def join(data: tuple[Path, ...], servers: tuple[Path, ...], names: tuple[str, ..
 
 
 def _show(output: str, document: dict[str, Any]) -> None:
-    from weir.cli.output import show
-
     headings: Sequence[str] = [name.replace("_", " ").upper() for name in document]
     show(output, document, tuple(headings), [tuple(document.values())])

@@ -13,12 +13,12 @@ import click
 from weir.cli.asking import observed
 from weir.cli.ending import end_of_signals
 from weir.cli.errors import say, warn
-from weir.cli.output import json_text, output_option
+from weir.cli.output import Quantity, json_text, output_option, show
 from weir.cli.parameters import FILE, FOLDER, Checked
 from weir.cli.window_export import TOKEN, exported, listen_option, token_file_option
 from weir.cli.window_options import max_size_option, seconds_option
 from weir.store import values
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 
 if TYPE_CHECKING:
     from weir.interference.collector import Collector, Parts
@@ -88,11 +88,9 @@ def record(
     """
     if commands and counts != "client":
         raise click.UsageError("--gather needs --counts client")
-    from weir.cli.output import show
     from weir.interference.clients import Clients
     from weir.interference.collector import Collector, Parts
     from weir.interference.upkeep import collecting
-    from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     ended = end_of_signals(seconds)
@@ -183,9 +181,7 @@ def clients(home: Home, output: str) -> None:
     from dataclasses import asdict
 
     from weir.cli import client_lines
-    from weir.cli.output import show
     from weir.store import client_windows
-    from weir.store.home import find_cluster
 
     document = json.loads(find_cluster(home).read_text())
     length = client_windows.length_of(document)
@@ -213,7 +209,6 @@ def gather(home: Home, seconds: float | None) -> None:
     """
     from weir.interference.clients import gathered
     from weir.store import client_windows
-    from weir.store.home import find_cluster
 
     document = json.loads(find_cluster(home).read_text())
     length = client_windows.length_of(document)
@@ -250,7 +245,6 @@ def collect(plan: Path, target: Path, policy: str | None, is_simulated: bool, se
         raise click.UsageError("--seed needs --simulated")
     import msgspec
 
-    from weir.cli.output import Quantity, show
     from weir.interference import collection
     from weir.interference import plan as plans
     from weir.interference.agreement import described

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from weir.interference.errors import InterferenceError
 from weir.interference.upkeep import check_own
-from weir.store.observations import METADATA
+from weir.store.observations import METADATA, JobKey
 from weir.ways import make_work_folder
 
 if TYPE_CHECKING:
     from weir.store.client_windows import ClientLine, ClientWindows
     from weir.store.control import Server
-    from weir.store.observations import JobKey, ObservedDevice, ObservedJob, Window, Windows
+    from weir.store.observations import ObservedDevice, ObservedJob, Window, Windows
 
 CLIENT_COUNTS = {
     "client_reads": "reads",
@@ -296,7 +296,7 @@ def _row(device: "ObservedDevice") -> dict[str, Any]:
     return row
 
 
-def owned_jobs_of(at_servers: "Iterable[Window]") -> "list[JobKey]":
+def owned_jobs_of(at_servers: "Iterable[Window]") -> list[JobKey]:
     """The jobs that did something in a window, apart by user: users may give their jobs the same name.
 
     Args:
@@ -305,8 +305,6 @@ def owned_jobs_of(at_servers: "Iterable[Window]") -> "list[JobKey]":
     Returns:
         The name of each, and the number of its user.
     """
-    from weir.store.observations import JobKey
-
     return sorted({JobKey(line.job, line.uid) for window in at_servers for line in window.jobs})
 
 

@@ -7,6 +7,7 @@ from weir.errors import WeirError
 from weir.placement.arrangement import AT_ONCE, Beginning, arranged
 from weir.placement.database import END_OF_FILE, Component
 from weir.placement.min_cost_flow import NAME as MIN_COST_FLOW
+from weir.placement.min_cost_flow import Graph, allocate
 from weir.placement.targets import Targets
 
 DEFAULT = "balanced"
@@ -120,8 +121,6 @@ def _by_core(
 
 def _by_paper(components: Sequence[Component], targets: Targets) -> list[list[str]]:
     """Allot by algorithm 1, with capacities in stripes of the largest size."""
-    from weir.placement.min_cost_flow import Graph, allocate
-
     each = targets.each
     largest = max((bytes_on_each(component) for component in components), default=1)
     servers = sorted({target.server for target in each})

@@ -17,11 +17,11 @@ import msgspec
 from weir.errors import WeirError
 from weir.planner.errors import Code
 from weir.planner.tables import Tables
-from weir.provisioning.behaviour.identity import Identity
+from weir.provisioning.behaviour.identity import Identity, identify
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.jobs import batch_script
 from weir.provisioning.jobs.directives import Directives
-from weir.provisioning.jobs.job import Job
+from weir.provisioning.jobs.job import Job, of_header, of_jobspec
 from weir.provisioning.resources.model import Resources
 
 MEMORY_BYTES_MAX = 8 << 30
@@ -103,7 +103,6 @@ def read_script(script: str) -> tuple[Job, Directives]:
         ProvisioningError: The text is neither, or a directive is wrong; the error names the line.
     """
     from weir.provisioning.jobs import directives
-    from weir.provisioning.jobs.job import of_header, of_jobspec
 
     if batch_script.is_script(script):
         header = batch_script.read_header("script", script)
@@ -164,7 +163,6 @@ class Worker:
         return self._plan(work)
 
     def _identify(self, work: Identify) -> Identity:
-        from weir.provisioning.behaviour.identity import identify
         from weir.provisioning.behaviour.recorded import RunReader
 
         if self._reader is None:

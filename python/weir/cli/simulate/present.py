@@ -3,7 +3,7 @@
 from typing import Any
 
 from weir.cli.errors import warn
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 
 
 def now_of_store(home: Home) -> dict[str, Any]:
@@ -20,7 +20,6 @@ def now_of_store(home: Home) -> dict[str, Any]:
 
     from weir.simulation.stores import configuration_of_store, settings_of_store, topology_of_store
     from weir.store.access import access_to
-    from weir.store.home import find_cluster
 
     cluster = find_cluster(home)
     access = access_to(home, cluster)

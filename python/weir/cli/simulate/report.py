@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import CommandError, say
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option, seconds, share, share_or_dash, show, size
 from weir.cli.parameters import FILE, PATH
 from weir.ways import write_whole
 
@@ -83,7 +83,6 @@ def _named(paths: Sequence[Path], records: "list[Record]") -> "list[Record]":
 
 
 def _show(records: "Sequence[Record]", output: str) -> None:
-    from weir.cli.output import Quantity, seconds, share, share_or_dash, show, size
     from weir.cli.simulate.words import factor
 
     rows = []

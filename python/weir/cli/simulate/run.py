@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.errors import FAILED, say, warn
-from weir.cli.output import output_option
+from weir.cli.output import name, output_option, seconds, share, share_or_dash
 from weir.cli.parameters import FILE, FOLDER
-from weir.cli.simulate.words import tell_remarks
+from weir.cli.simulate.words import factor, rate, tell_remarks
 
 if TYPE_CHECKING:
     from weir.simulation.figures import JobFigures
@@ -102,9 +102,6 @@ def _show(record: "Record", output: str, files: list[str]) -> None:
 
 
 def _row(job: "JobFigures") -> tuple[Any, ...]:
-    from weir.cli.output import name, seconds, share, share_or_dash
-    from weir.cli.simulate.words import factor, rate
-
     return (
         name(job.name),
         name(job.user),

@@ -8,7 +8,7 @@ import click
 
 from weir.cli.cluster_options import chosen_pool, cluster_options
 from weir.cli.errors import FAILED, say, warn
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option
 from weir.cli.parameters import FILE, FOLDER
 from weir.cli.simulate.names import OBJECTIVE
 
@@ -136,7 +136,6 @@ def show_results(results: "Results", objectives: Sequence[str], output: str) -> 
 
 
 def _mean(mean: "Interval | None") -> Any:
-    from weir.cli.output import Quantity
     from weir.simulation.intervals import spelled
 
     return Quantity(spelled(mean))

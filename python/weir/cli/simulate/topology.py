@@ -3,7 +3,7 @@
 import click
 
 from weir.cli.simulate.names import TOPOLOGY
-from weir.store.home import Home
+from weir.store.home import Home, find_cluster
 
 
 @click.command(name="topology")
@@ -21,7 +21,6 @@ def topology(home: Home, name: str | None, from_store: bool, lists: bool) -> Non
     from weir.simulation.stores import topology_of_store
     from weir.simulation.topology import topology_named
     from weir.store.access import access_to
-    from weir.store.home import find_cluster
 
     if sum((name is not None, from_store, lists)) != 1:
         raise click.UsageError("give the name of a topology, its file, --from-store, or --list")

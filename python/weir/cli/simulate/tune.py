@@ -9,7 +9,7 @@ import click
 
 from weir.cli.cluster_options import chosen_pool, cluster_options
 from weir.cli.errors import FAILED, CommandError, say, warn
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option
 from weir.cli.parameters import EXISTING_FOLDER, FILE, FOLDER, Checked
 from weir.cli.simulate.names import OBJECTIVE, PART, TOPOLOGY
 from weir.cli.simulate.present import now_of_store
@@ -267,14 +267,10 @@ def _interval(judgement: "Judgement") -> str:
 
 
 def _cost(run: Any) -> Any:
-    from weir.cli.output import Quantity
-
     return Quantity("-" if run.cost is None else f"{run.cost:.4g}")
 
 
 def _ratio(ratio: float | None) -> Any:
-    from weir.cli.output import Quantity
-
     return Quantity("-" if ratio is None else f"{ratio:.3f}")
 
 

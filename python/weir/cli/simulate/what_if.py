@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.errors import FAILED, say, warn
-from weir.cli.output import output_option
+from weir.cli.output import Quantity, output_option
 from weir.cli.parameters import EXISTING_FILE, EXISTING_PATH, Checked, Reader
 from weir.cli.simulate.names import TOPOLOGY
 from weir.cli.simulate.present import now_of_store
@@ -221,8 +221,6 @@ def _interval(found: "Interval | None") -> dict[str, Any] | None:
 
 
 def _row(answer: "Answer") -> tuple[Any, ...]:
-    from weir.cli.output import Quantity
-
     figures = answer.figures
     ended, jobs = sum(run.jobs_complete for run in answer.runs), sum(run.jobs for run in answer.runs)
     return (
@@ -239,8 +237,6 @@ def _row(answer: "Answer") -> tuple[Any, ...]:
 
 def _about(found: "Interval | None", factor: float, digits: int, unit: str = "") -> Any:
     """A mean with the half of its interval."""
-    from weir.cli.output import Quantity
-
     if found is None:
         return Quantity("-")
     mean = f"{factor * found.mean:.{digits}f}"

@@ -1,13 +1,11 @@
 """Autoregression: a step as a linear function of the steps before it."""
 
 import math
-from typing import TYPE_CHECKING
 
-from weir.prediction.bandwidth.history import Steps
+import numpy
+
+from weir.prediction.bandwidth.history import Array, Steps
 from weir.prediction.bandwidth.method import Method, Prediction
-
-if TYPE_CHECKING:
-    from weir.prediction.bandwidth.history import Array
 
 _STEPS_MIN = 8
 _ORDERS = (1, 2, 4, 8, 16)
@@ -22,8 +20,6 @@ class Autoregression(Method):
 
     def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
-        import numpy
-
         logarithms = numpy.log(steps.even_values)
         if len(logarithms) < _STEPS_MIN:
             return None
@@ -43,10 +39,8 @@ class Autoregression(Method):
         return predict
 
 
-def _fitted(values: "Array") -> "Array":
+def _fitted(values: Array) -> Array:
     """The coefficients of earlier steps, the latest step first."""
-    import numpy
-
     best = numpy.inf
     chosen: Array = numpy.zeros(1)
     first = max(order for order in _ORDERS if 3 * order < len(values) or order == 1)

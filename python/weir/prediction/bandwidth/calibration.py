@@ -5,13 +5,11 @@ old ones. The quantiles of the ratios are the interval, as in conformal predicti
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from weir.prediction.bandwidth.history import RATE_LEAST
+import numpy
+
+from weir.prediction.bandwidth.history import RATE_LEAST, Array
 from weir.prediction.bandwidth.relative_error import least_relative_error, quantile
-
-if TYPE_CHECKING:
-    from weir.prediction.bandwidth.history import Array
 
 _STEPS_MIN = 8
 _STEPS_MAX = 192
@@ -52,8 +50,6 @@ class Calibration:
         Returns:
             The forecast of the least expected relative error.
         """
-        import numpy
-
         if len(self.came) < _STEPS_MIN:
             return forecast
         ratios, weights = self._near(forecast)
@@ -78,10 +74,8 @@ class Calibration:
         low, high = quantile(ratios, weights, part), -quantile(-ratios, weights, part)
         return forecast * min(low, 1.0), forecast * max(high, 1.0)
 
-    def _near(self, forecast: float) -> tuple["Array", "Array"]:
+    def _near(self, forecast: float) -> tuple[Array, Array]:
         """Ratios of real values to forecasts, and their weights."""
-        import numpy
-
         forecasts, came = numpy.array(self.forecasts), numpy.array(self.came)
         forecast = max(forecast, RATE_LEAST)
         ages = numpy.arange(len(came) - 1, -1, -1)

@@ -6,17 +6,14 @@ is a sum of periodic kernels. The periods are found one by one, each by folding 
 the period lowers the error on steps left out of the fit.
 """
 
-from typing import TYPE_CHECKING
+import numpy
 
 from weir.prediction.bandwidth.folding import explained, peaks, trial_periods
-from weir.prediction.bandwidth.history import Steps
+from weir.prediction.bandwidth.history import Array, Steps
 from weir.prediction.bandwidth.inverse import inverse_of
 from weir.prediction.bandwidth.method import Method, Prediction
 from weir.prediction.bandwidth.refit import Refit
 from weir.prediction.bandwidth.relative_error import least_relative_error
-
-if TYPE_CHECKING:
-    from weir.prediction.bandwidth.history import Array
 
 _STEPS_MIN = 12
 _COMBS_MAX = 5
@@ -61,8 +58,6 @@ class Comb(Method):
 
     def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
-        import numpy
-
         # Times count from the newest step: the rounding of a large origin would move pulses.
         times, values = steps.times[-self._memory :] - steps.times[-1], steps.values[-self._memory :]
         if len(values) < _STEPS_MIN:
@@ -84,14 +79,12 @@ class Comb(Method):
 
         return predict
 
-    def _find(self, times: "Array", load: "Array", steps: Steps) -> None:
+    def _find(self, times: Array, load: Array, steps: Steps) -> None:
         if self._refit.is_due(steps):
             with self._refit.timed():
                 self._search(times, load, steps)
 
-    def _search(self, times: "Array", load: "Array", steps: Steps) -> None:
-        import numpy
-
+    def _search(self, times: Array, load: Array, steps: Steps) -> None:
         spacings = numpy.diff(steps.all_times)
         # A missing step is two even ones.
         is_even = float(numpy.abs(spacings / steps.spacing_seconds - 1).mean()) < _UNEVEN
@@ -100,7 +93,7 @@ class Comb(Method):
         self._shape = min(_SHAPES, key=lambda shape: _square(_fit(times, load, self._periods, shape)[0]))
 
 
-def _chosen(times: "Array", load: "Array", trial: "Array") -> list[float]:
+def _chosen(times: Array, load: Array, trial: Array) -> list[float]:
     """Find periods one by one."""
     span = float(times[-1] - times[0])
     chosen: list[float] = []
@@ -120,19 +113,17 @@ def _chosen(times: "Array", load: "Array", trial: "Array") -> list[float]:
     return chosen
 
 
-def _with(times: "Array", load: "Array", chosen: list[float], period: float) -> tuple[float, float]:
+def _with(times: Array, load: Array, chosen: list[float], period: float) -> tuple[float, float]:
     """The mean square error with `period` beside the chosen periods, and the period."""
     return _square(_fit(times, load, [*chosen, period], _SEARCH)[0]), period
 
 
-def _square(values: "Array") -> float:
+def _square(values: Array) -> float:
     return float((values**2).mean())
 
 
-def _fit(times: "Array", load: "Array", periods: list[float], shape: tuple[float, float]) -> tuple["Array", "Array"]:
+def _fit(times: Array, load: Array, periods: list[float], shape: tuple[float, float]) -> tuple[Array, Array]:
     """The error of each step in a fit to all other steps, and the weights of each step's pulses in the fit to all."""
-    import numpy
-
     if not periods:
         return load, numpy.zeros_like(load)
     pulse, noise = shape
@@ -143,9 +134,7 @@ def _fit(times: "Array", load: "Array", periods: list[float], shape: tuple[float
     return weights / inverse.diagonal(), weights
 
 
-def _covariance(distances: "Array", periods: list[float], pulse: float) -> "Array":
-    import numpy
-
+def _covariance(distances: Array, periods: list[float], pulse: float) -> Array:
     total = numpy.zeros_like(distances)
     for period in periods:
         phases = distances / period

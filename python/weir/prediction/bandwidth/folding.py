@@ -4,10 +4,9 @@ This is epoch folding, as astronomers look for pulsars: unlike a sine it sees a 
 takes steps at any times.
 """
 
-from typing import TYPE_CHECKING
+import numpy
 
-if TYPE_CHECKING:
-    from weir.prediction.bandwidth.history import Array
+from weir.prediction.bandwidth.history import Array
 
 _BINS = (8, 16)
 """Numbers of phases: for pulses of an eighth and a sixteenth of the period."""
@@ -17,7 +16,7 @@ _PERIODS_MAX = 4000
 """Most periods tried, which bounds a forecast's time and memory."""
 
 
-def trial_periods(times: "Array", spacing_seconds: float, *, longest_steps: float, is_even: bool) -> "Array":
+def trial_periods(times: Array, spacing_seconds: float, *, longest_steps: float, is_even: bool) -> Array:
     """Choose the periods to try, so close that a pulse stays within its phase over the whole time.
 
     Even steps cannot tell a period below two spacings from a longer one; uneven ones can, down to half a spacing.
@@ -31,8 +30,6 @@ def trial_periods(times: "Array", spacing_seconds: float, *, longest_steps: floa
     Returns:
         Periods in seconds, falling, of shape (periods,); empty where the steps are too few.
     """
-    import numpy
-
     span = float(times[-1] - times[0])
     longest = min(span / 2.5, longest_steps * spacing_seconds)
     shortest = spacing_seconds * (2.02 if is_even else 0.5)
@@ -42,7 +39,7 @@ def trial_periods(times: "Array", spacing_seconds: float, *, longest_steps: floa
     return 1 / numpy.arange(1 / longest, 1 / shortest, step)
 
 
-def explained(times: "Array", values: "Array", periods: "Array") -> "Array":
+def explained(times: Array, values: Array, periods: Array) -> Array:
     """Measure how well each period explains a series, by generalised cross-validation.
 
     Args:
@@ -53,8 +50,6 @@ def explained(times: "Array", values: "Array", periods: "Array") -> "Array":
     Returns:
         Score of each period, of shape (periods,); a larger one is better.
     """
-    import numpy
-
     count = len(values)
     phases = (times[None, :] / periods[:, None]) % 1.0
     rows = numpy.arange(len(periods))[:, None]
@@ -74,7 +69,7 @@ def explained(times: "Array", values: "Array", periods: "Array") -> "Array":
     return best
 
 
-def peaks(scores: "Array", periods: "Array", count: int) -> list[float]:
+def peaks(scores: Array, periods: Array, count: int) -> list[float]:
     """Choose the best periods, none of them within 1 % of a better one.
 
     Args:
@@ -85,8 +80,6 @@ def peaks(scores: "Array", periods: "Array", count: int) -> list[float]:
     Returns:
         The periods in seconds, the best first.
     """
-    import numpy
-
     chosen: list[float] = []
     for place in numpy.argsort(-scores):
         period = float(periods[place])

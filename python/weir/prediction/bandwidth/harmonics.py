@@ -1,13 +1,10 @@
 """Sines of any frequency, fitted by least squares to steps at any times."""
 
-from typing import TYPE_CHECKING
+import numpy
 
-from weir.prediction.bandwidth.history import Steps
+from weir.prediction.bandwidth.history import Array, Steps
 from weir.prediction.bandwidth.method import Method, Prediction
 from weir.prediction.bandwidth.refit import Refit
-
-if TYPE_CHECKING:
-    from weir.prediction.bandwidth.history import Array
 
 _STEPS_MIN = 12
 _SINES_MAX = 8
@@ -36,8 +33,6 @@ class Harmonics(Method):
 
     def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
-        import numpy
-
         times, values = steps.times[-_STEPS_MAX:], steps.values[-_STEPS_MAX:]
         if len(values) < _STEPS_MIN:
             return None
@@ -59,10 +54,8 @@ class Harmonics(Method):
         return predict
 
 
-def _chosen(times: "Array", values: "Array", spacing_seconds: float) -> list[float]:
+def _chosen(times: Array, values: Array, spacing_seconds: float) -> list[float]:
     """Frequencies in hertz, found one by one."""
-    import numpy
-
     count = len(values)
     span = float(times[-1] - times[0])
     largest = max(0.5 / spacing_seconds, 2 / span)
@@ -82,16 +75,12 @@ def _chosen(times: "Array", values: "Array", spacing_seconds: float) -> list[flo
     return kept
 
 
-def _columns(times: "Array", frequencies: list[float]) -> "Array":
-    import numpy
-
+def _columns(times: Array, frequencies: list[float]) -> Array:
     angles = 2 * numpy.pi * numpy.outer(times, frequencies)
     return numpy.concatenate([numpy.cos(angles), numpy.sin(angles)], axis=1)
 
 
-def _amplitudes(times: "Array", values: "Array", frequencies: list[float]) -> "Array":
-    import numpy
-
+def _amplitudes(times: Array, values: Array, frequencies: list[float]) -> Array:
     columns = _columns(times, frequencies)
     return numpy.asarray(
         numpy.linalg.solve(columns.T @ columns + _RIDGE * numpy.eye(columns.shape[1]), columns.T @ values)

@@ -2,15 +2,12 @@
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy
-    from numpy.typing import NDArray
+import numpy
+from numpy.typing import NDArray
 
-    Array = NDArray[numpy.float64]
-    """Array of float64."""
-
+Array = NDArray[numpy.float64]
+"""Array of float64."""
 RATE_LEAST = 1e-9
 """Least bandwidth; it stands for 0 where nothing ever arrived."""
 _FLOOR = 1e-3
@@ -33,46 +30,34 @@ class Steps:
         self._values = values
 
     @cached_property
-    def all_times(self) -> "Array":
+    def all_times(self) -> Array:
         """Times of all steps in seconds, also of those without I/O."""
-        import numpy
-
         return numpy.array(self._times)
 
     @cached_property
-    def all_values(self) -> "Array":
+    def all_values(self) -> Array:
         """Bandwidths of all steps; NaN where a step did no I/O."""
-        import numpy
-
         return numpy.array(self._values)
 
     @cached_property
-    def times(self) -> "Array":
+    def times(self) -> Array:
         """Times of the steps with I/O, in seconds."""
-        import numpy
-
         return self.all_times[~numpy.isnan(self.all_values)]
 
     @cached_property
-    def values(self) -> "Array":
+    def values(self) -> Array:
         """Bandwidths of the steps with I/O, all above 0."""
-        import numpy
-
         values = self.all_values[~numpy.isnan(self.all_values)]
         return numpy.maximum(values, _FLOOR * values.max() or RATE_LEAST)
 
     @cached_property
     def spacing_seconds(self) -> float:
         """Usual time between two steps; 0 where there was only one."""
-        import numpy
-
         return float(numpy.median(numpy.diff(self.all_times))) if len(self._times) > 1 else 0.0
 
     @cached_property
     def has_pace(self) -> bool:
         """Whether steps come at regular times, as in a program that paces them, and not right after each other."""
-        import numpy
-
         deviations = numpy.abs(numpy.diff(self.all_times) - self.spacing_seconds)
         return bool(len(deviations)) and float(numpy.median(deviations)) < _PACE * self.spacing_seconds
 
@@ -99,12 +84,10 @@ class Steps:
         return max(round((time - self._times[-1]) / self.spacing_seconds), 1) if self.spacing_seconds else 1
 
     @cached_property
-    def even_values(self) -> "Array":
+    def even_values(self) -> Array:
         """Bandwidths at even times that end with the last step, interpolated where a step is missing or lies beside
         them.
         """
-        import numpy
-
         if not self.spacing_seconds:
             return self.values
         last = self.all_times[-1]

@@ -1,9 +1,6 @@
 """The inverse of a covariance matrix, by halves."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from weir.prediction.bandwidth.history import Array
+from weir.prediction.bandwidth.history import Array
 
 _ROWS_MAX = 50
 """Most rows that are inverted at once: OpenBLAS starts threads for more than about 100 rows, which wait for each other
@@ -12,7 +9,7 @@ _PRODUCT_ROWS = 24
 """Most rows of a product: products start threads earlier than inverses."""
 
 
-def inverse_of(matrix: "Array") -> "Array":
+def inverse_of(matrix: Array) -> Array:
     """Invert a matrix by its halves and their Schur complement.
 
     Args:
@@ -39,7 +36,7 @@ def inverse_of(matrix: "Array") -> "Array":
     return answer
 
 
-def _product(left: "Array", right: "Array") -> "Array":
+def _product(left: Array, right: Array) -> Array:
     import numpy
 
     rows = range(0, len(left), _PRODUCT_ROWS)

@@ -1,13 +1,9 @@
 """The interference paper's forecast: a thresholded Fourier transform of a window (its section III-C)."""
 
 import math
-from typing import TYPE_CHECKING
 
-from weir.prediction.bandwidth.history import Steps
+from weir.prediction.bandwidth.history import Array, Steps
 from weir.prediction.bandwidth.method import Method, Prediction
-
-if TYPE_CHECKING:
-    from weir.prediction.bandwidth.history import Array
 
 _STEPS_MIN = 4
 
@@ -39,7 +35,7 @@ class PaperDft(Method):
         repeated, least = self._repeated(window), float(window.min())
         return lambda time: max(float(repeated[(steps.steps_until(time) - 1) % len(repeated)]), least)
 
-    def _filled(self, steps: Steps) -> "Array":
+    def _filled(self, steps: Steps) -> Array:
         import numpy
 
         times, values = steps.all_times, steps.all_values.copy()
@@ -51,7 +47,7 @@ class PaperDft(Method):
             values[place] = self._predicted.get(time, math.nan)
         return values[~numpy.isnan(values)]
 
-    def _repeated(self, window: "Array") -> "Array":
+    def _repeated(self, window: Array) -> Array:
         """The window without its small amplitudes, which is also the forecast of the next window."""
         import numpy
 

@@ -1,9 +1,6 @@
 """The relative error of a forecast, |forecast - value| / value (the paper's figure 15), and its best forecast."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from weir.prediction.bandwidth.history import Array
+from weir.prediction.bandwidth.history import Array
 
 _FLOOR = 1e-3
 """Least value as a part of the forecast: a step that got nothing is no infinite error."""
@@ -21,7 +18,7 @@ def relative_error(forecast: float, value: float) -> float:
     return abs(forecast - value) / max(value, _FLOOR * abs(forecast), 1e-300)
 
 
-def quantile(values: "Array", weights: "Array", part: float) -> float:
+def quantile(values: Array, weights: Array, part: float) -> float:
     """Compute a weighted quantile.
 
     Args:
@@ -40,7 +37,7 @@ def quantile(values: "Array", weights: "Array", part: float) -> float:
     return float(values[order][min(place, len(values) - 1)])
 
 
-def least_relative_error(values: "Array", weights: "Array | None" = None) -> float:
+def least_relative_error(values: Array, weights: Array | None = None) -> float:
     """Find the forecast of the least expected relative error, if one of some values will be the next value.
 
     It is the median of the values, each weighed by its inverse: too high a forecast costs more than too low a one.

@@ -2,13 +2,8 @@
 steps.
 """
 
-from typing import TYPE_CHECKING
-
-from weir.prediction.bandwidth.history import Steps
+from weir.prediction.bandwidth.history import Array, Steps
 from weir.prediction.bandwidth.method import Method, Prediction
-
-if TYPE_CHECKING:
-    from weir.prediction.bandwidth.history import Array
 
 _PAIRS_DOUBT = 2.0
 """A similarity of this many pairs of steps counts half."""
@@ -43,7 +38,7 @@ class Seasonal(Method):
         return predict
 
 
-def _season(values: "Array") -> int | None:
+def _season(values: Array) -> int | None:
     import numpy
 
     count = len(values)

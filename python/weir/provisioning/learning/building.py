@@ -4,9 +4,11 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import msgspec
+import numpy
+from numpy.typing import NDArray
 
 from weir.provisioning.behaviour.classes import ClassTable, table_of
 from weir.provisioning.behaviour.identity import identify
@@ -21,9 +23,6 @@ from weir.provisioning.learning.parsing import listed, parse
 from weir.provisioning.learning.steps import key_of, run_steps
 from weir.simulation.sweeps.pools import Pool
 from weir.ways import make_work_folder
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ARCHIVE, TABLE, REPORT = "archive.db", "classes.json", "report.json"
 """Files of a build's folder."""
@@ -122,8 +121,6 @@ def build(
 
 def _tuned(one: _Build) -> dict[int, tuning.Tuned]:
     """The search of each time, on runs of the months that are not held out."""
-    import numpy
-
     is_early = ~numpy.isin(one.runs.months, evaluation.later_months(one.runs))
     searched = {}
     for target in range(len(TARGETS)):
@@ -167,7 +164,7 @@ def _scores(one: _Build, tuned: dict[int, tuning.Tuned]) -> list[report.SplitSco
 
 
 def _fit_task(
-    one: _Build, target: int, tuned: tuning.Tuned, learned: "NDArray[Any]", tested: "NDArray[Any]", why: str
+    one: _Build, target: int, tuned: tuning.Tuned, learned: NDArray[Any], tested: NDArray[Any], why: str
 ) -> evaluation.FitTask:
     learned = evaluation.sample(learned, one.options.fitted_runs, one.options.seed)
     tested = evaluation.sample(tested, evaluation.TESTED_MAX, one.options.seed)
@@ -185,7 +182,7 @@ def _fit_task(
     )
 
 
-def _rows_digest(rows: "NDArray[Any]") -> str:
+def _rows_digest(rows: NDArray[Any]) -> str:
     return hashlib.blake2b(rows.tobytes(), digest_size=16).hexdigest()
 
 
@@ -193,8 +190,6 @@ def _clusters(
     one: _Build, tuned: dict[int, tuning.Tuned]
 ) -> "tuple[list[clustering.Point], NDArray[Any], NDArray[Any], list[bool]]":
     """The tried numbers of classes, the middles' rows, each run's cluster, and whether each class was opened."""
-    import numpy
-
     # A storage is no behaviour, so it is in no class.
     columns = sorted(
         {int(column) for each in tuned.values() for column in tuning.chosen_columns(each.ranking, each.settings)}
@@ -224,7 +219,7 @@ def _clusters(
     return points, numpy.concatenate([kept, new]), labels, [False] * len(kept) + [True] * len(new)
 
 
-def _table(one: _Build, rows: "NDArray[Any]", counts: list[int], paths: Sequence[Path]) -> ClassTable:
+def _table(one: _Build, rows: NDArray[Any], counts: list[int], paths: Sequence[Path]) -> ClassTable:
     centres = []
     for row, count in zip(rows, counts, strict=True):
         identity = identify(one.archive.run(int(one.runs.numbers[row])).traits)
@@ -235,11 +230,9 @@ def _table(one: _Build, rows: "NDArray[Any]", counts: list[int], paths: Sequence
 
 
 def _expected(
-    one: _Build, tuned: dict[int, tuning.Tuned], rows: "NDArray[Any]", model: str
+    one: _Build, tuned: dict[int, tuning.Tuned], rows: NDArray[Any], model: str
 ) -> list[dict[str, report.Expected]]:
     """The times of the run in the middle of each class, by models that are fitted on all runs."""
-    import numpy
-
     tasks = []
     for target, found in tuned.items():
         (learned,) = numpy.nonzero(one.runs.seconds[:, target] > 0)

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import numpy
+from numpy.typing import NDArray
 
 from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS
 from weir.provisioning.learning.models import calm
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SAMPLE_MAX = 10_000
 """Runs by which the number of classes is found: the Davies-Bouldin index compares all of them."""
@@ -39,12 +38,12 @@ class ClusterTask:
     """K-means with one number of classes."""
 
     key: str
-    table: "NDArray[Any]"
+    table: NDArray[Any]
     classes: int
     seed: int
 
 
-def normalised(features: "NDArray[Any]") -> "NDArray[Any]":
+def normalised(features: NDArray[Any]) -> NDArray[Any]:
     """Put features, whose counts are logarithms already, on scales from 0 to 1.
 
     Args:
@@ -53,8 +52,6 @@ def normalised(features: "NDArray[Any]") -> "NDArray[Any]":
     Returns:
         The scaled features, without those that are the same for all runs.
     """
-    import numpy
-
     low, high = features.min(axis=0), features.max(axis=0)
     varies = high > low
     if not varies.any():
@@ -109,7 +106,7 @@ def chosen(points: Sequence[Point]) -> int:
     return min(near, key=lambda point: (point.davies_bouldin, point.classes)).classes
 
 
-def middles(table: "NDArray[Any]", classes: int, seed: int) -> "tuple[NDArray[Any], NDArray[Any]]":
+def middles(table: NDArray[Any], classes: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Cluster all runs.
 
     Args:
@@ -120,7 +117,6 @@ def middles(table: "NDArray[Any]", classes: int, seed: int) -> "tuple[NDArray[An
     Returns:
         The row of the run in the middle of each class, and the class of each run.
     """
-    import numpy
     from sklearn.cluster import KMeans
 
     with calm():
@@ -134,7 +130,7 @@ def middles(table: "NDArray[Any]", classes: int, seed: int) -> "tuple[NDArray[An
     return numpy.array(rows), found.labels_
 
 
-def best_fitness(scaled: "NDArray[Any]", rows: "NDArray[Any]") -> "tuple[NDArray[Any], NDArray[Any]]":
+def best_fitness(scaled: NDArray[Any], rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Find each run's best class by fitness, as `weir.provisioning.behaviour.classes.fitnesses` does.
 
     Args:
@@ -144,8 +140,6 @@ def best_fitness(scaled: "NDArray[Any]", rows: "NDArray[Any]") -> "tuple[NDArray
     Returns:
         The place of each run's class in `rows`, and its fitness.
     """
-    import numpy
-
     place = numpy.zeros(len(scaled), dtype=numpy.int64)
     best = numpy.full(len(scaled), -numpy.inf)
     for number, row in enumerate(rows):
@@ -155,7 +149,7 @@ def best_fitness(scaled: "NDArray[Any]", rows: "NDArray[Any]") -> "tuple[NDArray
     return place, best
 
 
-def opened(scaled: "NDArray[Any]", rows: "NDArray[Any]") -> "NDArray[Any]":
+def opened(scaled: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
     """Open classes for runs that are too far from every class.
 
     The run with the most others near it becomes the middle of the next class.
@@ -167,8 +161,6 @@ def opened(scaled: "NDArray[Any]", rows: "NDArray[Any]") -> "NDArray[Any]":
     Returns:
         Rows of the middles of the new classes.
     """
-    import numpy
-
     _, best = best_fitness(scaled, rows)
     (far,) = numpy.nonzero(best < NEW_CLASS_FITNESS)
     found: list[int] = []
@@ -181,8 +173,6 @@ def opened(scaled: "NDArray[Any]", rows: "NDArray[Any]") -> "NDArray[Any]":
     return numpy.array(found, dtype=numpy.int64)
 
 
-def _fitness(scaled: "NDArray[Any]", to: "NDArray[Any]") -> "NDArray[Any]":
-    import numpy
-
+def _fitness(scaled: NDArray[Any], to: NDArray[Any]) -> NDArray[Any]:
     fitness: NDArray[Any] = 1.0 - numpy.sqrt(((scaled - to) ** 2).mean(axis=1))
     return fitness

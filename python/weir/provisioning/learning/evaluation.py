@@ -3,16 +3,15 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy
+from numpy.typing import NDArray
 
 from weir.provisioning.learning.dataset import Dataset
 from weir.provisioning.learning.intervals import COVERAGE_TOLERANCE, LEVEL
 from weir.provisioning.learning.models import MODELS, Fitted, Settings, fit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 RANDOM, MONTHS, APPLICATIONS = "random", "months", "applications"
 HELD_OUT = (RANDOM, MONTHS, APPLICATIONS)
@@ -72,8 +71,8 @@ class Split(NamedTuple):
     held_out: str
     """One of `HELD_OUT`."""
     number: int
-    learned: "NDArray[Any]"
-    tested: "NDArray[Any]"
+    learned: NDArray[Any]
+    tested: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class FitTask:
     learned: Dataset
     tested: Dataset
     target: int
-    columns: "NDArray[Any]"
+    columns: NDArray[Any]
     settings: Settings
     seed: int
 
@@ -93,14 +92,12 @@ class FitTask:
         return fit(self.learned, self.target, self.columns, self.settings, self.seed)
 
 
-def later_months(runs: Dataset) -> "NDArray[Any]":
+def later_months(runs: Dataset) -> NDArray[Any]:
     """Name the months that are held out: the last fifth of those with runs, and one at least.
 
     Returns:
         The months; none where all runs with a known begin are of one month.
     """
-    import numpy
-
     months = numpy.unique(runs.months[runs.months >= 0])
     if len(months) < 2:
         return months[:0]
@@ -117,7 +114,6 @@ def splits(runs: Dataset, target: int, seed: int) -> Iterator[Split]:
     Yields:
         The splits.
     """
-    import numpy
     from sklearn.model_selection import GroupKFold
 
     (rows,) = numpy.nonzero(runs.seconds[:, target] > 0)
@@ -137,7 +133,7 @@ def splits(runs: Dataset, target: int, seed: int) -> Iterator[Split]:
                 yield Split(APPLICATIONS, number, rows[learned], rows[tested])
 
 
-def sample(rows: "NDArray[Any]", most: int, seed: int) -> "NDArray[Any]":
+def sample(rows: NDArray[Any], most: int, seed: int) -> NDArray[Any]:
     """Draw rows, where there are too many.
 
     Args:
@@ -146,8 +142,6 @@ def sample(rows: "NDArray[Any]", most: int, seed: int) -> "NDArray[Any]":
     Returns:
         The rows in their order.
     """
-    import numpy
-
     if len(rows) <= most:
         return rows
     return numpy.sort(numpy.random.default_rng(seed).choice(rows, most, replace=False))
@@ -163,8 +157,6 @@ def evaluated(task: FitTask, is_wanted: Callable[[], bool]) -> Scores:
     Returns:
         The errors of each model, over all held-out runs and for each program.
     """
-    import numpy
-
     fitted = task.fitted()
     told = fitted.predict(task.tested)
     seconds = task.tested.seconds[:, task.target]

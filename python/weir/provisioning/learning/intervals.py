@@ -5,10 +5,10 @@ The errors are those of logarithms, so an interval is a factor around the predic
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+import numpy
+from numpy.typing import NDArray
 
 LEVEL = 0.9
 """Part of the runs whose times are to lie in their intervals."""
@@ -19,7 +19,7 @@ PROGRAMS_ENOUGH = math.ceil(LEVEL / (1 - LEVEL))
 """Fewest programs of which the interval of an unknown program is a quantile: of fewer, the worst program's count."""
 
 
-def half_width(errors: "NDArray[Any]") -> float:
+def half_width(errors: NDArray[Any]) -> float:
     """Find the half width of the intervals of a known program's runs.
 
     Args:
@@ -28,14 +28,12 @@ def half_width(errors: "NDArray[Any]") -> float:
     Returns:
         The (1 + 1/n)·LEVEL quantile, which holds for one more run of the same kind.
     """
-    import numpy
-
     if not len(errors):
         return math.inf
     return float(numpy.quantile(errors, min(LEVEL * (1 + 1 / len(errors)), 1.0), method="higher"))
 
 
-def half_width_of_unknown(errors: "NDArray[Any]", programs: "NDArray[Any]") -> float:
+def half_width_of_unknown(errors: NDArray[Any], programs: NDArray[Any]) -> float:
     """Find the half width of the intervals of runs whose program was never seen.
 
     Not runs but programs are alike here, so the quantile is taken over the programs' own quantiles: with fewer than
@@ -45,8 +43,6 @@ def half_width_of_unknown(errors: "NDArray[Any]", programs: "NDArray[Any]") -> f
         errors: Absolute errors of runs whose program was held out as a whole.
         programs: Number of each run's program.
     """
-    import numpy
-
     if not len(errors):
         return math.inf
     each = [half_width(errors[programs == program]) for program in numpy.unique(programs)]

@@ -11,14 +11,14 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
 
 from weir.provisioning.learning.dataset import Dataset
 from weir.provisioning.learning.features import WORK
 from weir.provisioning.learning.intervals import half_width, half_width_of_unknown
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Settings = Mapping[str, Any]
 """Hyper-parameters by their names in `DEFAULTS`, and the number of `trees`."""
@@ -122,7 +122,7 @@ class Baseline:
         self._known: list[dict[int, float]] = []
         self._of_all = 0.0
 
-    def fit(self, runs: Dataset, seconds: "NDArray[Any]") -> "Baseline":
+    def fit(self, runs: Dataset, seconds: NDArray[Any]) -> "Baseline":
         """Learn from runs.
 
         Args:
@@ -131,9 +131,8 @@ class Baseline:
         Returns:
             This baseline.
         """
-        import numpy
 
-        def middle(values: "NDArray[Any]") -> float:
+        def middle(values: NDArray[Any]) -> float:
             return float(numpy.log(numpy.mean(values) if self._is_mean else numpy.median(values)))
 
         self._of_all = middle(seconds)
@@ -145,14 +144,12 @@ class Baseline:
             self._known.append({int(code): middle(part) for code, part in zip(values, parts, strict=True)})
         return self
 
-    def predict(self, runs: Dataset) -> "NDArray[Any]":
+    def predict(self, runs: Dataset) -> NDArray[Any]:
         """Predict times.
 
         Returns:
             Logarithms of seconds.
         """
-        import numpy
-
         found = numpy.full(len(runs), numpy.nan)
         for level, known in zip(self._levels, self._known, strict=True):
             told = numpy.array([known.get(int(code), numpy.nan) for code in getattr(runs, level)])
@@ -164,7 +161,7 @@ class Baseline:
 class Fitted:
     """Models that were fitted on runs."""
 
-    columns: "NDArray[Any]"
+    columns: NDArray[Any]
     """Columns of the features in use."""
     work: int
     """Column of the logarithm of the work."""
@@ -185,8 +182,6 @@ class Fitted:
         Returns:
             Logarithms of seconds by the names of `MODELS`.
         """
-        import numpy
-
         with calm():
             work = runs.features[:, self.work]
             told = {
@@ -200,17 +195,15 @@ class Fitted:
                 told[name] = numpy.where(self.is_known(runs), known, unknown)
         return {name: each + work for name, each in told.items()}
 
-    def is_known(self, runs: Dataset) -> "NDArray[Any]":
+    def is_known(self, runs: Dataset) -> NDArray[Any]:
         """Tell whether programs of runs were there when the models were fitted.
 
         Returns:
             A truth value for each run.
         """
-        import numpy
-
         return numpy.isin(runs.programs, list(self.programs))
 
-    def half_widths(self, runs: Dataset, model: str) -> "NDArray[Any]":
+    def half_widths(self, runs: Dataset, model: str) -> NDArray[Any]:
         """Tell the half widths of a model's intervals.
 
         Args:
@@ -219,12 +212,10 @@ class Fitted:
         Returns:
             Half widths, in logarithms of seconds.
         """
-        import numpy
-
         return numpy.where(self.is_known(runs), *self.widths[model])
 
 
-def fit(runs: Dataset, target: int, columns: "NDArray[Any]", settings: Settings, seed: int) -> Fitted:
+def fit(runs: Dataset, target: int, columns: NDArray[Any], settings: Settings, seed: int) -> Fitted:
     """Fit all models.
 
     Args:
@@ -237,8 +228,6 @@ def fit(runs: Dataset, target: int, columns: "NDArray[Any]", settings: Settings,
     Returns:
         The fitted models, with the widths of their intervals.
     """
-    import numpy
-
     seconds, work = runs.seconds[:, target], _work(runs, target)
     logarithms = numpy.log(seconds)
     costs = logarithms - runs.features[:, work]
@@ -277,7 +266,7 @@ def _work(runs: Dataset, target: int) -> int:
     return runs.names.index(WORK[target])
 
 
-def _bounds(costs: "NDArray[Any]") -> tuple[float, float]:
+def _bounds(costs: NDArray[Any]) -> tuple[float, float]:
     return float(costs.min()) - _BEYOND, float(costs.max()) + _BEYOND
 
 
@@ -293,7 +282,6 @@ def folds_of_known(runs: Dataset, seed: int) -> Folds:
     Returns:
         Rows to learn from and rows that are held out.
     """
-    import numpy
     from sklearn.model_selection import GroupKFold, KFold
 
     if len(numpy.unique(runs.months)) >= _FOLDS:
@@ -307,7 +295,6 @@ def folds_of_unknown(runs: Dataset) -> Folds:
     Returns:
         Rows to learn from and rows that are held out; nothing where all runs are of one program.
     """
-    import numpy
     from sklearn.model_selection import GroupKFold
 
     programs = len(numpy.unique(runs.programs))
@@ -317,7 +304,7 @@ def folds_of_unknown(runs: Dataset) -> Folds:
 
 
 def crossed(
-    runs: Dataset, target: int, columns: "NDArray[Any]", settings: Settings, seed: int, folds: Folds
+    runs: Dataset, target: int, columns: NDArray[Any], settings: Settings, seed: int, folds: Folds
 ) -> "dict[str, NDArray[Any]]":
     """Predict each run by models that were fitted without it.
 
@@ -332,7 +319,6 @@ def crossed(
     Returns:
         Logarithms of seconds by the names of `MODELS`; nothing without folds.
     """
-    import numpy
     from sklearn.model_selection import cross_val_predict
 
     if not folds:

@@ -8,9 +8,11 @@ of held-out runs known, and with them unknown.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import numpy
+from numpy.typing import NDArray
 
 from weir.provisioning.learning.archive import Archive
 from weir.provisioning.learning.dataset import Dataset
@@ -26,9 +28,6 @@ from weir.provisioning.learning.models import (
 )
 from weir.provisioning.learning.steps import key_of, run_steps
 from weir.simulation.sweeps.pools import Pool
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ROWS_MAX = 2000
 """Runs of a trial."""
@@ -81,7 +80,6 @@ def ranked(task: TuneTask, is_wanted: Callable[[], bool]) -> Ranking:
     Returns:
         The features, that which is eliminated last first.
     """
-    import numpy
     from sklearn.feature_selection import RFE
     from xgboost import XGBRegressor
 
@@ -104,8 +102,6 @@ def tried(task: TuneTask, is_wanted: Callable[[], bool]) -> Cost:
         task: The runs, the ranking and the settings.
         is_wanted: Whether the answer is still wanted.
     """
-    import numpy
-
     seconds = task.runs.seconds[:, task.target]
     columns = chosen_columns(task.ranking, task.settings)
     errors = []
@@ -117,7 +113,7 @@ def tried(task: TuneTask, is_wanted: Callable[[], bool]) -> Cost:
     return Cost(cost, (errors[0], errors[-1]))
 
 
-def chosen_columns(ranking: tuple[int, ...] | list[int], settings: Settings) -> "NDArray[Any]":
+def chosen_columns(ranking: tuple[int, ...] | list[int], settings: Settings) -> NDArray[Any]:
     """Take the features that the settings leave.
 
     Args:
@@ -127,8 +123,6 @@ def chosen_columns(ranking: tuple[int, ...] | list[int], settings: Settings) -> 
     Returns:
         The columns in their order in the table.
     """
-    import numpy
-
     return numpy.sort(numpy.array(ranking[: settings["features"]]))
 
 
