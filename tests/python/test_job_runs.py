@@ -207,6 +207,25 @@ def test_a_command_that_is_killed_at_any_moment_is_taken_up(job: Job) -> None:
     job.assert_nothing_is_left()
 
 
+@pytest.mark.parametrize("devices", [0, 1])
+@pytest.mark.parametrize("is_mounted", [True, False])
+def test_a_store_that_came_up_for_a_killed_command_is_taken_up(store: Store, devices: int, is_mounted: bool) -> None:
+    """The command was killed before it wrote that the store is up: the next one said that it is "already up"."""
+    job = Job(store, devices=devices)
+    folder = JobFolder(store.root / "steps")
+    folder.create(read_schema(written(job)))
+    begun = setup.setup(folder, print)
+    if not is_mounted and begun.mount is not None:
+        Store(folder.root, {"WEIR_HOME": str(folder.home.root)}).weir("umount", begun.mount)
+    with folder.locked():
+        folder.write(changed(folder.state(), phase=Phase.STARTING, servers=(), mount=None))
+    assert setup.setup(folder, print).phase is Phase.READY
+    movement.stage_in(folder)
+    assert (environment.place_of(folder) / "input/data").read_bytes() == b"12345"
+    assert teardown.teardown(folder, discard=True).phase is Phase.ENDED
+    job.assert_nothing_is_left()
+
+
 @pytest.mark.parametrize("kind", ["job", "memory_job"])
 def test_a_full_destination_keeps_the_results(request: pytest.FixtureRequest, root_only: None, kind: str) -> None:
     job: Job = request.getfixturevalue(kind)

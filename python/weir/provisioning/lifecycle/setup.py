@@ -82,6 +82,8 @@ def setup(
         if not state.phase.is_before(Phase.READY) and _is_up(folder.home):
             return state
         state = _after_loss(folder, deployment, state, listener)
+        if state.phase is Phase.STARTING:
+            _end_begun(folder, state)
         if not state.token:
             # It is known durably before any folder has it.
             state = folder.write(changed(state, token=secrets.token_hex(_TOKEN_BYTES)))
@@ -242,6 +244,17 @@ def _at_fault(error: StoreError, servers: int) -> int | None:
         return None
     number = int(found[1] or found[2])
     return number if number < servers else None
+
+
+def _end_begun(folder: JobFolder, state: State) -> None:
+    """End what a killed command left of its start: any part may run, the whole store too, and nothing was staged in."""
+    from weir.deployment import record
+    from weir.store import lifecycle
+
+    home = folder.home
+    # The hosts of a store that was deployed are asked by `bring_up`, which goes on with what runs.
+    if home.exists() and record.read(home) is None:
+        lifecycle.take_down(home, force=True, discard=True, token=state.token)
 
 
 def _forget(folder: JobFolder) -> None:
