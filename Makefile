@@ -55,6 +55,12 @@ BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_% $(BE
 
 export CARGO_TERM_COLOR ?= auto
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Hundreds of processes of the tests import the same modules: without their bytecode each would compile them.
+unexport PYTHONDONTWRITEBYTECODE
+# What makes the next compilation quick makes the first one dearer by a seventh, and a clean clone has no next one.
+ifeq ($(filter test,$(MAKECMDGOALS))$(wildcard target/debug/incremental),test)
+export CARGO_INCREMENTAL := 0
+endif
 
 setup: packages fuse-device $(VENV)/installed $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd
 

@@ -5,11 +5,13 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import forks
 import hypothesis
 import pytest
 from agents import Remote, TwoWays
@@ -17,6 +19,12 @@ from store import Store, fresh
 from ways import ALL, MOUNTED, Way, has_fuse, make_way
 
 _FOLDERS = itertools.count()
+
+# A start of `weir` by a test is a fork where that is the same (`forks.py`).
+subprocess.Popen = forks.Start  # type: ignore[misc]
+# Models of tests are small: threads that wait for each other would take more of the processors than the work itself.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 # No example fails because the machine is busy.
 hypothesis.settings.register_profile("weir", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

@@ -7,6 +7,7 @@ start: `suits` tells the two apart.
 
 import atexit
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
@@ -29,25 +30,37 @@ from typing import Any, NoReturn
 PROGRAM = str(Path(sysconfig.get_path("scripts")) / "weir")
 _AT_START = ("LANG", "LC_", "LD_", "MALLOC_", "MKL_", "OMP_", "OPENBLAS_", "PYTHON", "TZ")
 """Begins of variables that the loader, the interpreter and libraries read once, when they start."""
-_OPTIONS = {"cwd", "encoding", "env", "errors", "start_new_session", "stderr", "stdin", "stdout", "text"}
-"""What a fork can have of the options of `Popen`."""
+_ORDINARY: dict[str, Any] = {
+    **{"executable": None, "preexec_fn": None, "close_fds": True, "pass_fds": (), "shell": False, "umask": -1},
+    **{"restore_signals": True, "gid": None, "gids": None, "uid": None, "process_group": -1},
+}
+"""What a fork is like in what else can be asked of a start."""
 _NUMBER_BYTES = 8
+_COMMAND_BYTES = 1 << 15
+"""Room for the words of a fork in the list of processes."""
+_PR_SET_MM, _PR_SET_MM_ARG_END = 35, 9
 _MESSAGE_BYTES_MAX = 1 << 20
 _LIMITS = [value for name, value in vars(resource).items() if name.startswith("RLIMIT_")]
 _EXECUTED = signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
 _ENDS = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 
-class Forked(subprocess.Popen[Any]):
-    """A process of `weir` that was forked in place of started, and otherwise a `Popen`."""
+class Start(subprocess.Popen[Any]):
+    """A process that was started; `weir` is forked in place of that where nobody can tell the difference."""
+
+    _told: int | None = None
+    """Descriptor that tells the status of a fork."""
 
     def _execute_child(self, *arguments: Any) -> None:
         asked = _EXECUTED.bind(self, *arguments).arguments
+        if not suits(asked):
+            super()._execute_child(*arguments)  # type: ignore[misc]
+            return
         streams = [asked["p2cread"], asked["c2pwrite"], asked["errwrite"]]
         request = {
-            "words": list(map(str, asked["args"])),
-            "environment": dict(asked["env"]),
-            "folder": str(asked["cwd"] or Path.cwd()),
+            "words": [PROGRAM, *(_words(asked["args"]) or ())],
+            "environment": dict(asked["env"] or os.environ),
+            "folder": os.fsdecode(asked["cwd"] or Path.cwd()),
             "leads": asked["start_new_session"],
             "starter": os.getpid(),
         }
@@ -56,7 +69,9 @@ class Forked(subprocess.Popen[Any]):
         self._child_created = True
         self._close_pipe_fds(*(asked[name] for name in _ENDS))  # type: ignore[attr-defined]
 
-    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+    def _internal_poll(self, *arguments: Any, **options: Any) -> int | None:
+        if self._told is None:
+            return super()._internal_poll(*arguments, **options)  # type: ignore[misc, no-any-return]
         if self.returncode is None and self._waitpid_lock.acquire(blocking=False):  # type: ignore[attr-defined]
             try:
                 pid, status = self._try_wait(os.WNOHANG)
@@ -67,6 +82,8 @@ class Forked(subprocess.Popen[Any]):
         return self.returncode
 
     def _try_wait(self, flags: int) -> tuple[int, int]:
+        if self._told is None:
+            return super()._try_wait(flags)  # type: ignore[misc, no-any-return]
         if flags & os.WNOHANG and not select.select([self._told], [], [], 0)[0]:
             return 0, 0
         status = _read(self._told)
@@ -81,7 +98,7 @@ class _Source:
         self._requests, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with end:
             # In a session of its own: a key that interrupts the tests is not for it.
-            command = [sys.executable, __file__, str(end.fileno())]
+            command = [sys.executable, __file__, str(end.fileno()), "-" * _COMMAND_BYTES]
             self._process = subprocess.Popen(command, pass_fds=[end.fileno()], start_new_session=True)
         atexit.register(self._end)
 
@@ -107,19 +124,24 @@ def _source() -> _Source:
     return _Source()
 
 
-def suits(options: Mapping[str, Any]) -> bool:
-    """Whether a fork is the same as a start: with the interpreter of the test, its user and variables of libraries."""
-    environment = options.get("env")
-    if environment is None or not options.keys() <= _OPTIONS:
+def _words(command: Any) -> list[str] | None:
+    """The words of a command behind the program; None where it is not `weir`."""
+    if isinstance(command, str | bytes | os.PathLike):
+        return None
+    words = [os.fsdecode(word) for word in command]
+    for program in ([PROGRAM], [sys.executable, "-m", "weir.cli"]):
+        if words[: len(program)] == program:
+            return words[len(program) :]
+    return None
+
+
+def suits(asked: Mapping[str, Any]) -> bool:
+    """Whether a fork is the same as a start: of `weir`, with the user and variables of libraries of the test."""
+    if _words(asked["args"]) is None or any(asked[name] != value for name, value in _ORDINARY.items()):
         return False
+    environment = os.environ if asked["env"] is None else asked["env"]
     names = [name for name in environment.keys() | os.environ.keys() if name.startswith(_AT_START)]
     return all(environment.get(name) == os.environ.get(name) for name in names)
-
-
-def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
-    """Start a command as `Popen` does; where it is `weir` and a fork is the same, by a fork."""
-    kind = Forked if command[0] == PROGRAM and suits(options) else subprocess.Popen
-    return kind(command, **options)
 
 
 class _Forker:
@@ -203,6 +225,7 @@ def _become(document: int, streams: Sequence[int], tells_imports: socket.socket)
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv[:] = request["words"]
+    _show([sys.executable, *sys.argv])
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
@@ -212,6 +235,16 @@ def _become(document: int, streams: Sequence[int], tells_imports: socket.socket)
     with contextlib.suppress(OSError):
         tells_imports.send(json.dumps(new).encode())
     os._exit(code)
+
+
+def _show(command: Sequence[str]) -> None:
+    """Show a command in the list of processes: by its words tests find what is left of it."""
+    start, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
+    words = b"".join(os.fsencode(word) + b"\0" for word in command)[: end - start - 1]
+    ctypes.memset(start, 0, end - start)
+    ctypes.memmove(start, words, len(words))
+    # Root alone may move the end; for others zeros follow.
+    ctypes.CDLL(None).prctl(_PR_SET_MM, _PR_SET_MM_ARG_END, ctypes.c_ulong(start + len(words)), 0, 0)
 
 
 def _run_to_end() -> int:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import forks
 from store import Store, program
 
 JOB = """\
@@ -78,7 +77,7 @@ class Job:
 
     def start(self, command: str) -> "subprocess.Popen[str]":
         """Start a shell command as the job; its words are for the caller."""
-        return forks.start(
+        return subprocess.Popen(
             [*program(), *self.arguments(command)],
             env=self.store.variables(),
             stdout=subprocess.PIPE,

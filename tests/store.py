@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import forks
 import pytest
 import weir
 from waits import PATIENCE_SECONDS
@@ -67,14 +66,9 @@ class Store:
         if uid is not None:
             identity = {"user": uid, "group": uid, "extra_groups": []}
             variables.update(search_path())
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with forks.start(command, env=variables, text=True, **pipes, **identity) as child:
-            try:
-                words = child.communicate(timeout=PATIENCE_SECONDS)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                raise
-        answer = subprocess.CompletedProcess(command, child.returncode, *words)
+        answer = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, **identity
+        )
         if code is not None:
             assert answer.returncode == code, f"{command} gave {answer.returncode}\n{answer.stdout}{answer.stderr}"
         return answer
@@ -155,7 +149,7 @@ def kill(pid: int) -> None:
 def program(uid: int | None = None) -> list[str]:
     """The installed program `weir`, as another user may execute it."""
     if uid is None:
-        return [forks.PROGRAM]
+        return [str(Path(sysconfig.get_path("scripts")) / "weir")]
     # An interpreter below a private home (as pyenv's of root) is closed to others; the system's will do, because the
     # extension module speaks the stable interface.
     for interpreter in (sys.executable, "/usr/bin/python3"):

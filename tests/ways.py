@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import forks
 import pytest
 from store import Store, program, search_path
 from waits import PATIENCE_SECONDS
@@ -100,7 +99,9 @@ class Way:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         if self.uid is not None:
             options |= {"user": self.uid, "group": self.uid, "extra_groups": self.groups, "cwd": "/"}
-        return forks.start([*self.command, *map(str, command)], env=self.variables(), text=True, **{**pipes, **options})
+        return subprocess.Popen(
+            [*self.command, *map(str, command)], env=self.variables(), text=True, **{**pipes, **options}
+        )
 
     def run(
         self,

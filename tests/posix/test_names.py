@@ -11,7 +11,7 @@ from libc import refused
 from store import Store
 from ways import ALL, MOUNT, PREFIX, Way, has_fuse, make_way
 
-ENTRIES = 100_000
+ENTRIES = 70_000
 
 
 def renames(folder: Path) -> None:

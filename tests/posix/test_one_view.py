@@ -119,7 +119,7 @@ def listing_while_renaming(folder: Path, count: int) -> None:
 
 
 def test_a_listing_ends_while_names_change(run: Callable[..., object]) -> None:
-    run(listing_while_renaming, 3000)
+    run(listing_while_renaming, 1500)
 
 
 def beside_a_move(folder: Path, mover: str, knows_its_name: bool) -> None:
@@ -268,6 +268,6 @@ def test_names_that_are_replaced_over_and_over_are_there(way_by: Callable[[str],
     with other.start(*other.python(replace_for_ever)) as replacer:
         assert replacer.stdout
         assert replacer.stdout.readline() == "replacing\n"
-        way.call(use_replaced_names, 300)
+        way.call(use_replaced_names, 200)
         assert replacer.poll() is None, replacer.communicate()
         replacer.communicate("")

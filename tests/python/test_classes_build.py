@@ -59,7 +59,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(LOGS, logs)
     (logs / "deep").mkdir()
     (logs / "deep" / "cut.darshan").write_bytes((LOGS / "noposix.darshan").read_bytes()[:300])
-    answer = weir("classes", "build", SUMMARIES, "logs", "--to", "out", *QUICK, "--threads", "2", folder=folder)
+    answer = weir("classes", "build", SUMMARIES, "logs", "--to", "out", *QUICK, "--threads", "1", folder=folder)
     assert answer.returncode == 0, answer.stderr
     assert "Traceback" not in answer.stderr and "Warning" not in answer.stderr
     (folder / "stdout").write_text(answer.stdout)
@@ -149,7 +149,7 @@ def test_a_build_of_few_runs_says_how_many_would_do(tmp_path: Path) -> None:
     """27 logs once gave errors of 66 % to 10^10 % without a word about their number."""
     header, *rows = gzip.decompress((SUMMARIES / "cori.csv.gz").read_bytes()).decode().splitlines()
     (tmp_path / "few.csv").write_text("\n".join([header, *rows[:: len(rows) // 27][:27]]) + "\n")
-    answer = weir("classes", "build", "few.csv", "--to", "out", *QUICK, folder=tmp_path)
+    answer = weir("classes", "build", "few.csv", "--to", "out", *QUICK, "--threads", "1", folder=tmp_path)
     assert answer.returncode == 0, answer.stderr
     report = report_of(tmp_path)
     assert report.runs == 27

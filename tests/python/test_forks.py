@@ -12,6 +12,7 @@ import forks
 import pytest
 from store import Store
 
+STARTS: tuple[Any, ...] = (forks.Start.__base__, forks.Start)
 SHOW = """
 import json, os, resource
 umask = os.umask(0)
@@ -23,7 +24,7 @@ print(json.dumps([os.getcwd(), os.getpgrp() == os.getppid(), umask, resource.get
 def answers(command: list[str], **options: Any) -> list[tuple[str, str, int]]:
     """What a start and a fork answer."""
     found = []
-    for kind in (subprocess.Popen, forks.Forked):
+    for kind in STARTS:
         pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         with kind([forks.PROGRAM, *command], text=True, **pipes, **options) as child:
             out, err = child.communicate("words")
@@ -71,11 +72,13 @@ def without_credential(words: str) -> list[str]:
 def test_a_fork_ends_by_a_signal_as_a_start(store: Store, number: signal.Signals) -> None:
     store.up()
     codes = []
-    for kind in (subprocess.Popen, forks.Forked):
+    for kind in STARTS:
         command = [forks.PROGRAM, "run", "--prefix", "/weir", "--", "sh", "-c", "echo ready; exec sleep 600"]
         with kind(command, env=store.variables(), stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None and child.stdout.readline() == "ready\n"
             assert child.poll() is None
+            shown = Path(f"/proc/{child.pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            assert shown[1:] == [word.encode() for word in command]
             child.send_signal(number)
             if number == signal.SIGKILL:
                 child.stdout.close()
@@ -83,9 +86,23 @@ def test_a_fork_ends_by_a_signal_as_a_start(store: Store, number: signal.Signals
     assert codes[0] == codes[1]
 
 
-@pytest.mark.parametrize("changes", [{"LD_PRELOAD": "x"}, {"OMP_NUM_THREADS": "3"}, {"PYTHONPATH": "/x"}])
-def test_what_a_start_alone_reads_takes_a_start(store: Store, changes: dict[str, str]) -> None:
-    assert forks.suits({"env": store.variables(), "text": True})
-    assert not forks.suits({"env": store.variables(**changes)})
-    assert not forks.suits({"env": store.variables(), "user": 1})
-    assert not forks.suits({})
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"env": {"LD_PRELOAD": ""}},
+        {"env": {"OMP_NUM_THREADS": "3"}},
+        {"env": {"PYTHONPATH": "/x"}},
+        {"user": os.getuid()},
+        {"umask": 0o22},
+        {"pass_fds": [1]},
+        {"executable": forks.PROGRAM},
+        {"preexec_fn": os.getpid},
+    ],
+    ids=str,
+)
+def test_what_a_start_alone_can_have_takes_a_start(store: Store, changes: dict[str, Any]) -> None:
+    options = {"stdout": subprocess.PIPE, **changes, "env": store.variables(**changes.get("env", {}))}
+    for asked, is_fork in ((options, False), ({"stdout": subprocess.PIPE, "env": store.variables()}, True)):
+        with forks.Start([forks.PROGRAM, "--version"], **asked) as child:
+            assert child.communicate()[0].startswith(b"weir ")
+        assert (child._told is not None) == is_fork

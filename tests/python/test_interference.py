@@ -244,8 +244,7 @@ def test_the_network_learns_and_refuses_another_number_of_servers(windows: Windo
 
 
 def test_a_saved_predictor_says_the_same_and_knows_its_limits(windows: Windows, tmp_path: Path) -> None:
-    trained = windows.take(windows.workloads != "maker")
-    made = predictor.train(trained, (2.0, 5.0))
+    made = trained_without("maker", (2.0, 5.0))
     predictor.save(made, tmp_path / "model.json")
     loaded = predictor.load(tmp_path / "model.json")
     assert loaded == made
@@ -267,7 +266,7 @@ def test_a_saved_predictor_says_the_same_and_knows_its_limits(windows: Windows, 
 
 
 def test_calibrated_probabilities_mean_what_they_say(windows: Windows) -> None:
-    made = predictor.train(windows)
+    made = trained_without("")
     fresh = synthetic.made(2)
     found = [each for each in predictor.predict(made, fresh) if each.ahead == 0]
     slowed = np.array([each.probabilities[1] for each in found])
@@ -293,7 +292,7 @@ def test_a_file_that_is_no_predictor_is_refused(content: bytes, told: str, tmp_p
 
 
 def test_a_predictor_whose_trees_were_harmed_is_refused(windows: Windows) -> None:
-    made = predictor.train(windows)
+    made = trained_without("")
     harmed = msgspec.structs.replace(made.horizons[0], trees="tree\nversion=v4\n")
     with pytest.raises(InterferenceError, match="its trees are not for its classes"):
         predictor.predict(msgspec.structs.replace(made, horizons=(harmed,)), windows)
@@ -302,7 +301,7 @@ def test_a_predictor_whose_trees_were_harmed_is_refused(windows: Windows) -> Non
 @pytest.mark.parametrize("bins", [(2.0,), (2.0, 5.0)])
 def test_native_predictions_are_those_of_lightgbm_and_numpy(windows: Windows, bins: tuple[float, ...]) -> None:
     """Jobs of the training, an unfamiliar one, one with too few windows, and servers that come and go."""
-    made = predictor.train(windows.take(windows.workloads != "maker"), bins)
+    made = trained_without("maker", bins)
     fresh = synthetic.made(3, ("writer", "reader", "maker", "few"), windows=24)
     fresh = fresh.take((fresh.workloads != "few") | (fresh.numbers < 4))
     gone = np.random.default_rng(4).random(fresh.present.shape) < 0.2
@@ -325,6 +324,13 @@ def test_native_predictions_of_unfamiliar_jobs_are_those_of_the_reference_on_win
     slowdown_reference.assert_alike(left_out, real)
     found = {each.by for each in predictor.predict(left_out, real)}
     assert found == {"trees", by}
+
+
+@cache
+def trained_without(workload: str, bins: tuple[float, ...] = (2.0,)) -> predictor.Predictor:
+    """A model of the windows of the simple model, but for those of a workload."""
+    made = synthetic.made(1)
+    return predictor.train(made.take(made.workloads != workload), bins)
 
 
 @cache
@@ -366,7 +372,7 @@ def test_the_native_network_is_that_of_the_training(windows: Windows) -> None:
 
 
 def test_a_model_with_unknown_features_is_refused(windows: Windows) -> None:
-    made = predictor.train(windows)
+    made = trained_without("")
     strange = msgspec.structs.replace(made, pooled=(*made.pooled[1:], "colour"))
     with pytest.raises(InterferenceError, match='the feature "colour"'):
         predictor.predict(strange, windows)
