@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Restored:
         fill: Fill values that were stated of the array: cells that have one are exact, and are no part of the errors.
     """
 
-    data: "np.ndarray[Any, np.dtype[Any]]"
+    data: np.ndarray[Any, np.dtype[Any]]
     rmse: float
     max_error: float
     damaged: list[str]
@@ -46,8 +45,6 @@ def restore(
     Raises:
         ValueError: The header is missing or damaged, or the region does not lie in the array.
     """
-    import numpy as np
-
     from weir import _core
 
     pieces = [(0, parts)] if isinstance(parts, bytes) else sorted(parts, key=lambda part: part[0])
@@ -59,7 +56,7 @@ def restore(
     return Restored(data, restored.rmse, restored.max_error, damaged, tuple(header.fill))
 
 
-def native(values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[Any, np.dtype[Any]]":
+def native(values: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
     """Bring values into the form that the codecs take.
 
     Args:
@@ -68,8 +65,6 @@ def native(values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[Any, np.dtyp
     Returns:
         The same values and shape, in C order and in this machine's byte order. One value without an axis gets one.
     """
-    import numpy as np
-
     values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
     # Zarr's arrays spell this machine's byte order out, and readers of buffers take that for another order.
     return values.view(np.dtype(values.dtype.str)) if values.dtype.kind in "fiu" else values

@@ -9,10 +9,9 @@ import binascii
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy
+import numpy
 
 FillLike = float | Sequence[float]
 """One fill value, or several."""
@@ -42,7 +41,7 @@ def parse_fill(text: str) -> float:
         raise ValueError(f"`{text}` is no fill value; it is a number such as -9999 or nan") from None
 
 
-def fills_of(fill: FillLike, dtype: "numpy.dtype[Any]", *, lenient: bool = False) -> "numpy.ndarray[Any, Any]":
+def fills_of(fill: FillLike, dtype: numpy.dtype[Any], *, lenient: bool = False) -> numpy.ndarray[Any, Any]:
     """Bring fill values into the type of an array.
 
     Args:
@@ -56,8 +55,6 @@ def fills_of(fill: FillLike, dtype: "numpy.dtype[Any]", *, lenient: bool = False
     Raises:
         ValueError: A value is no number, or no cell of the type can have it.
     """
-    import numpy
-
     found: list[Any] = []
     for value in numpy.asarray(fill, dtype=object).ravel():
         sample = _sample(value, dtype)
@@ -74,8 +71,6 @@ def stated_in(attributes: Mapping[str, Any]) -> tuple[float, ...]:
     Returns:
         The values of `_FillValue` and `missing_value`, in this order; empty where neither is there.
     """
-    import numpy
-
     found: list[float] = []
     for name in ATTRIBUTES:
         for value in numpy.atleast_1d(numpy.asarray(attributes.get(name, ()))).ravel().tolist():
@@ -115,10 +110,8 @@ def _number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _sample(value: Any, dtype: "numpy.dtype[Any]") -> Any:
+def _sample(value: Any, dtype: numpy.dtype[Any]) -> Any:
     """The value in an array's type; None where no cell of it can have the value."""
-    import numpy
-
     number = value.item() if isinstance(value, numpy.generic) else value
     if not isinstance(number, int | float) or isinstance(number, bool):
         return None

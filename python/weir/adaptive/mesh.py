@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from weir.adaptive.array import restore
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -32,8 +33,6 @@ class NodeOrder:
         Raises:
             ValueError: The mesh is none of these, or its cells join other nodes.
         """
-        import numpy as np
-
         if isinstance(mesh, NodeOrder):
             return mesh
         array = np.asarray(mesh)
@@ -58,8 +57,6 @@ class NodeOrder:
         Raises:
             ValueError: The coordinates have another shape, or are no finite numbers.
         """
-        import numpy as np
-
         from weir import _core
 
         points = np.ascontiguousarray(coordinates, dtype=np.float64)
@@ -79,8 +76,6 @@ class NodeOrder:
         Raises:
             ValueError: The cells have another shape, or join nodes that do not exist.
         """
-        import numpy as np
-
         from weir import _core
 
         corners = np.asarray(cells)
@@ -102,8 +97,6 @@ class NodeOrder:
         Raises:
             ValueError: The bytes are no order of nodes, or are damaged.
         """
-        import numpy as np
-
         restored = restore(container)
         places = restored.data
         whole = places.dtype == np.uint64 and restored.max_error == 0 and places.size > 0
@@ -150,8 +143,6 @@ class NodeOrder:
         Raises:
             ValueError: The array has another shape.
         """
-        import numpy as np
-
         if array.shape != self.places.shape:
             raise ValueError(f"an array of {array.shape} was not arranged by this order, of {self.places.shape}")
         values = np.empty(self.nodes, array.dtype)
@@ -160,8 +151,6 @@ class NodeOrder:
 
 
 def _filled(nodes: bytearray, shape: list[int]) -> "npt.NDArray[np.uint64]":
-    import numpy as np
-
     order = np.frombuffer(nodes, dtype=np.uint64)
     places = int(np.prod(shape))
     return np.pad(order, (0, places - order.size), mode="edge").reshape(shape) if order.size else order

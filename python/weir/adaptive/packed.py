@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy
 
 from weir.adaptive.fills import ATTRIBUTES, FillLike, fills_of, stated_in
-
-if TYPE_CHECKING:
-    import numpy
 
 _FACTORS = ("scale_factor", "add_offset")
 NAMES = (*ATTRIBUTES, *_FACTORS, "_Unsigned")
@@ -23,13 +22,11 @@ class Field:
         fill: Fill values of the array; None where nothing is stated.
     """
 
-    values: "numpy.ndarray[Any, Any]"
+    values: numpy.ndarray[Any, Any]
     fill: FillLike | None
 
 
-def field_of(
-    stored: "numpy.ndarray[Any, Any]", attributes: Mapping[str, Any], *, given: tuple[float, ...] = ()
-) -> Field:
+def field_of(stored: numpy.ndarray[Any, Any], attributes: Mapping[str, Any], *, given: tuple[float, ...] = ()) -> Field:
     """Find the meaning of stored values, by the conventions for climate and forecast metadata (sections 2.5.1 and 8.1).
 
     Args:
@@ -43,8 +40,6 @@ def field_of(
     Raises:
         ValueError: A given fill value is no value of the stored type; scale or offset is no number.
     """
-    import numpy
-
     stored = numpy.asarray(stored) if isinstance(stored, numpy.ma.MaskedArray) else stored
     stated = stated_in(attributes)
     fills = numpy.concatenate([fills_of(given, stored.dtype), fills_of(stated, stored.dtype, lenient=True)])
@@ -63,8 +58,6 @@ def field_of(
 
 
 def _factor(name: str, value: Any) -> Any:
-    import numpy
-
     factor = numpy.asarray(value).ravel()
     if factor.size != 1 or factor.dtype.kind not in "fiu" or not numpy.isfinite(factor[0]):
         raise ValueError(f"its {name} is {value!r}, and no number")

@@ -4,6 +4,8 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy
+
 from weir.adaptive.errors import AdaptiveError
 from weir.distribution import install_command
 
@@ -44,15 +46,12 @@ def writer_of(path: Path) -> "Callable[[BinaryIO, Step], None]":
 
 
 def _write_npy(file: BinaryIO, step: "Step") -> None:
-    import numpy
-
     numpy.save(file, step.data, allow_pickle=False)
 
 
 def _write_netcdf(file: BinaryIO, step: "Step") -> None:
     """Write a variable with the step's fill values, and the bounds of its errors as attributes."""
     import h5netcdf
-    import numpy
 
     content = io.BytesIO()
     fills = numpy.array(step.fill, dtype=step.data.dtype)

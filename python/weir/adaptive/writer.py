@@ -7,6 +7,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy
+
 from weir.adaptive.array import native
 from weir.adaptive.catalogue import Catalogue, place_of, stream_at
 from weir.adaptive.errors import AdaptiveError, StepError, told
@@ -27,7 +29,6 @@ from weir.adaptive.mesh import NodeOrder
 from weir.adaptive.tiers import Place, TierLike, divide, tiers_of
 
 if TYPE_CHECKING:
-    import numpy
     import numpy.typing as npt
 
 CHUNK_BYTES = 1 << 20
@@ -267,7 +268,7 @@ class Writer:
             self._put(self._places[0], STREAM, stream.encode(), self._next)
             self._stream = stream
 
-    def _arranged(self, values: "numpy.ndarray[Any, Any]") -> "numpy.ndarray[Any, Any]":
+    def _arranged(self, values: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
         """Values on a mesh in the stored order of its nodes; other values unchanged."""
         if self._order is None and self._mesh is not None:
             self._order = NodeOrder.of(self._mesh, nodes=len(values))
@@ -377,8 +378,6 @@ def _try(options: dict[str, Any]) -> None:
     Raises:
         AdaptiveError: The options make no sense.
     """
-    import numpy
-
     from weir import _core
 
     for name in ("chunk_bytes", "base_bytes", "threads"):
@@ -394,14 +393,12 @@ def _try(options: dict[str, Any]) -> None:
 
 def _values(
     array: "npt.ArrayLike", fill: FillLike | None
-) -> "tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any] | None]":
+) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any] | None]:
     """Bring an array into C order and this machine's byte order, with its fill values in the same type.
 
     Raises:
         ValueError: The value is no array, has no axis, or has masked cells for which there is no value.
     """
-    import numpy
-
     values = array.data if isinstance(array, numpy.ma.MaskedArray) else numpy.asarray(array)
     if values.ndim == 0:
         raise ValueError("it is one value, and has no axis")

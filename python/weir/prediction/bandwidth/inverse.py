@@ -1,5 +1,7 @@
 """The inverse of a covariance matrix, by halves."""
 
+import numpy
+
 from weir.prediction.bandwidth.history import Array
 
 _ROWS_MAX = 50
@@ -18,8 +20,6 @@ def inverse_of(matrix: Array) -> Array:
     Returns:
         Its inverse, of the same shape.
     """
-    import numpy
-
     rows = len(matrix)
     if rows <= _ROWS_MAX:
         return numpy.asarray(numpy.linalg.inv(matrix))
@@ -37,7 +37,5 @@ def inverse_of(matrix: Array) -> Array:
 
 
 def _product(left: Array, right: Array) -> Array:
-    import numpy
-
     rows = range(0, len(left), _PRODUCT_ROWS)
     return numpy.concatenate([left[row : row + _PRODUCT_ROWS] @ right for row in rows])

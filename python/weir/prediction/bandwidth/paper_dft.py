@@ -2,6 +2,8 @@
 
 import math
 
+import numpy
+
 from weir.prediction.bandwidth.history import Array, Steps
 from weir.prediction.bandwidth.method import Method, Prediction
 
@@ -36,8 +38,6 @@ class PaperDft(Method):
         return lambda time: max(float(repeated[(steps.steps_until(time) - 1) % len(repeated)]), least)
 
     def _filled(self, steps: Steps) -> Array:
-        import numpy
-
         times, values = steps.all_times, steps.all_values.copy()
         self._predicted = {time: value for time, value in self._predicted.items() if time >= times[0]}
         for place in numpy.flatnonzero(numpy.isnan(values)):
@@ -49,8 +49,6 @@ class PaperDft(Method):
 
     def _repeated(self, window: Array) -> Array:
         """The window without its small amplitudes, which is also the forecast of the next window."""
-        import numpy
-
         window = window[~numpy.isnan(window)]
         if not len(window):
             return numpy.array([math.nan])

@@ -1,5 +1,7 @@
 """The relative error of a forecast, |forecast - value| / value (the paper's figure 15), and its best forecast."""
 
+import numpy
+
 from weir.prediction.bandwidth.history import Array
 
 _FLOOR = 1e-3
@@ -29,8 +31,6 @@ def quantile(values: Array, weights: Array, part: float) -> float:
     Returns:
         The smallest of the values with at least this part of the weight at or below it.
     """
-    import numpy
-
     order = numpy.argsort(values)
     sums = numpy.cumsum(weights[order])
     place = int(numpy.searchsorted(sums, part * sums[-1] * (1 - 1e-12)))
@@ -46,7 +46,5 @@ def least_relative_error(values: Array, weights: Array | None = None) -> float:
         values: Possible values, of shape (values,).
         weights: Weight of each value, of the same shape; None weighs all alike.
     """
-    import numpy
-
     inverse = 1 / numpy.maximum(values, _FLOOR * values.max())
     return quantile(values, inverse if weights is None else weights * inverse, 0.5)

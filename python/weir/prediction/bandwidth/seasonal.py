@@ -2,6 +2,8 @@
 steps.
 """
 
+import numpy
+
 from weir.prediction.bandwidth.history import Array, Steps
 from weir.prediction.bandwidth.method import Method, Prediction
 
@@ -23,8 +25,6 @@ class Seasonal(Method):
 
     def fit(self, steps: Steps) -> Prediction | None:
         """See `Method`."""
-        import numpy
-
         slowness = 1 / steps.even_values
         lag = _season(slowness)
         if lag is None:
@@ -39,8 +39,6 @@ class Seasonal(Method):
 
 
 def _season(values: Array) -> int | None:
-    import numpy
-
     count = len(values)
     if count < _PAIRS_MIN + 2:
         return None
