@@ -47,6 +47,10 @@ class Program:
         """Run all cases, started by the words `before`."""
         return _run([*before, str(self.path), str(self.directory)], environment)
 
+    def again(self) -> Outcomes:
+        """The outcomes of another run without the library."""
+        return self.outcomes(_environment())
+
     def symbols(self) -> set[str]:
         """The symbols that have cases."""
         listed = subprocess.run([self.path, "--list"], check=True, capture_output=True, text=True, timeout=SECONDS)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(bool(hosts.missing()), reason=hosts.missing())
 SERVERS = ["node1", "node2", "node3"]
 KINDS = [kind for kind in FAULTS if kind != "grow-and-shrink"]
 """Kinds of faults; that of servers that join and retire takes longest, and has tests of its own."""
-SCHEDULES = int(os.environ.get("WEIR_SCHEDULES", "2"))
+SCHEDULES = int(os.environ.get("WEIR_SCHEDULES", "1"))
 """Schedules in one run; `make soak` runs 100, and worlds of one thread play thousands of such orders by seed."""
 
 
