@@ -30,7 +30,7 @@ use weir_wire::{Errno, Ino, Reply};
 use writing::{Shown, Writing};
 
 /// Version of the journal's records.
-pub const JOURNAL_SCHEMA: u32 = 6;
+pub const JOURNAL_SCHEMA: u32 = 7;
 /// How long an effect that nobody waits for may wait for a sync of its own: so a program that removes files all the time
 /// costs the device five syncs a second, and a removed file's space is free a moment later.
 const FREE_PAUSE: Nanos = Nanos::from_millis(200);

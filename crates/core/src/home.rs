@@ -21,6 +21,8 @@ pub struct Opened {
     pub targets: Vec<Target>,
     /// The last change that any stamp knows to have been on stable storage.
     pub witnessed: u64,
+    /// The journal is an older copy, which its owner brought back: the records of objects that it does not know may lie elsewhere.
+    pub is_restored: bool,
 }
 
 /// The place of a target that joins. Its calls block.

@@ -112,7 +112,8 @@ impl Home for Folders {
             open_target((index, target), place, self.objects_open, &self.time)
         });
         let targets = targets.collect::<Result<Vec<Target>, ServerError>>()?;
-        Ok(Opened { journal: opened.journal, reserve, targets, witnessed: opened.witnessed })
+        let (witnessed, is_restored) = (opened.witnessed, opened.is_restored);
+        Ok(Opened { journal: opened.journal, reserve, targets, witnessed, is_restored })
     }
 
     fn settle(&self, durable: u64) -> Result<(), ServerError> {

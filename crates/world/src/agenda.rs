@@ -39,8 +39,14 @@ pub(super) enum Happening {
     Look { session: usize },
     /// A task has waited long enough.
     GoOn { worker: usize },
+    /// The metadata of a server is backed up.
+    BackUp { server: usize },
+    /// The metadata of all servers is brought back from the backup.
+    Restore,
     /// A client comes after one that stopped.
     Follow,
+    /// An administrator comes after one that stopped.
+    Administer,
     /// Something fails.
     Fault,
     /// A server is killed, and starts at once.

@@ -3,20 +3,24 @@
 //! A kill takes nothing that was written. A power loss takes any part of everything that no sync has covered.
 
 use super::agenda::Agenda;
+use super::members;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use weir_core::clock::Time;
 use weir_core::config::{BackendKind, TargetConfig};
 use weir_core::error::ServerError;
-use weir_core::journal::MemoryStorage;
+use weir_core::journal::{MemoryStorage, Storage};
 use weir_core::storage::memory_arena::MemoryArena;
 use weir_core::storage::memory_folder::{Failing, Faults, MemoryFolder};
 use weir_core::storage::{Dir, Target};
 use weir_wire::TargetState;
 
+/// The file of the agreement among a server's own.
+const SETTINGS: &str = "settings.json";
 /// Object files that a target keeps open: fewer than a world has, so that files are closed and opened again.
 const OBJECTS_OPEN: usize = 8;
 /// The room of a full disk: less than many writes have.
@@ -57,7 +61,11 @@ impl Store {
             Store::Mixed => target("ram") + &target("dir"),
             Store::Directories | Store::Failing => target("dir").repeat(2),
         };
-        format!("[[server]]\n{targets}").repeat(servers)
+        let server = |number| {
+            let (listen, control) = members::place(number, 0);
+            format!("[[server]]\nlisten = \"{listen}\"\ncontrol = \"{control}\"\n{targets}")
+        };
+        (0..servers).map(server).collect()
     }
 }
 
@@ -73,6 +81,14 @@ pub(super) struct Disk {
     pub(super) is_apart: bool,
     /// The last change of the journal that the server counted as durable.
     pub(super) witnessed: Rc<Cell<u64>>,
+    /// The journal is a backup, which was brought back since the last start.
+    pub(super) is_restored: Rc<Cell<bool>>,
+}
+
+/// The metadata of a server at one moment, without its targets.
+pub(super) struct Backup {
+    journal: MemoryStorage,
+    settings: Option<Vec<u8>>,
 }
 
 impl Disk {
@@ -84,6 +100,7 @@ impl Disk {
             folders: Rc::default(),
             is_apart: agenda.by_chance(50),
             witnessed: Rc::default(),
+            is_restored: Rc::default(),
         }
     }
 
@@ -122,6 +139,29 @@ impl Disk {
     /// The process of the server is killed after so many changes more on its targets; `None` is a new process.
     pub(super) fn kill_after(&self, changes: Option<u64>) {
         self.folders.borrow().values().for_each(|folder| folder.kill_after(changes));
+    }
+
+    /// The agreement that the server has kept; none where nothing was decided.
+    pub(super) fn settings(&self) -> Option<Vec<u8>> {
+        let kept = self.own.open(SETTINGS).and_then(|file| file.read_whole(usize::MAX));
+        kept.ok()
+    }
+
+    /// A copy of the journal, as `weir backup` takes it while the server runs.
+    pub(super) fn back_up(&self) -> Backup {
+        Backup { journal: self.journal.after_kill(self.journal.operations()), settings: self.settings() }
+    }
+
+    /// The disks with the metadata of a backup, which the machine takes up after a boot.
+    ///
+    /// # Errors
+    /// The file system's errors.
+    pub(super) fn restored(&self, backup: &Backup) -> io::Result<Disk> {
+        let journal = backup.journal.after_power_loss(backup.journal.operations(), |units| units);
+        backup.settings.iter().try_for_each(|settings| self.own.replace(SETTINGS, settings))?;
+        self.witnessed.set(0);
+        self.is_restored.set(true);
+        Ok(Disk { journal, ..self.clone() })
     }
 
     /// The journal was synced, and with it the names on its file system.

@@ -29,6 +29,7 @@ pub(super) enum Change {
 }
 
 /// A directory, and the operation on it that is under way.
+#[derive(Clone)]
 pub(super) struct Kept {
     /// The first one is how the names were when they were synced, the last one how they are, without the operation.
     names: Vec<Names>,
@@ -42,6 +43,8 @@ pub(super) struct Kept {
     behind: BTreeMap<Ino, Vec<Vec<u8>>>,
     /// Every file that ever was.
     files: BTreeSet<Ino>,
+    /// The directory as a backup of its home has it, with the contents of files since.
+    backup: Option<Box<Kept>>,
 }
 
 impl Change {
@@ -75,7 +78,30 @@ impl Kept {
             before: BTreeMap::new(),
             behind: BTreeMap::new(),
             files: BTreeSet::new(),
+            backup: None,
         }
+    }
+
+    /// The home of the directory is backed up.
+    pub(super) fn back_up(&mut self) {
+        let mut backup = Kept { names: self.names.last().cloned().into_iter().collect(), ..self.clone() };
+        for (ino, contents) in &mut backup.bytes {
+            contents.drain(..self.before.get(ino).copied().unwrap_or(0));
+        }
+        self.backup = Some(Box::new(backup));
+    }
+
+    /// The directory as it may be once the backup was brought back: names and sizes are those of the backup. A file that was changed since
+    /// has any of its bytes since, and one that was removed has lost some.
+    pub(super) fn restored(&self) -> Option<Kept> {
+        let left: BTreeSet<Ino> = self.now().into_values().map(|(ino, _)| ino).collect();
+        let mut restored = Kept::clone(self.backup.as_ref()?);
+        for (ino, contents) in &mut restored.bytes {
+            if !left.contains(ino) {
+                contents.push(Vec::new());
+            }
+        }
+        Some(restored)
     }
 
     /// The names as they are after the operation.
@@ -116,6 +142,9 @@ impl Kept {
 
     /// The operation is about to change the bytes of a file.
     pub(super) fn write(&mut self, ino: Ino, content: Vec<u8>) {
+        if let Some(backup) = &mut self.backup {
+            backup.bytes.entry(ino).or_default().push(content.clone());
+        }
         self.bytes.entry(ino).or_default().push(content);
     }
 
@@ -295,6 +324,24 @@ mod tests {
             kept.take(&found(&[("new", 7, &[2, 1])]), true, false).is_err(),
             "a second loss brings nothing back"
         );
+    }
+
+    #[test]
+    fn a_backup_brings_names_back_and_any_bytes_that_files_had_since() {
+        let mut kept = directory();
+        kept.end();
+        kept.back_up();
+        kept.change(Change::Remove("new".into()));
+        kept.end();
+        kept.change(Change::Make("other".into(), UNKNOWN));
+        kept.made("other", Ino(9)).unwrap();
+        kept.end();
+        let is_right =
+            |names: &[(&str, u64, &[u8])]| kept.restored().unwrap().take(&found(names), false, true).is_ok();
+        assert!(is_right(&[("new", 7, &[2, 1])]) && is_right(&[("new", 7, &[0, 1])]));
+        assert!(!is_right(&[("new", 7, &[3, 1])]), "nobody wrote that");
+        assert!(!is_right(&[("new", 7, &[2, 1]), ("other", 9, &[])]), "it was made since");
+        assert!(!is_right(&[]), "it was there");
     }
 
     #[test]

@@ -5,13 +5,16 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod backups;
 mod client;
 mod disk;
 mod histories;
 mod kept;
 mod lines;
 mod machine;
+mod members;
 mod network;
+mod orders;
 mod outside;
 mod rest;
 mod session;
@@ -23,11 +26,13 @@ mod work;
 pub mod worlds;
 
 use agenda::{Agenda, Happening, Side};
+use backups::Backups;
 use client::{Client, Shared, Ticket};
 use disk::Store;
 use histories::Histories;
 use lines::Line;
 use machine::{Input, Machine};
+use members::Members;
 use network::Network;
 use outside::Said;
 use session::{Answered, Identity, Seen, Session};
@@ -36,7 +41,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use task::{Desk, Outcome, Task};
 use weather::Weather;
-use weir_core::config::ClusterConfig;
 use weir_fairshare::Nanos;
 use weir_testing::{claims, key};
 use weir_wire::ClientId;
@@ -101,6 +105,10 @@ pub struct Shape {
     pub clients: usize,
     /// The time in which faults happen.
     pub faults_milliseconds: u64,
+    /// Changes of the servers and targets while the clients work.
+    pub changes: u64,
+    /// Whether the metadata is brought back from a backup.
+    pub restores: bool,
 }
 
 /// A world.
@@ -108,17 +116,18 @@ struct World {
     shape: Shape,
     agenda: Agenda,
     network: Network,
-    config: ClusterConfig,
+    members: Rc<RefCell<Members>>,
     machines: Vec<Machine>,
     sessions: Vec<(Session, User)>,
     lines: Vec<Line>,
-    /// The slots of each client, by server.
-    slots: Vec<Vec<Vec<usize>>>,
+    /// Each client with its slots, by server.
+    slots: Vec<(Shared, Vec<Vec<usize>>)>,
     workers: Vec<Worker>,
     histories: Rc<RefCell<Histories>>,
     store: Store,
     weather: Weather,
     troubles: Rc<RefCell<Troubles>>,
+    backups: Backups,
     last_fault: Nanos,
     stops: usize,
     /// Clients that are still to come.
@@ -151,7 +160,7 @@ pub fn run(seed: u64, shape: Shape) -> Outcome<Figures> {
         return Err(fault);
     }
     world.remove_all()?;
-    rest::check_empty(&mut world.machines)?;
+    rest::check_empty(&mut world.machines, &world.backups.orphans)?;
     let (trace, steps) = world.agenda.trace();
     Ok(Figures { trace, steps, virtual_time: world.agenda.now() })
 }
@@ -165,7 +174,7 @@ impl World {
         let mut world = World {
             shape,
             network,
-            config: toml::from_str(&text).expect("a configuration"),
+            members: Rc::new(RefCell::new(Members::new(toml::from_str(&text).expect("a configuration")))),
             machines: (0..servers).map(|number| Machine::new(number, &agenda)).collect(),
             sessions: Vec::new(),
             lines: Vec::new(),
@@ -174,26 +183,39 @@ impl World {
             histories: Rc::default(),
             weather: Weather::new(&agenda, if store == Store::Failing { 9 } else { 6 }),
             store,
-            troubles: Rc::new(RefCell::new(Troubles::new(servers, clients))),
+            troubles: Rc::new(RefCell::new(Troubles::new(servers + members::JOINING_MAX, clients))),
+            backups: Backups::default(),
             last_fault: Nanos::ZERO,
             stops: 0,
             to_follow: 0,
             agenda,
         };
         (0..clients).for_each(|_| world.add_client());
+        if shape.restores {
+            world.plan_backup();
+        }
+        if shape.changes > 0 {
+            world.members.borrow_mut().left = shape.changes;
+            world.add_administrator();
+        }
         world
     }
 
-    /// Adds a client with a task of each kind. Where disks lose power its one task knows what may be left.
+    /// Adds a client with a task of each kind. Where disks lose power or a backup is brought back its one task knows what may be left.
     fn add_client(&mut self) {
         let (number, client) = self.add_slots();
-        if self.store == Store::Failing {
+        if self.is_kept() {
             let troubles = Rc::clone(&self.troubles);
             return self.add_task(number, &client, |task| work::keep(task, &troubles));
         }
         for kind in 0..work::KINDS {
             self.add_task(number, &client, |task| work::begin(task, kind));
         }
+    }
+
+    /// Whether each client has one task that knows what may be left of a directory.
+    fn is_kept(&self) -> bool {
+        self.store == Store::Failing || self.shape.restores
     }
 
     fn add_task(&mut self, number: usize, client: &Shared, begin: impl FnOnce(Task) -> Work) {
@@ -230,15 +252,19 @@ impl World {
     fn add_slots(&mut self) -> (usize, Shared) {
         let number = self.slots.len();
         let client = Client::new(ClientId(1 + number as u64));
+        self.slots.push((Rc::clone(&client), Vec::new()));
+        (0..self.machines.len()).for_each(|server| self.add_slots_at(number, server));
+        (number, client)
+    }
+
+    /// Adds the slots of a client at a server.
+    fn add_slots_at(&mut self, number: usize, server: usize) {
+        let client = Rc::clone(&self.slots[number].0);
         let identity =
             |slot| Identity { credential: Rc::new(key().mint(claims(0))), client: Rc::clone(&client), slot };
-        let slots = (0..self.machines.len()).map(|server| {
-            let user = |slot| if slot == SLOTS { User::Prober } else { User::Client(number) };
-            (0..=SLOTS).map(|slot| self.add_session(server, identity(slot), user(slot))).collect()
-        });
-        let slots = slots.collect();
-        self.slots.push(slots);
-        (number, client)
+        let user = |slot| if slot == SLOTS { User::Prober } else { User::Client(number) };
+        let slots = (0..=SLOTS).map(|slot| self.add_session(server, identity(slot), user(slot))).collect();
+        self.slots[number].1.push(slots);
     }
 
     fn add_session(&mut self, server: usize, identity: Identity, user: User) -> usize {
@@ -275,18 +301,24 @@ impl World {
             }
             Happening::Look { session } => return self.look(session),
             Happening::GoOn { worker } => return self.go_on(worker),
+            Happening::BackUp { server } => self.back_up(server),
+            Happening::Restore => return self.restore(),
             Happening::Follow => {
                 self.to_follow -= 1;
                 let first = self.workers.len();
                 self.add_client();
                 return (first..self.workers.len()).try_for_each(|worker| self.go_on(worker));
             }
-            Happening::Fault => self.fail(),
-            Happening::Restart { server } if self.machines[server].accepts().is_some() => {
-                self.kill(server, self.agenda.within(OUTAGE));
+            Happening::Administer => {
+                self.add_administrator();
+                return self.go_on(self.workers.len() - 1);
             }
-            Happening::Restart { .. } => {}
-            Happening::Check => return rest::check(&mut self.machines),
+            Happening::Fault => self.fail(),
+            Happening::Restart { server } => self.restart(server),
+            Happening::Check => {
+                self.check_members()?;
+                return rest::check(&mut self.machines, &self.backups.orphans);
+            }
             Happening::Start { server } => return self.start(server),
             Happening::Mend { server } => self.machines[server].disk().mend(),
         }
@@ -295,7 +327,8 @@ impl World {
 
     /// Starts a server.
     fn start(&mut self, server: usize) -> Outcome<()> {
-        self.machines[server].start(&self.config)?;
+        let file = self.file_of(server);
+        self.machines[server].start(&file)?;
         self.histories.borrow_mut().holders.starts(server);
         self.network.starts(server, self.machines[server].life());
         self.take_words(server);
@@ -343,7 +376,7 @@ impl World {
         match (*user, seen) {
             (User::Client(client), Seen { answer, silence, .. }) => {
                 if let Some(limit) = silence {
-                    let prober = self.slots[client][server][usize::from(SLOTS)];
+                    let prober = self.slots[client].1[server][usize::from(SLOTS)];
                     self.sessions[prober].0.probe(limit);
                 }
                 if let Some((ticket, answered)) = answer {
@@ -382,20 +415,20 @@ impl World {
             return outcome.map_err(|fault| format!("task {number}: {fault}"));
         }
         let client = worker.client;
-        let calls = std::mem::take(&mut worker.desk.borrow_mut().calls);
+        let (calls, orders) = worker.desk.borrow_mut().take();
         for (ticket, server, request, payload) in calls {
             let slot = self.free_slot(client, server);
             self.agenda
                 .tell(|| format!("task {number} asks server {server} ({}): {request:?}", ticket.number));
             self.sessions[slot].0.begin(ticket, request, payload);
         }
-        Ok(())
+        self.carry_out(orders)
     }
 
     /// A slot without a call: mostly one with a connection.
     fn free_slot(&self, client: usize, server: usize) -> usize {
         let session = |slot: &usize| &self.sessions[*slot].0;
-        let slots = &self.slots[client][server][..usize::from(SLOTS)];
+        let slots = &self.slots[client].1[server][..usize::from(SLOTS)];
         let free: Vec<usize> = slots.iter().copied().filter(|slot| session(slot).is_free()).collect();
         let ready: Vec<usize> = free.iter().copied().filter(|slot| session(slot).is_ready()).collect();
         let among = if ready.is_empty() || self.agenda.by_chance(10) { &free } else { &ready };
@@ -420,6 +453,16 @@ impl World {
     /// A client ends without a word, in the midst of everything. Another one comes later.
     fn stop(&mut self, client: usize) {
         self.stops += 1;
+        self.end_client(client);
+        if self.has_stopped_administrator(client) {
+            return self.agenda.add(self.agenda.within(FOLLOWED), Happening::Administer);
+        }
+        self.to_follow += 1;
+        self.agenda.add(self.agenda.within(FOLLOWED), Happening::Follow);
+    }
+
+    /// The processes of a client are gone.
+    fn end_client(&mut self, client: usize) {
         for (number, worker) in
             self.workers.iter_mut().enumerate().filter(|(_, worker)| worker.client == client)
         {
@@ -428,11 +471,9 @@ impl World {
             self.histories.borrow_mut().holders.released(number);
         }
         self.network.leave_late(ClientId(1 + client as u64), self.agenda.within(LONG_OUTAGE));
-        for &slot in self.slots[client].iter().flatten() {
+        for &slot in self.slots[client].1.iter().flatten() {
             self.sessions[slot].0.give_up();
         }
-        self.to_follow += 1;
-        self.agenda.add(self.agenda.within(FOLLOWED), Happening::Follow);
     }
 
     /// Something may fail at a moment of the weather, until nothing fails any more.
@@ -453,7 +494,7 @@ impl World {
         let server = self.agenda.below(self.machines.len() as u64) as usize;
         let longest = if self.agenda.by_chance(5) { LONG_OUTAGE } else { OUTAGE };
         let until = self.agenda.within(longest);
-        if self.store != Store::Failing && self.stops < STOPS_MAX && self.agenda.by_chance(3) {
+        if !self.is_kept() && self.stops < STOPS_MAX && self.agenda.by_chance(3) {
             self.stop(self.agenda.below(self.slots.len() as u64) as usize);
         }
         self.agenda.tell(|| format!("fault {kind} of server {server} until {} ms", until.0 / 1_000_000));
@@ -511,6 +552,13 @@ impl World {
             self.agenda.add(at, Happening::Restart { server: pause.home });
         }
         self.last_fault = self.last_fault.max(back + OUTAGE);
+    }
+
+    /// A server is killed if it runs, and starts soon.
+    fn restart(&mut self, server: usize) {
+        if self.machines[server].accepts().is_some() {
+            self.kill(server, self.agenda.within(OUTAGE));
+        }
     }
 
     /// A server is killed, and starts at a moment.

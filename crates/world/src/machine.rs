@@ -1,7 +1,7 @@
 //! A server of a world, from one start to the next.
 
 use super::agenda::{Agenda, Happening};
-use super::disk::Disk;
+use super::disk::{Backup, Disk};
 use super::network::ServerEnd;
 use super::outside::{MemoryHome, Outbox, Said};
 use super::task::Outcome;
@@ -21,7 +21,7 @@ use weir_core::work::Work;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_testing::key;
-use weir_wire::ServerAddress;
+use weir_wire::{ServerAddress, StoreSettings};
 
 /// The longest time from an input to the turn that takes it: several inputs meet in one turn.
 const TURN_PAUSE: Nanos = Nanos::from_micros(50);
@@ -61,6 +61,8 @@ pub(super) struct Machine {
     server: Option<Server>,
     /// The number of the start.
     life: u64,
+    /// The configuration of the start.
+    config: Option<ClusterConfig>,
     disk: Disk,
     work: HandedOut,
     /// Work that is carried out later, by its number.
@@ -79,6 +81,7 @@ impl Machine {
             agenda: agenda.clone(),
             server: None,
             life: 0,
+            config: None,
             disk: Disk::new(agenda),
             work: HandedOut::default(),
             under_way: BTreeMap::new(),
@@ -105,6 +108,7 @@ impl Machine {
     pub(super) fn start(&mut self, config: &ClusterConfig) -> Outcome<()> {
         self.life += 1;
         self.agenda.tell(|| format!("server {} starts", self.number));
+        self.config = Some(config.clone());
         self.disk.mend();
         self.outbox = Outbox::default();
         self.work = HandedOut::default();
@@ -118,9 +122,8 @@ impl Machine {
         };
         let started = Server::open(config.clone(), id, key(), outside, BUDGET, Consent::default());
         let mut server = started.map_err(|error| format!("server {id} does not start: {error}"))?;
-        let tcp = format!("10.0.0.{}:7000", self.number + 1);
-        let control = format!("10.0.0.{}:7001", self.number + 1);
-        let place = Place { tcp: tcp.clone(), control: control.clone() };
+        let place = config.servers[self.number].place();
+        let Place { tcp, control } = place.clone();
         let met = server.settle_at(place, Vec::new()).and_then(|()| {
             server.announce(ServerAddress { server: id, tcp, unix: None, owner: 0, control });
             server.meet_peers()
@@ -131,6 +134,21 @@ impl Machine {
         self.collect_work();
         self.plan(self.agenda.now());
         Ok(())
+    }
+
+    /// The configuration as the server knows it: the file by which it started, and what it has kept of the agreement.
+    ///
+    /// # Errors
+    /// The server has not started, or what it kept is no agreement.
+    pub(super) fn known(&self) -> Outcome<ClusterConfig> {
+        let mut known = self.config.clone().ok_or("a server has not started")?;
+        let fault = |error: String| format!("server {}: {error}", self.number);
+        if let Some(kept) = self.disk.settings() {
+            let settings: StoreSettings =
+                serde_json::from_slice(&kept).map_err(|error| fault(error.to_string()))?;
+            known.take_records(&settings).map_err(fault)?;
+        }
+        Ok(known)
     }
 
     /// Ends the process in the midst of everything. Its files stay.
@@ -151,10 +169,27 @@ impl Machine {
         }
     }
 
+    /// Ends the process once its work is done.
+    pub(super) fn end(&mut self) {
+        for (_, work) in std::mem::take(&mut self.under_way) {
+            let _ = work.carry_out();
+        }
+        self.kill();
+    }
+
     /// The machine loses its power.
     pub(super) fn lose_power(&mut self) {
         self.kill();
         self.disk = self.disk.after_power_loss(&self.agenda);
+    }
+
+    /// The metadata of the server becomes that of a backup.
+    ///
+    /// # Errors
+    /// The file system's errors.
+    pub(super) fn restore(&mut self, backup: &Backup) -> Outcome<()> {
+        self.disk = self.disk.restored(backup).map_err(|error| format!("a restore: {error}"))?;
+        Ok(())
     }
 
     pub(super) fn disk(&self) -> &Disk {

@@ -49,11 +49,12 @@ impl Home for MemoryHome {
         let opened = configs.iter().enumerate().map(|target| self.disk.open_target(target, &self.time));
         let targets = opened.collect::<Result<Vec<Target>, ServerError>>()?;
         let journal: Arc<dyn Storage> = Arc::new(self.disk.journal.clone());
-        let witnessed = self.disk.witnessed.get();
-        Ok(Opened { journal: Some(journal), reserve: None, targets, witnessed })
+        let (witnessed, is_restored) = (self.disk.witnessed.get(), self.disk.is_restored.get());
+        Ok(Opened { journal: Some(journal), reserve: None, targets, witnessed, is_restored })
     }
 
     fn settle(&self, durable: u64) -> Result<(), ServerError> {
+        self.disk.is_restored.set(false);
         self.disk.witnessed.set(durable);
         Ok(())
     }

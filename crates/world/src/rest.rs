@@ -11,15 +11,26 @@ fn all() -> Part {
     Part::of_path("0/1", "").expect("a part")
 }
 
-/// Checks the servers, which nobody uses at the moment.
+/// The inodes of all servers.
+///
+/// # Errors
+/// A server is down.
+pub(super) fn known(machines: &mut [Machine]) -> Outcome<BTreeSet<Ino>> {
+    let mut files = BTreeSet::new();
+    for machine in machines {
+        files.extend(machine.ask(|answer| Question::Numbers(all(), answer))?);
+    }
+    Ok(files)
+}
+
+/// Checks the servers, which nobody uses at the moment. Objects of `orphans` may be there, whose files no server knows.
 ///
 /// # Errors
 /// A finding.
-pub(super) fn check(machines: &mut [Machine]) -> Outcome<()> {
-    let mut files = BTreeSet::new();
+pub(super) fn check(machines: &mut [Machine], orphans: &BTreeSet<Ino>) -> Outcome<()> {
+    let files = known(machines)?;
     for (server, machine) in machines.iter_mut().enumerate() {
         let inos = machine.ask(|answer| Question::Numbers(all(), answer))?;
-        files.extend(inos.iter().copied());
         let (mut first, mut after) = (0, 0);
         while first < inos.len() {
             let rest = inos[first..].to_vec();
@@ -36,7 +47,8 @@ pub(super) fn check(machines: &mut [Machine]) -> Outcome<()> {
             return Err(format!("server {server} has another sum of use than its inodes: {fault:?}"));
         }
     }
-    match objects(machines)?.into_iter().find(|(_, ino)| !files.contains(ino)) {
+    let is_stray = |ino: &Ino| !files.contains(ino) && !orphans.contains(ino);
+    match objects(machines)?.into_iter().find(|(_, ino)| is_stray(ino)) {
         Some((server, ino)) => Err(format!("server {server} keeps an object of {ino:?}, which is not there")),
         None => Ok(()),
     }
@@ -46,22 +58,25 @@ pub(super) fn check(machines: &mut [Machine]) -> Outcome<()> {
 ///
 /// # Errors
 /// Something that is left.
-pub(super) fn check_empty(machines: &mut [Machine]) -> Outcome<()> {
-    check(machines)?;
+pub(super) fn check_empty(machines: &mut [Machine], orphans: &BTreeSet<Ino>) -> Outcome<()> {
+    check(machines, orphans)?;
     for (server, machine) in machines.iter_mut().enumerate() {
         let inos = machine.ask(|answer| Question::Numbers(all(), answer))?;
         if let Some(ino) = inos.iter().find(|ino| **ino != Ino::ROOT) {
             return Err(format!("server {server} keeps {ino:?}, and everything was removed"));
         }
     }
-    match objects(machines)?.first() {
+    match objects(machines)?.iter().find(|(_, ino)| !orphans.contains(ino)) {
         Some((server, ino)) => Err(format!("server {server} keeps an object of {ino:?}")),
         None => Ok(()),
     }
 }
 
 /// The files of all objects, with the servers that keep them.
-fn objects(machines: &mut [Machine]) -> Outcome<Vec<(usize, Ino)>> {
+///
+/// # Errors
+/// A server is down, or cannot list a target.
+pub(super) fn objects(machines: &mut [Machine]) -> Outcome<Vec<(usize, Ino)>> {
     let mut objects = Vec::new();
     for (server, machine) in machines.iter_mut().enumerate() {
         for (_, of_target) in machine.ask(Question::Objects)? {

@@ -4,7 +4,9 @@ use super::agenda::{Agenda, Happening};
 use super::client::{Shared, Ticket};
 use super::histories::pauses::Pause;
 use super::histories::Histories;
+use super::members::Order;
 use super::session::{Answered, LOCK_LOST};
+use super::SETTLED;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -19,6 +21,9 @@ use weir_wire::{
 
 const EIO: Errno = Errno(5);
 const EISDIR: Errno = Errno(21);
+const EHOSTDOWN: Errno = Errno(112);
+/// The pause before a file is made that had no place.
+const HEARD_AGAIN: Nanos = Nanos::from_millis(100);
 
 const NONE: OpenFlags = OpenFlags {
     read: false,
@@ -69,10 +74,15 @@ impl From<String> for Failure {
     }
 }
 
+/// A request to a server, with its payload.
+pub(super) type Call = (Ticket, usize, Request, Vec<u8>);
+
 /// The calls of a task that are to be sent, those that wait, and the answers that came.
 #[derive(Default)]
 pub(super) struct Desk {
-    pub(super) calls: Vec<(Ticket, usize, Request, Vec<u8>)>,
+    calls: Vec<Call>,
+    /// The orders of an administrator that are to be carried out.
+    pub(super) orders: Vec<Order>,
     pub(super) answers: BTreeMap<u64, Answered>,
     /// The beginnings of calls that are not answered.
     pub(super) waiting: BTreeMap<u64, Nanos>,
@@ -80,9 +90,15 @@ pub(super) struct Desk {
 }
 
 impl Desk {
+    /// Takes the calls and orders that came since.
+    pub(super) fn take(&mut self) -> (Vec<Call>, Vec<Order>) {
+        (std::mem::take(&mut self.calls), std::mem::take(&mut self.orders))
+    }
+
     /// The task is gone.
     pub(super) fn end(&mut self) {
         self.calls.clear();
+        self.orders.clear();
         self.waiting.clear();
     }
 }
@@ -199,8 +215,18 @@ impl Task {
         }
     }
 
-    /// Opens a file; a name that is none of a file is EISDIR.
+    /// Opens a file; a name that is none of a file is EISDIR. No file is made while all servers are silent whose targets take files: the
+    /// program tries again.
     pub(super) async fn open(&self, at: At, flags: OpenFlags) -> Result<Open, Errno> {
+        loop {
+            match self.open_once(at.clone(), flags).await {
+                Err(EHOSTDOWN) if self.now() < SETTLED => self.wait_until(self.now() + HEARD_AGAIN).await,
+                opened => return opened,
+            }
+        }
+    }
+
+    async fn open_once(&self, at: At, flags: OpenFlags) -> Result<Open, Errno> {
         let request = |at| Request::Open { at, flags, permissions: 0o644, layout: None };
         match self.at(at, request).await.0 {
             Reply::Opened { attributes, handle, capability, layout: Some(layout), created } => {
@@ -247,16 +273,17 @@ impl Task {
         }
     }
 
-    /// A data request, repeated under the epoch, the fence and the rights that its server knows.
+    /// A data request to the server of a target, repeated under the epoch, the layout, the fence and the rights that its server knows. The
+    /// layout of `file` is the one under which it was carried out.
     pub(super) async fn transfer(
         &self,
         file: &mut Open,
-        server: usize,
         payload: &[u8],
-        request: impl Fn(&Open) -> Request,
+        request: impl Fn(&Open) -> (ServerId, Request),
     ) -> Result<Answered, Failure> {
         for _ in 0..TRIES {
-            match self.course(server, file.home(), payload, || request(file)).await {
+            let server = usize::from(request(file).0 .0);
+            match self.course(server, file.home(), payload, || request(file).1).await {
                 Some((Reply::StaleEpoch { .. }, _)) => self.refresh(file).await?,
                 // The home was away for too long for the server of the bytes, or others lose locks all the time.
                 Some((Reply::Failed(EIO), _)) | None => {}
@@ -304,7 +331,6 @@ impl Task {
         let home = file.ino.home();
         let pieces: Vec<_> = file.layout.pieces(offset, bytes.len() as u64).collect();
         for piece in pieces {
-            let target: TargetId = file.layout.targets()[piece.object];
             let end = piece.file_offset + piece.length;
             let published = |file: &Open| Publication {
                 end,
@@ -315,10 +341,14 @@ impl Task {
             let extent = Extent { offset: piece.object_offset, length: piece.length as u32 };
             let first = (piece.file_offset - offset) as usize;
             let part = &bytes[first..first + piece.length as usize];
-            let request =
-                |file: &Open| write(file, target, extent, (target.server == home).then(|| published(file)));
+            let request = |file: &Open| {
+                let target = file.layout.targets()[piece.object];
+                let publication = (target.server == home).then(|| published(file));
+                (target.server, write(file, target, extent, publication))
+            };
             loop {
-                let answered = self.transfer(file, usize::from(target.server.0), part, &request).await?;
+                let answered = self.transfer(file, part, &request).await?;
+                let target = file.layout.targets()[piece.object];
                 if !matches!(answered.0, Reply::Written { .. }) {
                     return Err(format!("write to {target}: {:?}", answered.0).into());
                 }
@@ -326,11 +356,11 @@ impl Task {
                     break;
                 }
                 let published_under = file.epoch;
-                let publish = |file: &Open| Request::Publish {
-                    capability: file.capability,
-                    publication: published(file),
+                let publish = |file: &Open| {
+                    let (capability, publication) = (file.capability, published(file));
+                    (home, Request::Publish { capability, publication })
                 };
-                let answered = self.transfer(file, usize::from(home.0), &[], publish).await?;
+                let answered = self.transfer(file, &[], publish).await?;
                 if !matches!(answered.0, Reply::Written { .. }) {
                     return Err(format!("publish of {:?}: {:?}", file.ino, answered.0).into());
                 }
@@ -358,15 +388,13 @@ impl Task {
         let mut bytes = Vec::new();
         let pieces: Vec<_> = file.layout.pieces(offset, length).collect();
         for piece in pieces {
-            let target = file.layout.targets()[piece.object];
-            let request = |file: &Open| Request::Read {
-                fence: Fence::NONE,
-                capability: file.capability,
-                target,
-                epoch: file.epoch,
-                extents: vec![Extent { offset: piece.object_offset, length: piece.length as u32 }],
+            let extent = Extent { offset: piece.object_offset, length: piece.length as u32 };
+            let request = |file: &Open| {
+                let (fence, capability, epoch) = (Fence::NONE, file.capability, file.epoch);
+                let target = file.layout.targets()[piece.object];
+                (target.server, Request::Read { fence, capability, target, epoch, extents: vec![extent] })
             };
-            match self.transfer(file, usize::from(target.server.0), &[], request).await? {
+            match self.transfer(file, &[], request).await? {
                 (Reply::Data { .. }, part) => bytes.extend(part),
                 (other, _) => return Err(format!("read of {:?}: {other:?}", file.ino).into()),
             }

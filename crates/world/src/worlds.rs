@@ -13,6 +13,11 @@ use weir_fairshare::Nanos;
 const SHAPES: [(usize, usize); 3] = [(2, 3), (1, 3), (1, 1)];
 /// The time in which faults happen.
 const FAULTS_MILLISECONDS: u64 = 5_000;
+/// The servers and targets of each world whose seed this divides change so many times.
+const CHANGED: u64 = 5;
+const CHANGES: u64 = 3;
+/// The metadata is brought back from a backup in each world whose seed leaves 6 by this: its targets are directories.
+const RESTORED: u64 = 20;
 /// Each world whose seed this divides is run twice, and has to go the same way.
 const REPLAYED: u64 = 16;
 
@@ -49,7 +54,9 @@ pub struct Findings {
 /// The size of the world of a seed.
 pub fn shape(seed: u64) -> Shape {
     let (servers, clients) = SHAPES[(seed % SHAPES.len() as u64) as usize];
-    Shape { servers, clients, faults_milliseconds: FAULTS_MILLISECONDS }
+    let changes = if seed.is_multiple_of(CHANGED) { CHANGES } else { 0 };
+    let restores = seed % RESTORED == 6;
+    Shape { servers, clients, faults_milliseconds: FAULTS_MILLISECONDS, changes, restores }
 }
 
 /// The smallest world of a seed that shows a fault, as far as fewer clients and a shorter time of faults still show one. A smaller

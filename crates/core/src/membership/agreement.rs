@@ -6,6 +6,8 @@
 //! A decision makes other settings of those in force. They are in force once a [`SettingsTicket`] has brought them to stable storage.
 
 use crate::journal::Storage;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use crate::notices::warning;
 use std::io;
 use std::sync::Arc;
@@ -179,6 +181,10 @@ impl SettingsTicket {
     /// # Errors
     /// The file cannot be written; the one before it counts then.
     pub(crate) fn run(&self) -> io::Result<()> {
+        #[cfg(any(test, feature = "world"))]
+        if mutants::is(Mutant::DecisionsUnkept) {
+            return Ok(());
+        }
         let text = serde_json::to_string(&self.settings).map_err(io::Error::from)?;
         self.storage.replace(FILE, text.as_bytes())
     }

@@ -1,5 +1,6 @@
 //! The steps of a change: it is checked, kept on stable storage, and put in force.
 
+use super::checks::Joins;
 use super::queue::{Asker, Change, Stage, Wanted};
 use super::{Effect, Facts, Membership, SettingsTicket};
 use crate::config::{sharing_names, TargetConfig};
@@ -84,13 +85,17 @@ impl Membership {
                 let left = self.check_server_state(*server, *state, facts)?;
                 left.map(|left| self.agreement.with_own(self.own().description(), *state, &left, at))
             }
-            Wanted::Target(target, config) => {
-                let is_new = true;
-                return Ok(match self.check_target(*target, config, facts)? {
-                    true => First::Open { target: *target, config: config.clone(), is_new },
-                    false => First::Nothing,
-                });
-            }
+            Wanted::Target(target, config) => match self.check_target(*target, config, facts)? {
+                Joins::New => {
+                    let (target, config) = (*target, config.clone());
+                    return Ok(First::Open { target, config, is_new: true });
+                }
+                Joins::ByFile => {
+                    let of = (*target, config.description());
+                    Some(self.agreement.with_targets(&[of], TargetState::Open, at))
+                }
+                Joins::Did => None,
+            },
             Wanted::TargetState(target, state) => {
                 let changed = self.check_target_state(*target, *state, facts)?;
                 changed.map(|of| self.agreement.with_targets(&[of], *state, at))

@@ -3,6 +3,8 @@
 use super::{Facts, Membership};
 use crate::config::{BackendKind, ServerConfig, TargetConfig};
 use crate::control::question::NotChanged;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use std::collections::HashMap;
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{limits, Room, ServerReport, TargetRoom, TargetState};
@@ -10,11 +12,23 @@ use weir_wire::{limits, Room, ServerReport, TargetRoom, TargetState};
 /// Fill up to which the other targets take the bytes of one that retires, in hundredths: the rest is for files that grow.
 const FILL_MAX_PERCENT: u64 = 95;
 
+/// How a target joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Joins {
+    /// It was recorded before.
+    Did,
+    /// This server started by a file that has the target already, and no server has a record of it. Another file may not have it, and
+    /// the other servers do not know it.
+    ByFile,
+    /// It is to be opened.
+    New,
+}
+
 /// A target here, with its configuration as other servers are told it.
 pub(super) type Described = (TargetId, String);
 
 impl Membership {
-    /// Whether a target is to join: false where it did before.
+    /// How a target is to join.
     ///
     /// # Errors
     /// It may not join.
@@ -23,7 +37,7 @@ impl Membership {
         target: TargetId,
         config: &TargetConfig,
         facts: &Facts,
-    ) -> Result<bool, NotChanged> {
+    ) -> Result<Joins, NotChanged> {
         let own = self.own();
         if target.server != self.own || target.slot() > 0 {
             return Err(NotChanged::Unknown(target));
@@ -32,7 +46,8 @@ impl Membership {
         if let Some(known) = own.targets.get(number) {
             let is_same = known.description() == config.description() && known.state != TargetState::Retired;
             return match is_same {
-                true => Ok(false),
+                true if is_recorded(self.settings().target(target)) => Ok(Joins::Did),
+                true => Ok(Joins::ByFile),
                 false => Err(NotChanged::refused(
                     format!("the number {target} was given to another target"),
                     format!("the next one is {}.{next}", self.own),
@@ -58,7 +73,7 @@ impl Membership {
         grown.targets.push(config.clone());
         let hint = || "see docs/reference/configuration.md".to_string();
         grown.check().map_err(|what| NotChanged::refused(what, hint()))?;
-        Ok(true)
+        Ok(Joins::New)
     }
 
     /// The target here whose state is to be another one; none where it is in that state.
@@ -135,6 +150,8 @@ impl Membership {
                 Some(None) => {
                     return not_yet(format!("server {server} does not know yet that {target} retires"))
                 }
+                #[cfg(any(test, feature = "world"))]
+                None if mutants::is(Mutant::SilentHomesIgnored) => {}
                 None => return not_yet(format!("server {server} does not report")),
             }
         }
@@ -144,7 +161,7 @@ impl Membership {
         }
     }
 
-    /// Whether a server that runs is to join: false where it did before.
+    /// Whether it is to be recorded that a server that runs joins: false where it was before.
     ///
     /// # Errors
     /// It may not join.
@@ -157,7 +174,7 @@ impl Membership {
         let (number, next) = (usize::from(server.0), self.config.servers.len());
         if let Some(known) = self.config.servers.get(number) {
             return match known.listen == config.listen && known.control == config.control {
-                true => Ok(false),
+                true => Ok(!is_recorded(self.settings().server(server))),
                 false => Err(NotChanged::refused(
                     format!("the number {server} was given to another server"),
                     format!("the next one is {next}"),
@@ -273,6 +290,15 @@ impl Membership {
             None => Ok(()),
         }
     }
+}
+
+/// Whether a member that a file has needs no record any more.
+fn is_recorded<R>(record: Option<&R>) -> bool {
+    #[cfg(any(test, feature = "world"))]
+    if mutants::is(Mutant::FileMemberUnrecorded) {
+        return true;
+    }
+    record.is_some()
 }
 
 /// Checks that some targets have room for the bytes of others, which leave.

@@ -408,3 +408,25 @@ fn a_lease_is_renewed_without_a_word_to_the_schedulers_and_ends_in_time() {
         "there is none to give back"
     );
 }
+
+/// A command writes the configuration file before it asks, and a server may start by that file in between.
+#[test]
+fn a_member_that_a_server_has_by_its_file_is_told_to_the_others_once_it_is_asked_to_join() {
+    let mut store = Store::start();
+    let grown = |config: &mut ClusterConfig| {
+        let new = config.servers[0].targets[0].clone();
+        config.servers[0].targets.push(new);
+    };
+    grown(&mut store.nodes[0].membership.config);
+    store.nodes[0].targets = 2;
+    let new = store.nodes[0].membership.own().targets[1].clone();
+    for _ in 0..2 {
+        store.change(0, Wanted::Target(target(0, 1), Box::new(new.clone()))).unwrap();
+    }
+    assert_eq!(store.nodes[0].targets, 2, "it is open already");
+    let storage = store.nodes[0].after_power_loss();
+    store.nodes[0] = Node::start(0, storage);
+    assert_eq!(store.nodes[0].membership.own().targets.len(), 2, "a start by the old file knows it");
+    store.settle();
+    assert_eq!(store.nodes[1].membership.config().servers[0].targets.len(), 2);
+}

@@ -18,6 +18,8 @@ pub enum Change {
         number: u32,
         /// The moment of the change.
         at: Moment,
+        /// The journal is older than the objects, which may have epochs that it does not know: those of all files are greater from now on.
+        is_older: bool,
     },
     /// The next numbers (written when the journal is compacted).
     Counted {

@@ -97,7 +97,7 @@ impl Namespace {
     /// The change that begins a start of the server after the start `last`, whose record may be lost. The owner journals and applies the change
     /// before the first request.
     pub fn start(&self, last: u32, now: Moment) -> Change {
-        Change::Started { number: self.files().next_start(last, now), at: now }
+        Change::Started { number: self.files().next_start(last, now), at: now, is_older: false }
     }
 
     /// Applies a change of the journal, or of a question before it is sent. A record that does not fit the state has no effect; no
@@ -116,8 +116,11 @@ impl Namespace {
     fn carry_out(&mut self, change: &Change) {
         let files = self.names.files_mut();
         let begun = match change {
-            Change::Started { number, at } => {
+            Change::Started { number, at, is_older } => {
                 self.intents.begin_at(files.start(*number, *at));
+                if *is_older {
+                    files.raise_epochs();
+                }
                 self.appends.begin(*number, files.next_ino().sequence());
                 return;
             }

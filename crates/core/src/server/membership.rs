@@ -10,6 +10,8 @@ use crate::errands::Errand;
 use crate::error::ServerError;
 use crate::home::Joined;
 use crate::membership::{Asker, Effect, Facts, OpeningTicket, Wanted};
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use crate::notices::notice;
 use crate::work::Work;
 use std::io;
@@ -76,6 +78,8 @@ impl Server {
                 Effect::TakeIn(target, config, opened) => self.take_in(target, &config, *opened),
                 Effect::Retire(index) => self.targets[index].retire(),
                 Effect::AddTarget(target) => self.namespace.files_mut().places_mut().placer_mut().add(target),
+                #[cfg(any(test, feature = "world"))]
+                Effect::Close(..) if mutants::is(Mutant::RetiringPlaced) => {}
                 Effect::Close(target, is_closed) => {
                     if self.namespace.files().places().placer().is_kept(target) == is_closed {
                         self.namespace.files_mut().places_mut().placer_mut().close(target, is_closed);

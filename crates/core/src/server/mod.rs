@@ -182,7 +182,7 @@ impl Server {
         let mut boot = [0; 8];
         host.draw(&mut boot).map_err(|source| ServerError::Loop { what: "draw a boot number", source })?;
         let boot = u64::from_le_bytes(boot);
-        let Opened { journal, reserve, targets, witnessed } = home.open(config, consent)?;
+        let Opened { journal, reserve, targets, witnessed, is_restored } = home.open(config, consent)?;
         let door = Rc::new(Door { here: id, key });
         let settings = Settings {
             server: id,
@@ -224,7 +224,7 @@ impl Server {
         };
         let effects = server.membership.put_in_force();
         server.put_in_force(effects);
-        server.recover(journal, (consent.losses, witnessed))?;
+        server.recover(journal, (consent.losses, witnessed), is_restored)?;
         server.home.watch(&server.targets)?;
         Ok(server)
     }

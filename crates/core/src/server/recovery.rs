@@ -24,8 +24,9 @@ impl Server {
         &mut self,
         journal: Option<Arc<dyn Storage>>,
         losses: (Losses, u64),
+        is_restored: bool,
     ) -> Result<(), ServerError> {
-        let mut has_returned = false;
+        let (mut has_returned, mut is_older) = (false, false);
         if let Some(journal) = journal {
             let recovered = self.durability.open(journal, losses, &mut self.namespace)?;
             if let Some((_, durable)) = self.durability.progress() {
@@ -40,7 +41,8 @@ impl Server {
                 warning!("{notice}");
             }
             has_returned = recovered.groups > 0 || recovered.snapshot_records > 0;
-            self.settle_targets(&recovered)?;
+            is_older = is_restored || recovered.accepted_loss;
+            self.settle_targets(&recovered, is_restored)?;
             self.namespace.index();
         } else if let Some(arrived) = self.home.arrived_names()? {
             read_names(arrived, &mut self.namespace)?;
@@ -48,13 +50,19 @@ impl Server {
             self.namespace.index();
         }
         let last_start = self.last_start();
-        let start = self.namespace.start(last_start, self.clock.moment());
+        let mut start = self.namespace.start(last_start, self.clock.moment());
+        #[cfg(any(test, feature = "world"))]
+        let is_older = is_older && !mutants::is(Mutant::OlderEpochsKept);
+        if let Change::Started { is_older: raises, .. } = &mut start {
+            *raises = is_older;
+        }
         self.keep_start(&start);
         self.record(std::slice::from_ref(&start)).map_err(|errno| ServerError::Io {
             what: "record the start in",
             path: self.home.path().join("journal"),
             source: std::io::Error::from_raw_os_error(i32::from(errno.0)),
         })?;
+        self.raise_known_epochs();
         self.locks = LockTable::new(Fence::of_start(self.namespace.files().starts()));
         #[cfg(any(test, feature = "world"))]
         let has_returned = has_returned && !mutants::is(Mutant::GraceSkipped);
@@ -87,9 +95,11 @@ impl Server {
     }
 
     /// Brings the objects here to the state of their files in the journal.
-    fn settle_targets(&mut self, recovered: &Recovered) -> Result<(), ServerError> {
+    fn settle_targets(&mut self, recovered: &Recovered, is_restored: bool) -> Result<(), ServerError> {
+        #[cfg(any(test, feature = "world"))]
+        let is_restored = is_restored && !mutants::is(Mutant::RestoredLikeLost);
         // After a restored copy or an accepted loss the records may be somewhere else: their objects stay.
-        let lost_power = recovered.lost_power && !recovered.accepted_loss;
+        let lost_power = recovered.lost_power && !recovered.accepted_loss && !is_restored;
         for (index, opened) in self.targets.iter().enumerate() {
             let Some(dir) = opened.directory() else { continue };
             let target = self.site.target(index);
@@ -106,12 +116,19 @@ impl Server {
                     settled.removed
                 );
             }
-            dir.raise_known_epochs(self.namespace.files().epochs_on(target));
             if self.home.is_apart(opened) {
                 self.durability.note_apart(index);
             }
         }
         Ok(())
+    }
+
+    /// Has the objects here refuse epochs before those of their files.
+    fn raise_known_epochs(&self) {
+        for (index, opened) in self.targets.iter().enumerate() {
+            let Some(dir) = opened.directory() else { continue };
+            dir.raise_known_epochs(self.namespace.files().epochs_on(self.site.target(index)));
+        }
     }
 
     /// Carries out the effects that an earlier start left unfinished.

@@ -23,6 +23,8 @@ pub(super) struct Look {
     pub(super) newest: u64,
     /// The greatest mark of all stamps; 0 where an older journal was brought back with consent.
     pub(super) witnessed: u64,
+    /// An older journal was brought back with consent.
+    pub(super) is_restored: bool,
 }
 
 /// The folder of a target; without a stamp it is to be stamped.
@@ -49,6 +51,7 @@ impl Look {
         let mut look = Look {
             newest: expected.generation.max(expected.known.next_generation.unwrap_or(0)),
             witnessed: home.as_ref().map_or(0, Stamp::mark),
+            is_restored: expected.is_restored,
             owner: expected.owner.clone(),
             home,
             journal,

@@ -64,6 +64,8 @@ pub(crate) struct Opened {
     pub(crate) targets: Vec<Option<(Folder, Arc<Stamp>)>>,
     /// The last change that any stamp knows to have been on stable storage.
     pub(crate) witnessed: u64,
+    /// The journal is an older copy, which was brought back with consent.
+    pub(crate) is_restored: bool,
 }
 
 impl Places {
@@ -125,7 +127,7 @@ impl Places {
             true => self.open_lasting(consent),
             false => {
                 let targets = self.targets.iter().map(|_| None).collect();
-                Ok(Opened { identity: None, journal: None, targets, witnessed: 0 })
+                Ok(Opened { identity: None, journal: None, targets, witnessed: 0, is_restored: false })
             }
         }
     }
@@ -145,6 +147,7 @@ impl Places {
     fn open_lasting(&self, consent: Consent) -> Result<Opened, ServerError> {
         let look = Look::at(self, consent)?;
         let (generation, witnessed, owner) = (look.newest + 1, look.witnessed, look.owner);
+        let is_restored = look.is_restored;
         let mut folders = Vec::new();
         for (path, seen) in self.targets.iter().zip(look.targets) {
             let (folder, stamp) = seen.map_or((None, None), |seen| (Some(seen.folder), seen.stamp));
@@ -177,7 +180,7 @@ impl Places {
         self.end_generation(&home, generation)?;
         let stamps = targets.iter().flatten().map(|(_, stamp)| Arc::clone(stamp)).collect();
         let identity = Identity::of(home, stamps, journal, owner, generation);
-        Ok(Opened { identity: Some(identity), journal: storage, targets, witnessed })
+        Ok(Opened { identity: Some(identity), journal: storage, targets, witnessed, is_restored })
     }
 
     /// Writes into the home that all places have the generation.

@@ -278,9 +278,14 @@ fn stamps_tell_a_journal_without_its_mark_what_it_had() {
 
     fs::write(scene.journal().join(RESTORED), "").unwrap();
     fs::remove_file(scene.journal().join(STAMP)).unwrap();
+    assert!(Look::at(&scene.places(), Consent::default()).unwrap().is_restored);
     assert_eq!(scene.start(false, Losses::Refused).unwrap(), 0, "the owner consented to its age");
     scene.run(2);
     assert!(!scene.journal().join(RESTORED).exists());
+    assert!(
+        !Look::at(&scene.places(), Consent::default()).unwrap().is_restored,
+        "the next start is one as any"
+    );
     assert_eq!(scene.start(false, Losses::Refused).unwrap(), 2);
 }
 

@@ -8,9 +8,15 @@ pub(crate) struct Counter {
     /// Values whose writes were answered.
     answered: BTreeSet<u64>,
     attempts: u64,
+    place: Option<u64>,
 }
 
 impl Counter {
+    /// The place of the counter in its file: the first one that a task chose, wherever the bytes move.
+    pub(crate) fn place(&mut self, chosen: u64) -> u64 {
+        *self.place.get_or_insert(chosen)
+    }
+
     /// The greatest value whose write was answered so far.
     pub(crate) fn floor(&self) -> u64 {
         self.answered.last().copied().unwrap_or(0)

@@ -17,9 +17,9 @@ const STRIPES: u64 = 4;
 /// Bytes of a counter.
 const BYTES: u64 = 8;
 
-/// The place of the counter in a file: where another server than the home has the bytes, if there is one. So the server that gives the lock is
+/// The place of a new counter in a file: where another server than the home has the bytes, if there is one. So the server that gives the lock is
 /// not the one that is written to.
-fn place(file: &Open) -> u64 {
+fn new_place(file: &Open) -> u64 {
     let is_elsewhere = |stripe: &u64| {
         let piece = file.layout.pieces(stripe * STRIPE_BYTES, BYTES).next();
         piece.is_some_and(|piece| file.layout.targets()[piece.object].server != file.ino.home())
@@ -51,7 +51,7 @@ impl Counting {
             let mut file = self.task.open_or_make(At::new(Ino::ROOT, format!("{directory}/{name}"))).await?;
             let is_raise = self.task.agenda.by_chance(75);
             let lock = if is_raise { LockType::Write } else { LockType::Read };
-            let last = place(&file) + BYTES - 1 + self.task.agenda.below(BYTES);
+            let last = self.place(&file) + BYTES - 1 + self.task.agenda.below(BYTES);
             let lock = self.task.lock_of(&file, kind, lock, last);
             if self.acquire(&lock).await? {
                 let outcome = self.under_lock(&mut file, is_raise).await;
@@ -70,6 +70,11 @@ impl Counting {
             self.task.close(file.ino, file.handle).await;
         }
         Ok(())
+    }
+
+    fn place(&self, file: &Open) -> u64 {
+        let mut histories = self.task.histories.borrow_mut();
+        histories.counters.entry(file.ino).or_default().place(new_place(file))
     }
 
     /// Takes a lock; false where it was not waited for, or not for long enough.
@@ -123,7 +128,7 @@ impl Counting {
             counter.attempt();
             counter.floor()
         };
-        let place = place(file);
+        let place = self.place(file);
         self.task.write_bytes(file, place, &(value + 1).to_le_bytes()).await?;
         let mut histories = self.task.histories.borrow_mut();
         Ok(histories.counters.entry(ino).or_default().wrote(value + 1, floor)?)
@@ -132,7 +137,7 @@ impl Counting {
     async fn read(&self, file: &mut Open) -> Result<u64, Failure> {
         let ino = file.ino;
         let floor = self.task.histories.borrow_mut().counters.entry(ino).or_default().floor();
-        let place = place(file);
+        let place = self.place(file);
         let bytes = self.task.read_at(file, place, BYTES).await?;
         let value = bytes.try_into().map_err(|_| "a short read of a counter".to_owned())?;
         let value = u64::from_le_bytes(value);

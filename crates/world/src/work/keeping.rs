@@ -28,18 +28,40 @@ pub(crate) struct Troubles {
     losses: Vec<u64>,
     /// Disks fail until then.
     until: Nanos,
-    /// Clients that have not made their directories yet.
-    unready: usize,
+    /// Clients, each of which makes a directory.
+    clients: usize,
+    /// The directories that were made and synced.
+    directories: Vec<Directory>,
+}
+
+/// A directory that no loss takes, with its model.
+#[derive(Clone)]
+pub(crate) struct Directory {
+    /// The task that made it.
+    task: usize,
+    ino: Ino,
+    kept: Rc<RefCell<Kept>>,
 }
 
 impl Troubles {
     pub(crate) fn new(servers: usize, clients: usize) -> Troubles {
-        Troubles { losses: vec![0; servers], until: Nanos::ZERO, unready: clients }
+        Troubles { losses: vec![0; servers], until: Nanos::ZERO, clients, directories: Vec::new() }
     }
 
     /// Whether every client has a directory that no loss takes.
     pub(crate) fn are_ready(&self) -> bool {
-        self.unready == 0
+        self.directories.len() == self.clients
+    }
+
+    /// The metadata of a server is backed up, and with it the directories there.
+    pub(crate) fn back_up(&self, server: usize) {
+        let there = self.directories.iter().filter(|one| usize::from(one.ino.home().0) == server);
+        there.for_each(|one| one.kept.borrow_mut().back_up());
+    }
+
+    /// All directories.
+    pub(crate) fn directories(&self) -> Vec<Directory> {
+        self.directories.clone()
     }
 
     pub(crate) fn lose(&mut self, server: usize) {
@@ -54,8 +76,10 @@ impl Troubles {
 /// A task with a directory of its own.
 pub(crate) struct Keeping {
     task: Task,
+    /// The number of the task that made the directory.
+    number: usize,
     directory: Ino,
-    kept: Kept,
+    kept: Rc<RefCell<Kept>>,
     troubles: Rc<RefCell<Troubles>>,
     /// The losses that the model knows.
     losses: Vec<u64>,
@@ -66,7 +90,8 @@ pub(crate) struct Keeping {
 impl Keeping {
     pub(crate) fn new(task: Task, troubles: &Rc<RefCell<Troubles>>) -> Keeping {
         let (troubles, losses) = (Rc::clone(troubles), troubles.borrow().losses.clone());
-        Keeping { task, directory: Ino::ROOT, kept: Kept::new(), troubles, losses, is_unsure: false }
+        let (number, kept) = (task.number, Rc::new(RefCell::new(Kept::new())));
+        Keeping { task, number, directory: Ino::ROOT, kept, troubles, losses, is_unsure: false }
     }
 
     /// Makes some operations, and removes everything when nothing fails any more.
@@ -85,16 +110,36 @@ impl Keeping {
                 other => return Err(format!("its directory is not synced: {other:?}")),
             }
         }
-        self.troubles.borrow_mut().unready -= 1;
-        for _ in 0..OPERATIONS {
+        let directory =
+            Directory { task: self.task.number, ino: self.directory, kept: Rc::clone(&self.kept) };
+        self.troubles.borrow_mut().directories.push(directory);
+        self.go_on(OPERATIONS).await
+    }
+
+    /// Looks at a directory whose home has been brought back from a backup, and goes on with it.
+    ///
+    /// # Errors
+    /// It is not as it was when it was backed up; as for [`Keeping::work`].
+    pub(crate) async fn take_up(mut self, directory: Directory) -> Outcome<()> {
+        (self.number, self.directory) = (directory.task, directory.ino);
+        let mut restored = directory.kept.borrow().restored().ok_or("a directory was not backed up")?;
+        restored.take(&self.find().await?, false, true)?;
+        self.kept = Rc::new(RefCell::new(restored));
+        self.go_on(OPERATIONS / 2).await
+    }
+
+    /// Makes some operations, and removes everything when nothing fails any more.
+    async fn go_on(mut self, operations: u64) -> Outcome<()> {
+        for _ in 0..operations {
             self.operate().await?;
         }
         self.task.wait_until(SETTLED).await;
         self.is_unsure = false;
         self.look().await?;
-        for name in self.kept.now().keys().cloned().collect::<Vec<_>>() {
+        let left: Vec<String> = self.kept.borrow().now().into_keys().collect();
+        for name in left {
             self.remove(&name).await?;
-            self.kept.end();
+            self.kept.borrow_mut().end();
         }
         let removed = self.task.at(self.own(), |at| Request::Unlink { at, directory: true }).await.0;
         match (removed, self.is_unsure) {
@@ -106,7 +151,7 @@ impl Keeping {
 
     /// The place of its directory.
     fn own(&self) -> At {
-        At::new(Ino::ROOT, format!("task-{}", self.task.number))
+        At::new(Ino::ROOT, format!("task-{}", self.number))
     }
 
     fn any_name(&self) -> String {
@@ -122,7 +167,7 @@ impl Keeping {
         let begun = self.task.now();
         self.is_unsure = false;
         let (name, other) = (self.any_name(), self.any_name());
-        let is_there = self.kept.now().contains_key(&name);
+        let is_there = self.kept.borrow_mut().now().contains_key(&name);
         let done = match self.task.agenda.below(12) {
             2 | 3 if is_there => self.read(&name).await,
             4 if is_there => self.truncate(&name).await,
@@ -134,14 +179,14 @@ impl Keeping {
         };
         let is_lost = self.has_lost();
         self.task.agenda.tell(|| {
-            let (number, unsure, names) = (self.task.number, self.is_unsure, self.kept.now());
+            let (number, unsure, names) = (self.task.number, self.is_unsure, self.kept.borrow_mut().now());
             format!("task {number}: {name} {other}: {done:?}, lost {is_lost}, unsure {unsure}: {names:?}")
         });
         match done {
             Err(_) if is_lost || self.fails_since(begun) => self.look().await,
             Ok(()) if is_lost || self.is_unsure => self.look().await,
             done => {
-                self.kept.end();
+                self.kept.borrow_mut().end();
                 done
             }
         }
@@ -182,7 +227,7 @@ impl Keeping {
                     self.task.agenda.tell(|| format!("task {}: found {sizes:?}", self.task.number));
                     let home = usize::from(self.directory.home().0);
                     let are_lost = (losses[home] != self.losses[home], losses != self.losses);
-                    let taken = self.kept.take(&found, are_lost.0, are_lost.1);
+                    let taken = self.kept.borrow_mut().take(&found, are_lost.0, are_lost.1);
                     let known = std::mem::replace(&mut self.losses, losses);
                     return taken.map_err(|fault| {
                         format!("{fault}; power was lost {known:?} times before, {:?} since", self.losses)
@@ -224,13 +269,13 @@ impl Keeping {
     }
 
     async fn write(&mut self, name: &str) -> Outcome<()> {
-        let known = self.kept.now().get(name).copied();
+        let known = self.kept.borrow_mut().now().get(name).copied();
         let is_cut = known.is_some() && self.task.agenda.by_chance(25);
         // A loss may take the name before the open, which makes a file then.
-        self.kept.change(Change::Make(name.into(), UNKNOWN));
+        self.kept.borrow_mut().change(Change::Make(name.into(), UNKNOWN));
         if let Some((ino, _)) = known.filter(|_| is_cut) {
-            self.kept.write(ino, Vec::new());
-            self.kept.change(Change::Cut(name.into(), 0));
+            self.kept.borrow_mut().write(ino, Vec::new());
+            self.kept.borrow_mut().change(Change::Cut(name.into(), 0));
         }
         let mut file = self.open(name, is_cut).await?;
         let written = self.write_to(name, &mut file, known.map(|(ino, _)| ino)).await;
@@ -243,22 +288,22 @@ impl Keeping {
             return Err(format!("{name} is {:?}, made {}, and was {known:?}", file.ino, file.created));
         }
         if known.is_none() {
-            self.kept.made(name, file.ino)?;
+            self.kept.borrow_mut().made(name, file.ino)?;
         }
-        let size = self.kept.now()[name].1;
+        let size = self.kept.borrow_mut().now()[name].1;
         if file.size_bytes != size {
             return Err(format!("{name} has {} bytes, and had {size}", file.size_bytes));
         }
         let agenda = self.task.agenda.clone();
         let (offset, length) = (agenda.below(SIZE_MAX - WRITE_MAX), 1 + agenda.below(WRITE_MAX));
         let bytes: Vec<u8> = (0..length).map(|_| 1 + agenda.below(255) as u8).collect();
-        let mut content = self.kept.content(file.ino).to_vec();
+        let mut content = self.kept.borrow_mut().content(file.ino).to_vec();
         let end = (offset + length) as usize;
         content.resize(content.len().max(end), 0);
         content[offset as usize..end].copy_from_slice(&bytes);
-        self.kept.write(file.ino, content);
+        self.kept.borrow_mut().write(file.ino, content);
         for piece in file.layout.pieces(offset, length) {
-            self.kept.change(Change::Grow(file.ino, piece.file_offset + piece.length));
+            self.kept.borrow_mut().change(Change::Grow(file.ino, piece.file_offset + piece.length));
         }
         self.task.write_bytes(file, offset, &bytes).await?;
         match agenda.by_chance(50) {
@@ -269,22 +314,22 @@ impl Keeping {
 
     /// Syncs a file: its objects, then its home's journal.
     async fn sync(&mut self, file: &mut Open) -> Outcome<()> {
-        let size = self.kept.content(file.ino).len() as u64;
+        let size = self.kept.borrow_mut().content(file.ino).len() as u64;
         let layout = file.layout.clone();
-        for (object, &target) in layout.targets().iter().enumerate() {
-            if layout.object_bytes(object, size) == 0 {
-                continue;
-            }
-            let request = |file: &Open| Request::SyncObject { capability: file.capability, target };
-            let server = usize::from(target.server.0);
-            let synced = self.task.transfer(file, server, &[], request).await?.0;
+        for object in (0..layout.targets().len()).filter(|&object| layout.object_bytes(object, size) > 0) {
+            let request = |file: &Open| {
+                let (capability, target) = (file.capability, file.layout.targets()[object]);
+                (target.server, Request::SyncObject { capability, target })
+            };
+            let synced = self.task.transfer(file, &[], request).await?.0;
             if synced != Reply::Done {
+                let target = file.layout.targets()[object];
                 return Err(format!("sync of {:?} on {target}: {synced:?}", file.ino));
             }
         }
         let synced = self.sync_names(At::described(file.capability)).await;
         if synced == Reply::Done && !self.has_lost() {
-            self.kept.synced(Some(file.ino));
+            self.kept.borrow_mut().synced(Some(file.ino));
         }
         self.settle("fsync", &synced)
     }
@@ -292,7 +337,7 @@ impl Keeping {
     async fn sync_directory(&mut self) -> Outcome<()> {
         let synced = self.sync_names(At::inode(self.directory)).await;
         if synced == Reply::Done && !self.has_lost() {
-            self.kept.synced(None);
+            self.kept.borrow_mut().synced(None);
         }
         self.settle("fsync of its directory", &synced)
     }
@@ -302,7 +347,7 @@ impl Keeping {
     }
 
     async fn read(&mut self, name: &str) -> Outcome<()> {
-        let (ino, size) = self.kept.now()[name];
+        let (ino, size) = self.kept.borrow_mut().now()[name];
         let file = self.task.open(self.here(name), READ).await;
         let mut file = file.map_err(|errno| format!("open {name}: {errno:?}"))?;
         let found = self.task.read_bytes(&mut file, size).await;
@@ -314,16 +359,16 @@ impl Keeping {
                 file.ino, file.size_bytes
             ));
         }
-        self.kept.check((name, ino), &found)
+        self.kept.borrow_mut().check((name, ino), &found)
     }
 
     async fn truncate(&mut self, name: &str) -> Outcome<()> {
         let size_bytes = self.task.agenda.below(SIZE_MAX);
-        let (ino, _) = self.kept.now()[name];
-        let mut content = self.kept.content(ino).to_vec();
+        let (ino, _) = self.kept.borrow_mut().now()[name];
+        let mut content = self.kept.borrow_mut().content(ino).to_vec();
         content.resize(size_bytes as usize, 0);
-        self.kept.write(ino, content);
-        self.kept.change(Change::Cut(name.into(), size_bytes));
+        self.kept.borrow_mut().write(ino, content);
+        self.kept.borrow_mut().change(Change::Cut(name.into(), size_bytes));
         let change = AttributeChange { size_bytes: Some(size_bytes), ..AttributeChange::default() };
         let request = |at| Request::Change { at, follow: false, change };
         loop {
@@ -337,7 +382,7 @@ impl Keeping {
     }
 
     async fn rename(&mut self, from: &str, to: &str) -> Outcome<()> {
-        self.kept.change(Change::Rename(from.into(), to.into()));
+        self.kept.borrow_mut().change(Change::Rename(from.into(), to.into()));
         let (from, to) = (self.here(from), self.here(to));
         let home = usize::from(from.ino.home().0);
         let request = Request::Rename { from, to, mode: RenameMode::Replace };
@@ -346,7 +391,7 @@ impl Keeping {
     }
 
     async fn remove(&mut self, name: &str) -> Outcome<()> {
-        self.kept.change(Change::Remove(name.into()));
+        self.kept.borrow_mut().change(Change::Remove(name.into()));
         let request = |at| Request::Unlink { at, directory: false };
         let reply = self.task.at(self.here(name), request).await.0;
         self.settle(&format!("remove {name}"), &reply)

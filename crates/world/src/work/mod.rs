@@ -1,18 +1,21 @@
 //! The kinds of work that tasks do. Each knows by a model or a history which answers the store may give.
 
+mod administering;
 mod appending;
 mod counting;
 mod keeping;
 mod linking;
+mod moving;
 mod names;
 mod registering;
 mod removing;
 
+use super::members::Members;
 use super::task::{Outcome, Task};
 use appending::Appending;
 use counting::Counting;
 use keeping::Keeping;
-pub(super) use keeping::Troubles;
+pub(super) use keeping::{Directory, Troubles};
 use linking::Linking;
 use names::Names;
 use registering::Registering;
@@ -48,6 +51,16 @@ pub(super) fn begin(task: Task, kind: usize) -> Work {
 /// Begins the work of a task in a store whose disks lose power and fail.
 pub(super) fn keep(task: Task, troubles: &Rc<RefCell<Troubles>>) -> Work {
     Box::pin(Keeping::new(task, troubles).work())
+}
+
+/// Takes up the work in a directory that was brought back from a backup.
+pub(super) fn take_up(task: Task, troubles: &Rc<RefCell<Troubles>>, directory: Directory) -> Work {
+    Box::pin(Keeping::new(task, troubles).take_up(directory))
+}
+
+/// Begins the work of an administrator.
+pub(super) fn administer(task: Task, members: &Rc<RefCell<Members>>) -> Work {
+    Box::pin(administering::administer(task, Rc::clone(members)))
 }
 
 /// Any directory that all tasks share, which is made where it is not there.

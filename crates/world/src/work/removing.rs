@@ -30,7 +30,10 @@ pub(super) async fn list(task: &Task, at: At) -> Outcome<Vec<DirectoryEntry>> {
     loop {
         let list = Request::List { ino, handle, cookie, bytes: LISTED_BYTES, attributes: false };
         let (reply, payload) = task.call(usize::from(ino.home().0), list, &[]).await;
-        let Reply::Listing { end } = reply else { return Err(format!("list {what}: {reply:?}")) };
+        let Reply::Listing { end } = reply else {
+            task.close(ino, handle).await;
+            return Err(format!("list {what}: {reply:?}"));
+        };
         let some: Vec<DirectoryEntry> =
             decode_body(&payload, "listing").map_err(|error| error.to_string())?;
         cookie = some.last().map_or(cookie, |entry| entry.cookie);

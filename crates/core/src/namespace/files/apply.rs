@@ -15,6 +15,8 @@ const EPOCH_SECONDS: i64 = 1_767_225_600;
 /// The room for new inodes in a second, in bits. The first number of a start follows from the time. So a server that lost some or
 /// all of its state does not give inode numbers out again, whose objects may stand on other servers.
 const SEQUENCES_PER_SECOND_BITS: u32 = 17;
+/// The room for the epochs of a file between two starts from older journals, in bits: more than it is ever cut.
+const EPOCHS_PER_START_BITS: u32 = 32;
 /// Mode of the root directory: everyone may make entries, and remove their own.
 const ROOT_PERMISSIONS: u16 = 0o1777;
 
@@ -23,6 +25,16 @@ impl Files {
     pub(crate) fn next_start(&self, last: u32, now: Moment) -> u32 {
         let seconds = u32::try_from(seconds_since_epoch(now)).unwrap_or(u32::MAX);
         seconds.max(self.starts.max(last).saturating_add(1))
+    }
+
+    /// Gives all files epochs that no object can have: the journal lacks changes, and the objects of some files have greater epochs than it
+    /// knows. The number of a start is kept beside the journal, so it is greater than those of all starts before.
+    pub(crate) fn raise_epochs(&mut self) {
+        let raised = u64::from(self.starts) << EPOCHS_PER_START_BITS;
+        let files: Vec<Ino> = self.inodes.numbers().collect();
+        for ino in files {
+            self.change_file(ino, |file| file.epoch = file.epoch.max(raised));
+        }
     }
 
     /// Begins a start; answers the least number that the start gives out.
