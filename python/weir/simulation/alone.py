@@ -11,13 +11,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
 
 from weir.simulation.engine import Prepared, simulate
-
-if TYPE_CHECKING:
-    import numpy
-    from numpy.typing import NDArray
 
 _IDLE: dict[str, Any] = {
     "policy": "fifo",
@@ -117,8 +116,6 @@ def _key(job: Prepared) -> bytes:
 
 def _jobs(prepared: Prepared) -> Iterator[Prepared]:
     """The scenario of each job alone."""
-    import numpy
-
     workload, steps = prepared.document["workload"], prepared.steps
     jobs = len(workload["jobs"])
     job_of_stream = numpy.array([stream["job"] for stream in workload["streams"]], numpy.uint32)
@@ -136,8 +133,6 @@ def _jobs(prepared: Prepared) -> Iterator[Prepared]:
 def _alone(
     prepared: Prepared, number: int, streams: "NDArray[numpy.intp]", steps: "dict[str, NDArray[Any]]"
 ) -> Prepared:
-    import numpy
-
     from weir.simulation.workload import Kind
 
     document, workload = prepared.document, prepared.document["workload"]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from weir.simulation.alone import Alone
 from weir.simulation.errors import SimulationError
 from weir.simulation.figures import JobFigures, RunFigures, figures_of_run
@@ -246,8 +248,6 @@ def _coarser(part: Any, factor: int, *, is_sum: bool = False) -> Any:
 
 
 def _merged(series: "Series", factor: int, is_sum: bool) -> "Series":
-    import numpy
-
     padded = numpy.pad(series, (0, -len(series) % factor)).reshape(-1, factor)
     merged = padded.sum(axis=1, dtype=numpy.float64)
     return numpy.asarray(merged if is_sum else merged / factor, numpy.float32)
@@ -291,8 +291,6 @@ def _schema(row: dict[str, Any]) -> Any:
 
 def _series_columns(record: Record) -> dict[str, Any]:
     """All series below each other: kind, place in the kind's table, begin of the interval, value."""
-    import numpy
-
     kinds: list[str] = []
     places = [numpy.zeros(0, numpy.int32)]
     begins: list[Any] = [numpy.zeros(0)]

@@ -4,6 +4,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy
+
 from weir.simulation.report.drawing import COLOURS, OTHERS, draw, spread_legend
 from weir.simulation.report.section import Section, megabytes
 
@@ -194,8 +196,6 @@ def _compare(
 
 
 def _distributions(place: "Axes", records: "Sequence[Record]", value: "Callable[[JobFigures], float | None]") -> None:
-    import numpy
-
     parts = numpy.linspace(0.0, 1.0, _POINTS)
     for number, record in enumerate(records):
         values = [one for one in (value(job) for job in record.jobs) if one is not None]
@@ -262,8 +262,6 @@ def _bands(record: "Record", holders: Sequence[str], holder: "Callable[[JobFigur
     """The bands of those who hold a colour, and one of all others."""
 
     def panel(place: "Axes") -> None:
-        import numpy
-
         interval, targets = record.sample_seconds, len(record.outcome.targets)
         intervals = len(record.outcome.jobs[0].device_series)
         bands = {name: numpy.zeros(intervals) for name in (*holders, "")}

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy
+
 from weir.simulation.report.drawing import COLOURS, draw, spread_legend
 from weir.simulation.report.section import Cell, Section, gibibytes
 
 if TYPE_CHECKING:
-    import numpy
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
@@ -133,8 +134,6 @@ def uses(records: "Sequence[Record]") -> Section:
     """Draw how evenly the workload filled the targets."""
 
     def panel(place: "Axes") -> None:
-        import numpy
-
         for number, record in enumerate(records):
             counts = sorted((gibibytes(target.written_bytes) for target in record.outcome.targets), reverse=True)
             edges = numpy.linspace(0, 100, len(counts) + 1)
@@ -190,7 +189,6 @@ def _use_row(record: "Record") -> list[str | float | int]:
 
 def _map(record: "Record") -> "Callable[[Axes], None]":
     def panel(place: "Axes") -> None:
-        import numpy
         from matplotlib.colors import LinearSegmentedColormap
 
         cells = 100 * numpy.stack([target.busy_series for target in record.outcome.targets])
@@ -233,8 +231,6 @@ def _lines(record: "Record") -> "Callable[[Axes], None]":
 
 
 def _band(place: "Axes", name: str, colour: str, series: "Sequence[Series]", interval: float) -> None:
-    import numpy
-
     values: NDArray[numpy.float32] = 100 * numpy.stack(series)
     edges = numpy.arange(values.shape[1] + 1) * interval
     least, most, mean = values.min(axis=0), values.max(axis=0), values.mean(axis=0)
@@ -244,8 +240,6 @@ def _band(place: "Axes", name: str, colour: str, series: "Sequence[Series]", int
 
 def _closed(values: "NDArray[numpy.float32]") -> "NDArray[numpy.float32]":
     """Values of intervals with the last one again, at the end of its interval."""
-    import numpy
-
     return numpy.append(values, values[-1:])
 
 
