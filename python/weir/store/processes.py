@@ -5,6 +5,7 @@ process writes its record before it becomes the program, so there is never a pro
 this, and no hook between fork and exec: a notebook has threads, and their locks stay locked in a fork.
 """
 
+import atexit
 import contextlib
 import errno
 import os
@@ -344,6 +345,14 @@ def _reap() -> None:
     """Reap children that have ended, so that a process that stays has no zombies."""
     with _children_lock:
         _children[:] = [child for child in _children if not _is_reaped(child)]
+
+
+@atexit.register
+def _leave() -> None:
+    """Leave the processes that go on to the system: they outlive this one on purpose, and Python would warn of each."""
+    for child in _children:
+        if child.poll() is None:
+            child.returncode = 0
 
 
 def _is_reaped(child: subprocess.Popen[str]) -> bool:
