@@ -92,18 +92,8 @@ mutants! {
     FileMemberUnrecorded,
     /// Decisions about servers and targets are answered before they are on stable storage.
     DecisionsUnkept,
-    /// A home reports that it has nothing on a target that retires before no power loss can bring an object back.
-    EmptiedEarly,
-    /// A target leaves while a home is silent that may have files there.
-    SilentHomesIgnored,
     /// New files are placed on a target that retires.
     RetiringPlaced,
-    /// The objects of a move are not fenced before the last changes are copied.
-    FreezeUnfenced,
-    /// An object that moved away stays where it was.
-    LeftUnfenced,
-    /// A target whose notes of changes are lost tells that nothing changed.
-    NotesForgotten,
     /// Objects of files that a restored journal does not know are removed, as after a power loss.
     RestoredLikeLost,
     /// A start from a journal that is older than the objects keeps the epochs of files that it knows.

@@ -150,8 +150,6 @@ impl Membership {
                 Some(None) => {
                     return not_yet(format!("server {server} does not know yet that {target} retires"))
                 }
-                #[cfg(any(test, feature = "world"))]
-                None if mutants::is(Mutant::SilentHomesIgnored) => {}
                 None => return not_yet(format!("server {server} does not report")),
             }
         }

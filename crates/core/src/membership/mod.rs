@@ -30,8 +30,6 @@ pub(crate) use queue::{Asker, Wanted};
 use crate::config::{ClusterConfig, Place, ServerConfig, TakenPort, TargetConfig};
 use crate::control::lease_terms::{LeaseTold, LeaseWanted};
 use crate::home::Joined;
-#[cfg(any(test, feature = "world"))]
-use crate::mutants::{self, Mutant};
 use crate::notices::warning;
 use agreement::Agreement;
 use lease::Leased;
@@ -245,10 +243,6 @@ impl Membership {
                 return objects;
             }
             let Some((appended, durable)) = progress else { return 0 };
-            #[cfg(any(test, feature = "world"))]
-            if mutants::is(Mutant::EmptiedEarly) {
-                return 0;
-            }
             let is_early = *self.emptied.entry(target).or_insert(appended) > durable;
             is_sync_wanted |= is_early;
             u64::from(is_early)

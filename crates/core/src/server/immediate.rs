@@ -1,8 +1,6 @@
 //! Requests that never wait behind others: signs of life, locks, turns, closes, synchronisation, watches.
 
 use super::Server;
-#[cfg(any(test, feature = "world"))]
-use crate::mutants::{self, Mutant};
 use crate::namespace::errno;
 use crate::requests::request::{Outcome, Step, Token};
 use crate::storage::Target;
@@ -100,9 +98,6 @@ impl Server {
             Some(here) => here.changes(capability.ino.object_on(target), tracking, round),
             None => return Reply::Failed(errno::EINVAL),
         };
-        #[cfg(any(test, feature = "world"))]
-        let changes =
-            if mutants::is(Mutant::NotesForgotten) { changes.or(Some(Vec::new())) } else { changes };
         changes.map_or(Reply::Failed(errno::ESTALE), Reply::Changes)
     }
 

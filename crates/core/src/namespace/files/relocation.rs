@@ -1,8 +1,6 @@
 //! Changes of layouts and moves, as they alter files.
 
 use super::Files;
-#[cfg(any(test, feature = "world"))]
-use crate::mutants::{self, Mutant};
 use crate::namespace::change::Change;
 use crate::namespace::intents::{Begun, Intent, IntentId, NO_CUT};
 use crate::namespace::moves::{Frozen, MoveRecord};
@@ -25,10 +23,7 @@ impl Files {
                 let Some(moves) = self.moves.freeze(*ino, frozen) else { return [None, None] };
                 let objects = moves.iter().map(|one| (one.from, NO_CUT)).collect();
                 let frozen = (*freeze, self.owner_of(*ino), Intent::Freeze { ino: *ino });
-                let fenced = self.fence(*ino, *fence, objects);
-                #[cfg(any(test, feature = "world"))]
-                let fenced = fenced.filter(|_| !mutants::is(Mutant::FreezeUnfenced));
-                return [Some(frozen), fenced];
+                return [Some(frozen), self.fence(*ino, *fence, objects)];
             }
             Change::Relaid { ino, seal, vacate } => return self.relay(*ino, *seal, *vacate),
             Change::MoveAbandoned { ino, vacate } => {
@@ -111,10 +106,10 @@ impl Files {
         let Some((epoch, copies)) = relaid.flatten() else { return [None, None] };
         let left = record.moves.iter().map(|one| (one.from, 0)).collect();
         let uid = self.owner_of(ino);
-        let vacated = Some((vacate, uid, Intent::Fence { ino, epoch, objects: left }));
-        #[cfg(any(test, feature = "world"))]
-        let vacated = vacated.filter(|_| !mutants::is(Mutant::LeftUnfenced));
-        [Some((seal, uid, Intent::Seal { ino, epoch, objects: copies })), vacated]
+        [
+            Some((seal, uid, Intent::Seal { ino, epoch, objects: copies })),
+            Some((vacate, uid, Intent::Fence { ino, epoch, objects: left })),
+        ]
     }
 
     /// Takes over the layout of a detour. Nobody uses the file until its objects have the new epoch.
