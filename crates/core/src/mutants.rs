@@ -84,6 +84,8 @@ mutants! {
     StartsReused,
     /// The description of an open that failed stays.
     FailedOpenKept,
+    /// A home does not remember a write whose publication its journal did not take.
+    UnpublishedUntold,
     /// A removal of an object that failed is not tried again.
     FailedRemovalsGivenUp,
     /// The replies of changes of names are not remembered, and the changes are decided again when they are sent again.

@@ -5,6 +5,8 @@ use super::Server;
 use crate::durability::Deferred;
 use crate::errands::Errand;
 use crate::links::executed::Left;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use crate::namespace::{errno, Caller, Change, InlineAppend, Verdict};
 use crate::requests::arrival::Sink;
 use crate::requests::continuation::{Continued, Woken};
@@ -312,9 +314,15 @@ impl Server {
                 true => self.defer(Deferred::Stray { target, object }, false),
                 false => self.remove_stray(target, object),
             }
-        } else if !is_published && self.namespace.files().is_untouched(ino) {
-            // Where the journal does not take it the file's next change, or the end of its writer, tells of it.
-            let _ = self.record(&[Change::Touched { ino }]);
+        } else if self.namespace.files().is_untouched(ino) {
+            #[cfg(any(test, feature = "world"))]
+            if is_published && mutants::is(Mutant::UnpublishedUntold) {
+                return;
+            }
+            // Where the journal takes neither this nor the publication, the objects go with the file all the same.
+            if is_published || self.record(&[Change::Touched { ino }]).is_err() {
+                self.namespace.files_mut().note_touched(ino);
+            }
         }
     }
 

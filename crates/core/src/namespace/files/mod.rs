@@ -232,6 +232,11 @@ impl Files {
         file.is_some_and(|file| file.untouched_start != 0)
     }
 
+    /// Notes a write to the objects of a file, of which the journal need not know: a start takes all files of before for touched.
+    pub(crate) fn note_touched(&mut self, ino: Ino) {
+        self.change_file(ino, |file| file.untouched_start = 0);
+    }
+
     /// Whether effects on objects of `ino` are under way: the file stays until they are done.
     pub(crate) fn is_settling(&self, ino: Ino) -> bool {
         self.cuts.contains_key(&ino) || self.moves.get(ino).is_some() || self.fences.contains_key(&ino)
