@@ -8,9 +8,6 @@ const STORMY: u64 = 50;
 /// The chances of a fault at such a moment in other worlds, in hundredths.
 const CHANCES: [u64; 3] = [100, 40, 10];
 
-/// Kinds of faults that leave the disks as they are.
-const HARMLESS: u64 = 6;
-
 /// The faults of a world.
 pub(super) struct Weather {
     kinds: Vec<u64>,
@@ -20,8 +17,7 @@ pub(super) struct Weather {
 impl Weather {
     /// The weather of the world of this agenda, which has so many kinds of faults.
     pub(super) fn new(agenda: &Agenda, kinds: u64) -> Weather {
-        // Where disks fail, a start mends what a failed call left.
-        if kinds > HARMLESS || agenda.by_chance(STORMY) {
+        if agenda.by_chance(STORMY) {
             return Weather { kinds: (0..kinds).collect(), percent: 100 };
         }
         let percent = CHANCES[agenda.below(CHANCES.len() as u64) as usize];
