@@ -88,6 +88,18 @@ mutants! {
     UnpublishedUntold,
     /// A removal of an object that failed is not tried again.
     FailedRemovalsGivenUp,
+    /// The answer to whoever changed bytes does not wait until mounts have dropped their pages.
+    RecallsUnawaited,
+    /// A listing whose last entry was removed meanwhile goes on one entry too far.
+    PlacesCounted,
+    /// Numbers of inodes follow from the clock alone, which may have been set back.
+    ClockBelieved,
+    /// Nobody is held to the limits of users and groups.
+    LimitsIgnored,
+    /// A publication is not held to the limits where other servers admitted its bytes.
+    ChargedAdmitted,
+    /// A user that a limit refuses is not asked about at the home of the file.
+    UserUnasked,
     /// The replies of changes of names are not remembered, and the changes are decided again when they are sent again.
     RepliesForgotten,
     /// A member that a server has by its file gets no record when it joins.

@@ -14,6 +14,9 @@ use weir_placement::SplitMix64;
 /// Unix time at which a world begins: any moment after the first one of which the numbers of inodes tell.
 const BEGIN_SECONDS: u64 = 1_800_000_000;
 
+/// Bytes are late that take longer.
+const LATE: Nanos = Nanos::from_millis(300);
+
 /// The ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
@@ -51,6 +54,8 @@ pub(super) enum Happening {
     Fault,
     /// A server is killed, and starts at once.
     Restart { server: usize },
+    /// The servers are looked at while they work.
+    Audit,
     /// Nothing is under way, and the store is checked.
     Check,
     /// A server starts.
@@ -67,6 +72,8 @@ struct State {
     happenings: BTreeMap<(Nanos, u64), Happening>,
     order: u64,
     choices: SplitMix64,
+    /// The moment until which the last bytes from or to a server are under way that are late.
+    late: BTreeMap<usize, Nanos>,
     /// Bytes from and to a server arrive no earlier.
     held_up: BTreeMap<usize, Nanos>,
     /// A number of everything that happened, in its order.
@@ -99,6 +106,7 @@ impl Agenda {
             happenings: BTreeMap::new(),
             order: 0,
             choices: SplitMix64(seed),
+            late: BTreeMap::new(),
             held_up: BTreeMap::new(),
             trace: seed,
             steps: 0,
@@ -143,7 +151,18 @@ impl Agenda {
         let longest = if self.by_chance(3) { Nanos::from_millis(100) } else { Nanos::from_millis(2) };
         let at = self.within(longest);
         let held_up = self.state.borrow().held_up.get(&server).copied();
-        held_up.map_or(at, |until| at.max(until))
+        let at = held_up.map_or(at, |until| at.max(until));
+        if at > self.now() + LATE {
+            let mut state = self.state.borrow_mut();
+            let late = state.late.entry(server).or_default();
+            *late = at.max(*late);
+        }
+        at
+    }
+
+    /// Whether bytes from or to a server were late, or are, at a moment or later.
+    pub(super) fn is_late_since(&self, server: usize, moment: Nanos) -> bool {
+        self.state.borrow().late.get(&server).is_some_and(|late| *late >= moment)
     }
 
     /// The bytes from and to a server are held up until a moment.

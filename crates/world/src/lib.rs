@@ -5,9 +5,12 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod audit;
 mod backups;
 mod client;
+mod clocks;
 mod disk;
+mod extras;
 mod histories;
 mod kept;
 mod lines;
@@ -29,6 +32,7 @@ use agenda::{Agenda, Happening, Side};
 use backups::Backups;
 use client::{Client, Shared, Ticket};
 use disk::Store;
+use extras::{Extra, ROOT};
 use histories::Histories;
 use lines::Line;
 use machine::{Input, Machine};
@@ -43,7 +47,7 @@ use task::{Desk, Outcome, Task};
 use weather::Weather;
 use weir_fairshare::Nanos;
 use weir_testing::{claims, key};
-use weir_wire::ClientId;
+use weir_wire::{Claims, ClientId};
 use work::{Troubles, Work};
 
 /// The longest pause between two faults.
@@ -126,6 +130,11 @@ struct World {
     histories: Rc<RefCell<Histories>>,
     store: Store,
     weather: Weather,
+    extra: Extra,
+    /// Clients that do not stop.
+    steady: usize,
+    /// The claims of each client.
+    claims: Vec<Claims>,
     troubles: Rc<RefCell<Troubles>>,
     backups: Backups,
     last_fault: Nanos,
@@ -155,12 +164,16 @@ pub fn run(seed: u64, shape: Shape) -> Outcome<Figures> {
     (0..world.workers.len()).try_for_each(|worker| world.go_on(worker))?;
     world.agenda.add(FAULT_PAUSE, Happening::Fault);
     world.agenda.add(CHECK, Happening::Check);
+    world.agenda.add(audit::PAUSE, Happening::Audit);
     world.go_on_to_the_end()?;
     if let Some(fault) = world.histories.borrow().fault() {
         return Err(fault);
     }
     world.remove_all()?;
     rest::check_empty(&mut world.machines, &world.backups.orphans)?;
+    if world.shape.changes == 0 && !world.shape.restores {
+        audit::check_unused(&mut world.machines)?;
+    }
     let (trace, steps) = world.agenda.trace();
     Ok(Figures { trace, steps, virtual_time: world.agenda.now() })
 }
@@ -168,7 +181,8 @@ pub fn run(seed: u64, shape: Shape) -> Outcome<Figures> {
 impl World {
     fn new(seed: u64, shape: Shape) -> World {
         let Shape { servers, clients, .. } = shape;
-        let (agenda, store) = (Agenda::new(seed), Store::of(seed));
+        let (agenda, store, extra) = (Agenda::new(seed), Store::of(seed), Extra::of(seed, shape));
+        let troubles = Troubles::new(servers + members::JOINING_MAX, clients, extra.directories());
         let network = Network::new(agenda.clone());
         let text = format!("{CONFIGURATION}{}", store.configuration(servers));
         let mut world = World {
@@ -183,13 +197,17 @@ impl World {
             histories: Rc::default(),
             weather: Weather::new(&agenda, if store == Store::Failing { 9 } else { 6 }),
             store,
-            troubles: Rc::new(RefCell::new(Troubles::new(servers + members::JOINING_MAX, clients))),
+            troubles: Rc::new(RefCell::new(troubles)),
             backups: Backups::default(),
+            extra,
+            steady: 0,
+            claims: Vec::new(),
             last_fault: Nanos::ZERO,
             stops: 0,
             to_follow: 0,
             agenda,
         };
+        world.add_extra();
         (0..clients).for_each(|_| world.add_client());
         if shape.restores {
             world.plan_backup();
@@ -248,10 +266,16 @@ impl World {
         Ok(())
     }
 
-    /// Adds the slots of one more client at all servers. Returns its number as well.
+    /// Adds the slots of one more client of root at all servers. Returns its number as well.
     fn add_slots(&mut self) -> (usize, Shared) {
+        self.add_slots_of(&claims(ROOT))
+    }
+
+    /// Adds those of a client with these claims.
+    fn add_slots_of(&mut self, claims: &Claims) -> (usize, Shared) {
         let number = self.slots.len();
         let client = Client::new(ClientId(1 + number as u64));
+        self.claims.push(claims.clone());
         self.slots.push((Rc::clone(&client), Vec::new()));
         (0..self.machines.len()).for_each(|server| self.add_slots_at(number, server));
         (number, client)
@@ -260,8 +284,9 @@ impl World {
     /// Adds the slots of a client at a server.
     fn add_slots_at(&mut self, number: usize, server: usize) {
         let client = Rc::clone(&self.slots[number].0);
-        let identity =
-            |slot| Identity { credential: Rc::new(key().mint(claims(0))), client: Rc::clone(&client), slot };
+        let claims = self.claims[number].clone();
+        let credential = || Rc::new(key().mint(claims.clone()));
+        let identity = |slot| Identity { credential: credential(), client: Rc::clone(&client), slot };
         let user = |slot| if slot == SLOTS { User::Prober } else { User::Client(number) };
         let slots = (0..=SLOTS).map(|slot| self.add_session(server, identity(slot), user(slot))).collect();
         self.slots[number].1.push(slots);
@@ -315,10 +340,8 @@ impl World {
             }
             Happening::Fault => self.fail(),
             Happening::Restart { server } => self.restart(server),
-            Happening::Check => {
-                self.check_members()?;
-                return rest::check(&mut self.machines, &self.backups.orphans);
-            }
+            Happening::Check => return self.check(),
+            Happening::Audit => return self.audit(),
             Happening::Start { server } => return self.start(server),
             Happening::Mend { server } => self.machines[server].disk().mend(),
         }
@@ -329,7 +352,15 @@ impl World {
     fn start(&mut self, server: usize) -> Outcome<()> {
         let file = self.file_of(server);
         self.machines[server].start(&file)?;
-        self.histories.borrow_mut().holders.starts(server);
+        let mut histories = self.histories.borrow_mut();
+        histories.holders.starts(server);
+        if histories.holders.starts_of(server) > 1 {
+            histories.uses.note_start(self.agenda.now());
+        }
+        if self.extra == Extra::Quotas {
+            audit::limit(&mut self.machines[server], server, &histories.uses);
+        }
+        drop(histories);
         self.network.starts(server, self.machines[server].life());
         self.take_words(server);
         Ok(())
@@ -400,6 +431,9 @@ impl World {
         let Some(began) = desk.waiting.remove(&ticket.number) else { return Ok(()) };
         if self.store != Store::Failing {
             self.histories.borrow_mut().versions.told(&answered.0, began, self.agenda.now())?;
+        }
+        if self.extra == Extra::Clocks {
+            self.check_stamp(&answered.0, began)?;
         }
         desk.answers.insert(ticket.number, answered);
         drop(desk);
@@ -495,7 +529,8 @@ impl World {
         let longest = if self.agenda.by_chance(5) { LONG_OUTAGE } else { OUTAGE };
         let until = self.agenda.within(longest);
         if !self.is_kept() && self.stops < STOPS_MAX && self.agenda.by_chance(3) {
-            self.stop(self.agenda.below(self.slots.len() as u64) as usize);
+            let stopping = self.steady + self.agenda.below((self.slots.len() - self.steady) as u64) as usize;
+            self.stop(stopping);
         }
         self.agenda.tell(|| format!("fault {kind} of server {server} until {} ms", until.0 / 1_000_000));
         match kind {
@@ -522,6 +557,9 @@ impl World {
                     None => {}
                 }
             }
+        }
+        if self.extra == Extra::Clocks && self.agenda.by_chance(20) {
+            self.machines[server].clocks().jump(&self.agenda);
         }
         self.last_fault = self.last_fault.max(until);
     }

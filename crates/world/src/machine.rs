@@ -1,6 +1,7 @@
 //! A server of a world, from one start to the next.
 
 use super::agenda::{Agenda, Happening};
+use super::clocks::Clocks;
 use super::disk::{Backup, Disk};
 use super::network::ServerEnd;
 use super::outside::{MemoryHome, Outbox, Said};
@@ -9,6 +10,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::mpsc::{sync_channel, SyncSender};
+use std::sync::Arc;
+use weir_core::clock::Time;
 use weir_core::config::{ClusterConfig, Place};
 use weir_core::control::question::Question;
 use weir_core::descriptors::Budget;
@@ -33,7 +36,7 @@ const WORK_TOLD: Nanos = Nanos::from_millis(1);
 /// The most changes that a killed process still makes of a piece of work.
 const LAST_CHANGES: u64 = 6;
 /// Connections and callers: more than a world has.
-const BUDGET: Budget = Budget { links: 256, strangers: 256, callers: 4, objects: 16 };
+const BUDGET: Budget = Budget { links: 512, strangers: 256, callers: 4, objects: 16 };
 
 /// Something that waits for a server's next turn.
 pub(super) enum Input {
@@ -58,6 +61,7 @@ impl Workers for HandedOut {
 pub(super) struct Machine {
     number: usize,
     agenda: Agenda,
+    clocks: Arc<Clocks>,
     server: Option<Server>,
     /// The number of the start.
     life: u64,
@@ -79,6 +83,7 @@ impl Machine {
         Machine {
             number,
             agenda: agenda.clone(),
+            clocks: Clocks::new(agenda),
             server: None,
             life: 0,
             config: None,
@@ -113,11 +118,12 @@ impl Machine {
         self.outbox = Outbox::default();
         self.work = HandedOut::default();
         let id = ServerId(self.number as u16);
+        let time: Arc<dyn Time> = Arc::<Clocks>::clone(&self.clocks);
         let outside = Outside {
-            home: Box::new(MemoryHome { server: id, disk: self.disk.clone(), time: self.agenda.time() }),
+            home: Box::new(MemoryHome { server: id, disk: self.disk.clone(), time: Arc::clone(&time) }),
             host: Box::new(self.agenda.clone()),
             lines: Box::new(self.outbox.clone()),
-            time: self.agenda.time(),
+            time,
             workers: Box::new(self.work.clone()),
         };
         let started = Server::open(config.clone(), id, key(), outside, BUDGET, Consent::default());
@@ -192,6 +198,10 @@ impl Machine {
         Ok(())
     }
 
+    pub(super) fn clocks(&self) -> &Clocks {
+        &self.clocks
+    }
+
     pub(super) fn disk(&self) -> &Disk {
         &self.disk
     }
@@ -255,6 +265,16 @@ impl Machine {
         server.end_turn();
         self.collect_work();
         receiver.try_recv().map_err(|error| format!("server {}: {error}", self.number))
+    }
+
+    /// Whatever the server keeps for its clients, with the most that may be; nothing while the server is down.
+    pub(super) fn held(&self) -> impl Iterator<Item = (&'static str, u64, u64)> + '_ {
+        self.server.iter().flat_map(Server::held_for_clients)
+    }
+
+    /// The memory that the server keeps for its clients, with the most that may be.
+    pub(super) fn memory(&self) -> impl Iterator<Item = (&'static str, u64, u64)> + '_ {
+        self.server.iter().flat_map(Server::memory_for_clients)
     }
 
     /// Takes the work that the turn handed out. It is carried out later, in any order.

@@ -25,6 +25,8 @@ const AGAIN: Nanos = Nanos::from_millis(50);
 
 /// The answer to a call that was not sent, as the lock of its description is lost. No server answers it.
 pub(super) const LOCK_LOST: Errno = Errno(u16::MAX);
+/// The answer to a long poll that a server may not understand any more.
+const FORGOTTEN: Errno = Errno(5);
 
 /// The identity of a client at a server.
 pub(super) struct Identity {
@@ -54,6 +56,8 @@ struct Call {
     delivery: Delivery,
     /// Bytes came since the last stall.
     has_moved: bool,
+    /// The memory of the server of which the call is a question.
+    memory: u64,
 }
 
 /// A slot of a client for one server.
@@ -124,7 +128,8 @@ impl Session {
         assert!(self.call.is_none(), "one call at a time");
         let delivery = Delivery::new(BOUNDS, self.now());
         let (framed, is_sent, has_moved) = (None, false, false);
-        self.call = Some(Call { ticket, message, payload, framed, is_sent, delivery, has_moved });
+        let memory = self.standing.memory();
+        self.call = Some(Call { ticket, message, payload, framed, is_sent, delivery, has_moved, memory });
         self.go_on();
     }
 
@@ -179,7 +184,8 @@ impl Session {
         }
         let silence = if self.agenda.now() >= self.look_at { self.look_at_silence() } else { None };
         self.go_on();
-        Seen { answer: answered.or_else(|| self.refuse_if_lost()), silence, told: self.told.take() }
+        let refused = answered.or_else(|| self.refuse_if_lost()).or_else(|| self.refuse_if_forgotten());
+        Seen { answer: refused, silence, told: self.told.take() }
     }
 
     /// A call through a description whose lock is lost is not sent, nor sent again.
@@ -190,6 +196,26 @@ impl Session {
         let ticket = self.call.take_if(is_lost)?.ticket;
         client.is_answered(ticket);
         Some((ticket, (Reply::Failed(LOCK_LOST), Vec::new())))
+    }
+
+    /// Whether the call is the long poll of a mount, and the server may have forgotten what the mount has.
+    fn is_forgotten(&self) -> bool {
+        self.call.as_ref().is_some_and(|call| {
+            matches!(call.message, Request::Invalidations { .. }) && call.memory != self.standing.memory()
+        })
+    }
+
+    /// A long poll fails, and its connection ends with it, so that its late reply finds nobody.
+    fn refuse_if_forgotten(&mut self) -> Option<(Ticket, Answered)> {
+        if !self.is_forgotten() {
+            return None;
+        }
+        let Call { ticket, is_sent, .. } = self.call.take()?;
+        if is_sent {
+            self.break_off();
+        }
+        self.identity.client.borrow_mut().is_answered(ticket);
+        Some((ticket, (Reply::Failed(FORGOTTEN), Vec::new())))
     }
 
     /// Gives up what has waited for too long. Returns for how long the server is to be asked whether it lives.
@@ -391,6 +417,10 @@ impl Session {
 
     /// Sends the call over the connection that is ready, unless that was done.
     fn send_call(&mut self) {
+        if self.is_forgotten() {
+            // The next look tells the task.
+            return self.agenda.add(self.agenda.now(), Happening::Look { session: self.number });
+        }
         let Some(call) = self.call.as_mut().filter(|call| !call.is_sent) else { return };
         let mut client = self.identity.client.borrow_mut();
         let capability = of_bytes(&call.message);

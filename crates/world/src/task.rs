@@ -48,6 +48,9 @@ const STANDS_UNTIL: Nanos = Nanos::from_millis(5_000);
 /// Times that a request for bytes is tried again for one reason. A world has fewer causes for each.
 const TRIES: usize = 1_000;
 
+/// The beginning of a call that is never late.
+const NEVER: Nanos = Nanos(u64::MAX);
+
 /// The fault that a world found.
 pub(super) type Outcome<T> = Result<T, String>;
 
@@ -148,6 +151,13 @@ impl Task {
     /// Whether a call is not answered yet.
     pub(super) fn waits_for(&self, ticket: Ticket) -> bool {
         self.desk.borrow().waiting.contains_key(&ticket.number)
+    }
+
+    /// Begins a call that is answered when there is something to tell, perhaps never.
+    pub(super) fn poll(&self, server: usize, request: Request) -> Ticket {
+        let ticket = self.send(server, request, &[]);
+        self.desk.borrow_mut().waiting.insert(ticket.number, NEVER);
+        ticket
     }
 
     /// Waits for the answer to a call.

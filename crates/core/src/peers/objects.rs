@@ -6,8 +6,10 @@
 
 use super::confirmations::Waiting;
 use super::line::Answer;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use crate::unpublished::{Charge, Held, Part, Reach, Unpublished};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 use weir_fairshare::Nanos;
 use weir_placement::{ServerId, TargetId};
@@ -30,8 +32,8 @@ type Object = (Ino, TargetId);
 pub(crate) struct ObjectsElsewhere {
     paid: HashMap<Object, u64>,
     held: Unpublished,
-    /// Objects whose paid ends are to be asked for, and those that an earlier start left here, with their lengths.
-    asked: BTreeSet<Object>,
+    /// Objects whose paid ends are to be asked for, with the user whose use is, and those that an earlier start left here, with their lengths.
+    asked: BTreeMap<Object, u32>,
     found: HashMap<ServerId, Vec<(Object, u64)>>,
     telling: HashSet<ServerId>,
     /// The start of each home that reported last.
@@ -153,7 +155,7 @@ impl ObjectsElsewhere {
     /// Holds a request over its user's limit until the homes have said what is paid for. Its own object is asked about, too.
     pub(crate) fn wait(&mut self, part: &Part, waiting: Waiting, now: Nanos) {
         if self.asked.len() < ASKED {
-            self.asked.insert((part.ino, part.place));
+            self.asked.insert((part.ino, part.place), part.uid);
         }
         let homes = self.held.homes_to_hear(part.uid).into_iter().chain(self.telling.iter().copied());
         let homes = homes.chain([part.ino.home()]).collect();
@@ -168,7 +170,7 @@ impl ObjectsElsewhere {
 
     /// Homes that are to be told of something at `now`.
     pub(crate) fn homes_to_tell(&self) -> Vec<ServerId> {
-        let asked = self.asked.iter().map(|(ino, _)| ino.home());
+        let asked = self.asked.keys().map(|(ino, _)| ino.home());
         let found = self.found.keys().copied();
         let homes: BTreeSet<ServerId> = self.held.homes().into_iter().chain(asked).chain(found).collect();
         homes.into_iter().collect()
@@ -190,12 +192,14 @@ impl ObjectsElsewhere {
         let parts: Vec<Part> = due.iter().map(|(part, _)| *part).collect();
         self.held.note_told(&parts, now);
         let mut objects: Vec<HeldObject> = due.iter().map(|(part, held)| told_of(part, held)).collect();
-        let asked = self.asked.iter().filter(|(ino, _)| ino.home() == home);
-        let asked: Vec<Object> = asked.take(limits::OBJECTS_HELD - objects.len()).copied().collect();
-        for object in &asked {
-            self.asked.remove(object);
+        let asked = self.asked.iter().filter(|((ino, _), _)| ino.home() == home);
+        let asked = asked.map(|(object, uid)| (*object, *uid)).take(limits::OBJECTS_HELD - objects.len());
+        for (object, uid) in asked.collect::<Vec<_>>() {
+            self.asked.remove(&object);
+            #[cfg(any(test, feature = "world"))]
+            let uid = if mutants::is(Mutant::UserUnasked) { 0 } else { uid };
+            objects.push(HeldObject { uid, ..question_about(object, 0) });
         }
-        objects.extend(asked.into_iter().map(|object| question_about(object, 0)));
         if let Some(found) = self.found.get_mut(&home) {
             let rest = found.len().saturating_sub(limits::OBJECTS_HELD - objects.len());
             // A client of this start that wrote as far publishes the bytes, or leaves them.

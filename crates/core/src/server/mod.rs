@@ -22,7 +22,7 @@
 //! | `vacancy` | new files that wait for room |
 //! | `waiting` | a request that waits for an intent, and the end of its service |
 //! | `observing` | the ends of windows |
-//! | `showing`, `exchange` | reports to the control API and to other servers |
+//! | `showing`, `exchange`, `load` | reports to the control API, to other servers and to worlds |
 //! | `handover` | the names of this server on their way to another host |
 //! | `membership` | changes of servers, targets and settings |
 //! | `placement` | reports of targets |
@@ -51,6 +51,8 @@ mod execution;
 mod handover;
 mod handshake;
 mod immediate;
+#[cfg(any(test, feature = "world"))]
+mod load;
 mod locks;
 mod membership;
 mod mending;

@@ -6,6 +6,7 @@ pub(super) mod pauses;
 pub(super) mod records;
 pub(super) mod register;
 mod starts;
+pub(super) mod uses;
 mod versions;
 
 use counter::Counter;
@@ -15,6 +16,7 @@ use records::Records;
 use register::Register;
 use starts::Starts;
 use std::collections::BTreeMap;
+use uses::Uses;
 use versions::Versions;
 use weir_wire::Ino;
 
@@ -28,6 +30,7 @@ pub(super) struct Histories {
     pub(super) pauses: Pauses,
     pub(super) starts: Starts,
     pub(super) versions: Versions,
+    pub(super) uses: Uses,
 }
 
 impl Histories {

@@ -18,6 +18,8 @@ struct Call {
 pub(crate) struct Register {
     writes: Vec<Call>,
     reads: Vec<Call>,
+    /// Reads of pages that kernels had, which may be behind what others have read, and not behind what was answered to a writer.
+    looks: Vec<Call>,
 }
 
 impl Register {
@@ -31,9 +33,15 @@ impl Register {
         self.reads.push(Call { value, began, ended });
     }
 
+    /// A program saw this value in a page that its kernel had.
+    pub(crate) fn looked(&mut self, value: u64, at: Nanos) {
+        self.looks.push(Call { value, began: at, ended: at });
+    }
+
     /// The fault of the history, where it has none of the orders that it may have.
     pub(crate) fn fault(&self) -> Option<String> {
-        self.reads.iter().find_map(|read| self.is_stale(read).or_else(|| self.is_back(read)))
+        let fault = self.reads.iter().find_map(|read| self.is_stale(read).or_else(|| self.is_back(read)));
+        fault.or_else(|| self.looks.iter().find_map(|look| self.is_stale(look)))
     }
 
     /// A read whose value was replaced before the read began.
@@ -69,6 +77,15 @@ mod tests {
         writes.iter().for_each(|&(value, began, ended)| history.wrote(value, Nanos(began), Nanos(ended)));
         reads.iter().for_each(|&(value, began, ended)| history.read(value, Nanos(began), Nanos(ended)));
         history
+    }
+
+    #[test]
+    fn a_page_is_not_behind_a_write_that_was_answered_and_may_be_behind_a_read() {
+        for (at, has_fault) in [(8, false), (10, true)] {
+            let mut history = history(&[(1, 0, 5), (2, 6, 9)], &[(2, 6, 7)]);
+            history.looked(1, Nanos(at));
+            assert_eq!(history.fault().is_some(), has_fault, "{at}");
+        }
     }
 
     #[test]

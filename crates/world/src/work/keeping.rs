@@ -32,6 +32,8 @@ pub(crate) struct Troubles {
     clients: usize,
     /// The directories that were made and synced.
     directories: Vec<Directory>,
+    /// The directories that others have to make and to sync, who know more than their names.
+    unready: usize,
 }
 
 /// A directory that no loss takes, with its model.
@@ -44,13 +46,13 @@ pub(crate) struct Directory {
 }
 
 impl Troubles {
-    pub(crate) fn new(servers: usize, clients: usize) -> Troubles {
-        Troubles { losses: vec![0; servers], until: Nanos::ZERO, clients, directories: Vec::new() }
+    pub(crate) fn new(servers: usize, clients: usize, unready: usize) -> Troubles {
+        Troubles { losses: vec![0; servers], until: Nanos::ZERO, clients, directories: Vec::new(), unready }
     }
 
     /// Whether every client has a directory that no loss takes.
     pub(crate) fn are_ready(&self) -> bool {
-        self.directories.len() == self.clients
+        self.directories.len() == self.clients && self.unready == 0
     }
 
     /// The metadata of a server is backed up, and with it the directories there.
@@ -64,12 +66,27 @@ impl Troubles {
         self.directories.clone()
     }
 
+    /// One more of the others has such a directory.
+    pub(crate) fn note_ready(&mut self) {
+        self.unready -= 1;
+    }
+
     pub(crate) fn lose(&mut self, server: usize) {
         self.losses[server] += 1;
     }
 
+    /// The losses of power so far.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses.iter().sum()
+    }
+
     pub(crate) fn fail(&mut self, until: Nanos) {
         self.until = self.until.max(until + AFTER_FAULTS);
+    }
+
+    /// Whether a disk failed since a moment.
+    pub(crate) fn fails_since(&self, moment: Nanos) -> bool {
+        moment <= self.until
     }
 }
 
@@ -183,7 +200,7 @@ impl Keeping {
             format!("task {number}: {name} {other}: {done:?}, lost {is_lost}, unsure {unsure}: {names:?}")
         });
         match done {
-            Err(_) if is_lost || self.fails_since(begun) => self.look().await,
+            Err(_) if is_lost || self.troubles.borrow().fails_since(begun) => self.look().await,
             Ok(()) if is_lost || self.is_unsure => self.look().await,
             done => {
                 self.kept.borrow_mut().end();
@@ -194,11 +211,6 @@ impl Keeping {
 
     fn has_lost(&self) -> bool {
         self.troubles.borrow().losses != self.losses
-    }
-
-    /// Whether a disk failed since a moment.
-    fn fails_since(&self, moment: Nanos) -> bool {
-        moment <= self.troubles.borrow().until
     }
 
     /// A change that was refused: where a disk or a server was away, it may have been made.
@@ -233,7 +245,7 @@ impl Keeping {
                         format!("{fault}; power was lost {known:?} times before, {:?} since", self.losses)
                     });
                 }
-                Err(_) if self.fails_since(begun) => {
+                Err(_) if self.troubles.borrow().fails_since(begun) => {
                     self.task.wait_until(self.task.now() + PAUSE).await;
                 }
                 Err(fault) => return Err(fault),

@@ -2,8 +2,12 @@
 
 mod administering;
 mod appending;
+mod caching;
 mod counting;
+mod crowding;
+mod forking;
 mod keeping;
+mod limiting;
 mod linking;
 mod moving;
 mod names;
@@ -13,9 +17,14 @@ mod removing;
 use super::members::Members;
 use super::task::{Outcome, Task};
 use appending::Appending;
+pub(super) use caching::follow;
+use caching::{Caching, Kernel};
 use counting::Counting;
+use crowding::Crowding;
+use forking::{Fork, Forking};
 use keeping::Keeping;
 pub(super) use keeping::{Directory, Troubles};
+use limiting::Limiting;
 use linking::Linking;
 use names::Names;
 use registering::Registering;
@@ -61,6 +70,49 @@ pub(super) fn take_up(task: Task, troubles: &Rc<RefCell<Troubles>>, directory: D
 /// Begins the work of an administrator.
 pub(super) fn administer(task: Task, members: &Rc<RefCell<Members>>) -> Work {
     Box::pin(administering::administer(task, Rc::clone(members)))
+}
+
+/// Begins the work of a user that has limits, in a store of so many servers.
+pub(super) fn limit(task: Task, servers: usize, troubles: &Rc<RefCell<Troubles>>) -> Work {
+    Box::pin(Limiting::new(task, servers, troubles).work())
+}
+
+/// Begins the work of a program on a mount.
+pub(super) fn mount(task: Task, kernel: &Rc<RefCell<Kernel>>) -> Work {
+    Box::pin(Caching::new(task, kernel).work())
+}
+
+/// Begins the work of a process that forks.
+pub(super) fn parent(task: Task, fork: &Rc<RefCell<Fork>>) -> Work {
+    Box::pin(Forking::new(task, fork).be_parent())
+}
+
+/// Begins the work of its child.
+pub(super) fn child(task: Task, fork: &Rc<RefCell<Fork>>) -> Work {
+    Box::pin(Forking::new(task, fork).be_child())
+}
+
+/// Begins the work in a directory of many entries.
+pub(super) fn crowd(task: Task) -> Work {
+    Box::pin(Crowding::new(task).work())
+}
+
+/// A directory of a task's own below the root, which is asked for again where another home was away for too long.
+async fn own_directory(task: &Task, name: &str) -> Outcome<Ino> {
+    let make = |at| Request::Make { at, kind: NodeKind::Directory, permissions: 0o755 };
+    let look = |at| Request::Attributes { at, follow: false };
+    loop {
+        match task.at(At::new(Ino::ROOT, name), make).await.0 {
+            Reply::Attributes(attributes) => return Ok(attributes.ino),
+            Reply::Failed(EIO) => {}
+            // It was made when EIO left that open.
+            Reply::Failed(EEXIST) => match task.at(At::new(Ino::ROOT, name), look).await.0 {
+                Reply::Attributes(attributes) => return Ok(attributes.ino),
+                other => return Err(format!("stat {name}: {other:?}")),
+            },
+            other => return Err(format!("mkdir {name}: {other:?}")),
+        }
+    }
 }
 
 /// Any directory that all tasks share, which is made where it is not there.

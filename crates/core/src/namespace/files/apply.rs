@@ -12,8 +12,9 @@ use weir_wire::{FileKind, Ino, Moment};
 
 /// Seconds from the Unix epoch to 2026-01-01, the origin of the numbers of starts and inodes.
 const EPOCH_SECONDS: i64 = 1_767_225_600;
-/// The room for new inodes in a second, in bits. The first number of a start follows from the time. So a server that lost some or
-/// all of its state does not give inode numbers out again, whose objects may stand on other servers.
+/// The room for new inodes in a second, in bits. The first number of a start follows from the time, or from the number of the start where the
+/// clock was set back. So a server that lost some or all of its state does not give inode numbers out again, whose objects may stand on
+/// other servers.
 const SEQUENCES_PER_SECOND_BITS: u32 = 17;
 /// The room for the epochs of a file between two starts from older journals, in bits: more than it is ever cut.
 const EPOCHS_PER_START_BITS: u32 = 32;
@@ -44,7 +45,10 @@ impl Files {
         self.starts = number;
         self.inodes.begin(number);
         self.open.begin(number);
-        let first = (seconds_since_epoch(at) << SEQUENCES_PER_SECOND_BITS) + Ino::ROOT.sequence() + 1;
+        let seconds = seconds_since_epoch(at).max(u64::from(number));
+        #[cfg(any(test, feature = "world"))]
+        let seconds = if mutants::is(Mutant::ClockBelieved) { seconds_since_epoch(at) } else { seconds };
+        let first = (seconds << SEQUENCES_PER_SECOND_BITS) + Ino::ROOT.sequence() + 1;
         #[cfg(any(test, feature = "world"))]
         let first = if mutants::is(Mutant::NumbersReused) { 0 } else { first };
         // A power loss may have taken the records of numbers that objects and other servers know.

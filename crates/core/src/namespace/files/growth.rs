@@ -53,7 +53,8 @@ impl Files {
         let (held, left) = self.held_of_owner(ino, inode, then);
         let growth = |bytes| QuotaUse { bytes, inodes: 0 };
         self.admit(writer, [QuotaOwner::User(inode.uid)], growth((then + left).saturating_sub(now + held)))?;
-        self.admit(writer, [QuotaOwner::Group(inode.gid)], growth(then - now))
+        let owners = [QuotaOwner::User(inode.uid), QuotaOwner::Group(inode.gid)];
+        self.quotas.admit_published(self.inodes.usage(), writer, owners, then - now)
     }
 
     /// Whether the new owners of an inode may have it with all its bytes.

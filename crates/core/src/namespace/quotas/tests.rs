@@ -49,6 +49,19 @@ fn nobody_passes_a_limit_and_the_sums_are_those_of_the_charges() {
         .unwrap();
 }
 
+/// Another server admitted bytes by a sum that was a little old, so with them the user is beyond its limit: its files are not.
+#[test]
+fn bytes_that_are_charged_already_are_published_within_the_limit_alone() {
+    let (mut usage, mut quotas) = (Usage::default(), Quotas::default());
+    let mut table = QuotaTable::default();
+    table.decide(QuotaOwner::User(1), Some(QuotaLimits { bytes: Some(10), inodes: None }), 1, 0).unwrap();
+    quotas.set(&table);
+    usage.adjust(None, Some(Charge { uid: 1, gid: 1, bytes: 8, kept_bytes: 0 }));
+    let published = |bytes| quotas.admit_published(&usage, 1, [QuotaOwner::User(1)], bytes);
+    assert_eq!((published(0), published(2), published(3)), (Ok(()), Ok(()), Err(EDQUOT)));
+    assert_eq!(quotas.admit_published(&usage, super::ROOT, [QuotaOwner::User(1)], 3), Ok(()));
+}
+
 #[test]
 fn one_user_has_half_of_the_memory_and_root_all() {
     let kept = |bytes| KeptMemory { bytes, bytes_max: 100 };
