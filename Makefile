@@ -232,7 +232,7 @@ simulate-packages:
 
 bench-%: setup
 	@mkdir -p benchmarks/out
-	$(BIN)/python benchmarks/$*.py
+	$(BIN)/python benchmarks/$*.py $(ARGUMENTS)
 
 clean:
 	rm -rf target build $(VENV) python/*.egg-info benchmarks/out

@@ -2,20 +2,27 @@
 
 use weir_fairshare::Nanos;
 
+/// Writes a line to the server's log. In tests of the crate that writes it, the line is shown if its test fails.
+#[macro_export]
+macro_rules! log_line {
+    ($level:ident, $($words:tt)*) => {{
+        #[cfg(not(test))]
+        weir_log::write(weir_log::Level::$level, "weir-server", format_args!($($words)*));
+        #[cfg(test)]
+        eprintln!("{:?} weir-server: {}", weir_log::Level::$level, format_args!($($words)*));
+    }};
+}
+
 /// Writes a line to the server's log.
 #[macro_export]
 macro_rules! notice {
-    ($($words:tt)*) => {
-        weir_log::write(weir_log::Level::Info, "weir-server", format_args!($($words)*))
-    };
+    ($($words:tt)*) => { $crate::log_line!(Info, $($words)*) };
 }
 
 /// Writes a line about a fault to the server's log.
 #[macro_export]
 macro_rules! warning {
-    ($($words:tt)*) => {
-        weir_log::write(weir_log::Level::Warning, "weir-server", format_args!($($words)*))
-    };
+    ($($words:tt)*) => { $crate::log_line!(Warning, $($words)*) };
 }
 
 pub use {notice, warning};

@@ -6,6 +6,7 @@ use crate::journal::StorageFile;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -52,6 +53,8 @@ struct Disk {
     files: Vec<Content>,
     names: BTreeMap<PathBuf, usize>,
     folders: BTreeSet<PathBuf>,
+    /// Folders with changes of names that no sync has covered.
+    unsynced: BTreeSet<PathBuf>,
     operations: Vec<Operation>,
     /// Files and names before the first of the operations.
     base: (Vec<Content>, BTreeMap<PathBuf, usize>),
@@ -169,6 +172,7 @@ impl MemoryFolder {
             }
         }
         left.operations.clear();
+        left.unsynced.clear();
         left.base = (left.files.clone(), left.names.clone());
         (left.faults, left.changes_left) = (Faults::default(), None);
         MemoryFolder(Arc::new(Mutex::new(left)))
@@ -182,9 +186,7 @@ impl MemoryFolder {
     /// Brings all names to stable storage, as a sync of another file on the same file system does.
     pub fn sync_all_names(&self) {
         let mut disk = self.disk();
-        let named = disk.names.keys().map(|name| parent(name));
-        let folders: BTreeSet<PathBuf> = named.chain(disk.folders.clone()).collect();
-        for folder in folders {
+        for folder in std::mem::take(&mut disk.unsynced) {
             disk.perform(Operation::SyncNames { folder });
         }
     }
@@ -273,6 +275,11 @@ impl Disk {
 
     fn perform(&mut self, operation: Operation) {
         self.apply(&operation, operation.units());
+        match operation.place() {
+            Place::Folder(folder) if operation.is_sync() => _ = self.unsynced.remove(&folder),
+            Place::Folder(folder) => _ = self.unsynced.insert(folder),
+            Place::File(_) => {}
+        }
         self.operations.push(operation);
     }
 }
@@ -351,7 +358,10 @@ impl TargetFolder for MemoryFolder {
         if !disk.folders.contains(name) {
             return Err(Errno::NOENT.into());
         }
-        let here = disk.names.iter().filter(|(path, _)| parent(path) == name);
+        // Paths are in the order of their components, so everything below a folder follows it.
+        let after = disk.names.range::<Path, _>((Bound::Included(name), Bound::Unbounded));
+        let below = after.take_while(|(path, _)| path.starts_with(name));
+        let here = below.filter(|(path, _)| path.parent() == Some(name));
         let entries = here.filter_map(|(path, &file)| {
             let content = &disk.files[file];
             Some(Entry {
