@@ -41,11 +41,7 @@ pub(crate) struct Folders {
 
 impl Folders {
     /// The folders of a server in the store's folder `home`. Each target in a directory keeps up to `objects_open` files open.
-    pub(crate) fn of(
-        (server, key): (ServerId, &SiteKey),
-        home: &Path,
-        objects_open: usize,
-    ) -> Folders {
+    pub(crate) fn of((server, key): (ServerId, &SiteKey), home: &Path, objects_open: usize) -> Folders {
         Folders {
             server,
             key: key.clone(),
@@ -104,9 +100,8 @@ impl Home for Folders {
         self.identity = Arc::new(opened.identity.map_or_else(OnceLock::new, OnceLock::from));
         let own = &config.servers[usize::from(self.server.0)];
         let targets = own.targets.iter().enumerate().zip(opened.targets);
-        let targets = targets.map(|((index, target), place)| {
-            open_target((index, target), place, self.objects_open)
-        });
+        let targets =
+            targets.map(|((index, target), place)| open_target((index, target), place, self.objects_open));
         let targets = targets.collect::<Result<Vec<Target>, ServerError>>()?;
         let (witnessed, is_restored) = (opened.witnessed, opened.is_restored);
         Ok(Opened { journal: opened.journal, reserve, targets, witnessed, is_restored })

@@ -122,7 +122,8 @@ impl Disk {
         let folder = self.folders.borrow_mut().entry(number).or_default().clone();
         let directory = Directory::open(Arc::new(folder), None, config.capacity, OBJECTS_OPEN);
         let path = PathBuf::from(format!("target {number}"));
-        let directory = directory.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
+        let directory =
+            directory.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
         Ok(Target::in_directory(directory))
     }
 

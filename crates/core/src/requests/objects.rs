@@ -235,7 +235,9 @@ pub(crate) fn changed_object(request: &PeerRequest) -> Option<Place> {
 /// answered: one file system does not keep the order of its names with the journal of the home.
 pub(crate) fn change_in_directory(request: &PeerRequest, is_lasting: bool) -> Option<TargetWork> {
     match *request {
-        PeerRequest::TruncateObject { length, epoch, .. } => Some(TargetWork::Cut { length, epoch, is_lasting }),
+        PeerRequest::TruncateObject { length, epoch, .. } => {
+            Some(TargetWork::Cut { length, epoch, is_lasting })
+        }
         PeerRequest::FenceObject { length, epoch, .. } => {
             Some(TargetWork::Cut { length, epoch, is_lasting: true })
         }

@@ -74,7 +74,8 @@ impl Server {
                 return Step::Done(token, Outcome::failed(errno::EIO));
             }
         };
-        let work = self.targets[begun.place().0].begin(begun.place(), TargetWork::Request(message, bytes, left));
+        let work =
+            self.targets[begun.place().0].begin(begun.place(), TargetWork::Request(message, bytes, left));
         self.errands.submit_begun(Errand::Request(token), Some(begun), work);
         Step::Away
     }

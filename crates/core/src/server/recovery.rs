@@ -103,8 +103,9 @@ impl Server {
         for (index, opened) in self.targets.iter_mut().enumerate() {
             let Some(directory) = opened.directory_mut() else { continue };
             let target = self.site.target(index);
-            let settled =
-                directory.settle(|object| self.namespace.known(object.file(), lost_power)).map_err(|source| {
+            let settled = directory
+                .settle(|object| self.namespace.known(object.file(), lost_power))
+                .map_err(|source| {
                     let path = self.home.path().join(format!("target {target}"));
                     ServerError::Io { what: "bring to what the journal knows", path, source }
                 })?;

@@ -18,11 +18,11 @@ use super::files::{File, Opening, TargetFolder};
 use super::reserve;
 use super::stamp::{self, Stamp};
 use presence::Look;
+use seen::Seen;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 use weir_wire::{Extent, Ino};
-use seen::Seen;
 
 /// The folder of one target.
 pub struct Dir {

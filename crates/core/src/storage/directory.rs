@@ -159,10 +159,8 @@ impl Directory {
     pub fn begin(&mut self, place: Place, work: TargetWork) -> FileWork {
         let object = place.1;
         let work = self.decide(object, work);
-        let is_removal = matches!(
-            work,
-            Ok(TargetWork::Remove | TargetWork::RemoveUnwritten | TargetWork::Vacate { .. })
-        );
+        let is_removal =
+            matches!(work, Ok(TargetWork::Remove | TargetWork::RemoveUnwritten | TargetWork::Vacate { .. }));
         let file = match is_removal {
             true => self.objects.take_file(object),
             false => self.objects.file(object),
@@ -196,11 +194,13 @@ impl Directory {
                 Err(Ok(TargetOutput::Unsynced { with_epoch: true }))
             }
             _ if !is_needed => Err(Ok(TargetOutput::Done)),
-            TargetWork::Request(request, bytes, left) => match self.admit(object, &request, left.as_deref()) {
-                Ok(()) => Ok(TargetWork::Request(request, bytes, left)),
-                Err(TargetFailure::Full) => Err(Ok(TargetOutput::NoRoom(bytes))),
-                Err(failure) => Err(Err(failure)),
-            },
+            TargetWork::Request(request, bytes, left) => {
+                match self.admit(object, &request, left.as_deref()) {
+                    Ok(()) => Ok(TargetWork::Request(request, bytes, left)),
+                    Err(TargetFailure::Full) => Err(Ok(TargetOutput::NoRoom(bytes))),
+                    Err(failure) => Err(Err(failure)),
+                }
+            }
             work => Ok(work),
         }
     }

@@ -50,7 +50,8 @@ impl Reserve {
         });
         let kept_bytes = found.unwrap_or(0);
         let is_whole = kept_bytes >= RESERVE_BYTES;
-        let mut reserve = Reserve { folder, is_whole, is_given: kept_bytes > 0 && !is_whole, is_refilling: false };
+        let mut reserve =
+            Reserve { folder, is_whole, is_given: kept_bytes > 0 && !is_whole, is_refilling: false };
         reserve.refill();
         reserve
     }

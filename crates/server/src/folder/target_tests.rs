@@ -3,10 +3,10 @@
 use super::Folder;
 use std::fs::{self, File};
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::ops::{Deref, DerefMut};
 use weir_core::storage::{
     Aside, Cut, Directory, Known, StaleEpoch, Target, TargetFailure, TargetOutput, TargetWork,
 };

@@ -134,7 +134,9 @@ impl FileWork {
             dir.examine(&mut self.seen, failure);
         }
         let outcome = match (outcome, self.work) {
-            (Err(TargetFailure::Full), Ok(TargetWork::Request(_, bytes, _))) => Ok(TargetOutput::NoRoom(bytes)),
+            (Err(TargetFailure::Full), Ok(TargetWork::Request(_, bytes, _))) => {
+                Ok(TargetOutput::NoRoom(bytes))
+            }
             (outcome, _) => outcome,
         };
         Ok((self.seen, outcome))
