@@ -10,6 +10,8 @@ use crate::storage::{AsidesTicket, FileWork, RefillTicket, Refilled, Seen, Targe
 use std::io;
 
 /// A piece of blocking work.
+// Work on targets is most of it, and an allocation each would cost more than the room.
+#[allow(clippy::large_enum_variant)]
 pub enum Work {
     /// It is done on the files of a target.
     OnTarget(FileWork),
@@ -32,6 +34,8 @@ pub enum Work {
 }
 
 /// The output of blocking work.
+// As of the work.
+#[allow(clippy::large_enum_variant)]
 pub enum WorkOutput {
     /// Nothing to say.
     Done,

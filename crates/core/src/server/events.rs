@@ -170,7 +170,8 @@ impl Server {
                 self.tell_of_names();
             }
             (Errand::Renewal, WorkOutput::Snapshot(result)) => {
-                if self.durability.end_renewal(result) {
+                let works = self.durability.end_renewal(result);
+                if works {
                     self.sync_again();
                 }
             }

@@ -184,7 +184,7 @@ impl Directory {
             TargetWork::Discard(_) | TargetWork::List => true,
             _ if self.is_gone() => return Err(Err(TargetFailure::Device(Errno::IO.raw_os_error()))),
             TargetWork::Cut { epoch, .. } | TargetWork::CutUndoably { epoch, .. } => {
-                !self.epochs.get(&object).is_some_and(|known| known >= epoch)
+                self.epochs.get(&object).is_none_or(|known| known < epoch)
             }
             _ => true,
         };

@@ -17,6 +17,8 @@ use weir_wire::{Extent, Ino, Request, Seek};
 const ATTEMPTS: u32 = 16;
 
 /// Work that is wanted on an object.
+// Requests are most of it, and an allocation each would cost more than the room.
+#[allow(clippy::large_enum_variant)]
 pub enum TargetWork {
     /// A client's request, with the bytes of a write, and the ranges that a change is confined to where a part of it was done before.
     Request(Request, Vec<u8>, Option<Vec<Range>>),
