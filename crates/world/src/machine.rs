@@ -299,7 +299,7 @@ impl Machine {
             self.disk.journal_synced();
         }
         let event = Event::Worked(Worked { number, output, service: Nanos::ZERO });
-        let told = Happening::Event { server: self.number, life, event };
+        let told = Happening::Event { server: self.number, life, event: Box::new(event) };
         self.agenda.add(self.agenda.within(WORK_TOLD), told);
     }
 

@@ -128,7 +128,7 @@ fn a_cut_that_was_killed_leaves_nothing_behind() {
     drop(opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap());
     let temporary = at(folder.path(), FILE, ".epoch-new");
     fs::write(&temporary, "7").unwrap();
-    let mut dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
+    let dir = opened(folder.path(), Some(1 << 20), OPEN_MAX).unwrap();
     assert_eq!(dir.used_bytes(), 0);
     assert!(!temporary.exists());
 }
