@@ -61,6 +61,11 @@ impl Server {
     /// Has a worker carry a request out below the directory of its target.
     pub(super) fn hand_to_worker(&mut self, token: Token, begun: Begun) -> Step {
         let request = &mut self.requests[&token];
+        let target = request.device().and_then(|index| self.targets.get(index));
+        if target.and_then(Target::directory).is_none() {
+            self.leave_object(begun);
+            return Step::Done(token, Outcome::failed(errno::EINVAL));
+        }
         let bytes = match request.arrival.take() {
             Sink::Buffer { bytes, .. } => bytes,
             _ => std::mem::take(&mut request.payload),
