@@ -338,10 +338,10 @@ impl World {
     }
 
     fn check(&mut self) {
-        for index in 0..OBJECTS.len() {
+        for (index, ino) in OBJECTS.into_iter().enumerate() {
             let found = self.bytes(index);
             let object = &self.objects[index];
-            assert_eq!(self.dir.epoch_of(OBJECTS[index]), object.epoch, "epoch of object {index}");
+            assert_eq!(self.dir.epoch_of(ino), object.epoch, "epoch of object {index}");
             let other = found.iter().zip(&object.bytes).position(|(found, expected)| found != expected);
             assert_eq!(other, None, "object {index} differs from its model at this byte");
         }
