@@ -25,6 +25,8 @@ const INCLUDED_BYTES: u64 = 1024;
 const NAME_BYTES: u64 = 192;
 const ATTRIBUTE_BYTES: u64 = 128;
 const PAUSE: Nanos = Nanos::from_millis(20);
+/// Tries of a call that fits, once nothing fails any more: the reports of one moment cost one of them at most.
+const TRIES: u64 = 3;
 const ENOENT: Errno = Errno(2);
 const EDQUOT: Errno = Errno(122);
 
@@ -44,6 +46,8 @@ pub(crate) struct Limiting {
     files: BTreeMap<String, File>,
     troubles: Rc<RefCell<Troubles>>,
     losses: u64,
+    /// Whether a server may refuse what fits, as it has not heard yet what went on another one.
+    may_be_late: bool,
 }
 
 fn pages(bytes: u64) -> u64 {
@@ -61,7 +65,8 @@ impl File {
 impl Limiting {
     pub(crate) fn new(task: Task, servers: usize, troubles: &Rc<RefCell<Troubles>>) -> Limiting {
         let (troubles, losses) = (Rc::clone(troubles), troubles.borrow().losses());
-        Limiting { task, servers, directory: Ino::ROOT, files: BTreeMap::new(), troubles, losses }
+        let (directory, files, may_be_late) = (Ino::ROOT, BTreeMap::new(), servers > 1);
+        Limiting { task, servers, directory, files, troubles, losses, may_be_late }
     }
 
     /// # Errors
@@ -78,7 +83,9 @@ impl Limiting {
         }
         self.task.wait_until(SETTLED).await;
         self.look().await?;
+        self.may_be_late = false;
         self.meet_limits().await?;
+        self.use_room().await?;
         self.remove_all().await
     }
 
@@ -176,7 +183,7 @@ impl Limiting {
         };
         let fits =
             fits(used.bytes, growth.bytes, LIMITS.bytes) && fits(used.inodes, growth.inodes, LIMITS.inodes);
-        let is_unsure = self.task.histories.borrow().uses.are_unsure(self.task.now());
+        let is_unsure = self.may_be_late || self.task.histories.borrow().uses.are_unsure(self.task.now());
         match errno {
             None if fits => Ok(true),
             Some(EDQUOT) if !fits || is_unsure => Ok(false),
@@ -315,6 +322,39 @@ impl Limiting {
             written?;
         }
         self.note_rest(true);
+        Ok(())
+    }
+
+    /// The room of a file that was removed is there at once, on all servers. A report that was under way then may cost a try.
+    async fn use_room(&mut self) -> Outcome<()> {
+        let largest =
+            self.files.iter().max_by_key(|(name, file)| file.cost(name)).map(|(name, _)| name.clone());
+        let Some(name) = largest else { return Ok(()) };
+        for stripe in 0..STRIPES {
+            self.may_be_late = true;
+            self.remove(&name).await?;
+            if self.used().bytes + (stripe + 1) * STRIPE_BYTES > LIMITS.bytes.unwrap_or(0) {
+                return Ok(());
+            }
+            for _ in 0..TRIES {
+                let Some(mut file) = self.open(&name).await? else { continue };
+                let written = self.write_at(&name, &mut file, stripe * STRIPE_BYTES, STRIPE_BYTES).await;
+                self.task.close(file.ino, file.handle).await;
+                written?;
+                if self.files[&name].size_bytes > 0 {
+                    break;
+                }
+            }
+            if self.files.get(&name).is_none_or(|file| file.size_bytes == 0) {
+                return Err(format!(
+                    "the room of {name}, which was removed, is not there: {:?}",
+                    self.used()
+                ));
+            }
+            let size_bytes =
+                LIMITS.bytes.unwrap_or(0) - (self.used().bytes - pages(self.files[&name].size_bytes));
+            self.resize(&name, size_bytes).await?;
+        }
         Ok(())
     }
 
