@@ -120,6 +120,9 @@ fn naive(servers: &[Namespace]) -> Vec<String> {
         if own.is_some_and(|own| inode.names > 0 && places != [own]) {
             wrong.push(format!("directory {ino} is not where it says: {places:?}"));
         }
+        if inode.names == 0 && inode.directory().is_some_and(|directory| !directory.is_empty()) {
+            wrong.push(format!("directory {ino} has entries and no name"));
+        }
     }
     let (mut reached, mut next) = (BTreeSet::new(), vec![Ino::ROOT]);
     while let Some(ino) = next.pop() {
