@@ -54,6 +54,8 @@ pub(crate) struct News {
     pub(crate) objects: Vec<HeldObject>,
     pub(crate) epochs: Vec<u64>,
     parts: Vec<Part>,
+    /// The first of the objects that an earlier start left: they are the last ones.
+    first_found: usize,
 }
 
 /// An object whose bytes go, because its file is gone, or has no object there.
@@ -200,6 +202,7 @@ impl ObjectsElsewhere {
             let uid = if mutants::is(Mutant::UserUnasked) { 0 } else { uid };
             objects.push(HeldObject { uid, ..question_about(object, 0) });
         }
+        let first_found = objects.len();
         if let Some(found) = self.found.get_mut(&home) {
             let rest = found.len().saturating_sub(limits::OBJECTS_HELD - objects.len());
             // A client of this start that wrote as far publishes the bytes, or leaves them.
@@ -213,7 +216,7 @@ impl ObjectsElsewhere {
         }
         self.telling.insert(home);
         let epochs = objects.iter().map(|object| epoch(object.ino, object.place)).collect();
-        Some(News { objects, epochs, parts })
+        Some(News { objects, epochs, parts, first_found })
     }
 
     /// A home answered, or did not, and is told again then. Answers the objects whose bytes go.
@@ -227,7 +230,7 @@ impl ObjectsElsewhere {
         self.telling.remove(&home);
         let Ok((PeerReply::ObjectsPaid { objects, .. }, _)) = answer else {
             self.held.note_unheard(&news.parts);
-            for object in news.objects.iter().filter(|object| object.client == FOUND && object.end > 0) {
+            for object in &news.objects[news.first_found..] {
                 self.note_found(object.ino, object.place, object.end);
             }
             return Vec::new();

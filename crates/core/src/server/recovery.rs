@@ -26,7 +26,8 @@ impl Server {
         losses: (Losses, u64),
         is_restored: bool,
     ) -> Result<(), ServerError> {
-        let (mut has_returned, mut is_older) = (false, false);
+        let (mut has_arrived, mut is_older) = (false, false);
+        let is_journaled = journal.is_some();
         if let Some(journal) = journal {
             let recovered = self.durability.open(journal, losses, &mut self.namespace)?;
             if let Some((_, durable)) = self.durability.progress() {
@@ -40,13 +41,12 @@ impl Server {
             for notice in &recovered.notices {
                 warning!("{notice}");
             }
-            has_returned = recovered.groups > 0 || recovered.snapshot_records > 0;
             is_older = is_restored || recovered.accepted_loss;
             self.settle_targets(&recovered, is_restored)?;
             self.namespace.index();
         } else if let Some(arrived) = self.home.arrived_names()? {
             read_names(arrived, &mut self.namespace)?;
-            has_returned = true;
+            has_arrived = true;
             self.namespace.index();
         }
         let last_start = self.last_start();
@@ -64,6 +64,9 @@ impl Server {
         })?;
         self.raise_known_epochs();
         self.locks = LockTable::new(Fence::of_start(self.namespace.files().starts()));
+        // By the number of the start, which a power loss leaves: it may take the whole journal of a server whose clients come back, and
+        // leave what they wrote on targets.
+        let has_returned = has_arrived || is_journaled && last_start > 0;
         #[cfg(any(test, feature = "world"))]
         let has_returned = has_returned && !mutants::is(Mutant::GraceSkipped);
         if has_returned {
