@@ -126,16 +126,6 @@ fn blocks_of(offset: u64, length: u64) -> std::ops::Range<u64> {
     offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)
 }
 
-impl Content {
-    fn sizes(&self) -> Sizes {
-        Sizes {
-            length_bytes: self.bytes.len() as u64,
-            occupied_bytes: self.blocks.len() as u64 * BLOCK_BYTES,
-            block_bytes: BLOCK_BYTES,
-        }
-    }
-}
-
 impl MemoryFolder {
     /// Limits the bytes of all blocks together. A write stores the bytes that fit; the next one gets ENOSPC.
     pub fn limit(&self, capacity_bytes: Option<u64>) {
@@ -376,7 +366,8 @@ impl TargetFolder for MemoryFolder {
             let content = &disk.files[file];
             Some(Entry {
                 name: path.file_name()?.to_owned(),
-                sizes: content.sizes(),
+                length_bytes: content.bytes.len() as u64,
+                occupied_bytes: content.blocks.len() as u64 * BLOCK_BYTES,
                 is_open_to_others: false,
             })
         });
@@ -457,7 +448,12 @@ impl TargetFile for MemoryFile {
 
     fn sizes(&self) -> io::Result<Sizes> {
         let disk = self.disk();
-        Ok(disk.files[self.number].sizes())
+        let content = &disk.files[self.number];
+        Ok(Sizes {
+            length_bytes: content.bytes.len() as u64,
+            occupied_bytes: content.blocks.len() as u64 * BLOCK_BYTES,
+            block_bytes: BLOCK_BYTES,
+        })
     }
 
     fn allocate(&self, offset: u64, length: u64) -> io::Result<()> {
