@@ -34,7 +34,7 @@ _ORDINARY: dict[str, Any] = {
     **{"executable": None, "preexec_fn": None, "close_fds": True, "pass_fds": (), "shell": False, "umask": -1},
     **{"restore_signals": True, "gid": None, "gids": None, "uid": None, "process_group": -1},
 }
-"""What a fork is like in what else can be asked of a start."""
+"""A fork has these values of what else can be asked of a start."""
 _NUMBER_BYTES = 8
 _COMMAND_BYTES = 1 << 15
 """Room for the words of a fork in the list of processes."""

@@ -22,7 +22,7 @@ print(json.dumps([os.getcwd(), os.getpgrp() == os.getppid(), umask, resource.get
 
 
 def answers(command: list[str], **options: Any) -> list[tuple[str, str, int]]:
-    """What a start and a fork answer."""
+    """Returns what a start and a fork answer."""
     found = []
     for kind in STARTS:
         pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)

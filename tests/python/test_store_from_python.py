@@ -67,7 +67,7 @@ def test_programs_use_it_without_a_mount_as_the_job_that_is_named(tmp_path: Path
 
 
 def test_a_program_that_ends_before_its_store_is_not_warned(home: Path) -> None:
-    """Python told of each server that is still running, and of each that another program had ended."""
+    """Python warned of each server that is still running, and of each that another program had ended."""
     code = "import sys; from weir.store import up; up(home=sys.argv[1], mount=False, servers=2)"
     words = [sys.executable, "-X", "dev", "-c", code, str(home)]
     ended = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)

@@ -24,7 +24,7 @@ pub(super) enum Change {
     Remove(String),
     /// A publication: the file ends no earlier.
     Grow(Ino, u64),
-    /// Of whatever file has the name: a loss may have left it to another one.
+    /// The cut is of whatever file has the name: a loss may have left the name to another one.
     Cut(String, u64),
 }
 

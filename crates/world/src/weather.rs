@@ -15,7 +15,7 @@ pub(super) struct Weather {
 }
 
 impl Weather {
-    /// The weather of the world of this agenda, which has so many kinds of faults.
+    /// The weather of the world of this agenda, which has this number of kinds of faults.
     pub(super) fn new(agenda: &Agenda, kinds: u64) -> Weather {
         if agenda.by_chance(STORMY) {
             return Weather { kinds: (0..kinds).collect(), percent: 100 };

@@ -134,7 +134,7 @@ impl Crowding {
         }
     }
 
-    /// Lists the directory in parts, between which up to so many changes are made. A client that was away for too long begins anew.
+    /// Lists the directory in parts, between which this number of changes is made at most. A client that was away for too long begins anew.
     async fn list(&mut self, changes: u64) -> Outcome<()> {
         loop {
             self.steady = self.names.clone();

@@ -72,7 +72,7 @@ pub(super) fn administer(task: Task, members: &Rc<RefCell<Members>>) -> Work {
     Box::pin(administering::administer(task, Rc::clone(members)))
 }
 
-/// Begins the work of a user that has limits, in a store of so many servers.
+/// Begins the work of a user that has limits, in a store of this number of servers.
 pub(super) fn limit(task: Task, servers: usize, troubles: &Rc<RefCell<Troubles>>) -> Work {
     Box::pin(Limiting::new(task, servers, troubles).work())
 }

@@ -144,7 +144,12 @@ impl Quotas {
         text.to_string().into_bytes()
     }
 
-    /// Whether these owners may have so much more.
+    /// Whether no limit holds for this user: as CAP_SYS_RESOURCE does on a local file system (quotactl(2)), root passes over limits.
+    fn passes(&self, actor: u32) -> bool {
+        self.is_empty() || actor == ROOT
+    }
+
+    /// Whether these owners may have `growth` more.
     pub(crate) fn admit(
         &self,
         usage: &Usage,
@@ -152,15 +157,14 @@ impl Quotas {
         owners: impl IntoIterator<Item = QuotaOwner>,
         growth: QuotaUse,
     ) -> Result<(), Errno> {
-        // As CAP_SYS_RESOURCE does on a local file system (quotactl(2)), root passes over limits.
-        if self.is_empty() || actor == ROOT {
+        if self.passes(actor) {
             return Ok(());
         }
         let fits = |owner| self.has_room(owner, self.line(usage, owner).here, growth);
         owners.into_iter().all(fits).then_some(()).ok_or(EDQUOT)
     }
 
-    /// Whether the files of these owners may have so many bytes more, of which some may be charged already as bytes that are not published:
+    /// Whether the files of these owners may have `bytes` more, of which some may be charged already as bytes that are not published:
     /// another server admits such bytes by sums that are a little old.
     pub(crate) fn admit_published(
         &self,
@@ -169,7 +173,7 @@ impl Quotas {
         owners: impl IntoIterator<Item = QuotaOwner>,
         bytes: u64,
     ) -> Result<(), Errno> {
-        if self.is_empty() || actor == ROOT {
+        if self.passes(actor) {
             return Ok(());
         }
         #[cfg(any(test, feature = "world"))]
