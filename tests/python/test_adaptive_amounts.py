@@ -239,6 +239,25 @@ def test_a_forecaster_has_a_name_that_is_known() -> None:
         Planner(Tier("memory://x", period_seconds=-1.0), Fixed.BEST_EFFORT, warm_up_steps=0)
 
 
+def test_a_threshold_is_that_of_the_tiers_fourier_transform() -> None:
+    def expected(threshold: float | None) -> float:
+        tier = Tier("memory://x", zone=Zone.AUGMENTATION, forecaster="paper-dft", threshold=threshold)
+        made = Planner(tier, Plot(1.0, 2.0), warm_up_steps=0)
+        for step in range(48):
+            angle = 2 * math.pi * step / 48
+            bandwidth = 50 + 20 * math.cos(4 * angle) + 10 * math.cos(9 * angle)
+            made.record(made.plan(float(step), 100, accuracy_asked=False), float(step), 100, 1.0, bandwidth)
+        forecast = made.plan(48.0, 100, accuracy_asked=False).forecast
+        assert forecast is not None
+        return forecast.value
+
+    assert expected(None) == pytest.approx(80)
+    assert expected(0.25) == pytest.approx(80)
+    assert expected(0.75) == pytest.approx(70)
+    with pytest.raises(AdaptiveError, match="a threshold of 1"):
+        Tier("memory://x", threshold=1.5)
+
+
 def test_tiers_are_spelled_with_their_zone() -> None:
     tiers = tiers_of(["isolation=/a=b", "s3://c/zone=d", "best-effort=memory://e"])
     assert [(tier.url, tier.zone) for tier in tiers] == [

@@ -66,7 +66,8 @@ def test_what_a_replay_costs(tmp_path: Path) -> None:
     assert answer["summary"]["seconds_variance"] >= 0.0
     assert document("replay", *tiers, "--policy", "isolation")["summary"]["augmentation_mean"] == 0.0
     plot = ("--policy", "plot", "--low", "1000TB/s", "--high", "2000TB/s", "--warm-up", 1)
-    answer = document("replay", *tiers, *plot, "--forecaster", "paper-dft", "--steps", 2, "--period", 2)
+    dft = ("--forecaster", "paper-dft", "--threshold", 0.75)
+    answer = document("replay", *tiers, *plot, *dft, "--steps", 2, "--period", 2)
     assert [step["augmentation"] for step in answer["steps"]] == [1.0, 0.0]
     answer = document("replay", *tiers, "--policy", "budget", "--seconds", 60, "--prefetch")
     assert answer["summary"]["late"] == 0
@@ -156,6 +157,7 @@ def test_values_on_a_mesh(tmp_path: Path) -> None:
         (["reconstruct", "{}", "--step", "0", "--to", "{}/no/x.npy"], 1, "there is no folder"),
         (["reconstruct", "{}", "--step", "0", "--to", "{}/x.dat"], 1, "let it end with .npy, .nc or .nc4"),
         (["replay", "{}", "--policy", "isolation", "--low", "3M"], 2, "--low is of --policy plot"),
+        (["replay", "{}", "--forecaster", "mean", "--threshold", "0.5"], 2, "--threshold is of --forecaster paper-dft"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_a_hint(tmp_path: Path, arguments: list[str], code: int, words: str) -> None:

@@ -137,14 +137,15 @@ class Planner:
             AdaptiveError: The tier's forecaster refuses its period.
         """
         from weir.adaptive.slowdowns import Outlook
-        from weir.prediction.bandwidth import Background, make
+        from weir.prediction.bandwidth import THRESHOLD, Background, make
 
         self.tier = tier
         self._policy = tier.plot if tier.plot is not None and not isinstance(policy, Fixed) else policy
         self._solver = Solver(self._policy) if isinstance(self._policy, Budget) else None
         try:
             # Steps are learnt beside the reads: fits take milliseconds, and steps must not wait for them.
-            self._history = Background(make(tier.forecaster, period_seconds=tier.period_seconds))
+            threshold = THRESHOLD if tier.threshold is None else tier.threshold
+            self._history = Background(make(tier.forecaster, period_seconds=tier.period_seconds, threshold=threshold))
         except ValueError as error:
             raise AdaptiveError(f"tier {tier.url}: {error}") from error
         # Other tiers and policies do not use their forecasts.

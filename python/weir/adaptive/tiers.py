@@ -51,6 +51,8 @@ class Tier:
             tier before it, and the first tier the base alone. The last tier holds the rest.
         plot: The augmentation-bandwidth plot, where it differs from the policy's.
         forecaster: A name of `weir.prediction.bandwidth`.
+        threshold: Part of the largest amplitude below which the paper's Fourier transform, alone or within `online`,
+            leaves a frequency out, 0 to 1 (section III-C of the paper). By default a quarter.
         period_seconds: The shortest period of the reads' disturbances, where it is known: a warning then tells that
             steps are too far apart to see it.
         connections: Number of range reads under way at once.
@@ -64,6 +66,7 @@ class Tier:
     share: float | None = None
     plot: "Plot | None" = None
     forecaster: str = "online"
+    threshold: float | None = None
     period_seconds: float | None = None
     connections: int = CONNECTIONS
     request_bytes: int = REQUEST_BYTES
@@ -85,6 +88,11 @@ class Tier:
             raise AdaptiveError(f"tier {self.url}: {self.connections} connections cannot read anything")
         if self.request_bytes < 1:
             raise AdaptiveError(f"tier {self.url}: requests of {self.request_bytes} bytes read nothing")
+        if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
+            raise AdaptiveError(
+                f"tier {self.url}: a threshold of {self.threshold} is no part of the largest amplitude",
+                hint="give 0 to 1: 0.25 is usual",
+            )
         from weir.prediction.bandwidth import NAMES
 
         if self.forecaster not in NAMES:

@@ -21,6 +21,8 @@ _OPTIONS_OF = {
     "budget": {"--seconds": "seconds", "--variance": "variance"},
 }
 """Policies, their options, and the parameters that these set."""
+_TRANSFORMERS = ("paper-dft", "online")
+"""Forecasters that take the Fourier transform of a window."""
 _HEADER = ("STEP", "SECONDS", "READ", "AUGMENTED", "FORECAST/S", "ACHIEVED/S", "RMSE", "MAX ERROR", "LATE")
 
 
@@ -65,6 +67,12 @@ TIER = Checked("tier", _read_tier)
     type=Checked("forecaster", _known_forecaster),
     default="online",
     help="Forecaster of each tier's bandwidth.",
+)
+@click.option(
+    "--threshold",
+    type=Number(0, 1),
+    help="Part of the largest amplitude below which the Fourier transform of --forecaster paper-dft or online leaves a "
+    "frequency out.  [default: 0.25]",
 )
 @click.option("--deadline", type=Number(0, min_open=True), help="Most seconds of a step.")
 @click.option("--period", type=Number(0), default=0.0, help="Seconds from one step to the next.")
@@ -112,7 +120,10 @@ def _reader(tiers: tuple[str, ...], options: dict[str, Any]) -> "Reader":
     from weir.adaptive.reader import Reader
     from weir.adaptive.tiers import Tier
 
-    named = [replace(Tier.parse(tier), forecaster=options["forecaster"]) for tier in tiers]
+    forecaster, threshold = options["forecaster"], options["threshold"]
+    if threshold is not None and forecaster not in _TRANSFORMERS:
+        raise click.UsageError(f"--threshold is of --forecaster {' and '.join(_TRANSFORMERS)}, not of {forecaster}")
+    named = [replace(Tier.parse(tier), forecaster=forecaster, threshold=threshold) for tier in tiers]
     return Reader(
         named,
         policy=_policy(options),

@@ -29,10 +29,22 @@ from weir.prediction.bandwidth.paper_dft import PaperDft
 from weir.prediction.bandwidth.seasonal import Seasonal
 from weir.prediction.bandwidth.single import Single
 
-__all__ = ["NAMES", "WINDOW", "Background", "Forecast", "Forecaster", "NothingObservedError", "Outlook", "make"]
+__all__ = [
+    "NAMES",
+    "THRESHOLD",
+    "WINDOW",
+    "Background",
+    "Forecast",
+    "Forecaster",
+    "NothingObservedError",
+    "Outlook",
+    "make",
+]
 
 WINDOW = 48
 """The paper's N: 20 minutes of steps 25 s apart."""
+THRESHOLD = 0.25
+"""The lower of the two thresholds in the paper's figure 9, a part of the largest amplitude."""
 _WINDOWS_KEPT = 4
 """Remembered windows of steps: a comb of any period needs many pulses, a season two seasons."""
 
@@ -56,7 +68,7 @@ def make(
     *,
     period_seconds: float | None = None,
     window: int = WINDOW,
-    threshold: float = 0.25,
+    threshold: float = THRESHOLD,
     coverage: float = 0.8,
 ) -> Forecaster:
     """Make a forecaster without a past.
