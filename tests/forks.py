@@ -48,8 +48,8 @@ _ENDS = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 class Start(subprocess.Popen[Any]):
     """A process that was started; `weir` is forked in place of that where nobody can tell the difference."""
 
-    _told: int | None = None
-    """Descriptor that tells the status of a fork."""
+    _told: socket.socket | None = None
+    """The line that tells the status of a fork, which keeps its number until the status was taken, as a child does."""
 
     def _execute_child(self, *arguments: Any) -> None:
         asked = _EXECUTED.bind(self, *arguments).arguments
@@ -65,7 +65,7 @@ class Start(subprocess.Popen[Any]):
             "starter": os.getpid(),
         }
         self._told = _source().fork(request, [own if own != -1 else number for number, own in enumerate(streams)])
-        self.pid = _read(self._told)
+        self.pid = _read(self._told.fileno())
         self._child_created = True
         self._close_pipe_fds(*(asked[name] for name in _ENDS))  # type: ignore[attr-defined]
 
@@ -86,8 +86,10 @@ class Start(subprocess.Popen[Any]):
             return super()._try_wait(flags)  # type: ignore[misc, no-any-return]
         if flags & os.WNOHANG and not select.select([self._told], [], [], 0)[0]:
             return 0, 0
-        status = _read(self._told)
-        os.close(self._told)
+        with self._told:
+            status = _read(self._told.fileno())
+            self._told.send(b"+")
+            self._told.recv(1)
         return self.pid, status
 
 
@@ -102,16 +104,16 @@ class _Source:
             self._process = subprocess.Popen(command, pass_fds=[end.fileno()], start_new_session=True)
         atexit.register(self._end)
 
-    def fork(self, request: Mapping[str, Any], streams: Sequence[int]) -> int:
-        """Ask for a process; from the descriptor come its number and, at its end, its status."""
-        told, tells = os.pipe()
+    def fork(self, request: Mapping[str, Any], streams: Sequence[int]) -> socket.socket:
+        """Ask for a process; from the line come its number and, at its end, its status."""
+        told, tells = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         document = os.memfd_create("request")
         try:
             os.write(document, json.dumps(request).encode())
-            socket.send_fds(self._requests, [b"+"], [document, tells, *streams])
+            socket.send_fds(self._requests, [b"+"], [document, tells.fileno(), *streams])
         finally:
             os.close(document)
-            os.close(tells)
+            tells.close()
         return told
 
     def _end(self) -> None:
@@ -151,6 +153,7 @@ class _Forker:
         self._requests = requests
         self._imports, self._tells_imports = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._running: dict[int, tuple[int, int]] = {}
+        self._ended: dict[int, int] = {}
         self._poller = select.poll()
         self._imported: Counter[str] = Counter()
 
@@ -169,6 +172,8 @@ class _Forker:
                     self._learn(json.loads(self._imports.recv(_MESSAGE_BYTES_MAX)))
                 elif descriptor in self._running:
                     self._tell_end(descriptor)
+                elif descriptor in self._ended:
+                    self._give_up_number(descriptor)
                 elif not self._fork():
                     return
 
@@ -189,12 +194,24 @@ class _Forker:
         return True
 
     def _tell_end(self, ended: int) -> None:
+        """Tell the status of a process that ended. Its number stays its own until that was taken."""
         pid, tells = self._running.pop(ended)
         self._poller.unregister(ended)
-        with contextlib.suppress(BrokenPipeError):
-            os.write(tells, os.waitpid(pid, 0)[1].to_bytes(_NUMBER_BYTES, "little"))
-        os.close(tells)
         os.close(ended)
+        end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert end is not None
+        status = end.si_status << 8 if end.si_code == os.CLD_EXITED else end.si_status
+        with contextlib.suppress(BrokenPipeError):
+            os.write(tells, status.to_bytes(_NUMBER_BYTES, "little"))
+        self._ended[tells] = pid
+        self._poller.register(tells, select.POLLIN)
+
+    def _give_up_number(self, tells: int) -> None:
+        with contextlib.suppress(OSError):
+            os.read(tells, _NUMBER_BYTES)
+        os.waitpid(self._ended.pop(tells), 0)
+        self._poller.unregister(tells)
+        os.close(tells)
 
     def _learn(self, names: Sequence[str]) -> None:
         """Import what two processes imported, so that the next one has it."""

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -84,6 +85,17 @@ def test_a_fork_ends_by_a_signal_as_a_start(store: Store, number: signal.Signals
                 child.stdout.close()
             codes.append(child.wait())
     assert codes[0] == codes[1]
+
+
+def test_the_number_of_a_fork_is_its_own_until_it_is_waited_for(store: Store) -> None:
+    for kind in STARTS:
+        with kind([forks.PROGRAM, "--version"], env=store.variables(), stdout=subprocess.DEVNULL) as child:
+            ended = os.pidfd_open(child.pid)
+            assert select.select([ended], [], [], 60)[0]
+            os.close(ended)
+            assert Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+            assert child.wait() == 0
+            assert not Path(f"/proc/{child.pid}").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Places to run a suite in: a fresh directory of tmpfs, or of a store by one of its ways."""
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -21,8 +22,6 @@ REFERENCE = "tmpfs"
 """The name of the place whose outcomes are the reference."""
 ENDED_SECONDS = 30.0
 """A killed group of processes is gone by then, unless one of them hangs in the kernel."""
-PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.002, 0.1
-"""Between two looks at whether a program has ended: first short, since most tests take milliseconds."""
 OUTPUT_BYTES_MAX = 32 << 20
 """More of a program's output is not read: a suite may print without end."""
 LOGGED_CHARACTERS_MAX = 20_000
@@ -180,14 +179,11 @@ class Place:
 
 def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
     """Wait for a program without reaping it, so that its number stays its own."""
-    deadline = time.monotonic() + seconds
-    pause = PAUSE_SECONDS
-    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(pause)
-        pause = min(2 * pause, PAUSE_SECONDS_MAX)
-    return True
+    ended = os.pidfd_open(process.pid)
+    try:
+        return bool(select.select([ended], [], [], seconds)[0])
+    finally:
+        os.close(ended)
 
 
 @contextmanager
