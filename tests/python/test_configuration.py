@@ -50,12 +50,21 @@ def test_the_embedded_store_has_one_server_with_two_targets_in_memory() -> None:
     assert configuration.document == {
         "version": 1,
         "policy": "size-fair",
+        "lambda_milliseconds": 100,
         "layout": {"allocator": "balanced"},
         "server": [{"target": [{"backend": "ram", "capacity": "4GiB"}] * 2}],
     }
     assert set(configuration.origins.values()) == {"default"}
     assert not configuration.keeps_bytes()
     assert tomllib.loads(configuration.text()) == configuration.document
+
+
+def test_the_interval_of_the_exchange_is_a_setting_of_the_store(write: Callable[[str], Path]) -> None:
+    file = write("version = 1\nlambda_milliseconds = 250\n")
+    assert resolved(file).document["lambda_milliseconds"] == 250
+    given = resolved(file, lambda_milliseconds=50)
+    assert given.document["lambda_milliseconds"] == 50
+    assert given.origins["lambda_milliseconds"] == "flag"
 
 
 def test_flags_beat_the_file_and_the_file_beats_defaults(write: Callable[[str], Path]) -> None:
@@ -162,6 +171,7 @@ def test_a_mistyped_variable_is_refused(name: str, near: str) -> None:
     [
         ("WEIR_TRANSPORT", "tpc", "`unix` or `tcp`"),
         *(("WEIR_TIMEOUT_SECONDS", value, "0.1 to 86400") for value in ("abc", "10s", "0.05", "100000", "nan")),
+        *(("WEIR_HEARTBEAT_SECONDS", value, "0.1 to 60") for value in ("abc", "2s", "0", "61", "nan")),
     ],
 )
 def test_a_value_that_no_program_can_use_is_refused(name: str, value: str, right: str) -> None:
@@ -175,6 +185,7 @@ def test_a_value_that_no_program_can_use_is_refused(name: str, value: str, right
 def test_values_that_programs_can_use_are_allowed() -> None:
     settings.check_values({"WEIR_TRANSPORT": "", "WEIR_TIMEOUT_SECONDS": ""})
     settings.check_values({"WEIR_TRANSPORT": "tcp", "WEIR_TIMEOUT_SECONDS": "0.1"})
+    settings.check_values({"WEIR_HEARTBEAT_SECONDS": "0.1"})
     settings.check_values({"WEIR_PREFIX": "relative"})
     with pytest.raises(SettingsError, match="WEIR_PREFIX=relative"):
         settings.check_values({"WEIR_PREFIX": "relative"}, with_flags=True)

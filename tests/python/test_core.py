@@ -68,6 +68,22 @@ def test_policies_are_named_and_unknown_ones_refused_with_the_list() -> None:
         _core.parse_policy("fairest")
 
 
+@pytest.mark.parametrize(
+    ("spelled", "levels"),
+    [
+        ("fifo", []),
+        ("size-fair", ["size"]),
+        ("user-size-fair", ["user", "size"]),
+        ("group-user-size-fair", ["group", "user", "size"]),
+        ("group-user-then-size-fair", ["group", "user", "size"]),
+        ("group-then-user-then-size-fair", ["group", "user", "size"]),
+    ],
+)
+def test_every_spelling_of_a_policy_names_its_levels(spelled: str, levels: list[str]) -> None:
+    assert _core.policy_levels(spelled) == levels
+    assert _core.policy_levels(_core.parse_policy(spelled)) == levels
+
+
 def test_a_policy_has_a_scheduler_that_goes_with_it() -> None:
     assert _core.parse_sharing("Size-Fair") == ("size-fair", "virtual-time")
     assert _core.parse_sharing("fifo") == ("fifo", "fifo")

@@ -51,7 +51,7 @@ class TestPolicies:
         assert shares_owed("fifo", [job("a"), job("b")]) is None
 
     def test_a_level_that_does_not_exist_is_an_error(self) -> None:
-        with pytest.raises(ValueError, match="level planet"):
+        with pytest.raises(ValueError, match="level `planet`"):
             shares_owed("user-then-planet-fair", [job("a")])
 
     @pytest.mark.parametrize(

@@ -218,6 +218,7 @@ def test_a_running_store_tells_its_targets_and_their_speeds(store: Store) -> Non
         "policy": "job-fair",
         "scheduler": "virtual-time",
         "allocator": "balanced",
+        "lambda": "100ms",
     }
 
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_windows::Tally;
-use weir_wire::{parse_silence, TransportChoice};
+use weir_wire::{parse_heartbeat, parse_silence, TransportChoice};
 
 /// The place of the store, and the caller's credential.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Settings {
     pub transport: TransportChoice,
     /// The time for which a server may be silent before it counts as lost.
     pub silence: Duration,
+    /// The interval in which a mount tells the servers that it lives.
+    pub heartbeat: Duration,
     /// Mount point or prefix of the store on this host. Absolute symbolic links below it lead back into the store.
     pub root: Option<PathBuf>,
     /// Whether the caller can write through a mount instead. The servers then refuse writes beside pages that a mount holds,
@@ -33,6 +35,9 @@ impl Settings {
     /// The bound on a server's silence where none is set.
     pub const SILENCE_DEFAULT: Duration = Duration::from_secs(10);
 
+    /// The interval of heartbeats where none is set: several before the kernel gives a silent connection up.
+    pub const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(2);
+
     /// Settings with the default transport and bound.
     pub fn explicit(
         cluster: impl Into<PathBuf>,
@@ -44,6 +49,7 @@ impl Settings {
             credential: credential.into(),
             transport: TransportChoice::Automatic,
             silence: Settings::SILENCE_DEFAULT,
+            heartbeat: Settings::HEARTBEAT_DEFAULT,
             root,
             has_mount: false,
             windows: None,
@@ -52,7 +58,7 @@ impl Settings {
     }
 
     /// Settings from `WEIR_CLUSTER`, `WEIR_CREDENTIAL`, `WEIR_MOUNT` or `WEIR_PREFIX`, `WEIR_TRANSPORT`,
-    /// `WEIR_TIMEOUT_SECONDS` and `WEIR_WINDOWS`. No file is opened.
+    /// `WEIR_TIMEOUT_SECONDS`, `WEIR_HEARTBEAT_SECONDS` and `WEIR_WINDOWS`. No file is opened.
     ///
     /// # Errors
     /// [`crate::ClientError::Settings`] for a missing or unreadable variable.
@@ -84,6 +90,9 @@ impl Settings {
         }
         if let Some(silence) = read("WEIR_TIMEOUT_SECONDS", &variable, parse_silence)? {
             settings.silence = silence;
+        }
+        if let Some(heartbeat) = read("WEIR_HEARTBEAT_SECONDS", &variable, parse_heartbeat)? {
+            settings.heartbeat = heartbeat;
         }
         // Without windows a program runs as well, so a value that names no folder is no error.
         settings.windows = variable("WEIR_WINDOWS").map(PathBuf::from).filter(|folder| folder.is_absolute());
@@ -122,6 +131,7 @@ mod tests {
             ("WEIR_PREFIX", "/weir"),
             ("WEIR_TRANSPORT", "tcp"),
             ("WEIR_TIMEOUT_SECONDS", "0.5"),
+            ("WEIR_HEARTBEAT_SECONDS", "0.25"),
             ("WEIR_WINDOWS", "/dev/shm/weir-0"),
         ])
         .expect("complete");
@@ -130,6 +140,7 @@ mod tests {
         assert_eq!(read.root, Some(PathBuf::from("/weir")));
         assert_eq!(read.transport, TransportChoice::Tcp);
         assert_eq!(read.silence, Duration::from_millis(500));
+        assert_eq!(read.heartbeat, Duration::from_millis(250));
     }
 
     #[test]
@@ -144,9 +155,12 @@ mod tests {
     #[test]
     fn bad_values_are_named() {
         let complete = [("WEIR_CLUSTER", "/c"), ("WEIR_CREDENTIAL", "/k")];
-        for (name, value) in
-            [("WEIR_TRANSPORT", "rdma"), ("WEIR_TIMEOUT_SECONDS", "-1"), ("WEIR_TIMEOUT_SECONDS", "NaN")]
-        {
+        for (name, value) in [
+            ("WEIR_TRANSPORT", "rdma"),
+            ("WEIR_TIMEOUT_SECONDS", "-1"),
+            ("WEIR_TIMEOUT_SECONDS", "NaN"),
+            ("WEIR_HEARTBEAT_SECONDS", "61"),
+        ] {
             let variables = [complete[0], complete[1], (name, value)];
             let message = settings(&variables).expect_err("bad").to_string();
             assert!(message.contains(name), "{message}");

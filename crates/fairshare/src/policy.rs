@@ -4,6 +4,14 @@
 //! a node of the share tree divides its time, and their weights (ThemisIO, SC'23, section 2.2.2).
 //! A level that is not the last gathers jobs into classes: of one group, one user, one priority or
 //! one size. The last level divides among jobs; `group` and `user` are followed by `job` unsaid.
+//!
+//! ```text
+//! policy = "fifo" | levels "-fair"
+//! levels = level (("-" | "-then-") level)*
+//! level  = "group" | "user" | "priority" | "size" | "job"
+//! ```
+//!
+//! The paper writes `user-then-size-fair` and `user-size-fair` for one policy; it is printed with `-then-`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -100,8 +108,16 @@ impl Policy {
 
     /// The strings that [`Policy::from_str`] accepts, in a sentence.
     const EXPECTED: &'static str = "expected one of fifo, job-fair, user-fair, size-fair, priority-fair, \
-         user-then-size-fair, group-then-user-then-size-fair, or levels of your own as A-then-B-fair, of group, \
-         user, priority, size and job";
+         user-then-size-fair, group-then-user-then-size-fair, or levels of your own as A-then-B-fair or A-B-fair, of \
+         group, user, priority, size and job";
+
+    /// The names of the levels, outermost first; none under `fifo`.
+    pub fn levels(&self) -> Vec<&'static str> {
+        match self {
+            Policy::Fifo => Vec::new(),
+            Policy::Fair(levels) => levels.iter().map(|level| level.name()).collect(),
+        }
+    }
 }
 
 impl FromStr for Policy {
@@ -114,12 +130,11 @@ impl FromStr for Policy {
         }
         let unknown =
             || PolicyError::Unknown { given: given.to_owned(), nearest: nearest(&name, &Policy::NAMES) };
-        let levels = name.strip_suffix("-fair").ok_or_else(unknown)?;
-        let is_composed = levels.contains("-then-");
+        let words = level_words(&name).ok_or_else(unknown)?;
         let mut fair: Vec<Level> = Vec::new();
-        for word in levels.split("-then-") {
+        for &word in &words {
             let Some(level) = Level::ALL.into_iter().find(|level| level.name() == word) else {
-                if !is_composed {
+                if words.len() == 1 {
                     return Err(unknown());
                 }
                 let (given, level) = (given.to_owned(), word.to_owned());
@@ -146,10 +161,7 @@ impl fmt::Display for Policy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Policy::Fifo => formatter.write_str("fifo"),
-            Policy::Fair(levels) => {
-                let names: Vec<&str> = levels.iter().map(|level| level.name()).collect();
-                write!(formatter, "{}-fair", names.join("-then-"))
-            }
+            Policy::Fair(_) => write!(formatter, "{}-fair", self.levels().join("-then-")),
         }
     }
 }
@@ -194,6 +206,16 @@ impl Level {
     pub(crate) fn divides_jobs(self) -> bool {
         matches!(self, Level::Priority | Level::Size | Level::Job)
     }
+}
+
+/// The words between which `-` or `-then-` stands in the name of a fair policy; none where its form is another one.
+fn level_words(name: &str) -> Option<Vec<&str>> {
+    const THEN: &str = "then";
+    let words: Vec<&str> = name.strip_suffix("-fair")?.split('-').collect();
+    let is_level = |word: &&str| !word.is_empty() && *word != THEN;
+    let ends_in_levels = words.first().is_some_and(is_level) && words.last().is_some_and(is_level);
+    let is_doubled = words.windows(2).any(|pair| pair == [THEN, THEN]) || words.contains(&"");
+    (ends_in_levels && !is_doubled).then(|| words.into_iter().filter(is_level).collect())
 }
 
 fn did_you_mean(nearest: &Option<&'static str>) -> String {
@@ -244,6 +266,20 @@ mod tests {
         assert_eq!(" Size-Fair ".parse::<Policy>().unwrap().to_string(), "size-fair");
     }
 
+    #[test]
+    fn every_spelling_of_the_paper_is_taken() {
+        for (given, printed) in [
+            ("user-size-fair", "user-then-size-fair"),
+            ("group-user-size-fair", "group-then-user-then-size-fair"),
+            ("group-user-then-size-fair", "group-then-user-then-size-fair"),
+            ("group-then-user-size-fair", "group-then-user-then-size-fair"),
+            ("group-then-user-fair", "group-then-user-fair"),
+            ("user-then-job-fair", "user-then-job-fair"),
+        ] {
+            assert_eq!(given.parse::<Policy>().unwrap().to_string(), printed);
+        }
+    }
+
     proptest! {
         #[test]
         fn every_order_of_levels_round_trips(
@@ -255,6 +291,8 @@ mod tests {
                 levels.truncate(job + 1);
             }
             let policy = Policy::Fair(levels);
+            let short = policy.to_string().replace("-then-", "-");
+            prop_assert_eq!(short.parse(), Ok(policy.clone()));
             prop_assert_eq!(policy.to_string().parse(), Ok(policy));
         }
     }
@@ -273,6 +311,12 @@ mod tests {
             ("user-then-user-fair", "it was divided by before"),
             ("job-then-size-fair", "`job` before it leaves a single job"),
             ("user-then-fair", "unknown policy"),
+            ("then-user-fair", "unknown policy"),
+            ("user-then-then-size-fair", "unknown policy"),
+            ("user--size-fair", "unknown policy"),
+            ("user-size", "unknown policy `user-size`"),
+            ("user-fifo-fair", "unknown level `fifo`"),
+            ("user-user-fair", "it was divided by before"),
         ] {
             let error = given.parse::<Policy>().unwrap_err().to_string();
             assert!(error.contains(expected), "{given} gave {error:?}");

@@ -19,7 +19,8 @@ As root it mounts for all users where the credential allows to act for them; as 
   --help             this text
   --version          the version
 
-WEIR_TRANSPORT (unix or tcp) and WEIR_TIMEOUT_SECONDS (bound on a server's silence) are honoured.
+WEIR_TRANSPORT (unix or tcp), WEIR_TIMEOUT_SECONDS (bound on a server's silence) and WEIR_HEARTBEAT_SECONDS (interval of
+its own signs of life, 2) are honoured.
 ";
 
 /// The source that mount(8) lists where no other is named.

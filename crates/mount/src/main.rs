@@ -40,8 +40,6 @@ use weir_client::wire::{Credential, Role};
 use weir_client::{Caller, ClientError, Place, Settings, Store};
 use workers::Workers;
 
-/// Interval of the mount's heartbeats to the servers: several within the grace of any job.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// Bound on the wait for the last requests after an unmount.
 const END_WAIT: Duration = Duration::from_secs(5);
 /// Longest credential file that is read.
@@ -72,7 +70,7 @@ fn run() -> Result<(), MountError> {
         signals::Termination::block().map_err(|error| MountError::system("cannot block signals", error))?;
     let credential = read_credential(&arguments)?;
     let for_others = credential.claims.role == Role::Mount;
-    let store = connect(&arguments)?;
+    let (store, heartbeat) = connect(&arguments)?;
 
     let (device, mounted) = mounting::mount(&arguments.mount_point, &arguments.source, for_others)?;
     let device = Arc::new(device);
@@ -100,7 +98,7 @@ fn run() -> Result<(), MountError> {
         store.heartbeat();
         let _ = listening.listen();
         unsteady.let_go(&store);
-        std::thread::sleep(HEARTBEAT_INTERVAL);
+        std::thread::sleep(heartbeat);
     })?;
     start("signals", move || {
         signals.wait();
@@ -133,18 +131,19 @@ fn read_credential(arguments: &Arguments) -> Result<Credential, MountError> {
     Credential::from_json(&text).map_err(|error| fail(error.to_string()))
 }
 
-/// A store that has answered once, so that a mount point never shows a store that is not there.
-fn connect(arguments: &Arguments) -> Result<Store, MountError> {
+/// A store that has answered once, so that a mount point never shows a store that is not there, and the interval of heartbeats.
+fn connect(arguments: &Arguments) -> Result<(Store, Duration), MountError> {
     let environment = |name: &str| match name {
         "WEIR_CLUSTER" => Some(arguments.cluster.clone().into_os_string()),
         "WEIR_CREDENTIAL" => Some(arguments.credential.clone().into_os_string()),
         "WEIR_MOUNT" => Some(arguments.mount_point.clone().into_os_string()),
         name => std::env::var_os(name),
     };
-    let store = Settings::from_variables(environment).map(Store::new);
-    let answered = store.and_then(|store| {
+    let answered = Settings::from_variables(environment).and_then(|settings| {
+        let heartbeat = settings.heartbeat;
+        let store = Store::new(settings);
         store.attributes(&Caller::own(), Place::root(b""), false)?;
-        Ok(store)
+        Ok((store, heartbeat))
     });
     answered.map_err(|error| {
         let (what, hint) = match error {

@@ -66,6 +66,12 @@ pub(crate) fn parse_silence(text: &str) -> PyResult<f64> {
     weir_wire::parse_silence(text).map(|silence| silence.as_secs_f64()).map_err(wrong)
 }
 
+/// The seconds between two signs of life of a mount. Raises ValueError with the values that are allowed.
+#[pyfunction]
+pub(crate) fn parse_heartbeat(text: &str) -> PyResult<f64> {
+    weir_wire::parse_heartbeat(text).map(|interval| interval.as_secs_f64()).map_err(wrong)
+}
+
 fn wrong(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }

@@ -30,7 +30,7 @@ mod _core {
     use super::channel::SealedChannel;
     #[pymodule_export]
     use super::description::{
-        parse_fraction, parse_rate, parse_seconds, parse_silence, parse_size, parse_topology,
+        parse_fraction, parse_heartbeat, parse_rate, parse_seconds, parse_silence, parse_size, parse_topology,
         parse_transport, toml_lines,
     };
     #[pymodule_export]
@@ -56,8 +56,8 @@ mod _core {
     use super::windows::client_windows;
     #[pymodule_export]
     use super::{
-        claims_of_credential, job_identifier, mint_credential, parse_policy, parse_sharing, policy_names,
-        scheduler_names,
+        claims_of_credential, job_identifier, mint_credential, parse_policy, parse_sharing, policy_levels,
+        policy_names, scheduler_names,
     };
 }
 
@@ -126,6 +126,14 @@ fn job_identifier(text: &str) -> PyResult<String> {
 fn parse_policy(text: &str) -> PyResult<String> {
     text.parse::<Policy>()
         .map(|policy| policy.to_string())
+        .map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// The names of a policy's levels, outermost first; none under `fifo`. Raises ValueError with the policies that exist.
+#[pyfunction]
+fn policy_levels(text: &str) -> PyResult<Vec<&'static str>> {
+    text.parse::<Policy>()
+        .map(|policy| policy.levels())
         .map_err(|error| PyValueError::new_err(error.to_string()))
 }
 

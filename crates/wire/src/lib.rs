@@ -44,5 +44,5 @@ pub use peer::{
 pub use quota::{QuotaLimits, QuotaOwner, QuotaReport, QuotaTable, QuotaUse};
 pub use reply::Reply;
 pub use room::{Disk, DiskId, Room, TargetRoom};
-pub use way::{parse_silence, TransportChoice};
+pub use way::{parse_heartbeat, parse_silence, TransportChoice};
 pub use weir_fairshare::JobId;

@@ -39,6 +39,17 @@ pub fn parse_silence(text: &str) -> Result<Duration, &'static str> {
     }
 }
 
+/// Reads the interval of a mount's heartbeats, in seconds. A server that missed a release of a lock hears of it with the next one.
+///
+/// # Errors
+/// The values that are allowed, in words.
+pub fn parse_heartbeat(text: &str) -> Result<Duration, &'static str> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=60.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("use seconds from 0.1 to 60"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,6 +62,17 @@ mod tests {
         }
         for text in ["", "abc", "10s", "0.05", "100000", "-1", "nan", "inf"] {
             assert!(parse_silence(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_is_a_number_of_seconds_within_bounds() {
+        assert_eq!(parse_heartbeat("0.5"), Ok(Duration::from_millis(500)));
+        for text in ["0.1", "2", "60"] {
+            assert!(parse_heartbeat(text).is_ok(), "{text}");
+        }
+        for text in ["", "abc", "2s", "0", "0.05", "61", "-1", "nan", "inf"] {
+            assert!(parse_heartbeat(text).is_err(), "{text}");
         }
     }
 

@@ -66,7 +66,8 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> i
     changed again or `weir up` is given another one.
 
     POLICY is fifo, or levels from the outermost as LEVEL[-then-LEVEL...]-fair, of group, user, priority, size and job:
-    size-fair, user-then-size-fair. SCHEDULER is virtual-time, statistical-token, gift or tbf.
+    size-fair, user-then-size-fair; user-size-fair is the same. SCHEDULER is virtual-time, statistical-token, gift or
+    tbf.
     """
     from weir.store.configuration import check_sharing
     from weir.store.decoding import encode

@@ -1,10 +1,13 @@
 """The shares that a policy owes, computed naively: the reference for the experiments.
 
-It shares no code with the servers, and follows the definition of the policies only (ThemisIO, SC'23, section 2.2.2).
+The division shares no code with the servers, and follows the definition of the policies only (ThemisIO, SC'23, section
+2.2.2); the spelling of policies is the servers'.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
+
+from weir import _core
 
 
 class Entity(Protocol):
@@ -57,14 +60,10 @@ def shares_owed(policy: str, jobs: Iterable[Entity]) -> dict[str, float] | None:
         Shares by the name of the job, whose sum is 1; None under `fifo`, which owes nothing.
 
     Raises:
-        ValueError: The policy has an unknown level.
+        ValueError: There is no such policy.
     """
-    if policy == "fifo":
-        return None
-    levels = policy.removesuffix("-fair").split("-then-")
-    if unknown := [level for level in levels if level not in _CLASSES]:
-        raise ValueError(f"policy {policy} has the level {unknown[0]}, which is none of {', '.join(_CLASSES)}")
-    return _divide(levels, list(jobs), 1.0)
+    levels = _core.policy_levels(policy)
+    return _divide(levels, list(jobs), 1.0) if levels else None
 
 
 def _divide(levels: Sequence[str], jobs: Sequence[Entity], whole: float) -> dict[str, float]:

@@ -69,8 +69,8 @@ class Store:
             "metadata_time": metadata_time,
             "capacity": capacity,
             "allocator": allocator,
+            "lambda_milliseconds": lambda_milliseconds,
         }
-        self._lambda_milliseconds = lambda_milliseconds
         self._tables = tables
         self._root = Path()
         self._ends = contextlib.ExitStack()
@@ -88,10 +88,7 @@ class Store:
         with contextlib.ExitStack() as ends:
             ends.callback(shutil.rmtree, self._root, ignore_errors=True)
             file = self._root / "cluster.toml"
-            chosen = self._lambda_milliseconds
-            file.write_text(
-                "version = 1\n" + (f"lambda_milliseconds = {chosen}\n" if chosen is not None else "") + self._tables
-            )
+            file.write_text(f"version = 1\n{self._tables}")
             self._running = weir.store.up(
                 file,
                 home=self._root / "home",

@@ -116,6 +116,7 @@ def resolve(file: Path | None, given: Mapping[str, object], origin: Callable[[st
         return Configuration(document, chosen.origins)
     chosen.put(settings.POLICY, [document], "policy", source)
     chosen.put(settings.SCHEDULER, [document], "scheduler", source)
+    chosen.put(settings.LAMBDA_MILLISECONDS, [document], "lambda_milliseconds", source)
     chosen.put(settings.PORTS, [document], "ports", source)
     if isinstance(document.setdefault("layout", {}), dict):
         chosen.put(settings.ALLOCATOR, [document["layout"]], "allocator", source)
@@ -247,7 +248,7 @@ class _Chosen:
         given = self.is_given(setting)
         if not given and any(key in table for table in tables):
             self.origins[setting.name] = source
-        value = self.value(setting)
+        value = int(self.value(setting)) if setting.bounds else self.value(setting)
         for table in tables:
             if given or (key not in table and value):
                 table[key] = value

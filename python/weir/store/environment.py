@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, MutableMapping
 
-_KEPT = ("WEIR_TRANSPORT", "WEIR_TIMEOUT_SECONDS", "WEIR_WINDOWS")
+_KEPT = ("WEIR_TRANSPORT", "WEIR_TIMEOUT_SECONDS", "WEIR_HEARTBEAT_SECONDS", "WEIR_WINDOWS")
 """Variables about the way to any store, which name no store."""
 
 _OF_ONE_STORE = ("WEIR_CLUSTER", "WEIR_CREDENTIAL", "WEIR_MOUNT")

@@ -242,6 +242,7 @@ def up(
     write_speed: str | None = None,
     fixed_time: str | None = None,
     metadata_time: str | None = None,
+    lambda_milliseconds: int | None = None,
     ports: str | None = None,
     accept_journal_loss: bool = False,
 ) -> Store:
@@ -268,6 +269,7 @@ def up(
         write_speed: Emulated speed of writes.
         fixed_time: Emulated time of each request, such as `100us`.
         metadata_time: Emulated time of each metadata operation.
+        lambda_milliseconds: Interval in which servers tell each other their jobs and loads, 1 to 60,000.
         ports: Range of the servers' ports, such as `20000-29999`.
         accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
 
@@ -292,6 +294,7 @@ def up(
         "write_speed": write_speed,
         "fixed_time": fixed_time,
         "metadata_time": metadata_time,
+        "lambda_milliseconds": lambda_milliseconds,
         "ports": ports,
     }
     return _start(file, home, mount, given, accept_journal_loss=accept_journal_loss)

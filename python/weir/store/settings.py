@@ -140,6 +140,14 @@ METADATA_TIME = Setting(
     meaning="Emulated time of each metadata operation, such as 50us.",
     read=values.duration,
 )
+LAMBDA_MILLISECONDS = Setting(
+    name="lambda_milliseconds",
+    has_flag=True,
+    key="lambda_milliseconds",
+    default="100",
+    bounds=(1, 60_000),
+    meaning="Interval in which servers tell each other their jobs and loads.",
+)
 PORTS = Setting(
     name="ports",
     has_flag=True,
@@ -199,6 +207,12 @@ TIMEOUT_SECONDS = Setting(
     meaning="Time of a server's silence after which a call answers EIO, from 0.1 to 86400.",
     read=values.silence,
 )
+HEARTBEAT_SECONDS = Setting(
+    name="heartbeat_seconds",
+    default="2",
+    meaning="Interval in which a mount tells the servers that it lives, from 0.1 to 60.",
+    read=values.heartbeat,
+)
 COUNTERS = Setting(
     name="counters",
     meaning="Directory to which each process on the fast path writes its counters at its end.",
@@ -237,6 +251,7 @@ STORE = (
     WRITE_SPEED,
     FIXED_TIME,
     METADATA_TIME,
+    LAMBDA_MILLISECONDS,
     PORTS,
 )
 """Settings of a store, given to `weir up`."""
@@ -251,6 +266,7 @@ CLIENT = (
     PLACEMENT_REPORT,
     TRANSPORT,
     TIMEOUT_SECONDS,
+    HEARTBEAT_SECONDS,
     COUNTERS,
     WINDOWS,
     PROGRAMS,

@@ -146,6 +146,20 @@ def silence(text: str) -> float:
     return _core.parse_silence(text)
 
 
+def heartbeat(text: str) -> float:
+    """Read the interval of a mount's signs of life, such as `2`.
+
+    Returns:
+        The interval in seconds.
+
+    Raises:
+        ValueError: The text is no number, or no mount has so short or so long an interval.
+    """
+    from weir import _core
+
+    return _core.parse_heartbeat(text)
+
+
 def target(text: str) -> str:
     """Read the name of a target, such as `3.1`.
 

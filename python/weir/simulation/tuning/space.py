@@ -223,8 +223,8 @@ def _counts(targets: int) -> tuple[int, ...]:
 
 def _policies(default: str, more: Sequence[str]) -> tuple[str, ...]:
     """The orders of a policy's levels that are policies, and others by name."""
-    levels = default.removesuffix("-fair").split("-then-")
-    orders = ["-then-".join(order) + "-fair" for order in permutations(levels)] if default != "fifo" else []
+    levels = _core.policy_levels(default)
+    orders = ["-".join(order) + "-fair" for order in permutations(levels)] if levels else []
     found: dict[str, None] = {default: None}
     for name in (*orders, *more):
         try:
