@@ -22,9 +22,11 @@ import schemas
 from dask_cluster import dask_scheduler, dask_worker
 from slurm import missing, slurm
 from waits import PATIENCE_SECONDS, wait_until
-from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS, fitnesses, read_table
+from weir.provisioning.behaviour.class_times import job_times
+from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS, built_in, fitnesses, read_table
 from weir.provisioning.behaviour.identity import identify
 from weir.provisioning.behaviour.traits import of_log
+from weir.provisioning.learning import usefulness
 from weir.provisioning.learning.evaluation import ERROR_MAX, RUNS_ENOUGH
 from weir.provisioning.learning.intervals import PROGRAMS_ENOUGH
 from weir.provisioning.learning.report import Report
@@ -129,7 +131,10 @@ def test_every_run_is_near_its_class(built: Path) -> None:
     report = report_of(built)
     table = read_table(built / "out" / "classes.json")
     jsonschema.validate(json.loads((built / "out" / "classes.json").read_bytes()), schemas.schema("classes"))
-    assert [each.name for each in table.classes] == [each.name for each in report.classes]
+    own = [each for each in table.classes if each.source == "site"]
+    assert [each.name for each in own] == [each.name for each in report.classes]
+    assert [each.times for each in own] == [each.times for each in report.classes]
+    assert report.runs < RUNS_ENOUGH and len(table.classes) == len(own) + len(built_in().classes)
     assert sum(each.runs for each in report.classes) == report.runs == table.jobs
     assert sum(each.jobs_fraction for each in table.classes) == pytest.approx(1)
     assert any(each.is_opened for each in report.classes)
@@ -140,8 +145,11 @@ def test_every_run_is_near_its_class(built: Path) -> None:
         assert fitnesses(identify(traits), table.classes)[0].fitness >= NEW_CLASS_FITNESS - 1e-6
     assert {each.centre.program for each in table.classes} == {""}, "a class tells no user's program"
     for each in report.classes:
-        for expected in each.expected.values():
-            assert expected.low_seconds <= expected.seconds <= expected.high_seconds
+        assert each.times.keys() | each.refused.keys() == {"read", "write", "metadata"}
+        assert not each.times.keys() & each.refused.keys()
+        assert each.middle_seconds.keys() == each.times.keys()
+        for told in each.times.values():
+            assert 1 <= told.factor <= report.interval_max and told.runs >= usefulness.RUNS_ENOUGH
 
 
 @pytest.mark.slow
@@ -160,6 +168,33 @@ def test_a_build_of_few_runs_says_how_many_would_do(tmp_path: Path) -> None:
         assert 0 <= score.mape <= ERROR_MAX and 0 <= score.median_error <= ERROR_MAX
     shown = [float(each) for each in re.findall(r"(?<!>)\b([0-9.]+)%", answer.stdout)]
     assert shown and max(shown) <= 1000, answer.stdout
+
+
+@pytest.mark.slow
+def test_of_few_runs_the_repeated_ones_have_useful_times(tmp_path: Path) -> None:
+    """40 runs of IOR: a class of runs that repeat tells their times, and what is too wide or too rare is refused."""
+    header, *rows = gzip.decompress((SUMMARIES / "cori.csv.gz").read_bytes()).decode().splitlines()
+    ior = [row for row in rows if "/ior," in row and ",512," in row][:40]
+    (tmp_path / "ior.csv").write_text("\n".join([header, *ior]) + "\n")
+    words = ("classes", "build", "ior.csv", "--to", "out", *QUICK, "--threads", "1")
+    answer = weir(*words, "--new-class", "0.9", folder=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    report = report_of(tmp_path)
+    told = [(each, name) for each in report.classes for name in each.times]
+    refused = [reason for each in report.classes for reason in each.refused.values()]
+    assert told and refused
+    assert any("would do" in reason for reason in refused)
+    assert "the predicted write time is useful for" in answer.stderr
+    table = read_table(tmp_path / "out" / "classes.json")
+    assert table.new_class_fitness == 0.9
+    of_class = next(each for each in table.classes if each.name == told[0][0].name)
+    times = job_times(of_class.centre, of_class)
+    for each in times:
+        assert each.low_seconds <= each.seconds <= each.high_seconds
+        assert each.seconds == pytest.approx(told[0][0].middle_seconds[each.name])
+    strict = weir(*words, "--interval-max", "1", folder=tmp_path)
+    assert strict.returncode == 0, strict.stderr
+    assert not any(each.times for each in report_of(tmp_path).classes), "an interval has some width"
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import numpy
 import pytest
 from numpy.typing import NDArray
 from seeds import seed
+from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS
 from weir.provisioning.behaviour.identity import identify
 from weir.provisioning.behaviour.traits import Traits, Transfers
 from weir.provisioning.errors import ProvisioningError
@@ -146,14 +147,14 @@ def test_runs_far_from_all_classes_open_one_each() -> None:
     scaled[3:6, :5] = 1.0
     scaled[6:9, 5:] = 1.0
     scaled[8, 0] = 0.1
-    new = clustering.opened(scaled, numpy.array([0]))
+    new = clustering.opened(scaled, numpy.array([0]), NEW_CLASS_FITNESS)
     assert len(new) == 2 and {int(row) // 3 for row in new} == {1, 2}
     place, fitness = clustering.best_fitness(scaled, numpy.concatenate([[0], new]))
     assert (fitness >= 0.75).all()
     assert [list(place[first : first + 3]) for first in (0, 3, 6)] == [
         [each] * 3 for each in (place[0], place[3], place[6])
     ]
-    assert len(clustering.opened(scaled[:3], numpy.array([0]))) == 0
+    assert len(clustering.opened(scaled[:3], numpy.array([0]), NEW_CLASS_FITNESS)) == 0
 
 
 def test_features_tell_no_time() -> None:

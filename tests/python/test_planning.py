@@ -21,12 +21,12 @@ from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.jobs.job import Job
 from weir.provisioning.jobs.wishes import Wishes, of_hints, of_options
 from weir.provisioning.objectives import sslo_tables
-from weir.provisioning.objectives.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
+from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable, System
 from weir.provisioning.planning.candidates import pools
 from weir.provisioning.planning.explanation import explanation
 from weir.provisioning.planning.mapping import SATISFACTION_MIN, Coverages, class_needs, coverage, default_sslo
 from weir.provisioning.planning.needs import IO_SECONDS_MIN, PROCESS_RATE, RATE_MIN, effective, io_seconds, left, needs
-from weir.provisioning.planning.planner import Planner, plan
+from weir.provisioning.planning.planner import Plan, Planner, plan
 from weir.provisioning.planning.selection import by_policy
 from weir.provisioning.resources.local import UNKNOWN, device_class, local_resources
 from weir.provisioning.resources.model import Device, Node, Resources, read_resources
@@ -527,6 +527,36 @@ def test_commands_show_the_products_of_a_plan(
     assert "TroveMaxConcurrentIO" in trove
     table = run(capsys, "resources", LOG, "--resources", cluster_file)[0]
     assert table.splitlines()[0].split() == ["NODE", "DEVICE", "PLACES", "EACH"]
+
+
+def test_stores_in_memory_serve_with_a_word_and_are_told_of_without(
+    capsys: pytest.CaptureFixture[str], cluster_file: Path, tmp_path: Path
+) -> None:
+    """All jobs of a site once fell on the one folder that was stressed beside stores in memory, without a word."""
+    kept = sslo("kept", read=1e8, write=1e8)
+    lost = msgspec.structs.replace(sslo("lost", read=1e9, write=1e9), semantics=Semantics(durable=False))
+    table = SsloTable(source="a test", sslos=(kept, lost))
+    (tmp_path / "sslos.json").write_bytes(msgspec.json.encode(table))
+    words = ("sslo", LOG, "--sslos", tmp_path / "sslos.json")
+    out, told = run(capsys, *words)
+    assert "kept" in out and "lost" not in out
+    assert "warning: lost is left out: the job needs bytes that outlive a server's process" in told
+    assert "--no-durable" in told
+    out, told = run(capsys, *words, "--no-durable")
+    assert "lost" in out and not told
+    assert "lost is left out" in run(capsys, "explain", *words[1:], "--resources", cluster_file)[0]
+
+
+def test_the_fitness_of_a_new_class_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    (strict,) = json.loads(run(capsys, "similar", LOG, "--new-class", "1", "--output", "json")[0])
+    (loose,) = json.loads(run(capsys, "similar", LOG, "--new-class", "0", "--output", "json")[0])
+    assert not strict["known"] and loose["known"]
+    assert strict["classes"] == loose["classes"]
+    own = msgspec.json.decode(run(capsys, "explain", LOG, "--new-class", "1", "--output", "json")[0], type=Plan)
+    near = msgspec.json.decode(run(capsys, "explain", LOG, "--new-class", "0", "--output", "json")[0], type=Plan)
+    assert own.mapping.is_new_class and not near.mapping.is_new_class
+    assert own.mapping.best.behaviour_class == own.identity.name
+    assert near.mapping.best.behaviour_class in {each["name"] for each in loose["classes"]}
 
 
 def test_explain_names_class_fitness_coverage_satisfaction_and_runner_up(

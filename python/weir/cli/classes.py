@@ -8,13 +8,15 @@ import click
 
 from weir.cli.cluster_options import chosen_pool, cluster_options
 from weir.cli.errors import CommandError, say, warn
+from weir.cli.job_identity import NEW_CLASS
 from weir.cli.output import Quantity, output_option, print_table, share
 from weir.cli.parameters import FILE, FOLDER, PATH, Number
 from weir.distribution import install_command
 from weir.ways import make_work_folder
 
 if TYPE_CHECKING:
-    from weir.provisioning.learning.report import Report
+    from weir.provisioning.behaviour.classes import TimeName
+    from weir.provisioning.learning.report import ClassReport, Report
 
 _INTERRUPTED = 130
 _ERROR_SHOWN_MAX = 10.0
@@ -74,6 +76,14 @@ def classes() -> None:
     default=0,
     help="Seed of all that is drawn: the same logs give the same classes.",
 )
+@NEW_CLASS
+@click.option(
+    "--interval-max",
+    metavar="FACTOR",
+    type=Number(1),
+    default=3.0,
+    help="Tell a predicted time where its 90 % interval goes at most from a FACTOR-th of it to FACTOR times.",
+)
 @cluster_options
 @output_option
 def build_classes(
@@ -85,6 +95,8 @@ def build_classes(
     clusters: int,
     io_fraction_min: float,
     seed: int,
+    new_class: float | None,
+    interval_max: float,
     output: str,
     **where: Any,
 ) -> int:
@@ -95,6 +107,7 @@ def build_classes(
     """
     _check_packages()
     from weir.cli.progress import bars
+    from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS
     from weir.provisioning.learning.building import REPORT, TABLE, Options, build
     from weir.provisioning.learning.parsing import check
     from weir.provisioning.learning.processes import Processes
@@ -109,6 +122,8 @@ def build_classes(
         classes_max=clusters,
         io_fraction_min=io_fraction_min,
         seed=seed,
+        new_class_fitness=NEW_CLASS_FITNESS if new_class is None else new_class,
+        interval_max=interval_max,
     )
     try:
         with bars() as show, chosen_pool(where, folder, Processes) as pool:
@@ -129,8 +144,11 @@ def build_classes(
 @click.option(
     "--to", "target", metavar="FILE", required=True, type=FILE, help="File of the new table; it may be TABLE."
 )
+@NEW_CLASS
 @output_option
-def add_to_classes(table_file: Path, logs: tuple[Path, ...], target: Path, output: str) -> None:
+def add_to_classes(
+    table_file: Path, logs: tuple[Path, ...], target: Path, new_class: float | None, output: str
+) -> None:
     """Count more jobs in a table of classes. A log that is too far from every class opens a new one.
 
     TABLE is a file of `weir classes build`. Classes stay as they are, so plans for known jobs do too.
@@ -138,14 +156,14 @@ def add_to_classes(table_file: Path, logs: tuple[Path, ...], target: Path, outpu
     from weir.cli.output import show
 
     _check_packages()
-    from weir.provisioning.behaviour.classes import read_table, with_job
+    from weir.provisioning.behaviour.classes import read_table, with_fitness_min, with_job
     from weir.provisioning.behaviour.identity import identify
     from weir.provisioning.behaviour.traits import of_log
     from weir.provisioning.documents import write
     from weir.tracing.darshan import DarshanError
     from weir.tracing.totals import read_totals
 
-    table = read_table(table_file)
+    table = with_fitness_min(read_table(table_file), new_class)
     documents = []
     for path, log in read_totals(logs):
         if isinstance(log, DarshanError):
@@ -177,12 +195,12 @@ def _show(report: "Report", output: str) -> None:
     if output != "table":
         show(output, msgspec.to_builtins(report), (), ())
         return
-    best = {(each.target, each.held_out): each.model for each in report.best}
+    best = {(each.target, each.held_out): each for each in report.best}
     scores: list[Sequence[object]] = [
         (
             score.target,
             score.held_out,
-            score.model + (" *" if best[score.target, score.held_out] == score.model else ""),
+            score.model + (" *" if best[score.target, score.held_out].model == score.model else ""),
             score.runs,
             _error(score.mape),
             _error(score.median_error),
@@ -196,6 +214,9 @@ def _show(report: "Report", output: str) -> None:
         print_table(("TIME", "HELD OUT", "MODEL", "RUNS", "MAPE", "MEDIAN", "COVERED", "INTERVAL"), scores)
         if report.best_model:
             print(f"best on held-out months and applications: {report.best_model}")
+        for each in report.best:
+            verdict = "useful" if each.is_useful else f"of no use, {each.refusal}"
+            print(f"{each.target}, held-out {each.held_out}, {each.model}: {verdict}")
         print()
     print_table(
         ("CLASS", "RUNS", "READ", "WRITE", "METADATA", ""),
@@ -203,7 +224,7 @@ def _show(report: "Report", output: str) -> None:
             (
                 each.name,
                 each.runs,
-                *(_time(each.expected.get(name)) for name in ("read", "write", "metadata")),
+                *(_time(each, name) for name in ("read", "write", "metadata")),
                 "opened" if each.is_opened else "",
             )
             for each in report.classes
@@ -216,7 +237,11 @@ def _error(fraction: float) -> Quantity:
     return share(fraction) if fraction < _ERROR_SHOWN_MAX else Quantity(f">{_ERROR_SHOWN_MAX:.0%}")
 
 
-def _time(expected: Any) -> str:
-    if expected is None:
+def _time(of: "ClassReport", name: "TimeName") -> str:
+    """The time of the run in the middle of a class, with its interval; `-` where the prediction is of no use."""
+    told = of.times.get(name)
+    if told is None:
         return Quantity("-")
-    return Quantity(f"{expected.seconds:.3g} s ({expected.low_seconds:.3g}-{expected.high_seconds:.3g})")
+    seconds = of.middle_seconds[name]
+    source = " shipped" if told.source == "shipped" else ""
+    return Quantity(f"{seconds:.3g} s ({seconds / told.factor:.3g}-{seconds * told.factor:.3g}){source}")

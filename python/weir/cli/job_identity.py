@@ -5,12 +5,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from weir.cli.errors import warn
+from weir.cli.parameters import Number
 
 if TYPE_CHECKING:
     from weir.provisioning.behaviour.identity import Identity
     from weir.provisioning.behaviour.recorded import RunReader
     from weir.provisioning.jobs.job import Job
+
+
+NEW_CLASS = click.option(
+    "--new-class",
+    metavar="FITNESS",
+    type=Number(0, 1),
+    help="A job whose best fitness is below is a class of its own.  [default: the table's own, usually 0.75]",
+)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import warn
-from weir.cli.job_identity import document, identities
+from weir.cli.job_identity import NEW_CLASS, document, identities
 from weir.cli.output import Quantity, output_option, print_table, show, size
 from weir.cli.parameters import FILE, PATH
 from weir.cli.plan_emit import emit
@@ -92,27 +92,33 @@ def show_identity(logs: tuple[Path, ...], job_file: Path | None, output: str) ->
     type=FILE,
     help="Classes of `weir classes build`.  [default: those of Argonne's jobs, which come with Weir]",
 )
+@NEW_CLASS
 @output_option
 def show_similar(
-    logs: tuple[Path, ...], job_file: Path | None, most: int, classes_table: Path | None, output: str
+    logs: tuple[Path, ...],
+    job_file: Path | None,
+    most: int,
+    classes_table: Path | None,
+    new_class: float | None,
+    output: str,
 ) -> None:
     """Show the known classes of behaviour that a job is nearest to.
 
     FITNESS is 1 for a job as in the middle of the class, and 0 for one at the other end in every feature. A job whose
-    best fitness is below 0.75 is like none of them.
+    best fitness is below --new-class is like none of them.
     """
-    from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS, built_in, fitnesses, read_table
+    from weir.provisioning.behaviour.classes import built_in, fitnesses, read_table, with_fitness_min
 
-    classes = (built_in() if classes_table is None else read_table(classes_table)).classes
+    table = with_fitness_min(built_in() if classes_table is None else read_table(classes_table), new_class)
     rows: list[Sequence[object]] = []
     documents = []
     for path, identity in _identities(logs, job_file):
-        found = fitnesses(identity, classes)
+        found = fitnesses(identity, table.classes)
         documents.append(
             {
                 "log": str(path),
                 "identity": identity.name,
-                "known": found[0].fitness >= NEW_CLASS_FITNESS,
+                "known": found[0].fitness >= table.new_class_fitness,
                 "classes": [document(each) for each in found[:most]],
             }
         )
@@ -120,7 +126,7 @@ def show_similar(
             (identity.name, each.name, Quantity(f"{each.fitness:.3f}"), ", ".join(each.furthest))
             for each in found[:most]
         ]
-        if found[0].fitness < NEW_CLASS_FITNESS:
+        if found[0].fitness < table.new_class_fitness:
             warn(
                 f"{path}: {identity.name} is like no known class (best fitness {found[0].fitness:.2f})",
                 hint="`weir plan sslo` takes it for a class of its own",

@@ -9,7 +9,7 @@ import click
 
 from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, warn
-from weir.cli.job_identity import document, early_reader
+from weir.cli.job_identity import NEW_CLASS, document, early_reader
 from weir.cli.output import Quantity, output_option, show, size
 from weir.cli.parameters import FILE, FOLDER, PATH, Checked
 from weir.store import values
@@ -31,10 +31,17 @@ _SSLOS = click.option("--sslos", "sslos_file", type=_FILE, help="Objectives that
 _CLASSES = click.option(
     "--classes-table", "classes_file", type=_FILE, help="Classes of `weir classes build`.  [default: Argonne's]"
 )
+_DURABLE = click.option(
+    "--durable/--no-durable",
+    default=None,
+    help="Whether bytes have to outlive a server's process, in place of the job's `durable`; stores in memory serve"
+    " jobs without.  [default: durable]",
+)
 _OPTIONS = (
     _LOG,
     _JOB,
     _CLASSES,
+    NEW_CLASS,
     click.option("--resources", "resources_file", type=_FILE, help="A resource model, in TOML or JSON."),
     click.option(
         "--local",
@@ -57,10 +64,13 @@ _OPTIONS = (
     ),
     click.option("--read", "read_rate", callback=parse_amount, help="Least rate of reads, such as 2GB/s."),
     click.option("--write", "write_rate", callback=parse_amount, help="Least rate of writes."),
+    _DURABLE,
 )
 _NAMES = (
     *("log", "job_file", "resources_file", "local_folder", "sslos_file", "policy", "system", "devices", "size_text"),
     *("read_rate", "write_rate", "from_slurm", "classes_file", "prices_file", "factors_file"),
+    "new_class",
+    "durable",
 )
 """Parameters of `_OPTIONS`."""
 
@@ -101,6 +111,8 @@ def _made(
     write_rate: int | None,
     from_slurm: bool,
     classes_file: Path | None,
+    new_class: float | None,
+    durable: bool | None,
 ) -> "Plan":
     from weir.provisioning.behaviour.identity import identify
     from weir.provisioning.jobs.job import read_job
@@ -122,10 +134,11 @@ def _made(
         devices=devices,
         read_bytes_per_second=read_rate,
         write_bytes_per_second=write_rate,
+        durable=durable,
     )
     resources = _resources(resources_file, local_folder, from_slurm=from_slurm)
     sslos, measured = _sslos(sslos_file)
-    planner = Planner(_classes(classes_file), sslos, measured.sslos)
+    planner = Planner(_classes(classes_file, new_class), sslos, measured.sslos)
     select = by_policy(
         None if prices_file is None else prices.of_file(prices_file),
         None if factors_file is None else interference_factors.of_file(factors_file),
@@ -154,10 +167,10 @@ def _resources(file: Path | None, folder: Path | None, *, from_slurm: bool) -> "
     return seen if site is None else with_states(site, seen)
 
 
-def _classes(file: Path | None) -> "ClassTable":
-    from weir.provisioning.behaviour.classes import built_in, read_table
+def _classes(file: Path | None, new_class: float | None) -> "ClassTable":
+    from weir.provisioning.behaviour.classes import built_in, read_table, with_fitness_min
 
-    return built_in() if file is None else read_table(file)
+    return with_fitness_min(built_in() if file is None else read_table(file), new_class)
 
 
 def _sslos(file: Path | None) -> "tuple[SsloTable, SsloTable]":
@@ -182,21 +195,42 @@ def _warn(made: "Plan") -> None:
         warn(f"the storage reaches {candidate.reached:.0%} of the rates that the job should have")
 
 
+def _warn_left_out(mapping: "Mapping") -> None:
+    """Tell which objectives a job's semantics left out."""
+    from weir.provisioning.planning.explanation import left_out
+
+    if words := left_out(mapping):
+        is_volatile = any("outlive" in missing for each in mapping.left_out.values() for missing in each)
+        hint = "a job that can lose them says so: --no-durable, or `#WEIR durable=no`" if is_volatile else ""
+        warn(words, hint=hint)
+
+
 @click.command(name="sslo")
 @_LOG
 @_JOB
 @_CLASSES
+@NEW_CLASS
 @_SSLOS
+@_DURABLE
 @output_option
 def show_sslo(
-    log: Path, job_file: Path | None, classes_file: Path | None, sslos_file: Path | None, output: str
+    log: Path,
+    job_file: Path | None,
+    classes_file: Path | None,
+    new_class: float | None,
+    sslos_file: Path | None,
+    durable: bool | None,
+    output: str,
 ) -> None:
     """Show the service-level objective that a job needs.
 
     It is the one whose coverage of the nearest class of behaviour, times the job's fitness to the class, is greatest.
+    Objectives of stores in memory serve jobs with --no-durable, or `durable=no` among their hints, alone.
     """
     with early_reader(log) as reader:
-        mapping = _mapped(reader, log, job_file, classes_file, sslos_file)
+        mapping = _mapped(reader, log, job_file, _classes(classes_file, new_class), sslos_file, durable)
+    if sslos_file is not None:
+        _warn_left_out(mapping)
     sslo, rates = mapping.sslo, mapping.sslo.guarantees
     row = (
         sslo.name,
@@ -211,19 +245,24 @@ def show_sslo(
 
 
 def _mapped(
-    reader: "RunReader", log: Path, job_file: Path | None, classes_file: Path | None, sslos_file: Path | None
+    reader: "RunReader",
+    log: Path,
+    job_file: Path | None,
+    classes: "ClassTable",
+    sslos_file: Path | None,
+    durable: bool | None,
 ) -> "Mapping":
     from weir.provisioning.behaviour.identity import identify
     from weir.provisioning.jobs.job import read_job
-    from weir.provisioning.jobs.wishes import of_hints
+    from weir.provisioning.jobs.wishes import of_options
     from weir.provisioning.objectives.sslo_checks import check_table
     from weir.provisioning.planning.mapping import Coverages
 
     job = None if job_file is None else read_job(job_file)
-    wishes = of_hints(str(job_file), job.hints if job else {})
+    wishes = of_options(str(job_file), job.hints if job else {}, durable=durable)
     table = _sslos(sslos_file)[0]
     check_table(table)
-    coverages = Coverages(_classes(classes_file).classes, table)
+    coverages = Coverages(classes.classes, table, new_class_fitness=classes.new_class_fitness)
     return coverages.map(identify(reader.read(log), job), wishes.semantics)
 
 

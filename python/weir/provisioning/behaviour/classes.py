@@ -32,10 +32,26 @@ FRACTIONS = ("small_fraction", "large_fraction", "sequential_fraction", "collect
 FEATURES = (*COUNTS_MAX, *FRACTIONS)
 """The features by which jobs and classes are compared, with equal weights."""
 NEW_CLASS_FITNESS = 0.75
-"""A job whose best fitness is below opens a class of its own: a distance of a quarter of each scale on average."""
+"""The usual fitness below which a job opens a class of its own: a distance of a quarter of each scale on average."""
 CLASSES_MAX = 1000
 """Most classes of a table: a plan compares a job with each of them."""
 _BUILT_IN = "tables/argonne-classes.csv"
+
+
+TimeName = Literal["read", "write", "metadata"]
+
+
+class ClassTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A time that is predicted for the jobs of a class, all processes together."""
+
+    seconds_per_unit: float
+    """Seconds for a byte, or for a metadata operation."""
+    factor: float
+    """The ratio between the upper end of the 90 % interval and the prediction, and between that and the lower end."""
+    runs: int
+    """Runs of the class, predicted without each of them, that the interval comes from."""
+    source: Literal["site", "shipped"]
+    """The models of the site's own runs, or the classes that come with Weir."""
 
 
 class BehaviourClass(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,6 +61,12 @@ class BehaviourClass(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     jobs_fraction: float
     """Part of the jobs of the table that are in the class."""
     centre: Identity
+    times: dict[TimeName, ClassTime] = {}
+    """The times whose predictions are useful for jobs of the class."""
+    refused: dict[TimeName, str] = {}
+    """The reason why the prediction of each other time is of no use."""
+    source: Literal["site", "shipped"] = "site"
+    """Whether the class comes with Weir."""
 
 
 class ClassTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,6 +78,8 @@ class ClassTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Origin of the classes."""
     jobs: int | None = None
     """Number of jobs that the classes were made from; None where it is not known."""
+    new_class_fitness: float = NEW_CLASS_FITNESS
+    """Fitness below which a job is like none of the classes."""
     classes: tuple[BehaviourClass, ...]
 
 
@@ -102,27 +126,73 @@ def fitnesses(identity: Identity, classes: Sequence[BehaviourClass]) -> list[Fit
 @cache
 def built_in() -> ClassTable:
     """The classes of 337,010 jobs of Argonne's Mira and Theta, as LuxIO's authors published them."""
-    text = (files("weir.provisioning") / _BUILT_IN).read_text()
-    rows = [{name: float(cell) for name, cell in row.items() if name} for row in csv.DictReader(text.splitlines())]
     return ClassTable(
         source="LuxIO (grc-iit/luxio, BSD-3-Clause): medians of the classes of Argonne's jobs, 2017 to 2019",
         jobs=337_010,
-        classes=_named([(row["count"], identify(_median_job(row))) for row in rows]),
+        classes=_named([(row["count"], identify(traits)) for row, traits in _median_jobs()]),
     )
 
 
-def table_of(source: str, centres: Sequence[tuple[float, Identity]], *, jobs: int | None = None) -> ClassTable:
+def built_in_costs() -> "list[tuple[Identity, dict[TimeName, float]]]":
+    """The middles of the classes that come with Weir, with the seconds that their jobs took.
+
+    Returns:
+        Each middle with its seconds for a byte, or for a metadata operation; without the times of work that it lacks.
+    """
+    found = []
+    for _, traits in _median_jobs():
+        measured: tuple[tuple[TimeName, float, int], ...] = (
+            ("read", traits.read.seconds, traits.read.bytes),
+            ("write", traits.write.seconds, traits.write.bytes),
+            ("metadata", traits.metadata_seconds, traits.metadata_operations),
+        )
+        costs: dict[TimeName, float] = {
+            name: seconds / work for name, seconds, work in measured if seconds > 0 and work > 0
+        }
+        found.append((identify(traits), costs))
+    return found
+
+
+def _median_jobs() -> list[tuple[dict[str, float], Traits]]:
+    text = (files("weir.provisioning") / _BUILT_IN).read_text()
+    rows = [{name: float(cell) for name, cell in row.items() if name} for row in csv.DictReader(text.splitlines())]
+    return [(row, _median_job(row)) for row in rows]
+
+
+def beside_built_in(table: ClassTable) -> ClassTable:
+    """Put the classes that come with Weir beside those of few runs, for jobs that are unlike these runs.
+
+    Returns:
+        The table with all classes; parts of jobs stay those of the site's runs.
+    """
+    used = {each.name for each in table.classes}
+    classes = list(table.classes)
+    for each in built_in().classes:
+        name = _unused(each.name, used)
+        used.add(name)
+        classes.append(msgspec.structs.replace(each, name=name, jobs_fraction=0.0, source="shipped"))
+    return msgspec.structs.replace(table, classes=tuple(classes))
+
+
+def table_of(
+    source: str,
+    centres: Sequence[tuple[float, Identity]],
+    *,
+    jobs: int | None = None,
+    new_class_fitness: float = NEW_CLASS_FITNESS,
+) -> ClassTable:
     """Make a table.
 
     Args:
         source: Origin of the classes.
         centres: Part of the jobs, and the job in the middle, of each class.
         jobs: Number of jobs that the classes were made from.
+        new_class_fitness: Fitness below which a job is like none of the classes.
 
     Returns:
         The table, whose classes have the names of their middles; a name that several have gets a number.
     """
-    return ClassTable(source=source, jobs=jobs, classes=_named(centres))
+    return ClassTable(source=source, jobs=jobs, new_class_fitness=new_class_fitness, classes=_named(centres))
 
 
 def read_table(path: Path) -> ClassTable:
@@ -150,6 +220,8 @@ def _fault(table: ClassTable) -> str:
         return "two classes have one name"
     if table.jobs is not None and table.jobs < 0:
         return "it has less than no job"
+    if not 0 <= table.new_class_fitness <= 1:
+        return f"its new_class_fitness is {table.new_class_fitness}, and 0 to 1 is possible"
     for each in table.classes:
         if not 0 <= each.jobs_fraction <= 1:
             return f"{each.name} has {each.jobs_fraction} of the jobs"
@@ -162,6 +234,15 @@ def _fault(table: ClassTable) -> str:
     return ""
 
 
+def with_fitness_min(table: ClassTable, fitness: float | None) -> ClassTable:
+    """Change the fitness below which a job is like none of the classes.
+
+    Args:
+        fitness: The fitness, from 0 to 1; None for the table's own.
+    """
+    return table if fitness is None else msgspec.structs.replace(table, new_class_fitness=fitness)
+
+
 def with_job(table: ClassTable, identity: Identity) -> tuple[ClassTable, BehaviourClass, bool]:
     """Count one more job in a table. A job that is too far from every class opens a new class.
 
@@ -170,7 +251,7 @@ def with_job(table: ClassTable, identity: Identity) -> tuple[ClassTable, Behavio
     """
     best = fitnesses(identity, table.classes)[0]
     name, classes = best.name, list(table.classes)
-    is_new = best.fitness < NEW_CLASS_FITNESS and len(classes) < CLASSES_MAX
+    is_new = best.fitness < table.new_class_fitness and len(classes) < CLASSES_MAX
     if is_new:
         name = _unused(identity.name, {each.name for each in classes})
         # A class tells nothing about the user whose job is in its middle.

@@ -76,6 +76,7 @@ def of_options(
     devices: Sequence[str] = (),
     read_bytes_per_second: float | None = None,
     write_bytes_per_second: float | None = None,
+    durable: bool | None = None,
 ) -> Wishes:
     """Read the wishes in a job's hints, and those of a command line, which stand above.
 
@@ -88,12 +89,13 @@ def of_options(
         devices: Classes of devices; all without one.
         read_bytes_per_second: Least rate of reads; None for none.
         write_bytes_per_second: Least rate of writes; None for none.
+        durable: Whether bytes have to outlive a server's process; None for the hints' one.
 
     Raises:
         ProvisioningError: There is no directive of a name, or a value cannot be.
     """
     wishes = of_hints(source, hints)
-    own = {"policy": policy, "size_bytes": size_bytes}
+    own = {"policy": policy, "size_bytes": size_bytes, "durable": durable}
     changed = {
         "directives": msgspec.to_builtins(wishes.directives)
         | {name: value for name, value in own.items() if value is not None},

@@ -2,23 +2,30 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 import numpy
 from numpy.typing import NDArray
 
-from weir.provisioning.behaviour.classes import ClassTable, table_of
+from weir.provisioning.behaviour.classes import (
+    NEW_CLASS_FITNESS,
+    ClassTable,
+    ClassTime,
+    TimeName,
+    beside_built_in,
+    table_of,
+)
 from weir.provisioning.behaviour.identity import identify
 from weir.provisioning.documents import write
-from weir.provisioning.learning import clustering, evaluation, report, tuning
+from weir.provisioning.learning import clustering, evaluation, report, tuning, usefulness
 from weir.provisioning.learning.archive import Archive, opened
 from weir.provisioning.learning.dataset import Dataset, load, month_name
-from weir.provisioning.learning.features import DERIVED, TARGETS
+from weir.provisioning.learning.features import DERIVED, TARGETS, WORK
 from weir.provisioning.learning.intervals import COVERAGE_TOLERANCE, LEVEL, PROGRAMS_ENOUGH
-from weir.provisioning.learning.models import STACKED, TREES
+from weir.provisioning.learning.models import SHIPPED, STACKED, TREES
 from weir.provisioning.learning.parsing import listed, parse
 from weir.provisioning.learning.steps import key_of, run_steps
 from weir.simulation.sweeps.pools import Pool
@@ -28,7 +35,6 @@ ARCHIVE, TABLE, REPORT = "archive.db", "classes.json", "report.json"
 """Files of a build's folder."""
 _UNREADABLE_TOLD = 5
 _CLASSES_MIN = 2
-TargetName = Literal["read", "write", "metadata"]
 Progress = Callable[[str, int, int], object]
 
 
@@ -46,6 +52,10 @@ class Options:
     """Greatest number of clusters that is tried."""
     io_fraction_min: float = 0.0
     """Runs that spent less of their time in I/O are left out; the paper leaves out those below 0.05."""
+    new_class_fitness: float = NEW_CLASS_FITNESS
+    """Fitness below which a run opens a class of its own."""
+    interval_max: float = usefulness.FACTOR_MAX
+    """Greatest ratio between the end of an interval and its prediction for which a prediction is useful."""
     seed: int = 0
     """Seed of all that is drawn: the same logs give the same classes."""
 
@@ -91,8 +101,8 @@ def build(
         points, rows, labels, is_opened = _clusters(one, tuned)
         place, _ = clustering.best_fitness(runs.scaled, rows)
         counts = [int((place == number).sum()) for number in range(len(rows))]
-        table = _table(one, rows, counts, paths)
-        expected = _expected(one, tuned, rows, best or STACKED)
+        times = _class_times(one, tuned, rows, place, best or STACKED)
+        table = _with_times(_table(one, rows, counts, paths), times)
         document = report.Report(
             logs=logs,
             unreadable=archive.unreadable(0)[0],
@@ -102,18 +112,28 @@ def build(
             later_months=tuple(month_name(int(month)) for month in evaluation.later_months(runs)),
             targets=tuple(_target(one, target, each) for target, each in tuned.items()),
             scores=tuple(scores),
-            best=report.bests(scores),
+            best=report.bests(scores, options.interval_max),
             best_model=best,
             clusters=tuple(points),
             elbow=clustering.elbow(points) if points else 1,
             chosen=int(labels.max()) + 1,
+            interval_max=options.interval_max,
             agreement=float((labels == place).mean()),
             classes=tuple(
-                report.ClassReport(name=each.name, runs=count, is_opened=new, expected=times)
-                for each, count, new, times in zip(table.classes, counts, is_opened, expected, strict=True)
+                report.ClassReport(
+                    name=each.name,
+                    runs=count,
+                    is_opened=new,
+                    times=each.times,
+                    refused=each.refused,
+                    middle_seconds=own.middle_seconds,
+                )
+                for each, count, new, own in zip(table.classes, counts, is_opened, times, strict=True)
             ),
-            notes=tuple(_notes(one, tuned, scores)),
+            notes=tuple(_notes(one, tuned, scores, times)),
         )
+    if len(runs) < evaluation.RUNS_ENOUGH:
+        table = beside_built_in(table)
     write(folder / TABLE, table)
     write(folder / REPORT, document)
     return table, document
@@ -215,7 +235,7 @@ def _clusters(
     # Two clusters may have middles that are alike in all that fitness looks at: one class stands for both.
     _, firsts = numpy.unique(one.runs.scaled[rows], axis=0, return_index=True)
     kept = rows[numpy.sort(firsts)]
-    new = clustering.opened(one.runs.scaled, kept)
+    new = clustering.opened(one.runs.scaled, kept, one.options.new_class_fitness)
     return points, numpy.concatenate([kept, new]), labels, [False] * len(kept) + [True] * len(new)
 
 
@@ -226,28 +246,79 @@ def _table(one: _Build, rows: NDArray[Any], counts: list[int], paths: Sequence[P
         # A class tells nothing about the user whose run is in its middle.
         centres.append((count / len(one.runs), msgspec.structs.replace(identity, program="")))
     named = ", ".join(path.name or str(path) for path in paths[:3]) + (", …" if len(paths) > 3 else "")
-    return table_of(f"{len(one.runs):,} runs of {named}", centres, jobs=len(one.runs))
+    source = f"{len(one.runs):,} runs of {named}"
+    return table_of(source, centres, jobs=len(one.runs), new_class_fitness=one.options.new_class_fitness)
 
 
-def _expected(
-    one: _Build, tuned: dict[int, tuning.Tuned], rows: NDArray[Any], model: str
-) -> list[dict[str, report.Expected]]:
-    """The times of the run in the middle of each class, by models that are fitted on all runs."""
-    tasks = []
-    for target, found in tuned.items():
-        (learned,) = numpy.nonzero(one.runs.seconds[:, target] > 0)
-        tasks.append(_fit_task(one, target, found, learned, rows, "middles"))
+@dataclass
+class _Times:
+    """The predicted times of one class."""
+
+    told: dict[TimeName, ClassTime] = field(default_factory=dict)
+    refused: dict[TimeName, str] = field(default_factory=dict)
+    middle_seconds: dict[TimeName, float] = field(default_factory=dict)
+
+
+def _class_times(
+    one: _Build, tuned: dict[int, tuning.Tuned], rows: NDArray[Any], place: NDArray[Any], model: str
+) -> list[_Times]:
+    """The times of each class, by models that are fitted on all runs."""
+    tasks = [_middles_task(one, target, found, rows, place) for target, found in tuned.items()]
     answers = run_steps(
         *(one.archive, one.pool, tasks, evaluation.predicted),
         evaluation.Predicted,
         _counter(one, "intervals", len(tasks)),
     )
-    times: list[dict[str, report.Expected]] = [{} for _ in rows]
+    times = [_Times() for _ in rows]
+    for target in range(len(TARGETS)):
+        if target not in tuned:
+            for each in times:
+                each.refused[_name(target)] = "too few runs have such a time"
     for target, answer in zip(tuned, answers, strict=True):
-        for number, (row, (low, middle, high)) in enumerate(zip(rows, answer.seconds[model], strict=True)):
-            if one.runs.seconds[row, target] > 0:
-                times[number][TARGETS[target]] = report.Expected(low_seconds=low, seconds=middle, high_seconds=high)
+        # The feature is the logarithm of one more than the work.
+        work = numpy.expm1(one.runs.features[rows, one.runs.names.index(WORK[target])].astype(float))
+        for number, each in enumerate(times):
+            if not work[number]:
+                each.refused[_name(target)] = "the run in the middle of the class does no such work"
+                continue
+            site, shipped = (
+                (answer.seconds[by][number] / float(work[number]), answer.widths[by][number]) for by in (model, SHIPPED)
+            )
+            is_better = model != SHIPPED and site[1].half_width <= shipped[1].half_width
+            told, reason = usefulness.chosen(site if is_better else None, shipped, one.options.interval_max)
+            if told is None:
+                each.refused[_name(target)] = reason
+            else:
+                each.told[_name(target)] = told
+                each.middle_seconds[_name(target)] = told.seconds_per_unit * float(work[number])
     return times
+
+
+def _middles_task(
+    one: _Build, target: int, tuned: tuning.Tuned, rows: NDArray[Any], place: NDArray[Any]
+) -> evaluation.MiddlesTask:
+    (learned,) = numpy.nonzero(one.runs.seconds[:, target] > 0)
+    learned = evaluation.sample(learned, one.options.fitted_runs, one.options.seed)
+    task = _fit_task(one, target, tuned, learned, rows, "middles")
+    classes = place[learned]
+    return evaluation.MiddlesTask(
+        key=key_of(task.key, _rows_digest(classes)),
+        learned=task.learned,
+        tested=one.runs.rows(rows),
+        target=target,
+        columns=task.columns,
+        settings=task.settings,
+        seed=task.seed,
+        classes=classes,
+    )
+
+
+def _with_times(table: ClassTable, times: Sequence[_Times]) -> ClassTable:
+    classes = tuple(
+        msgspec.structs.replace(each, times=own.told, refused=own.refused)
+        for each, own in zip(table.classes, times, strict=True)
+    )
+    return msgspec.structs.replace(table, classes=classes)
 
 
 def _target(one: _Build, target: int, tuned: tuning.Tuned) -> report.Target:
@@ -261,7 +332,9 @@ def _target(one: _Build, target: int, tuned: tuning.Tuned) -> report.Target:
     )
 
 
-def _notes(one: _Build, tuned: dict[int, tuning.Tuned], scores: list[report.SplitScore]) -> list[str]:
+def _notes(
+    one: _Build, tuned: dict[int, tuning.Tuned], scores: list[report.SplitScore], times: Sequence[_Times]
+) -> list[str]:
     count, some = one.archive.unreadable(_UNREADABLE_TOLD)
     notes = [*_shortages(one.runs), *(f"{path}: {reason}" for path, reason in some)]
     if count > len(some):
@@ -270,6 +343,10 @@ def _notes(one: _Build, tuned: dict[int, tuning.Tuned], scores: list[report.Spli
         measured = int((one.runs.seconds[:, target] > 0).sum())
         if target not in tuned:
             notes.append(f"the {name} time is not predicted: {measured} runs have one, fewer than are needed")
+        else:
+            told = [each.told[_name(target)].source for each in times if _name(target) in each.told]
+            refused = [reason for each in times if (reason := each.refused.get(_name(target)))]
+            notes.append(f"the predicted {name} time is {usefulness.summary(told, refused)}")
     for held_out in (evaluation.MONTHS, evaluation.APPLICATIONS):
         if not any(score.held_out == held_out for score in scores):
             notes.append(f"no {held_out} could be held out: the runs are of too few")
@@ -285,7 +362,7 @@ def _shortages(runs: Dataset) -> list[str]:
         shortages.append(
             f"{len(runs)} runs are too few to judge the models: {evaluation.RUNS_ENOUGH} would do, because a fifth is "
             f"held out, and fewer cannot tell whether intervals hold {LEVEL:.0%} of the runs within "
-            f"{COVERAGE_TOLERANCE:.0%}; the classes describe these runs, and their times are guesses"
+            f"{COVERAGE_TOLERANCE:.0%}; the classes that come with Weir stay in the table for jobs unlike these runs"
         )
     if len(runs.program_names) < PROGRAMS_ENOUGH:
         shortages.append(
@@ -304,8 +381,8 @@ def _months(runs: Dataset) -> tuple[str, str] | None:
     return (month_name(int(known.min())), month_name(int(known.max()))) if len(known) else None
 
 
-def _name(target: int) -> TargetName:
-    return cast("TargetName", TARGETS[target])
+def _name(target: int) -> TimeName:
+    return cast("TimeName", TARGETS[target])
 
 
 def _counter(one: _Build, work: str, parts: int) -> Callable[[], object]:

@@ -8,7 +8,6 @@ import msgspec
 import numpy
 from numpy.typing import NDArray
 
-from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS
 from weir.provisioning.learning.models import calm
 
 SAMPLE_MAX = 10_000
@@ -149,7 +148,7 @@ def best_fitness(scaled: NDArray[Any], rows: NDArray[Any]) -> tuple[NDArray[Any]
     return place, best
 
 
-def opened(scaled: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+def opened(scaled: NDArray[Any], rows: NDArray[Any], fitness_min: float) -> NDArray[Any]:
     """Open classes for runs that are too far from every class.
 
     The run with the most others near it becomes the middle of the next class.
@@ -157,19 +156,20 @@ def opened(scaled: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
     Args:
         scaled: The features of fitness, a row for each run.
         rows: Rows of the runs in the middles of classes.
+        fitness_min: Runs whose best fitness is below are too far.
 
     Returns:
         Rows of the middles of the new classes.
     """
     _, best = best_fitness(scaled, rows)
-    (far,) = numpy.nonzero(best < NEW_CLASS_FITNESS)
+    (far,) = numpy.nonzero(best < fitness_min)
     found: list[int] = []
     while len(far) and len(found) < _OPENED_MAX:
         among = far[:: max(len(far) // _FAR_MAX, 1)][:_FAR_MAX]
-        near = [int((_fitness(scaled[far], scaled[row]) >= NEW_CLASS_FITNESS).sum()) for row in among]
+        near = [int((_fitness(scaled[far], scaled[row]) >= fitness_min).sum()) for row in among]
         row = int(among[int(numpy.argmax(near))])
         found.append(row)
-        far = far[_fitness(scaled[far], scaled[row]) < NEW_CLASS_FITNESS]
+        far = far[_fitness(scaled[far], scaled[row]) < fitness_min]
     return numpy.array(found, dtype=numpy.int64)
 
 

@@ -10,8 +10,9 @@ import numpy
 from numpy.typing import NDArray
 
 from weir.provisioning.learning.dataset import Dataset
-from weir.provisioning.learning.intervals import COVERAGE_TOLERANCE, LEVEL
+from weir.provisioning.learning.intervals import COVERAGE_TOLERANCE, LEVEL, half_width
 from weir.provisioning.learning.models import MODELS, Fitted, Settings, fit
+from weir.provisioning.learning.usefulness import FACTOR_TOLD_MAX, Width
 
 RANDOM, MONTHS, APPLICATIONS = "random", "months", "applications"
 HELD_OUT = (RANDOM, MONTHS, APPLICATIONS)
@@ -59,10 +60,12 @@ class Scores(msgspec.Struct, frozen=True):
 
 
 class Predicted(msgspec.Struct, frozen=True):
-    """Predictions of all models for some runs."""
+    """Predictions of all models for the runs in the middles of classes."""
 
-    seconds: dict[str, list[tuple[float, float, float]]]
-    """Low end, prediction and high end of each run's interval, by model."""
+    seconds: dict[str, list[float]]
+    """Prediction for each middle, by model."""
+    widths: dict[str, list[Width]]
+    """Interval of each class, by model."""
 
 
 class Split(NamedTuple):
@@ -90,6 +93,14 @@ class FitTask:
     def fitted(self) -> Fitted:
         """Fit the models."""
         return fit(self.learned, self.target, self.columns, self.settings, self.seed)
+
+
+@dataclass(frozen=True)
+class MiddlesTask(FitTask):
+    """Models that are fitted on all runs, and used on the runs in the middles of classes, which are `tested`."""
+
+    classes: NDArray[Any]
+    """Number of the class of each learned run."""
 
 
 def later_months(runs: Dataset) -> NDArray[Any]:
@@ -186,22 +197,24 @@ def evaluated(task: FitTask, is_wanted: Callable[[], bool]) -> Scores:
     return Scores(scores)
 
 
-def predicted(task: FitTask, is_wanted: Callable[[], bool]) -> Predicted:
-    """Fit models and predict the times of runs, with intervals.
+def predicted(task: MiddlesTask, is_wanted: Callable[[], bool]) -> Predicted:
+    """Fit models and predict the times of the middles of classes, with the interval of each class.
 
     Args:
         task: The runs and settings.
         is_wanted: Whether the answer is still wanted.
     """
     fitted = task.fitted()
-    found = {}
-    for model, told in fitted.predict(task.tested).items():
-        widths = fitted.half_widths(task.tested, model)
-        found[model] = [
-            (_exp(float(each - width)), _exp(float(each)), _exp(float(each + width)))
-            for each, width in zip(told, widths, strict=True)
-        ]
-    return Predicted(found)
+    seconds = {name: [_exp(float(each)) for each in told] for name, told in fitted.predict(task.tested).items()}
+    widths = {
+        name: [_width(errors[task.classes == number]) for number in range(len(task.tested))]
+        for name, errors in fitted.errors.items()
+    }
+    return Predicted(seconds, widths)
+
+
+def _width(errors: NDArray[Any]) -> Width:
+    return Width(len(errors), min(half_width(errors), math.log(FACTOR_TOLD_MAX)))
 
 
 def pooled(parts: list[Scores]) -> list[Score]:

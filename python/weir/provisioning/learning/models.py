@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from weir.provisioning.learning.dataset import Dataset
 from weir.provisioning.learning.features import WORK
 from weir.provisioning.learning.intervals import half_width, half_width_of_unknown
+from weir.provisioning.learning.shipped import ShippedClasses
 
 Settings = Mapping[str, Any]
 """Hyper-parameters by their names in `DEFAULTS`, and the number of `trees`."""
@@ -41,10 +42,11 @@ PARTS = ("lasso", "ridge", "adaboost", "forest", "xgboost")
 STACKED, WITH_HISTORY = "stacked", "stacked with history"
 GROUP_MEAN = "group mean"
 SAME_JOB = "same-job median"
+SHIPPED = "shipped classes"
 STACKS = {STACKED: PARTS, WITH_HISTORY: (*PARTS, SAME_JOB)}
 """The ensembles, and the models that each combines."""
-MODELS = (*STACKS, *PARTS, GROUP_MEAN, SAME_JOB)
-"""All models; `xgboost` is gradient boosting alone."""
+MODELS = (*STACKS, *PARTS, GROUP_MEAN, SAME_JOB, SHIPPED)
+"""All models; `xgboost` is gradient boosting alone, and the shipped classes need no runs."""
 TREES = 60
 """Trees of the forest and of the meta-learner."""
 _BOOSTING_TREES = 3
@@ -170,11 +172,13 @@ class Fitted:
     parts: dict[str, Any]
     heads: dict[str, tuple[Any, Any]]
     """Meta-learners of each ensemble for known and for unknown programs."""
-    baselines: dict[str, Baseline]
+    baselines: "dict[str, Baseline | ShippedClasses]"
     programs: frozenset[int]
     """Numbers of the programs that are known."""
     widths: dict[str, tuple[float, float]]
     """Half widths of the intervals of each model, for known and for unknown programs."""
+    errors: "dict[str, NDArray[Any]]"
+    """Absolute errors of each model, in logarithms of seconds, on each run, predicted without it."""
 
     def predict(self, runs: Dataset) -> "dict[str, NDArray[Any]]":
         """Predict times by each model.
@@ -252,13 +256,18 @@ def fit(runs: Dataset, target: int, columns: NDArray[Any], settings: Settings, s
         bounds=_bounds(costs),
         parts=parts,
         heads={name: (each[0], each[1]) for name, each in heads.items()},
-        baselines={name: Baseline(name).fit(runs, seconds) for name in (GROUP_MEAN, SAME_JOB)},
+        baselines={name: each.fit(runs, seconds) for name, each in _baselines(target).items()},
         programs=frozenset(int(each) for each in numpy.unique(runs.programs)),
         widths={
             name: (half_width(errors[0][name]), half_width_of_unknown(errors[1][name], runs.programs))
             for name in MODELS
         },
+        errors=errors[0],
     )
+
+
+def _baselines(target: int) -> "dict[str, Baseline | ShippedClasses]":
+    return {GROUP_MEAN: Baseline(GROUP_MEAN), SAME_JOB: Baseline(SAME_JOB), SHIPPED: ShippedClasses(target)}
 
 
 def _work(runs: Dataset, target: int) -> int:
@@ -333,9 +342,9 @@ def crossed(
             for name, regressor in _regressors(settings, seed).items():
                 told = regressor.fit(table[learned], costs[learned]).predict(table[held_out])
                 found[name][held_out] = numpy.clip(told, *bounds)
-            for name in (GROUP_MEAN, SAME_JOB):
-                baseline = Baseline(name).fit(runs.rows(learned), seconds[learned])
-                found[name][held_out] = baseline.predict(runs.rows(held_out)) - work[held_out]
+            for name, baseline in _baselines(target).items():
+                told = baseline.fit(runs.rows(learned), seconds[learned]).predict(runs.rows(held_out))
+                found[name][held_out] = told - work[held_out]
         for name, parts in STACKS.items():
             together = numpy.column_stack([found[part] for part in parts])
             found[name] = cross_val_predict(_meta_learner(settings, seed), together, costs, cv=folds)

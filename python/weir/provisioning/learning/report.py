@@ -6,9 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from weir.provisioning.behaviour.classes import ClassTime, TimeName
 from weir.provisioning.learning.clustering import Point
 from weir.provisioning.learning.evaluation import APPLICATIONS, MONTHS, Score
 from weir.provisioning.learning.intervals import LEVEL
+from weir.provisioning.learning.usefulness import split_refusal
 
 
 class SplitScore(Score, frozen=True, kw_only=True):
@@ -39,14 +41,10 @@ class Best(msgspec.Struct, frozen=True, kw_only=True):
     held_out: Literal["random", "months", "applications"]
     model: str
     mape: float
-
-
-class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """A predicted time with its interval, all processes together."""
-
-    low_seconds: float
-    seconds: float
-    high_seconds: float
+    is_useful: bool
+    """Whether its intervals are narrow and hold, by enough held-out runs, or programs where those were held out."""
+    refusal: str = ""
+    """The reason why they are of no use."""
 
 
 class ClassReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +54,12 @@ class ClassReport(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     is_opened: bool
     """Whether the class was opened for runs that were far from every cluster."""
-    expected: dict[str, Expected]
-    """Times of the run in the middle of the class, as the best model predicts them, by target."""
+    times: dict[TimeName, ClassTime]
+    """The times whose predictions are useful."""
+    refused: dict[TimeName, str]
+    """The reason why the prediction of each other time is of no use."""
+    middle_seconds: dict[TimeName, float]
+    """The predicted times of the run in the middle of the class; those alone that are useful."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +88,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     elbow: int
     chosen: int
     """Number of clusters."""
+    interval_max: float
+    """Greatest ratio between the end of an interval and its prediction for which a prediction is useful."""
     agreement: float
     """Part of the runs whose best class by fitness is that of their cluster."""
     classes: tuple[ClassReport, ...]
@@ -93,22 +97,38 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Things that could not be measured or read, in words."""
 
 
-def bests(scores: Iterable[SplitScore]) -> tuple[Best, ...]:
+def bests(scores: Iterable[SplitScore], interval_max: float) -> tuple[Best, ...]:
     """Find the best model of each split.
 
     Args:
         scores: Errors of all models.
+        interval_max: Greatest ratio between the end of an interval and its prediction that is of use.
 
     Returns:
         The models with the least mean absolute percentage errors over all held-out runs.
     """
     found: dict[tuple[str, str], SplitScore] = {}
+    programs: dict[tuple[str, str], set[str]] = {}
     for score in scores:
+        if score.program is not None:
+            programs.setdefault((score.target, score.held_out), set()).add(score.program)
         place = (score.target, score.held_out)
         if score.program is None and (place not in found or score.mape < found[place].mape):
             found[place] = score
-    return tuple(
-        Best(target=each.target, held_out=each.held_out, model=each.model, mape=each.mape) for each in found.values()
+    return tuple(_best(each, len(programs.get(place, ())), interval_max) for place, each in found.items())
+
+
+def _best(score: SplitScore, programs: int, interval_max: float) -> Best:
+    is_of_programs = score.held_out == APPLICATIONS
+    groups, what = (programs, "program") if is_of_programs else (score.runs, "run")
+    reason = split_refusal(score.coverage, score.factor, groups, interval_max, what)
+    return Best(
+        target=score.target,
+        held_out=score.held_out,
+        model=score.model,
+        mape=score.mape,
+        is_useful=not reason,
+        refusal=reason,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from weir.amounts import rate_text, size_text
 from weir.provisioning.deployments import capacity_bytes
+from weir.provisioning.planning.mapping import Mapping
 from weir.provisioning.planning.needs import KINDS, Kind, rate, weights
 from weir.provisioning.planning.performance import Basis
 from weir.provisioning.planning.planner import Plan
@@ -15,6 +16,9 @@ _BASES: dict[Basis, str] = {
     "devices": "the rates of the devices in the resource model",
     "assumed": "usual rates of such devices, because neither the resource model nor a table has any",
 }
+
+_NAMES_SHOWN = 5
+_WORK = {"read": "reads", "write": "writes", "metadata": "metadata operations"}
 
 
 def explanation(plan: Plan) -> Iterator[str]:
@@ -28,6 +32,21 @@ def explanation(plan: Plan) -> Iterator[str]:
     yield from _deployment(plan)
 
 
+def left_out(mapping: Mapping) -> str:
+    """Tell which objectives a job's semantics left out.
+
+    Returns:
+        A sentence without its end; empty where none was left out.
+    """
+    if not mapping.left_out:
+        return ""
+    lacks = sorted({missing for each in mapping.left_out.values() for missing in each})
+    names = list(mapping.left_out)
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    verb = "is" if len(names) == 1 else "are"
+    return f"{', '.join(names[:_NAMES_SHOWN])}{more} {verb} left out: the job needs {', '.join(lacks)}"
+
+
 def _class(plan: Plan) -> Iterator[str]:
     mapping = plan.mapping
     nearest = mapping.fitnesses[0]
@@ -36,14 +55,29 @@ def _class(plan: Plan) -> Iterator[str]:
     yield f"The nearest class is {nearest.name}, with a fitness of {nearest.fitness:.3f} (0 to 1){apart}."
     if mapping.is_new_class:
         yield "That is too far, so the job is a class of its own."
+    yield from _times(plan)
     parts = weights(plan.identity)
     if parts:
         shares = ", ".join(f"{part:.0%} {kind}" for kind, part in parts.items())
         yield f"By the time on one server with an NVMe device, its I/O is {shares}."
 
 
+def _times(plan: Plan) -> Iterator[str]:
+    """The times that the class predicts: those of the runs that it was made from, on the storage that they used."""
+    for each in plan.times:
+        by = "runs of the class" if each.source == "site" else "runs of the class, by the classes that come with Weir"
+        yield (
+            f"On the storage of those runs, its {_WORK[each.name]} would take {each.seconds:.3g} s in all processes "
+            f"together ({each.low_seconds:.3g} to {each.high_seconds:.3g} s for 90 % of {each.runs} {by})."
+        )
+    for name, reason in plan.times_refused.items():
+        yield f"The class's prediction of the {name} time is of no use: {reason}."
+
+
 def _objective(plan: Plan) -> Iterator[str]:
     mapping, best = plan.mapping, plan.mapping.best
+    if mapping.left_out:
+        yield f"{left_out(mapping)}."
     if mapping.is_default:
         yield (
             f"No objective is near: the best satisfaction is {best.satisfaction:.3f}, so {mapping.sslo.name} is used, "

@@ -56,6 +56,8 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     own_coverage: float
     """Part of the job's own needs that the objective gives."""
     fitnesses: tuple[Fitness, ...]
+    left_out: dict[str, tuple[str, ...]] = {}
+    """Objectives that lack semantics that the job has to have, with what they lack."""
 
 
 class ClassNeeds(msgspec.Struct, frozen=True):
@@ -104,8 +106,13 @@ def coverage(of: ClassNeeds, sslo: Sslo) -> float:
 class Coverages:
     """The coverage of each class by each objective, which is computed once for all jobs."""
 
-    def __init__(self, classes: Sequence[BehaviourClass], table: SsloTable) -> None:
+    def __init__(
+        self, classes: Sequence[BehaviourClass], table: SsloTable, *, new_class_fitness: float = NEW_CLASS_FITNESS
+    ) -> None:
         """Compute them.
+
+        Args:
+            new_class_fitness: Fitness below which a job is like none of the classes.
 
         Raises:
             ProvisioningError: There is no class or no objective, or the default is none of the objectives.
@@ -116,6 +123,7 @@ class Coverages:
                 hint="`weir classes build` and `weir sslo build` make tables",
             )
         self._classes = tuple(classes)
+        self._new_class_fitness = new_class_fitness
         self._default = default_sslo(table)
         self._sslos = sorted(table.sslos, key=lambda each: (_amount(each), each.name))
         self._covered = {each.name: self._coverages_of(class_needs(each.name, each.centre)) for each in classes}
@@ -135,13 +143,14 @@ class Coverages:
         """
         found = fitnesses(identity, self._classes)
         own = self._coverages_of(class_needs(identity.name, identity))
-        is_new = found[0].fitness < NEW_CLASS_FITNESS
+        is_new = found[0].fitness < self._new_class_fitness
         if is_new:
             paths = [_path(identity.name, sslo, 1.0, covered) for sslo, covered in zip(self._sslos, own, strict=True)]
         else:
             paths = self._best_paths(found)
         # Python's sort keeps the order of equal entries, which is by size.
-        allowed = [place for place, each in enumerate(self._sslos) if not unmet(wanted, each.semantics)]
+        lacking = {each.name: missing for each in self._sslos if (missing := unmet(wanted, each.semantics))}
+        allowed = [place for place, each in enumerate(self._sslos) if each.name not in lacking]
         order = sorted(
             allowed or range(len(paths)), key=lambda place: (-paths[place].satisfaction, -round(own[place], _DIGITS))
         )
@@ -156,6 +165,7 @@ class Coverages:
             is_new_class=is_new,
             own_coverage=own[self._sslos.index(sslo)],
             fitnesses=tuple(found),
+            left_out=lacking if allowed else {},
         )
 
     def _best_paths(self, found: Sequence[Fitness]) -> list[Path]:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from weir.amounts import rate_text, size_text
-from weir.provisioning.behaviour.classes import ClassTable
+from weir.provisioning.behaviour.class_times import JobTime, job_times
+from weir.provisioning.behaviour.classes import ClassTable, TimeName
 from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.errors import ProvisioningError
@@ -42,6 +43,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     wishes: Wishes
     needs: Needs
     """The rates that the chosen deployment should reach for the job."""
+    times: tuple[JobTime, ...] = ()
+    """The times that the job's class predicts, where it does and the job is in one."""
+    times_refused: dict[TimeName, str] = {}
+    """The reasons why the class predicts the other times to no use."""
     selected: Selected
     alternatives: tuple[Candidate, ...]
     """The other candidates, the fastest first."""
@@ -74,7 +79,8 @@ class Planner:
             ProvisioningError: A table is empty, or has a number that cannot be.
         """
         check_table(sslos)
-        self._coverages = Coverages(classes.classes, sslos)
+        self._classes = {each.name: each for each in classes.classes}
+        self._coverages = Coverages(classes.classes, sslos, new_class_fitness=classes.new_class_fitness)
         self._model = PerformanceModel(
             measured or sslos.sslos, simulated_sslos().sslos if simulated is None else simulated
         )
@@ -145,8 +151,11 @@ class Planner:
             raise _no_candidate(task, resources)
         selected = (select or self._select)(task, _fast_enough(found, task), resources, self._model)
         place = _place(selected.candidate)
+        own = None if mapping.is_new_class else self._classes[mapping.fitnesses[0].name]
         return Plan(
             identity=identity,
+            times=() if own is None else job_times(identity, own),
+            times_refused={} if own is None else dict(own.refused.items()),
             mapping=mapping,
             wishes=wishes,
             needs=selected.candidate.needs,
