@@ -150,6 +150,15 @@ CORE_IMPURE = re.compile(
 """Calls that neither the core of the server nor a client's calls make. They know errors of the system, the core
 addresses, too, and its questions carry the sending end of a channel."""
 
+CORE_SHARED = {
+    "control/board.rs": "threads of the control API wait for a snapshot",
+    "control/table.rs": "threads of the control API write a snapshot's texts",
+    "journal/memory.rs": "the disk of a world and of tests",
+    "storage/memory_folder.rs": "the disk of a world and of tests",
+    "storage/stamp.rs": "the edge writes marks beside the server",
+}
+"""The files of the core with a lock or a cell that threads share, and the reason."""
+
 CLIENT_SYSTEM_CALLERS = {
     "connect.rs",
     "descriptors.rs",
@@ -162,6 +171,9 @@ CLIENT_SYSTEM_CALLERS = {
     "transport.rs",
 }
 """The client's files that call the system or look at a clock: they drive the values of `crates/session`, and wait."""
+
+SHARED = re.compile(r"\b(Mutex|RwLock|Condvar|OnceLock|LazyLock|Atomic\w+)\b")
+"""Locks and cells that threads share."""
 
 LOCK = re.compile(r"\b(Mutex|RwLock|Condvar|OnceLock|LazyLock)\b|\bfutex\b")
 """Locks and cells for which a handler of a signal, or the child of a fork, could wait."""
@@ -243,6 +255,13 @@ def files_with(sources: Path, *patterns: re.Pattern[str]) -> set[str]:
 def test_the_core_of_the_server_calls_no_system() -> None:
     callers = files_with(ROOT / "crates" / "core" / "src", CORE_IMPURE)
     assert not callers, "a step asks the edge by a trait (ARCHITECTURE.md, the server: one event loop)"
+
+
+def test_the_core_shares_no_state_with_workers() -> None:
+    sharers = files_with(ROOT / "crates" / "core" / "src", SHARED)
+    assert sharers == CORE_SHARED.keys(), (
+        "a worker answers what it saw, and the next step decides (storage/dir/seen.rs)"
+    )
 
 
 def test_rules_are_taken_out_in_worlds_alone(packages: dict[str, dict[str, Any]]) -> None:

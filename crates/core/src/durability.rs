@@ -20,7 +20,7 @@ use crate::mutants::{self, Mutant};
 use crate::namespace::{errno, Change, Effect, IntentId, Namespace, When};
 use crate::notices::{notice, warning};
 use crate::requests::request::Token;
-use crate::storage::{Aside, Cut, Reserve};
+use crate::storage::{Aside, Cut, RefillTicket, Refilled, Reserve};
 use departure::Departure;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -233,19 +233,18 @@ impl Durability {
         if mutants::is(Mutant::JournalSkipped) && journal.appended().0 % 16 == 15 {
             return Ok(());
         }
-        let reserve = self.reserve.as_ref();
-        let is_given = || reserve.is_some_and(Reserve::is_given);
-        if is_given() && !namespace.files().frees(changes) {
+        let is_given = |reserve: &Option<Reserve>| reserve.as_ref().is_some_and(Reserve::is_given);
+        if is_given(&self.reserve) && !namespace.files().frees(changes) {
             return Err(errno::ENOSPC);
         }
         let mut appended = journal.append(changes);
         while matches!(&appended, Err(error) if error.is_full())
             && namespace.files().frees(changes)
-            && reserve.is_some_and(Reserve::give)
+            && self.reserve.as_mut().is_some_and(Reserve::give)
         {
             appended = journal.append(changes);
         }
-        let is_full = is_given() || matches!(&appended, Err(error) if error.is_full());
+        let is_full = is_given(&self.reserve) || matches!(&appended, Err(error) if error.is_full());
         let was_full = std::mem::replace(&mut self.is_full, is_full);
         match appended {
             Err(error) => {
@@ -533,11 +532,16 @@ impl Durability {
         }
     }
 
-    /// Fills the reserve again once there is room.
-    pub(crate) fn refill(&mut self) {
-        if let Some(reserve) = &self.reserve {
-            reserve.refill();
-            self.is_full = self.is_full && !reserve.has_room();
+    /// A ticket that fills the reserve again once there is room, where some of it is missing or the file system was full.
+    pub(crate) fn begin_refill(&mut self) -> Option<RefillTicket> {
+        let is_full = self.is_full;
+        self.reserve.as_mut().filter(|reserve| is_full || !reserve.is_whole())?.refill_begin()
+    }
+
+    /// A ticket was run.
+    pub(crate) fn end_refill(&mut self, refilled: Refilled) {
+        if let Some(reserve) = &mut self.reserve {
+            self.is_full &= !reserve.refill_complete(refilled);
         }
     }
 

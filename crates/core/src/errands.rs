@@ -4,10 +4,9 @@ use crate::durability::Waiting;
 use crate::namespace::Effect;
 use crate::requests::order::{Access, Begun, ObjectOrder, Place};
 use crate::requests::request::Token;
-use crate::storage::Dir;
-use crate::work::{TargetWork, Work};
+use crate::storage::{FileWork, Target, TargetWork};
+use crate::work::Work;
 use slab::Slab;
-use std::sync::Arc;
 use weir_fairshare::Dispatch;
 use weir_placement::ServerId;
 use weir_wire::{Fence, Ino};
@@ -43,6 +42,8 @@ pub(crate) enum Errand {
     Sync(Waiting),
     /// It removes an object that was set aside.
     Discard,
+    /// It fills the reserve of the target of this number, or of the journal.
+    Refill(Option<usize>),
     /// It brings the durable mark to stable storage.
     Mark,
     /// It keeps the settings that a change makes.
@@ -62,7 +63,7 @@ enum Held {
     /// A client's request.
     Request(Token),
     /// Work that is handed out as it is.
-    Work(Box<(Errand, Arc<Dir>, TargetWork)>),
+    Work(Box<(Errand, TargetWork)>),
 }
 
 /// The errands that are under way, and those that wait for others on the same object.
@@ -83,23 +84,43 @@ impl Errands {
         self.hand_out(errand, None, work);
     }
 
-    /// As [`Errands::submit`], with work on an object that has begun.
-    pub(crate) fn submit_begun(&mut self, errand: Errand, begun: Begun, work: Work) {
-        self.hand_out(errand, Some(begun), work);
+    /// As [`Errands::submit`], with work on a target, whatever else is on the object.
+    pub(crate) fn submit_beside(
+        &mut self,
+        errand: Errand,
+        place: Place,
+        work: TargetWork,
+        targets: &mut [Target],
+    ) {
+        let work = begun_work(targets, place, work);
+        self.hand_out(errand, None, Work::OnTarget(work));
     }
 
-    /// As [`Errands::submit`], once nothing else is on the object.
-    pub(crate) fn submit_alone(&mut self, errand: Errand, place: Place, dir: &Arc<Dir>, work: TargetWork) {
-        let held = Held::Work(Box::new((errand, Arc::clone(dir), work)));
+    /// As [`Errands::submit`], with work on an object that has begun.
+    pub(crate) fn submit_begun(&mut self, errand: Errand, begun: Option<Begun>, work: FileWork) {
+        self.hand_out(errand, begun, Work::OnTarget(work));
+    }
+
+    /// As [`Errands::submit`], with work that the target decides about once nothing else is on the object.
+    pub(crate) fn submit_alone(
+        &mut self,
+        errand: Errand,
+        place: Place,
+        work: TargetWork,
+        targets: &mut [Target],
+    ) {
+        let held = Held::Work(Box::new((errand, work)));
         if let Some((begun, held)) = self.order.begin(place, Access::ALONE, held) {
-            _ = self.take_on(begun, held);
+            _ = self.take_on(begun, held, targets);
         }
     }
 
     /// Gives a request back that may begin on its object now; [`Errands::leave`] gives any other.
     pub(crate) fn begin(&mut self, place: Place, access: Access, token: Token) -> Option<(Begun, Token)> {
-        let (begun, held) = self.order.begin(place, access, Held::Request(token))?;
-        self.take_on(begun, held)
+        match self.order.begin(place, access, Held::Request(token))? {
+            (begun, Held::Request(token)) => Some((begun, token)),
+            (_, Held::Work(_)) => None,
+        }
     }
 
     /// The turn of a request about a file of `home`, by the present fence of that.
@@ -108,9 +129,9 @@ impl Errands {
     }
 
     /// Work on an object has ended: other work on it is handed out, and the requests are given that may begin.
-    pub(crate) fn leave(&mut self, begun: Begun) -> Vec<(Begun, Token)> {
+    pub(crate) fn leave(&mut self, begun: Begun, targets: &mut [Target]) -> Vec<(Begun, Token)> {
         let next = self.order.end(begun);
-        next.into_iter().filter_map(|(begun, held)| self.take_on(begun, held)).collect()
+        next.into_iter().filter_map(|(begun, held)| self.take_on(begun, held, targets)).collect()
     }
 
     /// The errand of a piece of work that has ended, and its place on an object, which is to be left.
@@ -128,12 +149,13 @@ impl Errands {
         self.under_way.iter().map(|(_, (errand, _))| errand).chain(waiting)
     }
 
-    fn take_on(&mut self, begun: Begun, held: Held) -> Option<(Begun, Token)> {
+    fn take_on(&mut self, begun: Begun, held: Held, targets: &mut [Target]) -> Option<(Begun, Token)> {
         match held {
             Held::Request(token) => Some((begun, token)),
             Held::Work(held) => {
-                let (errand, dir, work) = *held;
-                self.hand_out(errand, Some(begun), Work::OnTarget(dir, work));
+                let (errand, work) = *held;
+                let work = begun_work(targets, begun.place(), work);
+                self.hand_out(errand, Some(begun), Work::OnTarget(work));
                 None
             }
         }
@@ -142,5 +164,12 @@ impl Errands {
     fn hand_out(&mut self, errand: Errand, begun: Option<Begun>, work: Work) {
         let number = self.under_way.insert((errand, begun)) as u64;
         self.workers.submit(number, work);
+    }
+}
+
+fn begun_work(targets: &mut [Target], place: Place, work: TargetWork) -> FileWork {
+    match targets.get_mut(place.0) {
+        Some(target) => target.begin(place, work),
+        None => FileWork::none(place),
     }
 }

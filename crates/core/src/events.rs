@@ -31,8 +31,8 @@ pub enum Event {
 pub struct Worked {
     /// The work's number, given when it was submitted.
     pub number: u64,
-    /// The output, or the refusal of the target.
-    pub outcome: Result<WorkOutput, crate::storage::TargetFailure>,
+    /// The output.
+    pub output: WorkOutput,
     /// The time that it took.
     pub service: Nanos,
 }

@@ -4,7 +4,7 @@ use crate::config::{ClusterConfig, Place, TargetConfig};
 use crate::error::ServerError;
 use crate::identity::{Consent, IdentityStatus};
 use crate::journal::{JournalError, Storage};
-use crate::storage::{Reserve, Target};
+use crate::storage::{Look, Reserve, Target};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,6 +57,15 @@ pub struct Joined {
     pub is_apart: bool,
 }
 
+/// Looks at the places of a server.
+#[derive(Clone, Debug, Default)]
+pub struct Looks {
+    /// Why the journal's folder is gone; none while it is there.
+    pub journal_gone: Option<String>,
+    /// The targets in directories, by their numbers.
+    pub targets: Vec<(usize, Look)>,
+}
+
 /// The folders of one server.
 pub trait Home {
     /// The server's own files beside its journal.
@@ -89,8 +98,8 @@ pub trait Home {
     /// The system refuses a thread.
     fn watch(&mut self, targets: &[Target]) -> Result<(), ServerError>;
 
-    /// Notes the last change on stable storage, for the stamps. Reports why the journal's folder is gone; none while it is there.
-    fn look(&self, durable: Option<u64>) -> Option<String>;
+    /// Notes the last change on stable storage, for the stamps. Reports what was seen of the places last.
+    fn look(&self, durable: Option<u64>) -> Looks;
 
     /// The journal was closed with this last change on stable storage.
     fn close(&mut self, durable: Option<u64>);
@@ -101,11 +110,11 @@ pub trait Home {
     /// The place of a target that joins, which has this number. A worker opens it.
     fn joining(&self, config: &ClusterConfig, target: (usize, &TargetConfig)) -> Box<dyn Joining>;
 
-    /// Has a target looked after that joined.
+    /// Has a target looked after that joined, which has this number.
     ///
     /// # Errors
     /// The system refuses a thread.
-    fn watch_joined(&mut self, target: &Target) -> Result<(), ServerError>;
+    fn watch_joined(&mut self, number: usize, target: &Target) -> Result<(), ServerError>;
 
     /// Whether a target lies on another device than the journal.
     fn is_apart(&self, target: &Target) -> bool;

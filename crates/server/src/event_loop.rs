@@ -122,7 +122,7 @@ pub fn run(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent) -
     let budget = budget(config.servers.len(), directories)?;
     let time: Arc<dyn Time> = Arc::new(MachineTime::start());
     let outside = Outside {
-        home: Box::new(Folders::of((id, &key), home, budget.objects, &time)),
+        home: Box::new(Folders::of((id, &key), home, budget.objects)),
         host: Box::new(Machine),
         lines: Box::new(Threads::new(home, events.clone())),
         workers: Box::new(WorkerPool::start(&events, &time)?),
@@ -160,8 +160,7 @@ pub fn check(config: ClusterConfig, id: ServerId, home: &Path, consent: Consent)
         // A store without a key is new, and no folder is its own yet.
         false => SiteKey::new(drawn_key()?),
     };
-    let time: Arc<dyn Time> = Arc::new(MachineTime::start());
-    weir_core::server::check(config, id, &Folders::of((id, &key), home, 0, &time), consent)
+    weir_core::server::check(config, id, &Folders::of((id, &key), home, 0), consent)
 }
 
 fn drawn_key() -> Result<[u8; 32], ServerError> {

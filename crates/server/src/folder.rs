@@ -168,8 +168,11 @@ impl TargetFolder for Folder {
             match rustix::fs::statat(&inner, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(found) => entries.push(Entry {
                     name: name.to_owned(),
-                    length_bytes: found.st_size.max(0).cast_unsigned(),
-                    occupied_bytes: found.st_blocks.max(0).cast_unsigned() * 512,
+                    sizes: Sizes {
+                        length_bytes: found.st_size.max(0).cast_unsigned(),
+                        occupied_bytes: found.st_blocks.max(0).cast_unsigned() * 512,
+                        block_bytes: found.st_blksize.max(1).cast_unsigned(),
+                    },
                     is_open_to_others: found.st_mode & 0o077 != 0,
                 }),
                 Err(Errno::NOENT) => {}

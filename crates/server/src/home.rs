@@ -8,15 +8,14 @@ use crate::published::Publisher;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-use weir_core::clock::Time;
+use std::sync::{Arc, OnceLock, Weak};
 use weir_core::config::{BackendKind, ClusterConfig, Place, TargetConfig};
 use weir_core::error::ServerError;
-use weir_core::home::{Home, Joined, Joining, LeavingNames, Opened};
+use weir_core::home::{Home, Joined, Joining, LeavingNames, Looks, Opened};
 use weir_core::identity::{Consent, IdentityStatus};
 use weir_core::journal::{JournalError, Storage};
 use weir_core::notices::warning;
-use weir_core::storage::{Dir, Reserve, Stamp, Target, TargetFolder};
+use weir_core::storage::{Dir, Directory, Reserve, Stamp, Target, TargetFolder};
 use weir_placement::ServerId;
 use weir_wire::{SiteKey, TargetState};
 
@@ -33,7 +32,6 @@ pub(crate) struct Folders {
     folder: PathBuf,
     /// Object files that a target in a directory keeps open.
     objects_open: usize,
-    time: Arc<dyn Time>,
     /// None where nothing outlives the server.
     identity: Arc<OnceLock<Identity>>,
     monitor: Option<Monitor>,
@@ -43,19 +41,13 @@ pub(crate) struct Folders {
 
 impl Folders {
     /// The folders of a server in the store's folder `home`. Each target in a directory keeps up to `objects_open` files open.
-    pub(crate) fn of(
-        (server, key): (ServerId, &SiteKey),
-        home: &Path,
-        objects_open: usize,
-        time: &Arc<dyn Time>,
-    ) -> Folders {
+    pub(crate) fn of((server, key): (ServerId, &SiteKey), home: &Path, objects_open: usize) -> Folders {
         Folders {
             server,
             key: key.clone(),
             home: home.to_path_buf(),
             folder: home.join(format!("servers/{server}")),
             objects_open: objects_open.max(OBJECTS_OPEN_MIN),
-            time: Arc::clone(time),
             identity: Arc::default(),
             monitor: None,
             publisher: None,
@@ -96,21 +88,20 @@ impl Home for Folders {
             true => Some(Folder::found(&self.folder).map(|folder| Reserve::open(Arc::new(folder)))),
             false => None,
         };
-        let reserve = reserve.transpose().map_err(|source| ServerError::Io {
+        let mut reserve = reserve.transpose().map_err(|source| ServerError::Io {
             what: "open",
             path: self.folder.clone(),
             source,
         })?;
-        if let Some(reserve) = &reserve {
+        if let Some(reserve) = &mut reserve {
             reserve.make_room_to_start();
         }
         let opened = places.open(consent)?;
         self.identity = Arc::new(opened.identity.map_or_else(OnceLock::new, OnceLock::from));
         let own = &config.servers[usize::from(self.server.0)];
         let targets = own.targets.iter().enumerate().zip(opened.targets);
-        let targets = targets.map(|((index, target), place)| {
-            open_target((index, target), place, self.objects_open, &self.time)
-        });
+        let targets =
+            targets.map(|((index, target), place)| open_target((index, target), place, self.objects_open));
         let targets = targets.collect::<Result<Vec<Target>, ServerError>>()?;
         let (witnessed, is_restored) = (opened.witnessed, opened.is_restored);
         Ok(Opened { journal: opened.journal, reserve, targets, witnessed, is_restored })
@@ -122,18 +113,18 @@ impl Home for Folders {
 
     fn watch(&mut self, targets: &[Target]) -> Result<(), ServerError> {
         if let Some(identity) = self.identity.get() {
-            let targets = targets.iter().filter_map(Target::directory).map(Arc::downgrade);
+            let targets = targets.iter().enumerate().filter_map(|(number, target)| watched(number, target));
             self.monitor = Some(Monitor::start(identity, targets.collect())?);
         }
         Ok(())
     }
 
-    fn look(&self, durable: Option<u64>) -> Option<String> {
-        let monitor = self.monitor.as_ref()?;
+    fn look(&self, durable: Option<u64>) -> Looks {
+        let Some(monitor) = &self.monitor else { return Looks::default() };
         if let Some(durable) = durable {
             monitor.note_durable(durable);
         }
-        monitor.journal_gone()
+        monitor.looks()
     }
 
     fn close(&mut self, durable: Option<u64>) {
@@ -156,15 +147,15 @@ impl Home for Folders {
             identity: Arc::clone(&self.identity),
             folder: self.folder.clone(),
             objects_open: self.objects_open,
-            time: Arc::clone(&self.time),
         })
     }
 
-    fn watch_joined(&mut self, target: &Target) -> Result<(), ServerError> {
-        let (Some(identity), Some(dir)) = (self.identity.get(), target.directory()) else { return Ok(()) };
+    fn watch_joined(&mut self, number: usize, target: &Target) -> Result<(), ServerError> {
+        let watched = watched(number, target);
+        let (Some(identity), Some(watched)) = (self.identity.get(), watched) else { return Ok(()) };
         match &self.monitor {
-            Some(monitor) => monitor.add_target(dir),
-            None => self.monitor = Some(Monitor::start(identity, vec![Arc::downgrade(dir)])?),
+            Some(monitor) => monitor.add_target(watched),
+            None => self.monitor = Some(Monitor::start(identity, vec![watched])?),
         }
         Ok(())
     }
@@ -209,7 +200,6 @@ struct JoiningTarget {
     /// Folder of the server's own files.
     folder: PathBuf,
     objects_open: usize,
-    time: Arc<dyn Time>,
 }
 
 impl Joining for JoiningTarget {
@@ -238,7 +228,7 @@ impl Joining for JoiningTarget {
             }
             BackendKind::Ram => None,
         };
-        let target = open_target((self.number, &self.config), place, self.objects_open, &self.time)?;
+        let target = open_target((self.number, &self.config), place, self.objects_open)?;
         Ok(Joined { is_apart: is_apart(&self.folder, &target), target })
     }
 }
@@ -257,11 +247,16 @@ impl LeavingNames for LeavingFolder {
     }
 }
 
+/// The files of a target for the monitor.
+fn watched(number: usize, target: &Target) -> Option<(usize, Weak<Dir>)> {
+    target.directory().map(|directory| (number, Arc::downgrade(directory.files())))
+}
+
 /// Whether a target lies on another device than the journal below `folder`.
 fn is_apart(folder: &Path, target: &Target) -> bool {
-    let Some(dir) = target.directory() else { return false };
+    let Some(directory) = target.directory() else { return false };
     let journal = std::fs::metadata(folder.join("journal"));
-    dir.device() != journal.map_or(0, |metadata| metadata.dev())
+    directory.files().device() != journal.map_or(0, |metadata| metadata.dev())
 }
 
 /// Opens a target of a server. A target in a directory lies in `place`, which is stamped, and keeps up to `objects_open` files open.
@@ -272,7 +267,6 @@ fn open_target(
     (number, config): (usize, &TargetConfig),
     place: Option<(Folder, Arc<Stamp>)>,
     objects_open: usize,
-    time: &Arc<dyn Time>,
 ) -> Result<Target, ServerError> {
     if config.state == TargetState::Retired {
         return Ok(Target::retired(config.backend));
@@ -285,7 +279,7 @@ fn open_target(
         return Ok(Target::in_memory(Box::new(arena)));
     };
     let path = folder.path().to_path_buf();
-    let dir = Dir::open(Arc::new(folder), Some(stamp), config.capacity, objects_open, Arc::clone(time));
-    let dir = dir.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
-    Ok(Target::in_directory(dir))
+    let directory = Directory::open(Arc::new(folder), Some(stamp), config.capacity, objects_open);
+    let directory = directory.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
+    Ok(Target::in_directory(directory))
 }

@@ -64,8 +64,8 @@ fn work(receiver: &Mutex<Receiver<(u64, Work)>>, events: &Events, time: &dyn Tim
         let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((number, work)) = next else { return };
         let started = time.elapsed();
-        let outcome = work.carry_out();
+        let output = work.carry_out();
         let service = time.elapsed().saturating_since(started);
-        events.send(Event::Worked(Worked { number, outcome, service }));
+        events.send(Event::Worked(Worked { number, output, service }));
     }
 }

@@ -37,7 +37,7 @@ pub(super) enum Happening {
     /// Blocking work of a server is carried out.
     Work { server: usize, life: u64, number: u64 },
     /// Work outside of a server ended.
-    Event { server: usize, life: u64, event: Event },
+    Event { server: usize, life: u64, event: Box<Event> },
     /// A session looks at its connection and its deadline.
     Look { session: usize },
     /// A task has waited long enough.

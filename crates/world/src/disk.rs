@@ -10,13 +10,12 @@ use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use weir_core::clock::Time;
 use weir_core::config::{BackendKind, TargetConfig};
 use weir_core::error::ServerError;
 use weir_core::journal::{MemoryStorage, Storage};
 use weir_core::storage::memory_arena::MemoryArena;
 use weir_core::storage::memory_folder::{Failing, Faults, MemoryFolder};
-use weir_core::storage::{Dir, Target};
+use weir_core::storage::{Directory, Look, Target, TargetFolder};
 use weir_wire::TargetState;
 
 /// The file of the agreement among a server's own.
@@ -111,7 +110,6 @@ impl Disk {
     pub(super) fn open_target(
         &self,
         (number, config): (usize, &TargetConfig),
-        time: &Arc<dyn Time>,
     ) -> Result<Target, ServerError> {
         if config.state == TargetState::Retired {
             return Ok(Target::retired(config.backend));
@@ -122,10 +120,17 @@ impl Disk {
             return Ok(kept.unwrap_or_else(new));
         }
         let folder = self.folders.borrow_mut().entry(number).or_default().clone();
-        let dir = Dir::open(Arc::new(folder), None, config.capacity, OBJECTS_OPEN, Arc::clone(time));
+        let directory = Directory::open(Arc::new(folder), None, config.capacity, OBJECTS_OPEN);
         let path = PathBuf::from(format!("target {number}"));
-        let dir = dir.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
-        Ok(Target::in_directory(dir))
+        let directory =
+            directory.map_err(|source| ServerError::Io { what: "open the target", path, source })?;
+        Ok(Target::in_directory(directory))
+    }
+
+    /// The room of the targets in directories.
+    pub(super) fn looks(&self) -> Vec<(usize, Look)> {
+        let folders = self.folders.borrow();
+        folders.iter().map(|(&number, folder)| (number, Look::there(folder.free_bytes().ok()))).collect()
     }
 
     /// Keeps the targets in memory of a server whose process ended.

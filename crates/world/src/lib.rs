@@ -319,7 +319,7 @@ impl World {
                 self.machines[server].put(life, Input::Ready { link, is_readable, has_ended });
             }
             Happening::Work { server, life, number } => self.machines[server].carry_out(life, number),
-            Happening::Event { server, life, event } => self.machines[server].put(life, Input::Event(event)),
+            Happening::Event { server, life, event } => self.machines[server].put(life, Input::Event(*event)),
             Happening::Turn { server, life } => {
                 self.machines[server].turn(life);
                 self.take_words(server);

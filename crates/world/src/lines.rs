@@ -73,7 +73,10 @@ impl Line {
         self.is_asking = false;
         let Some((ask, _)) = self.queue.pop_front() else { return };
         let event = Event::Peer { question: ask.question, answer };
-        agenda.add(agenda.now(), Happening::Event { server: self.from, life: self.life, event });
+        agenda.add(
+            agenda.now(),
+            Happening::Event { server: self.from, life: self.life, event: Box::new(event) },
+        );
     }
 
     /// Gives up the question whose time is over, and asks the next one.

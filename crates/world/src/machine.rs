@@ -120,7 +120,7 @@ impl Machine {
         let id = ServerId(self.number as u16);
         let time: Arc<dyn Time> = Arc::<Clocks>::clone(&self.clocks);
         let outside = Outside {
-            home: Box::new(MemoryHome { server: id, disk: self.disk.clone(), time: Arc::clone(&time) }),
+            home: Box::new(MemoryHome { server: id, disk: self.disk.clone() }),
             host: Box::new(self.agenda.clone()),
             lines: Box::new(self.outbox.clone()),
             time,
@@ -294,12 +294,12 @@ impl Machine {
         }
         let Some(work) = self.under_way.remove(&number) else { return };
         let syncs_journal = matches!(work, Work::Sync(..) | Work::Snapshot(_));
-        let outcome = work.carry_out();
+        let output = work.carry_out();
         if syncs_journal {
             self.disk.journal_synced();
         }
-        let event = Event::Worked(Worked { number, outcome, service: Nanos::ZERO });
-        let told = Happening::Event { server: self.number, life, event };
+        let event = Event::Worked(Worked { number, output, service: Nanos::ZERO });
+        let told = Happening::Event { server: self.number, life, event: Box::new(event) };
         self.agenda.add(self.agenda.within(WORK_TOLD), told);
     }
 

@@ -53,7 +53,7 @@ impl World {
             match order {
                 Order::Ask(server, question) => {
                     let life = self.machines[server].life();
-                    let asked = Happening::Event { server, life, event: Event::Control(question) };
+                    let asked = Happening::Event { server, life, event: Box::new(Event::Control(question)) };
                     self.agenda.add(self.agenda.later(server), asked);
                 }
                 Order::Start => self.start_joining()?,

@@ -8,10 +8,9 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use weir_core::accounts::machine::Reading;
-use weir_core::clock::Time;
 use weir_core::config::{ClusterConfig, Place, TargetConfig};
 use weir_core::error::ServerError;
-use weir_core::home::{Home, Joined, Joining, LeavingNames, Opened};
+use weir_core::home::{Home, Joined, Joining, LeavingNames, Looks, Opened};
 use weir_core::host::Host;
 use weir_core::identity::{Consent, IdentityStatus};
 use weir_core::journal::{JournalError, MemoryStorage, Storage};
@@ -28,7 +27,6 @@ const NAMESPACE_BYTES_MAX: u64 = 1 << 30;
 pub(super) struct MemoryHome {
     pub(super) server: ServerId,
     pub(super) disk: Disk,
-    pub(super) time: Arc<dyn Time>,
 }
 
 impl Home for MemoryHome {
@@ -46,7 +44,7 @@ impl Home for MemoryHome {
 
     fn open(&mut self, config: &ClusterConfig, _: Consent) -> Result<Opened, ServerError> {
         let configs = &config.servers[usize::from(self.server.0)].targets;
-        let opened = configs.iter().enumerate().map(|target| self.disk.open_target(target, &self.time));
+        let opened = configs.iter().enumerate().map(|target| self.disk.open_target(target));
         let targets = opened.collect::<Result<Vec<Target>, ServerError>>()?;
         let journal: Arc<dyn Storage> = Arc::new(self.disk.journal.clone());
         let (witnessed, is_restored) = (self.disk.witnessed.get(), self.disk.is_restored.get());
@@ -63,9 +61,9 @@ impl Home for MemoryHome {
         Ok(())
     }
 
-    fn look(&self, durable: Option<u64>) -> Option<String> {
+    fn look(&self, durable: Option<u64>) -> Looks {
         durable.into_iter().for_each(|durable| self.disk.witnessed.set(durable));
-        None
+        Looks { journal_gone: None, targets: self.disk.looks() }
     }
 
     fn close(&mut self, _: Option<u64>) {}
@@ -75,12 +73,12 @@ impl Home for MemoryHome {
     }
 
     fn joining(&self, _: &ClusterConfig, target: (usize, &TargetConfig)) -> Box<dyn Joining> {
-        let target = self.disk.open_target(target, &self.time);
+        let target = self.disk.open_target(target);
         let joined = target.map(|target| Joined { is_apart: self.is_apart(&target), target });
         Box::new(OpenedTarget(joined))
     }
 
-    fn watch_joined(&mut self, _: &Target) -> Result<(), ServerError> {
+    fn watch_joined(&mut self, _: usize, _: &Target) -> Result<(), ServerError> {
         Ok(())
     }
 

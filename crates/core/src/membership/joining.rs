@@ -37,9 +37,9 @@ impl OpeningTicket {
             self.check_folder(path)?;
         }
         let refused = |error: String| NotChanged::refused(error, "see the server's log".into());
-        let joined = self.place.open().map_err(|error| refused(error.to_string()))?;
-        if let Some(dir) = joined.target.directory() {
-            let settled = dir.settle(|_| Known::Elsewhere);
+        let mut joined = self.place.open().map_err(|error| refused(error.to_string()))?;
+        if let Some(directory) = joined.target.directory_mut() {
+            let settled = directory.settle(|_| Known::Elsewhere);
             let target = self.target;
             settled.map_err(|error| refused(format!("the folder of {target} cannot be used: {error}")))?;
         }

@@ -1,17 +1,16 @@
 //! The devices of a server, and the turns of requests at them.
 
+use super::order::Place;
 use super::request::InHand;
 use crate::accounts::observed::Kind;
 use crate::accounts::Accounts;
 use crate::clock::Clock;
 use crate::config::{ServerConfig, SpeedConfig};
 use crate::requests::request::Token;
-use crate::storage::Dir;
 use std::collections::HashMap;
-use std::sync::Arc;
 use weir_device::{Activity, Device, Statistics, Work};
 use weir_fairshare::{DeviceSpeed, Direction, Dispatch, JobAttributes, JobId, Nanos, Portions, Sharing};
-use weir_wire::{Ino, Request};
+use weir_wire::Request;
 
 /// The price of a synchronisation is learned.
 const SYNC: Work = Work { direction: Direction::Write, bytes: 0 };
@@ -41,9 +40,8 @@ struct Syncs {
 /// The synchronisation of one object, for the request that asked for it.
 pub(crate) struct ObjectSync {
     pub(crate) token: Token,
-    pub(crate) dir: Arc<Dir>,
-    /// Its number on the target.
-    pub(crate) object: Ino,
+    /// The object.
+    pub(crate) place: Place,
 }
 
 impl Devices {

@@ -5,7 +5,7 @@ use super::order::{Changed, Place};
 use super::request::{InHand, Outcome};
 use crate::links::connection::Tail;
 use crate::namespace::errno;
-use crate::storage::{Ram, Segment, TargetFailure};
+use crate::storage::{Ram, Segment, TargetFailure, TargetWork};
 use crate::unpublished::{Part, Reach};
 use weir_wire::{limits, Capability, Errno, Extent, Fence, Ino, PeerRequest, Reply, Request, Seek};
 
@@ -227,6 +227,21 @@ pub(crate) fn changed_object(request: &PeerRequest) -> Option<Place> {
         PeerRequest::TruncateObject { ino, target, .. }
         | PeerRequest::FenceObject { ino, target, .. }
         | PeerRequest::RemoveObject { ino, target } => Some((target.number(), ino.object_on(*target))),
+        _ => None,
+    }
+}
+
+/// The work that cuts or removes an object below the directory of a target. Where `is_lasting`, a cut is on stable storage before it is
+/// answered: one file system does not keep the order of its names with the journal of the home.
+pub(crate) fn change_in_directory(request: &PeerRequest, is_lasting: bool) -> Option<TargetWork> {
+    match *request {
+        PeerRequest::TruncateObject { length, epoch, .. } => {
+            Some(TargetWork::Cut { length, epoch, is_lasting })
+        }
+        PeerRequest::FenceObject { length, epoch, .. } => {
+            Some(TargetWork::Cut { length, epoch, is_lasting: true })
+        }
+        PeerRequest::RemoveObject { .. } => Some(TargetWork::Remove),
         _ => None,
     }
 }

@@ -5,6 +5,11 @@ use weir_wire::{Extent, Request};
 /// Bytes of an object: the first one, and one past the last one.
 pub(crate) type Range = (u64, u64);
 
+/// The bytes of an extent.
+pub(crate) fn range_of(extent: &Extent) -> Range {
+    (extent.offset, extent.offset + u64::from(extent.length))
+}
+
 /// The bytes of `ranges` that are in none of `others`.
 pub(crate) fn subtracted(ranges: &[Range], others: &[Range]) -> Vec<Range> {
     let mut left = ranges.to_vec();
@@ -19,7 +24,7 @@ pub(crate) fn subtracted(ranges: &[Range], others: &[Range]) -> Vec<Range> {
 }
 
 /// The parts of a range that are in one of `ranges`.
-pub(crate) fn common((begin, end): Range, ranges: &[Range]) -> impl Iterator<Item = Range> + '_ {
+pub(crate) fn common((begin, end): Range, ranges: &[Range]) -> impl Iterator<Item = Range> + Clone + '_ {
     ranges
         .iter()
         .map(move |&(first, last)| (first.max(begin), last.min(end)))
@@ -36,9 +41,8 @@ pub(crate) fn changed_ranges(request: &Request) -> Vec<Range> {
 
 /// The bytes of its object that a request changes or gives room.
 pub(crate) fn reached_ranges(request: &Request) -> Vec<Range> {
-    let of = |extent: &Extent| (extent.offset, extent.offset + u64::from(extent.length));
     match request {
-        Request::Write { extents, .. } => extents.iter().map(of).collect(),
+        Request::Write { extents, .. } => extents.iter().map(range_of).collect(),
         Request::Reserve { offset, length, .. } => vec![(*offset, offset.saturating_add(*length))],
         _ => Vec::new(),
     }

@@ -15,11 +15,9 @@ use crate::requests::objects::{changed_bytes, object_fence, object_of, run_in_me
 use crate::requests::order::{Access, Begun, Place};
 use crate::requests::ranges::{changed_ranges, reached_ranges};
 use crate::requests::request::{Outcome, Step, Token};
-use crate::storage::{Dir, Target, TargetFailure};
+use crate::storage::{Directory, Target, TargetFailure, TargetOutput, TargetWork};
 use crate::unpublished::{Part, Reach};
-use crate::work::{TargetWork, Work, WorkOutput};
 use std::rc::Rc;
-use std::sync::Arc;
 use weir_fairshare::{Dispatch, Nanos};
 use weir_placement::TargetId;
 use weir_wire::{Capability, Extent, Fence, Ino, Publication, Reply, Request};
@@ -64,10 +62,10 @@ impl Server {
     pub(super) fn hand_to_worker(&mut self, token: Token, begun: Begun) -> Step {
         let request = &mut self.requests[&token];
         let target = request.device().and_then(|index| self.targets.get(index));
-        let Some(dir) = target.and_then(Target::directory).cloned() else {
+        if target.and_then(Target::directory).is_none() {
             self.leave_object(begun);
             return Step::Done(token, Outcome::failed(errno::EINVAL));
-        };
+        }
         let bytes = match request.arrival.take() {
             Sink::Buffer { bytes, .. } => bytes,
             _ => std::mem::take(&mut request.payload),
@@ -81,8 +79,9 @@ impl Server {
                 return Step::Done(token, Outcome::failed(errno::EIO));
             }
         };
-        let work = TargetWork::Request(message, bytes, left);
-        self.errands.submit_begun(Errand::Request(token), begun, Work::OnTarget(dir, work));
+        let work =
+            self.targets[begun.place().0].begin(begun.place(), TargetWork::Request(message, bytes, left));
+        self.errands.submit_begun(Errand::Request(token), Some(begun), work);
         Step::Away
     }
 
@@ -112,7 +111,7 @@ impl Server {
 
     /// Work on an object has ended: what waited for its end goes on.
     pub(super) fn leave_object(&mut self, begun: Begun) {
-        for (begun, token) in self.errands.leave(begun) {
+        for (begun, token) in self.errands.leave(begun, &mut self.targets) {
             self.requests.wake(Woken::OnObject(token, begun));
         }
     }
@@ -121,14 +120,14 @@ impl Server {
     pub(super) fn request_worked(
         &mut self,
         token: Token,
-        outcome: Result<WorkOutput, TargetFailure>,
+        outcome: Result<TargetOutput, TargetFailure>,
         service: Nanos,
     ) -> Step {
         let request = &mut self.requests[&token];
         if let Some(account) = &mut request.account {
             account.spend(service);
         }
-        let is_done = !matches!(outcome, Err(_) | Ok(WorkOutput::NoRoom(_)));
+        let is_done = !matches!(outcome, Err(_) | Ok(TargetOutput::NoRoom(_)));
         let (link, of) = (request.sender.link, request.key());
         let changed = object_of(&request.request).filter(|_| change_of(&request.request).is_some());
         let changed = request.device().zip(changed);
@@ -144,13 +143,13 @@ impl Server {
         }
         let request = &mut self.requests[&token];
         let outcome = match outcome {
-            Ok(WorkOutput::NoRoom(bytes)) => {
+            Ok(TargetOutput::NoRoom(bytes)) => {
                 let filled = bytes.len();
                 request.arrival.open(Sink::Buffer { bytes, filled });
                 return self.found_no_room(token);
             }
-            Ok(WorkOutput::Bytes(bytes)) => Ok(Outcome::of_bytes(bytes)),
-            Ok(WorkOutput::Position(position)) => Ok(Outcome::of(Reply::Position(position))),
+            Ok(TargetOutput::Bytes(bytes)) => Ok(Outcome::of_bytes(bytes)),
+            Ok(TargetOutput::Position(position)) => Ok(Outcome::of(Reply::Position(position))),
             Ok(_) => Ok(Outcome::of(match &request.request {
                 Request::Write { .. } => Reply::Written { size: None },
                 _ => Reply::Done,
@@ -167,14 +166,15 @@ impl Server {
 
     /// A call that a target refused may have made an object, which goes unless another call has written to it.
     fn remove_unwritten(&mut self, place: Place) {
-        if let Some(dir) = self.targets.get(place.0).and_then(Target::directory) {
-            let work = TargetWork::RemoveUnwritten(place.1);
-            self.errands.submit_alone(Errand::Stray(place.1), place, dir, work);
-        }
+        let work = TargetWork::RemoveUnwritten;
+        self.errands.submit_alone(Errand::Stray(place.1), place, work, &mut self.targets);
     }
 
     /// The target had no room: the request tries again where some is about to be free.
     fn found_no_room(&mut self, token: Token) -> Step {
+        if let Some(index) = self.requests[&token].device() {
+            self.refill_target(index);
+        }
         match self.wait_for_room(token) {
             Some(token) => self.data_done(token, Err(TargetFailure::Full)),
             None => Step::Away,
@@ -327,31 +327,27 @@ impl Server {
     }
 
     /// Brings an object to stable storage.
-    pub(super) fn sync_object(&mut self, token: Token, capability: Capability, target: TargetId) -> Step {
-        let here = Some(target.number()).filter(|_| target.server == self.site.id);
-        let object = capability.ino.object_on(target);
+    pub(super) fn sync_object(&mut self, token: Token, capability: Capability, place: TargetId) -> Step {
+        let here = Some(place.number()).filter(|_| place.server == self.site.id);
+        let object = capability.ino.object_on(place);
         let Some(target) = here.and_then(|index| self.targets.get(index)) else {
             return Step::Done(token, Outcome::failed(errno::EINVAL));
         };
-        match target.directory() {
-            None => Step::Done(token, Outcome::of(Reply::Done)),
-            Some(dir) => {
-                let dir: Arc<Dir> = Arc::clone(dir);
-                let attributes = self.requests[&token].sender.acting.attributes;
-                let sync = ObjectSync { token, dir, object };
-                self.requests.devices_mut().queue_sync(sync, attributes, self.clock.now());
-                self.start_object_syncs();
-                Step::Away
-            }
+        if target.directory().is_none() {
+            return Step::Done(token, Outcome::of(Reply::Done));
         }
+        let attributes = self.requests[&token].sender.acting.attributes;
+        let sync = ObjectSync { token, place: (place.number(), object) };
+        self.requests.devices_mut().queue_sync(sync, attributes, self.clock.now());
+        self.start_object_syncs();
+        Step::Away
     }
 
     /// Begins the synchronisations that have their turns.
     fn start_object_syncs(&mut self) {
         while let Some((dispatch, sync)) = self.requests.devices_mut().take_sync(self.clock.now()) {
-            let ObjectSync { token, dir, object } = sync;
-            let errand = Errand::ObjectSync(token, dispatch);
-            self.errands.submit(errand, Work::OnTarget(dir, TargetWork::Sync(object)));
+            let errand = Errand::ObjectSync(sync.token, dispatch);
+            self.errands.submit_beside(errand, sync.place, TargetWork::Sync, &mut self.targets);
         }
     }
 
@@ -360,7 +356,7 @@ impl Server {
         &mut self,
         token: Token,
         dispatch: &Dispatch,
-        outcome: Result<WorkOutput, TargetFailure>,
+        outcome: Result<TargetOutput, TargetFailure>,
         service: Nanos,
     ) -> Step {
         self.requests.devices_mut().end_sync(dispatch, service, self.clock.now());
@@ -380,7 +376,7 @@ impl Server {
         };
         let (capability, place) = (*capability, (target.number(), capability.ino.object_on(*target)));
         let now = self.clock.moment().seconds as u64;
-        let is_gone = self.targets.get(place.0).and_then(Target::directory).is_none_or(|dir| dir.is_gone());
+        let is_gone = self.targets.get(place.0).and_then(Target::directory).is_none_or(Directory::is_gone);
         let failed = self.requests.failed_syncs();
         match outcome {
             Ok(_) if failed.tell(place, &capability) => Err(TargetFailure::Device(i32::from(errno::EIO.0))),

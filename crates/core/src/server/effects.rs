@@ -9,10 +9,9 @@ use crate::namespace::{errno, Answer, Decision, Effect, When};
 use crate::notices::warning;
 use crate::peers::Asked;
 use crate::requests::continuation::{Continued, Woken};
-use crate::requests::objects::{change_in_memory, changed_object};
+use crate::requests::objects::{change_in_directory, change_in_memory, changed_object};
 use crate::requests::request::{Outcome, Step, Token};
-use crate::storage::{Aside, Target, TargetFailure};
-use crate::work::{TargetWork, Work, WorkOutput};
+use crate::storage::{Aside, Target, TargetFailure, TargetOutput, TargetWork};
 use std::time::Duration;
 use weir_wire::{ClientId, Errno, Ino, PeerReply, PeerRequest, Reply, Request};
 
@@ -58,14 +57,11 @@ impl Server {
             return self.carry_out_now(effect);
         };
         let object = ino.object_on(target);
-        match self.targets.get(target.number()).and_then(Target::directory) {
-            Some(dir) => {
-                let work = TargetWork::CutUndoably { object, length, epoch };
-                let place = (target.number(), object);
-                self.errands.submit_alone(Errand::Effect(Box::new(effect)), place, dir, work);
-            }
-            None => self.carry_out_now(effect),
+        if self.targets.get(target.number()).and_then(Target::directory).is_none() {
+            return self.carry_out_now(effect);
         }
+        let (place, work) = ((target.number(), object), TargetWork::CutUndoably { length, epoch });
+        self.errands.submit_alone(Errand::Effect(Box::new(effect)), place, work, &mut self.targets);
     }
 
     /// Carries an effect out; its record is durable, or needs not be.
@@ -83,21 +79,17 @@ impl Server {
         if let Some(ram) = target.memory() {
             change_in_memory(ram, &effect.request);
             self.effect_done(effect, Ok(()));
-        } else if let Some(dir) = target.directory() {
-            let request = effect.request.clone();
-            let is_lasting = self.durability.is_apart(place.0);
-            let work = TargetWork::Change { request, is_lasting };
-            self.errands.submit_alone(Errand::Effect(Box::new(effect)), place, dir, work);
+        } else if let Some(work) = change_in_directory(&effect.request, self.durability.is_apart(place.0)) {
+            self.errands.submit_alone(Errand::Effect(Box::new(effect)), place, work, &mut self.targets);
         } else {
-            // Nothing is left on a target that has retired.
             self.effect_done(effect, Ok(()));
         }
     }
 
     /// A worker carried out an effect, or the part of it that can be undone.
-    pub(super) fn effect_worked(&mut self, effect: Effect, outcome: Result<WorkOutput, TargetFailure>) {
+    pub(super) fn effect_worked(&mut self, effect: Effect, outcome: Result<TargetOutput, TargetFailure>) {
         let (cut, target) = match (outcome, changed_object(&effect.request)) {
-            (Ok(WorkOutput::Cut(cut)), Some((target, _))) => (cut, target),
+            (Ok(TargetOutput::Cut(cut)), Some((target, _))) => (cut, target),
             (outcome, _) => {
                 let result = outcome.map(|_| ()).map_err(TargetFailure::errno);
                 return self.effect_done(effect, result);
@@ -179,13 +171,12 @@ impl Server {
     }
 
     fn discard(&mut self, target: usize, aside: Aside) {
-        if let Some(dir) = self.targets.get(target).and_then(Target::directory).cloned() {
-            self.errands.submit(Errand::Discard, Work::OnTarget(dir, TargetWork::Discard(aside)));
-        }
+        let place = (target, aside.ino());
+        self.errands.submit_beside(Errand::Discard, place, TargetWork::Discard(aside), &mut self.targets);
     }
 
     /// An object that was set aside is gone, or stays until the next start.
-    pub(super) fn discarded(&mut self, outcome: Result<WorkOutput, TargetFailure>) {
+    pub(super) fn discarded(&mut self, outcome: Result<TargetOutput, TargetFailure>) {
         if let Err(failure) = outcome {
             warning!("an emptied object stays on its target until the next start: {failure:?}");
         }
@@ -197,9 +188,9 @@ impl Server {
         let Some(target) = self.targets.get_mut(index) else { return };
         if let Some(ram) = target.memory() {
             ram.remove(object);
-        } else if let Some(dir) = target.directory() {
+        } else {
             let place = (index, object);
-            self.errands.submit_alone(Errand::Stray(object), place, dir, TargetWork::Remove(object));
+            self.errands.submit_alone(Errand::Stray(object), place, TargetWork::Remove, &mut self.targets);
         }
     }
 
@@ -208,9 +199,9 @@ impl Server {
         let Some(target) = self.targets.get_mut(index) else { return };
         if let Some(ram) = target.memory() {
             ram.vacate(object, epoch);
-        } else if let Some(dir) = target.directory() {
-            let work = TargetWork::Vacate { object, epoch };
-            self.errands.submit_alone(Errand::Stray(object), (index, object), dir, work);
+        } else {
+            let (place, work) = ((index, object), TargetWork::Vacate { epoch });
+            self.errands.submit_alone(Errand::Stray(object), place, work, &mut self.targets);
         }
     }
 
@@ -228,12 +219,10 @@ impl Server {
             change_in_memory(ram, request);
             return self.object_effect_served(token, Ok(()));
         }
-        let Some(dir) = target.directory() else {
-            // Nothing is left on a target that has retired.
+        let Some(work) = change_in_directory(request, true) else {
             return self.object_effect_served(token, Ok(()));
         };
-        let work = TargetWork::Change { request: request.clone(), is_lasting: true };
-        self.errands.submit_alone(Errand::PeerObject(token), place, dir, work);
+        self.errands.submit_alone(Errand::PeerObject(token), place, work, &mut self.targets);
         Step::Away
     }
 

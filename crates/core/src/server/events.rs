@@ -10,6 +10,8 @@ use crate::namespace::PeerFailure;
 use crate::notices::warning;
 use crate::peers::line::Answer;
 use crate::peers::Asked;
+use crate::requests::order::Begun;
+use crate::storage::{Target, TargetFailure, TargetOutput, TargetWork};
 use crate::work::WorkOutput;
 use weir_fairshare::Nanos;
 
@@ -126,7 +128,7 @@ impl Server {
         self.notices.end_intervals(now);
         self.expire_grace();
         self.write_journal_anew();
-        self.durability.refill();
+        self.refill_journal();
         self.expire_roomless();
         self.expire_unplaced();
         self.sync_mark();
@@ -136,14 +138,76 @@ impl Server {
     /// A worker is done.
     fn worked(&mut self, worked: Worked) {
         let Some((errand, begun)) = self.errands.end(worked.number) else { return };
-        match (errand, worked.outcome) {
-            (errand, Ok(WorkOutput::Unsynced(rest))) => self.errands.submit(errand, *rest),
+        match (errand, worked.output) {
+            (errand, WorkOutput::OnTarget(seen, outcome)) => {
+                let now = self.clock.now();
+                let outcome = match self.targets.get_mut(seen.target()) {
+                    Some(target) => target.end(seen, outcome, now),
+                    None => outcome,
+                };
+                self.worked_on_target((errand, begun.as_ref()), outcome, worked.service);
+            }
+            (errand, WorkOutput::WithoutDescriptor(mut work)) => {
+                if let Some(directory) = self.targets.get_mut(work.target()).and_then(Target::directory_mut) {
+                    directory.begin_again(&mut work);
+                }
+                return self.errands.submit_begun(errand, begun, *work);
+            }
+            (Errand::Settings, WorkOutput::Settings(result)) => self.settings_kept(result),
+            (Errand::Opening, WorkOutput::Opened(result)) => self.target_opened(*result),
+            (Errand::Refill(of), WorkOutput::Refilled(refilled)) => self.refilled(of, refilled),
+            (Errand::Slice, WorkOutput::Slice(written)) => {
+                self.durability.end_slice(written, &mut self.namespace);
+                self.tell_of_names();
+            }
+            (Errand::Snapshot, WorkOutput::Snapshot(result)) => self.durability.end_snapshot(result),
+            (Errand::Names, WorkOutput::Names(begun)) => {
+                self.durability.names_begun(*begun, &mut self.namespace);
+                self.tell_of_names();
+            }
+            (Errand::Departure, WorkOutput::Snapshot(result)) => {
+                self.durability.names_written(result);
+                self.tell_of_names();
+            }
+            (Errand::Renewal, WorkOutput::Snapshot(result)) => {
+                let works = self.durability.end_renewal(result);
+                if works {
+                    self.sync_again();
+                }
+            }
+            (Errand::Sync(waiting), WorkOutput::Synced(ticket, synced)) => {
+                if let Some(waiting) = self.end_sync(waiting, *ticket, synced) {
+                    self.carry_out_durable(waiting);
+                }
+                self.sync_again();
+            }
+            // Each other piece of work has its own output, and a mark has nothing to say.
+            _ => {}
+        }
+        // Another change of the same bytes begins when the end of this one is noted.
+        begun.into_iter().for_each(|begun| self.leave_object(begun));
+    }
+
+    /// A worker is done with work on a target, whose end the target has taken up.
+    fn worked_on_target(
+        &mut self,
+        (errand, begun): (Errand, Option<&Begun>),
+        outcome: Result<TargetOutput, TargetFailure>,
+        service: Nanos,
+    ) {
+        match (errand, outcome) {
+            (errand, Ok(TargetOutput::Unsynced { with_epoch })) => {
+                if let Some(begun) = begun {
+                    let work = TargetWork::SyncCut { with_epoch };
+                    self.errands.submit_beside(errand, begun.place(), work, &mut self.targets);
+                }
+            }
             (Errand::Request(token), outcome) => {
-                let step = self.request_worked(token, outcome, worked.service);
+                let step = self.request_worked(token, outcome, service);
                 self.end_step(step);
             }
             (Errand::ObjectSync(token, dispatch), outcome) => {
-                let step = self.object_synced(token, &dispatch, outcome, worked.service);
+                let step = self.object_synced(token, &dispatch, outcome, service);
                 self.end_step(step);
             }
             (Errand::PeerObject(token), outcome) => {
@@ -156,39 +220,8 @@ impl Server {
             }
             (Errand::Listing(target), outcome) => self.listed(target, outcome),
             (Errand::Discard, outcome) => self.discarded(outcome),
-            (Errand::Settings, Ok(WorkOutput::Settings(result))) => self.settings_kept(result),
-            (Errand::Opening, Ok(WorkOutput::Opened(result))) => self.target_opened(*result),
-            (Errand::Slice, Ok(WorkOutput::Slice(written))) => {
-                self.durability.end_slice(written, &mut self.namespace);
-                self.tell_of_names();
-            }
-            (Errand::Snapshot, Ok(WorkOutput::Snapshot(result))) => self.durability.end_snapshot(result),
-            (Errand::Names, Ok(WorkOutput::Names(begun))) => {
-                self.durability.names_begun(*begun, &mut self.namespace);
-                self.tell_of_names();
-            }
-            (Errand::Departure, Ok(WorkOutput::Snapshot(result))) => {
-                self.durability.names_written(result);
-                self.tell_of_names();
-            }
-            (Errand::Renewal, Ok(WorkOutput::Snapshot(result))) => {
-                if self.durability.end_renewal(result) {
-                    self.sync_again();
-                }
-            }
-            (Errand::Sync(waiting), Ok(WorkOutput::Synced(ticket, result))) => {
-                if let Some(waiting) = self.end_sync(waiting, (*ticket, result)) {
-                    self.carry_out_durable(waiting);
-                }
-                self.sync_again();
-            }
-            // Work on the journal has its own output, and the others have nothing to say.
-            (Errand::Stray(_) | Errand::Mark, _)
-            | (Errand::Slice | Errand::Snapshot | Errand::Renewal | Errand::Sync(_), _)
-            | (Errand::Settings | Errand::Opening | Errand::Names | Errand::Departure, _) => {}
+            _ => {}
         }
-        // Another change of the same bytes begins when the end of this one is noted.
-        begun.into_iter().for_each(|begun| self.leave_object(begun));
     }
 
     /// A peer answered, or did not in time.

@@ -113,7 +113,7 @@ impl Server {
         if joined.is_apart {
             self.durability.note_apart(target.number());
         }
-        if let Err(error) = self.home.watch_joined(&joined.target) {
+        if let Err(error) = self.home.watch_joined(target.number(), &joined.target) {
             notice!("target {target} is not looked after: {error}");
         }
         self.targets.push(joined.target);

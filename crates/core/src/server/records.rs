@@ -7,9 +7,8 @@ use crate::journal::SyncTicket;
 use crate::namespace::{errno, Change, Decision, Effect};
 use crate::requests::continuation::Woken;
 use crate::requests::request::Token;
-use crate::storage::Dir;
-use crate::work::Work;
-use std::sync::Arc;
+use crate::storage::Target;
+use crate::work::{Synced, Work};
 use weir_fairshare::Nanos;
 use weir_wire::Errno;
 
@@ -69,26 +68,28 @@ impl Server {
             SyncStart::Stopped(requests) => self.requests.wake_failed(requests, errno::EIO),
             SyncStart::Durable(waiting) => self.requests.wake(Woken::Durable(waiting)),
             SyncStart::Begun(ticket, waiting) => {
-                let apart = self.dirs_apart();
-                self.errands.submit(Errand::Sync(waiting), Work::Sync(apart, ticket));
+                let targets = self.targets.iter_mut().enumerate();
+                let apart = targets.filter(|(index, _)| self.durability.is_apart(*index));
+                let asides = apart.filter_map(|(index, target)| target.directory_mut()?.asides_begin(index));
+                let work = Work::Sync(asides.collect(), ticket);
+                self.errands.submit(Errand::Sync(waiting), work);
             }
         }
-    }
-
-    /// The directories of targets on another device than the journal.
-    fn dirs_apart(&self) -> Vec<Arc<Dir>> {
-        let targets = self.targets.iter().enumerate();
-        let apart = targets.filter(|(index, _)| self.durability.is_apart(*index));
-        apart.filter_map(|(_, target)| target.directory().cloned()).collect()
     }
 
     /// A synchronisation ended. Answers everything that waited for it, where it succeeded.
     pub(super) fn end_sync(
         &mut self,
         waiting: Waiting,
-        end: (SyncTicket, std::io::Result<()>),
+        ticket: SyncTicket,
+        Synced { asides: (asides, are_named), result }: Synced,
     ) -> Option<Waiting> {
-        match self.durability.end_sync(waiting, end, self.clock.now()) {
+        for ticket in asides {
+            if let Some(directory) = self.targets.get_mut(ticket.target()).and_then(Target::directory_mut) {
+                directory.asides_complete(ticket, are_named);
+            }
+        }
+        match self.durability.end_sync(waiting, (ticket, result), self.clock.now()) {
             Ok(waiting) => Some(waiting),
             Err((requests, errno)) => {
                 self.requests.wake_failed(requests, errno);
@@ -133,6 +134,13 @@ impl Server {
             }
         };
         self.errands.submit(errand, work);
+    }
+
+    /// Has the reserve of the journal filled again where some of it is missing.
+    pub(super) fn refill_journal(&mut self) {
+        if let Some(ticket) = self.durability.begin_refill() {
+            self.errands.submit(Errand::Refill(None), Work::Refill(ticket));
+        }
     }
 
     /// Changes that waited for the device go on once it has caught up.

@@ -103,11 +103,12 @@ impl Server {
         let is_restored = is_restored && !mutants::is(Mutant::RestoredLikeLost);
         // After a restored copy or an accepted loss the records may be somewhere else: their objects stay.
         let lost_power = recovered.lost_power && !recovered.accepted_loss && !is_restored;
-        for (index, opened) in self.targets.iter().enumerate() {
-            let Some(dir) = opened.directory() else { continue };
+        for (index, opened) in self.targets.iter_mut().enumerate() {
+            let Some(directory) = opened.directory_mut() else { continue };
             let target = self.site.target(index);
-            let settled =
-                dir.settle(|object| self.namespace.known(object.file(), lost_power)).map_err(|source| {
+            let settled = directory
+                .settle(|object| self.namespace.known(object.file(), lost_power))
+                .map_err(|source| {
                     let path = self.home.path().join(format!("target {target}"));
                     ServerError::Io { what: "bring to what the journal knows", path, source }
                 })?;
@@ -127,10 +128,10 @@ impl Server {
     }
 
     /// Has the objects here refuse epochs before those of their files.
-    fn raise_known_epochs(&self) {
-        for (index, opened) in self.targets.iter().enumerate() {
-            let Some(dir) = opened.directory() else { continue };
-            dir.raise_known_epochs(self.namespace.files().epochs_on(self.site.target(index)));
+    fn raise_known_epochs(&mut self) {
+        for (index, opened) in self.targets.iter_mut().enumerate() {
+            let Some(directory) = opened.directory_mut() else { continue };
+            directory.raise_known_epochs(self.namespace.files().epochs_on(self.site.target(index)));
         }
     }
 

@@ -13,6 +13,8 @@ use crate::peers::Asked;
 use crate::requests::continuation::Woken;
 use crate::requests::request::{Outcome, Step, Token};
 use crate::requests::room::{ANSWER_WAIT, ROOM_WAIT};
+use crate::storage::{Directory, Refilled, Target};
+use crate::work::Work;
 use weir_placement::ServerId;
 use weir_wire::{PeerReply, PeerRequest, Reply};
 
@@ -35,6 +37,23 @@ impl Server {
         self.hurry_removals(|server| server == here);
         self.ask_for_room();
         None
+    }
+
+    /// Has the reserve of a target filled again, of which some was given: writes have no room there before.
+    pub(super) fn refill_target(&mut self, index: usize) {
+        let directory = self.targets.get_mut(index).and_then(Target::directory_mut);
+        if let Some(ticket) = directory.and_then(Directory::refill_begin) {
+            self.errands.submit(Errand::Refill(Some(index)), Work::Refill(ticket));
+        }
+    }
+
+    /// A reserve is whole again, or there is no room for it.
+    pub(super) fn refilled(&mut self, of: Option<usize>, refilled: Refilled) {
+        let Some(index) = of else { return self.durability.end_refill(refilled) };
+        if let Some(directory) = self.targets.get_mut(index).and_then(Target::directory_mut) {
+            directory.refill_complete(refilled);
+        }
+        self.retry_roomless();
     }
 
     /// Room was given on a target here: the writes that wait for some try again.
@@ -113,7 +132,7 @@ impl Server {
         let is_under_way = |errand: &Errand| match errand {
             Errand::Sync(waiting) => waiting.deferred.iter().any(gives_room),
             Errand::Effect(effect) => gives_room_at(effect).is_some_and(&is_meant),
-            Errand::Discard => is_meant(here),
+            Errand::Discard | Errand::Refill(Some(_)) => is_meant(here),
             _ => false,
         };
         let is_asked = |asked: &Asked| match asked {

@@ -59,7 +59,7 @@ impl Server {
                 used_bytes: room.used_bytes,
                 disk: room.disk.map(|disk| disk.id.to_string()),
                 disk_free_bytes: room.disk.map(|disk| disk.free_bytes),
-                trouble: target.trouble(),
+                trouble: target.trouble(now),
                 device_failures: target.device_failures(),
                 // Bytes are lost to their users where their names are.
                 keeps: if is_durable { target.keeps() } else { KEEPS_NOTHING },
@@ -123,7 +123,7 @@ impl Server {
         let numbers: Vec<TargetId> = numbers.collect();
         let listed = self.targets.iter_mut().zip(numbers).filter_map(|(target, number)| {
             let objects = match target.directory() {
-                Some(dir) => Objects::In(Arc::clone(dir)),
+                Some(directory) => Objects::In(Arc::clone(directory.files())),
                 None => Objects::Here(target.memory()?.listed()),
             };
             Some((number, objects))

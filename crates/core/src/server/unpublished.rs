@@ -9,8 +9,7 @@ use crate::peers::confirmations::Waiting;
 use crate::peers::line::Answer;
 use crate::peers::objects::{News, Stray};
 use crate::requests::request::{Outcome, Step, Token};
-use crate::storage::TargetFailure;
-use crate::work::{TargetWork, Work, WorkOutput};
+use crate::storage::{TargetFailure, TargetOutput, TargetWork};
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{HeldObject, Ino, PaidObject, PeerReply, Reply};
 
@@ -105,16 +104,17 @@ impl Server {
     /// Looks for bytes behind the ends of files that an earlier start left on targets here.
     pub(super) fn look_for_left_bytes(&mut self) {
         for index in 0..self.targets.len() {
-            if let Some(dir) = self.targets[index].directory().cloned() {
-                self.errands.submit(Errand::Listing(index), Work::OnTarget(dir, TargetWork::List));
+            if self.targets[index].directory().is_some() {
+                let (errand, place) = (Errand::Listing(index), (index, Ino(0)));
+                self.errands.submit_beside(errand, place, TargetWork::List, &mut self.targets);
             }
         }
     }
 
     /// The objects of a target were listed.
-    pub(super) fn listed(&mut self, index: usize, outcome: Result<WorkOutput, TargetFailure>) {
+    pub(super) fn listed(&mut self, index: usize, outcome: Result<TargetOutput, TargetFailure>) {
         // Where the target cannot be listed, the bytes stay until the next start.
-        if let Ok(WorkOutput::Objects(objects)) = outcome {
+        if let Ok(TargetOutput::Objects(objects)) = outcome {
             self.listings.0.push((index, objects));
         }
     }

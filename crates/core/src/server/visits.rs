@@ -41,7 +41,7 @@ impl Server {
         if let Some(key) = stranger {
             self.close_link(key.index);
         }
-        let has_closed = self.targets.iter().any(Target::close_idle_object);
+        let has_closed = self.targets.iter_mut().any(Target::close_idle_object);
         stranger.is_some() || has_closed
     }
 

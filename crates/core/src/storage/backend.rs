@@ -1,9 +1,9 @@
 //! The kinds of targets, behind one trait.
 
 use super::arena::Region;
-use super::{Dir, Ram, KEEPS_NOTHING};
+use super::directory::Directory;
+use super::{Ram, KEEPS_NOTHING};
 use crate::config::BackendKind;
-use std::sync::Arc;
 use weir_wire::{Ino, TargetRoom};
 
 /// The place of a target's bytes.
@@ -16,7 +16,12 @@ pub(super) trait Backend: Send {
     }
 
     /// The directory that has the bytes.
-    fn directory(&self) -> Option<&Arc<Dir>> {
+    fn directory(&self) -> Option<&Directory> {
+        None
+    }
+
+    /// As [`Backend::directory`].
+    fn directory_mut(&mut self) -> Option<&mut Directory> {
         None
     }
 
@@ -104,5 +109,43 @@ impl Backend for Ram {
 
     fn arena_bytes(&self, region: Region) -> &[u8] {
         self.bytes(region)
+    }
+}
+
+impl Backend for Directory {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Dir
+    }
+
+    fn directory(&self) -> Option<&Directory> {
+        Some(self)
+    }
+
+    fn directory_mut(&mut self) -> Option<&mut Directory> {
+        Some(self)
+    }
+
+    fn keeps(&self) -> &'static str {
+        "what was acknowledged"
+    }
+
+    fn epoch_of(&self, object: Ino) -> u64 {
+        Directory::epoch_of(self, object)
+    }
+
+    fn changes(&mut self, object: Ino, tracking: u64, round: u32) -> Option<Vec<(u64, u64)>> {
+        Directory::changes(self).ask(object, tracking, round)
+    }
+
+    /// A fence that comes later begins behind this: the core hears of the end of work in its order.
+    fn note_changes(&mut self, object: Ino, ranges: &mut dyn FnMut() -> Vec<(u64, u64)>) {
+        let changes = Directory::changes(self);
+        if changes.len() > 0 {
+            ranges().into_iter().for_each(|(begin, end)| changes.note(object, begin, end));
+        }
+    }
+
+    fn room(&self) -> TargetRoom {
+        Directory::room(self)
     }
 }

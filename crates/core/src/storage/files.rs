@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The number of a folder or file, on the device that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,10 +20,8 @@ pub struct Node {
 pub struct Entry {
     /// The name in the folder.
     pub name: OsString,
-    /// The length.
-    pub length_bytes: u64,
-    /// The bytes of the blocks that the file has.
-    pub occupied_bytes: u64,
+    /// Its sizes.
+    pub sizes: Sizes,
     /// Whether others have rights to the file.
     pub is_open_to_others: bool,
 }
@@ -121,7 +120,10 @@ pub trait TargetFolder: Debug + Send + Sync {
     fn free_files(&self) -> Option<u64>;
 }
 
-/// An open file of a [`TargetFolder`].
+/// An open file of a [`TargetFolder`]; clones share the descriptor.
+pub type File = Arc<dyn TargetFile>;
+
+/// The calls of an open file.
 pub trait TargetFile: StorageFile {
     /// The file's number.
     fn node(&self) -> io::Result<Node>;

@@ -126,6 +126,16 @@ fn blocks_of(offset: u64, length: u64) -> std::ops::Range<u64> {
     offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)
 }
 
+impl Content {
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            length_bytes: self.bytes.len() as u64,
+            occupied_bytes: self.blocks.len() as u64 * BLOCK_BYTES,
+            block_bytes: BLOCK_BYTES,
+        }
+    }
+}
+
 impl MemoryFolder {
     /// Limits the bytes of all blocks together. A write stores the bytes that fit; the next one gets ENOSPC.
     pub fn limit(&self, capacity_bytes: Option<u64>) {
@@ -366,8 +376,7 @@ impl TargetFolder for MemoryFolder {
             let content = &disk.files[file];
             Some(Entry {
                 name: path.file_name()?.to_owned(),
-                length_bytes: content.bytes.len() as u64,
-                occupied_bytes: content.blocks.len() as u64 * BLOCK_BYTES,
+                sizes: content.sizes(),
                 is_open_to_others: false,
             })
         });
@@ -448,12 +457,7 @@ impl TargetFile for MemoryFile {
 
     fn sizes(&self) -> io::Result<Sizes> {
         let disk = self.disk();
-        let content = &disk.files[self.number];
-        Ok(Sizes {
-            length_bytes: content.bytes.len() as u64,
-            occupied_bytes: content.blocks.len() as u64 * BLOCK_BYTES,
-            block_bytes: BLOCK_BYTES,
-        })
+        Ok(disk.files[self.number].sizes())
     }
 
     fn allocate(&self, offset: u64, length: u64) -> io::Result<()> {

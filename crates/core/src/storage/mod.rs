@@ -18,19 +18,23 @@ mod reserve;
 mod stamp;
 
 use crate::config::BackendKind;
+use crate::requests::order::Place as ObjectPlace;
 use backend::{Backend, Retired};
-use directory::Directory;
-use std::sync::Arc;
+use weir_fairshare::Nanos;
 use weir_wire::{Ino, TargetRoom};
 
 pub use arena::{Arena, Region, PAGE_BYTES};
 pub use dir::aside::{Cut, Known, Settled};
-pub(crate) use dir::names::Aside;
+pub use dir::names::Aside;
+pub use dir::presence::Look;
+pub use dir::seen::Seen;
+pub use dir::work::{FileWork, TargetOutput, TargetWork};
 pub use dir::Dir;
+pub use directory::{AsidesTicket, Directory};
 pub use failure::{StaleEpoch, TargetFailure};
-pub use files::{Entry, Node, Opening, Sizes, TargetFile, TargetFolder};
+pub use files::{Entry, File, Node, Opening, Sizes, TargetFile, TargetFolder};
 pub(crate) use ram::{Ram, ReadPlan, Segment, WritePlan};
-pub use reserve::Reserve;
+pub use reserve::{RefillTicket, Refilled, Reserve};
 pub use stamp::{Found, KnownPlaces, Owner, Place, Record, Stamp, NAME as STAMP};
 
 /// The words for a target of which nothing outlives a restart.
@@ -47,8 +51,8 @@ impl Target {
     }
 
     /// A target in a directory.
-    pub fn in_directory(dir: Dir) -> Target {
-        Target(Box::new(Directory::new(dir)))
+    pub fn in_directory(directory: Directory) -> Target {
+        Target(Box::new(directory))
     }
 
     /// The number of a target of this kind that has retired.
@@ -62,8 +66,37 @@ impl Target {
     }
 
     /// The directory of a `dir` target.
-    pub fn directory(&self) -> Option<&Arc<Dir>> {
+    pub fn directory(&self) -> Option<&Directory> {
         self.0.directory()
+    }
+
+    /// As [`Target::directory`].
+    pub(crate) fn directory_mut(&mut self) -> Option<&mut Directory> {
+        self.0.directory_mut()
+    }
+
+    /// Decides about work that may begin on its object now; there is nothing to do on a target without files.
+    pub(crate) fn begin(&mut self, place: ObjectPlace, work: TargetWork) -> FileWork {
+        match self.directory_mut() {
+            Some(directory) => directory.begin(place, work),
+            None => FileWork::none(place),
+        }
+    }
+
+    /// Takes up the end of work.
+    ///
+    /// # Errors
+    /// The work's refusal.
+    pub(crate) fn end(
+        &mut self,
+        seen: Seen,
+        outcome: Result<TargetOutput, TargetFailure>,
+        now: Nanos,
+    ) -> Result<TargetOutput, TargetFailure> {
+        match self.directory_mut() {
+            Some(directory) => directory.end(seen, outcome, now),
+            None => outcome,
+        }
     }
 
     /// The epoch of the last cut of an object.
@@ -110,23 +143,23 @@ impl Target {
     }
 
     /// The bytes that the target may hold and holds, and its disk.
-    pub(crate) fn room(&self) -> TargetRoom {
+    pub fn room(&self) -> TargetRoom {
         self.0.room()
     }
 
     /// The trouble of the target in words; none where it works.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.directory().and_then(|dir| dir.trouble())
+    pub(crate) fn trouble(&self, now: Nanos) -> Option<String> {
+        self.directory().and_then(|directory| directory.trouble(now))
     }
 
     /// Failures of the device since the target was opened.
     pub(crate) fn device_failures(&self) -> u64 {
-        self.directory().map_or(0, |dir| dir.device_failures())
+        self.directory().map_or(0, Directory::device_failures)
     }
 
     /// Closes an object file that nobody uses now; false if there is none.
-    pub(crate) fn close_idle_object(&self) -> bool {
-        self.directory().is_some_and(|dir| dir.close_idle())
+    pub(crate) fn close_idle_object(&mut self) -> bool {
+        self.directory_mut().is_some_and(Directory::close_idle)
     }
 
     /// The bytes of a region that a read plan of this target names.

@@ -19,7 +19,7 @@ fn reserve_in(folder: &Path) -> Reserve {
 #[test]
 fn the_reserve_is_given_bit_by_bit_and_filled_again() {
     let folder = tempfile::tempdir().unwrap();
-    let reserve = reserve_in(folder.path());
+    let mut reserve = reserve_in(folder.path());
     let path = folder.path().join(NAME);
     assert!(fs::metadata(&path).unwrap().blocks() * 512 >= RESERVE_BYTES, "real room, no hole");
     let mut given = 0;
@@ -42,7 +42,7 @@ fn a_link_in_place_of_the_reserve_leaves_its_target_untouched() {
     fs::write(&behind, "words").unwrap();
     fs::set_permissions(&behind, fs::Permissions::from_mode(0o644)).unwrap();
     std::os::unix::fs::symlink(&behind, folder.path().join(NAME)).unwrap();
-    let reserve = reserve_in(folder.path());
+    let mut reserve = reserve_in(folder.path());
     reserve.refill();
     assert!(!reserve.give(), "there is no reserve");
     assert_eq!(fs::read_to_string(&behind).unwrap(), "words");

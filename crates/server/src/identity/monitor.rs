@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use weir_core::error::ServerError;
-use weir_core::storage::{Dir, Node, Stamp, TargetFolder, STAMP};
+use weir_core::home::Looks;
+use weir_core::storage::{Dir, Look, Node, Stamp, TargetFolder, STAMP};
 
 /// Pause between two looks: a folder that is gone is noticed, and a mark is in the stamps, after about as long.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -22,14 +23,17 @@ struct Shared {
     ended: Condvar,
     /// The last change on stable storage.
     durable: AtomicU64,
-    /// Why the journal's folder is gone; none while it is there.
-    journal_gone: Mutex<Option<String>>,
+    /// What was seen last.
+    looks: Mutex<Looks>,
 }
 
 struct Watched {
-    targets: Vec<Weak<Dir>>,
+    targets: Vec<Target>,
     is_over: bool,
 }
+
+/// The files of a target, by its number.
+pub(crate) type Target = (usize, Weak<Dir>);
 
 /// The places that only the thread uses.
 struct Own {
@@ -42,12 +46,12 @@ impl Monitor {
     ///
     /// # Errors
     /// The system refuses a thread.
-    pub(crate) fn start(identity: &Identity, targets: Vec<Weak<Dir>>) -> Result<Monitor, ServerError> {
+    pub(crate) fn start(identity: &Identity, targets: Vec<Target>) -> Result<Monitor, ServerError> {
         let shared = Arc::new(Shared {
             watched: Mutex::new(Watched { targets, is_over: false }),
             ended: Condvar::new(),
             durable: AtomicU64::new(0),
-            journal_gone: Mutex::default(),
+            looks: Mutex::default(),
         });
         let journal = lock(&identity.journal).take().map(|(folder, stamp)| (folder, stamp.node()));
         let own = Own { home: Arc::clone(&identity.home), journal };
@@ -58,8 +62,8 @@ impl Monitor {
     }
 
     /// Looks after a target that joined, too.
-    pub(crate) fn add_target(&self, target: &Arc<Dir>) {
-        lock(&self.0.watched).targets.push(Arc::downgrade(target));
+    pub(crate) fn add_target(&self, target: Target) {
+        lock(&self.0.watched).targets.push(target);
     }
 
     /// Notes the last change on stable storage, which the thread brings into the stamps.
@@ -67,9 +71,9 @@ impl Monitor {
         self.0.durable.store(durable, Ordering::Relaxed);
     }
 
-    /// Why the journal's folder is gone; none while it is there.
-    pub(crate) fn journal_gone(&self) -> Option<String> {
-        lock(&self.0.journal_gone).clone()
+    /// What was seen last.
+    pub(crate) fn looks(&self) -> Looks {
+        lock(&self.0.looks).clone()
     }
 }
 
@@ -83,7 +87,7 @@ impl Drop for Monitor {
 fn watch(shared: &Shared, own: &Own) {
     let mut marked = 0;
     loop {
-        let targets: Vec<Arc<Dir>> = {
+        let targets: Vec<(usize, Arc<Dir>)> = {
             let watched = lock(&shared.watched);
             let (mut watched, _) = shared
                 .ended
@@ -92,8 +96,9 @@ fn watch(shared: &Shared, own: &Own) {
             if watched.is_over {
                 return;
             }
-            watched.targets.retain(|target| target.strong_count() > 0);
-            watched.targets.iter().filter_map(Weak::upgrade).collect()
+            watched.targets.retain(|(_, target)| target.strong_count() > 0);
+            let upgraded = |(number, target): &Target| Some((*number, target.upgrade()?));
+            watched.targets.iter().filter_map(upgraded).collect()
         };
         if let Some((folder, stamp)) = &own.journal {
             let there = folder.check_place().map_err(|error| error.to_string());
@@ -101,17 +106,18 @@ fn watch(shared: &Shared, own: &Own) {
                 true => Ok(()),
                 false => Err("its files are gone".to_string()),
             });
-            *lock(&shared.journal_gone) = there.err();
+            lock(&shared.looks).journal_gone = there.err();
         }
         let durable = shared.durable.load(Ordering::Relaxed);
-        for target in &targets {
-            target.look();
-        }
+        let looks: Vec<(usize, Look)> =
+            targets.iter().map(|(number, target)| (*number, target.look())).collect();
         if durable != marked {
             // A mark that is not written leaves an older one, which is true as well.
             let _ = own.home.write_mark(durable);
-            targets.iter().for_each(|target| target.keep_mark(durable));
+            let there = targets.iter().zip(&looks).filter(|(_, (_, look))| look.is_there());
+            there.for_each(|((_, target), _)| target.keep_mark(durable));
             marked = durable;
         }
+        lock(&shared.looks).targets = looks;
     }
 }

@@ -13,15 +13,15 @@ const EPOCH_BYTES: usize = 32;
 
 /// The files below a target.
 #[derive(Default)]
-pub(super) struct Inventory {
-    pub(super) objects: Objects,
-    pub(super) epochs: HashMap<Ino, u64>,
-    pub(super) found: Found,
+pub(in crate::storage) struct Inventory {
+    pub(in crate::storage) objects: Objects,
+    pub(in crate::storage) epochs: HashMap<Ino, u64>,
+    pub(in crate::storage) found: Found,
 }
 
 impl Inventory {
     /// Makes the subdirectories, reads the names in them, and removes files that a killed server left unfinished.
-    pub(super) fn of(folder: &dyn TargetFolder) -> io::Result<Inventory> {
+    pub(in crate::storage) fn of(folder: &dyn TargetFolder) -> io::Result<Inventory> {
         let mut inventory = Inventory::default();
         for number in 0..SUBDIRECTORIES as usize {
             let directory = subdirectory(number);
@@ -47,12 +47,12 @@ impl Inventory {
             Name::Aside(aside) => {
                 close_to_others(folder, path, entry)?;
                 self.found.asides.push(aside);
-                self.objects.found_aside(aside, entry.occupied_bytes);
+                self.objects.found_aside(aside, entry.sizes);
             }
             Name::Object(ino) => {
                 close_to_others(folder, path, entry)?;
                 self.found.objects.push(ino);
-                self.objects.found(ino, entry.occupied_bytes);
+                self.objects.found(ino, entry.sizes);
             }
             Name::Other => close_to_others(folder, path, entry)?,
         }
@@ -86,7 +86,7 @@ pub(super) fn listed(folder: &dyn TargetFolder) -> io::Result<Vec<(Ino, u64)>> {
         };
         for entry in entries {
             if let Some(Name::Object(ino)) = entry.name.to_str().map(Name::of) {
-                objects.push((ino, entry.length_bytes));
+                objects.push((ino, entry.sizes.length_bytes));
             }
         }
     }

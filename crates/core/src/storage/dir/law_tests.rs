@@ -2,14 +2,14 @@
 //! takes nothing that was synced.
 
 use super::aside::Cut;
-use super::names::{subdirectory, Name};
-use super::*;
-use crate::clock::Time;
+use super::names::{self, subdirectory, Name, SUBDIRECTORIES};
+use crate::storage::files::TargetFolder;
 use crate::storage::memory_folder::{Failing, Faults, MemoryFolder, BLOCK_BYTES};
-use crate::storage::{Aside, Known};
+use crate::storage::{Aside, Directory, Known, StaleEpoch, TargetFailure, TargetOutput, TargetWork};
 use proptest::prelude::*;
-use std::time::Duration;
-use weir_fairshare::Nanos;
+use std::sync::Arc;
+use weir_placement::{ServerId, TargetId};
+use weir_wire::{Capability, Description, Extent, Fence, HandleId, Ino, Request, Rights, SiteKey};
 
 /// The bytes of an object that the calls reach.
 const REACH_BYTES: usize = 3 * BLOCK_BYTES as usize;
@@ -72,22 +72,9 @@ struct Object {
     undecided: Option<(Aside, Box<Object>)>,
 }
 
-/// Time that does not pass: no rule of a target depends on it.
-struct NoTime;
-
-impl Time for NoTime {
-    fn elapsed(&self) -> Nanos {
-        Nanos::ZERO
-    }
-
-    fn unix(&self) -> Duration {
-        Duration::ZERO
-    }
-}
-
 struct World {
     folder: MemoryFolder,
-    dir: Dir,
+    dir: Directory,
     objects: Vec<Object>,
     is_faulty: bool,
 }
@@ -111,9 +98,8 @@ impl Object {
     }
 }
 
-fn opened(folder: &MemoryFolder, objects: &[Object]) -> Dir {
-    let time = Arc::new(NoTime);
-    let dir = Dir::open(Arc::new(folder.clone()), None, Some(1 << 30), 2, time).unwrap();
+fn opened(folder: &MemoryFolder, objects: &[Object]) -> Directory {
+    let mut dir = Directory::open(Arc::new(folder.clone()), None, Some(1 << 30), 2).unwrap();
     let own = || OBJECTS.into_iter().zip(objects).take(ELSEWHERE).map(|(ino, object)| (ino, object.decided));
     let decided = |ino| own().find(|(own, _)| *own == ino).map(|(_, decided)| Known::File { decided });
     dir.settle(|ino| decided(ino).unwrap_or(Known::Elsewhere)).unwrap();
@@ -121,8 +107,22 @@ fn opened(folder: &MemoryFolder, objects: &[Object]) -> Dir {
     dir
 }
 
-fn range(offset: usize, length: usize) -> Extent {
-    Extent { offset: offset as u64, length: length as u32 }
+const TARGET: TargetId = TargetId { server: ServerId(0), index: 0 };
+
+fn extents(offset: usize, length: usize) -> Vec<Extent> {
+    vec![Extent { offset: offset as u64, length: length as u32 }]
+}
+
+fn capability(ino: Ino) -> Capability {
+    let of = Description { ino, handle: HandleId(1), uid: 0 };
+    SiteKey::new([1; 32]).capability(of, Rights { read: true, write: true }, 0)
+}
+
+fn write(ino: Ino, epoch: u64, offset: usize, bytes: &[u8]) -> TargetWork {
+    let (capability, target, fence) = (capability(ino), TARGET, Fence::NONE);
+    let extents = extents(offset, bytes.len());
+    let request = Request::Write { capability, target, epoch, fence, extents, publication: None };
+    TargetWork::Request(request, bytes.to_vec(), None)
 }
 
 impl World {
@@ -131,13 +131,30 @@ impl World {
         World { dir: opened(&folder, &objects), folder, objects, is_faulty: false }
     }
 
-    fn bytes(&self, index: usize) -> Vec<u8> {
-        let epoch = self.dir.epoch_of(OBJECTS[index]);
-        self.dir.read(OBJECTS[index], epoch, &[range(0, REACH_BYTES)]).unwrap()
+    /// Has work done, and all of a cut that is to be lasting.
+    fn run(&mut self, index: usize, work: TargetWork) -> Result<TargetOutput, TargetFailure> {
+        match self.dir.carry_out(OBJECTS[index], work)? {
+            TargetOutput::Unsynced { with_epoch } => {
+                self.dir.carry_out(OBJECTS[index], TargetWork::SyncCut { with_epoch })
+            }
+            TargetOutput::NoRoom(_) => Err(TargetFailure::Full),
+            output => Ok(output),
+        }
+    }
+
+    fn bytes(&mut self, index: usize) -> Vec<u8> {
+        let (capability, target, fence) = (capability(OBJECTS[index]), TARGET, Fence::NONE);
+        let (epoch, extents) = (self.dir.epoch_of(OBJECTS[index]), extents(0, REACH_BYTES));
+        let request = Request::Read { capability, target, epoch, fence, extents };
+        match self.run(index, TargetWork::Request(request, Vec::new(), None)) {
+            Ok(TargetOutput::Bytes(bytes)) => bytes,
+            _ => panic!("object {index} is not read"),
+        }
     }
 
     /// Takes up the outcome of a call that was to leave `after`. A failed call leaves each byte as it was, or as it was to be.
-    fn ended(&mut self, index: usize, outcome: Result<(), TargetFailure>, after: Vec<u8>) -> bool {
+    fn ended(&mut self, index: usize, outcome: Result<TargetOutput, TargetFailure>, after: Vec<u8>) -> bool {
+        let outcome = outcome.map(drop);
         if outcome.is_ok() {
             self.objects[index].now(after);
             return true;
@@ -158,6 +175,10 @@ impl World {
         self.folder.fail(Faults::default());
         self.folder.limit(None);
         self.is_faulty = false;
+        // The server has the reserve filled when a write finds no room.
+        if let Some(ticket) = self.dir.refill_begin() {
+            self.dir.refill_complete(ticket.run());
+        }
     }
 
     fn step(&mut self, index: usize, step: &Step) {
@@ -167,11 +188,11 @@ impl World {
             Step::Write { offset, length, byte } => {
                 let after = object.changed(|bytes| bytes[offset..offset + length].fill(byte));
                 if object.epoch > 0 {
-                    let stale = self.dir.write(ino, object.epoch - 1, &[range(offset, length)], &after);
-                    assert_eq!(stale, Err(StaleEpoch(object.epoch).into()));
+                    let stale = self.run(index, write(ino, object.epoch - 1, offset, &after[..length]));
+                    assert_eq!(stale.map(drop), Err(StaleEpoch(object.epoch).into()));
                 }
-                let part = after[offset..offset + length].to_vec();
-                let outcome = self.dir.write(ino, object.epoch, &[range(offset, length)], &part);
+                let part = &after[offset..offset + length];
+                let outcome = self.run(index, write(ino, object.epoch, offset, part));
                 self.ended(index, outcome, after);
             }
             Step::Punch { offset, length } | Step::Allocate { offset, length } => {
@@ -182,13 +203,16 @@ impl World {
                     }
                 });
                 let (offset, length) = (offset as u64, length as u64);
-                let outcome = self.dir.reserve(ino, object.epoch, offset, length, is_punch);
+                let (capability, target, fence, epoch) = (capability(ino), TARGET, Fence::NONE, object.epoch);
+                let request =
+                    Request::Reserve { capability, target, epoch, fence, offset, length, punch: is_punch };
+                let outcome = self.run(index, TargetWork::Request(request, Vec::new(), None));
                 self.ended(index, outcome, after);
             }
             Step::Sync => {
                 // An object that is not there has nothing to sync: the record of its removal is the home's.
                 let is_there = self.folder.node_of(&names::object(ino)).is_some();
-                let outcome = self.dir.sync(ino);
+                let outcome = self.run(index, TargetWork::Sync);
                 if self.ended(index, outcome, object.bytes.clone()) && is_there {
                     self.objects[index].since_sync = vec![object.bytes];
                 }
@@ -198,13 +222,8 @@ impl World {
                 // The home's record of a cut is durable before the cut.
                 self.objects[index].decided = next;
                 let after = object.changed(|bytes| bytes[length..].fill(0));
-                let outcome = match is_fence {
-                    true => {
-                        let cut = self.dir.cut_lastingly(ino, length as u64, next);
-                        cut.and_then(|is_raised| self.dir.sync_cut(ino, !is_raised))
-                    }
-                    false => self.dir.truncate(ino, length as u64, next),
-                };
+                let cut = TargetWork::Cut { length: length as u64, epoch: next, is_lasting: is_fence };
+                let outcome = self.run(index, cut);
                 if self.ended(index, outcome, after.clone()) {
                     self.objects[index].epoch = next;
                     if is_fence {
@@ -213,10 +232,10 @@ impl World {
                 }
             }
             Step::CutUndoably if object.undecided.is_none() && index != ELSEWHERE => {
-                let outcome = self.dir.cut_undoably(ino, 0, next);
+                let outcome = self.run(index, TargetWork::CutUndoably { length: 0, epoch: next });
                 let after = vec![0; REACH_BYTES];
                 match outcome {
-                    Ok(Cut::SetAside(aside)) => {
+                    Ok(TargetOutput::Cut(Cut::SetAside(aside))) => {
                         self.objects[index] = Object {
                             epoch: next,
                             undecided: Some((aside, Box::new(object.clone()))),
@@ -225,13 +244,13 @@ impl World {
                             ..object
                         };
                     }
-                    Ok(other) => panic!("a cut of everything is {other:?}"),
+                    Ok(_) => panic!("a cut of everything sets nothing aside"),
                     Err(failure) => _ = self.ended(index, Err(failure), object.bytes),
                 }
             }
             Step::Decide { is_discarded } => self.decide(index, is_discarded),
             Step::Remove if object.undecided.is_none() => {
-                let outcome = self.dir.remove(ino);
+                let outcome = self.run(index, TargetWork::Remove);
                 if self.ended(index, outcome, vec![0; REACH_BYTES]) {
                     (self.objects[index].epoch, self.objects[index].fenced) = (0, 0);
                 }
@@ -257,13 +276,17 @@ impl World {
     /// The record of a cut becomes durable, after the names of what was set aside.
     fn decide(&mut self, index: usize, is_discarded: bool) {
         let Some((aside, _)) = self.objects[index].undecided.clone() else { return };
-        if self.dir.sync_asides().is_err() {
-            assert!(self.is_faulty);
-            return self.mend();
+        if let Some(ticket) = self.dir.asides_begin(0) {
+            let is_synced = ticket.run().is_ok();
+            self.dir.asides_complete(ticket, is_synced);
+            if !is_synced {
+                assert!(self.is_faulty);
+                return self.mend();
+            }
         }
         let object = &mut self.objects[index];
         (object.decided, object.undecided) = (object.epoch, None);
-        if is_discarded && self.dir.discard(aside).is_err() {
+        if is_discarded && self.run(index, TargetWork::Discard(aside)).is_err() {
             assert!(self.is_faulty);
             self.mend();
         }
@@ -314,10 +337,11 @@ impl World {
         }
     }
 
-    fn check(&self) {
-        for (index, object) in self.objects.iter().enumerate() {
-            assert_eq!(self.dir.epoch_of(OBJECTS[index]), object.epoch, "epoch of object {index}");
+    fn check(&mut self) {
+        for (index, ino) in OBJECTS.into_iter().enumerate() {
             let found = self.bytes(index);
+            let object = &self.objects[index];
+            assert_eq!(self.dir.epoch_of(ino), object.epoch, "epoch of object {index}");
             let other = found.iter().zip(&object.bytes).position(|(found, expected)| found != expected);
             assert_eq!(other, None, "object {index} differs from its model at this byte");
         }
@@ -325,7 +349,7 @@ impl World {
         for number in 0..SUBDIRECTORIES as usize {
             for entry in self.folder.entries(&subdirectory(number)).unwrap() {
                 if matches!(entry.name.to_str().map(Name::of), Some(Name::Object(_) | Name::Aside(_))) {
-                    counted += entry.occupied_bytes;
+                    counted += entry.sizes.occupied_bytes;
                 }
             }
         }

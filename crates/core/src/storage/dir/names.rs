@@ -3,13 +3,11 @@
 use crate::storage::files::TargetFolder;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
 use weir_wire::Ino;
 
 /// Subdirectories, so that none holds more than a few thousand objects at a million files.
-pub(super) const SUBDIRECTORIES: u64 = 256;
+pub(in crate::storage) const SUBDIRECTORIES: u64 = 256;
 const EPOCH_SUFFIX: &str = ".epoch";
 /// Ends the name of an epoch that is being written.
 const UNFINISHED_SUFFIX: &str = ".epoch-new";
@@ -18,8 +16,8 @@ const ASIDE_PREFIX: &str = "aside-";
 /// An object that was set aside, and the epoch of the cut that emptied it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Aside {
-    pub(super) ino: Ino,
-    pub(super) epoch: u64,
+    pub(in crate::storage) ino: Ino,
+    pub(in crate::storage) epoch: u64,
 }
 
 /// The meaning of a file's name.
@@ -33,16 +31,20 @@ pub(super) enum Name {
 
 /// The names that a target had when it was opened, until it is settled.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) objects: Vec<Ino>,
-    pub(super) asides: Vec<Aside>,
+pub(in crate::storage) struct Found {
+    pub(in crate::storage) objects: Vec<Ino>,
+    pub(in crate::storage) asides: Vec<Aside>,
 }
 
-/// The changes of names in one subdirectory. All changes before the target was opened count as one.
-pub(super) struct NameChanges {
-    made: AtomicU64,
-    /// The number of changes on stable storage.
-    synced: Mutex<u64>,
+/// The changes of names in each subdirectory: those that were made, and those on stable storage. All changes before the target was opened
+/// count as one.
+pub(in crate::storage) struct NameChanges(Vec<(u64, u64)>);
+
+/// The changes so far of names in one subdirectory, which are to be made durable.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::storage) struct NameSync {
+    subdirectory: usize,
+    made: u64,
 }
 
 impl Name {
@@ -59,6 +61,11 @@ impl Name {
 }
 
 impl Aside {
+    /// The object.
+    pub(crate) fn ino(&self) -> Ino {
+        self.ino
+    }
+
     fn parse(name: &str) -> Option<Aside> {
         let (ino, extension) = name.split_once('.')?;
         let epoch = extension.strip_prefix(ASIDE_PREFIX)?;
@@ -68,7 +75,7 @@ impl Aside {
 
 impl Found {
     /// The epochs of each object's asides, in their order.
-    pub(super) fn asides_by_object(&self) -> BTreeMap<Ino, Vec<u64>> {
+    pub(in crate::storage) fn asides_by_object(&self) -> BTreeMap<Ino, Vec<u64>> {
         let mut objects: BTreeMap<Ino, Vec<u64>> = BTreeMap::new();
         for aside in &self.asides {
             objects.entry(aside.ino).or_default().push(aside.epoch);
@@ -84,12 +91,12 @@ pub(super) fn subdirectory(number: usize) -> PathBuf {
 }
 
 /// The name of an object below a target.
-pub(super) fn object(ino: Ino) -> PathBuf {
+pub(in crate::storage) fn object(ino: Ino) -> PathBuf {
     PathBuf::from(format!("{:02x}/{:016x}", subdirectory_of(ino), ino.0))
 }
 
 /// The name of an object's epoch below a target.
-pub(super) fn epoch(ino: Ino) -> PathBuf {
+pub(in crate::storage) fn epoch(ino: Ino) -> PathBuf {
     object(ino).with_extension(&EPOCH_SUFFIX[1..])
 }
 
@@ -99,42 +106,50 @@ pub(super) fn unfinished_epoch(ino: Ino) -> PathBuf {
 }
 
 /// The name of an object that was set aside.
-pub(super) fn aside(aside: Aside) -> PathBuf {
+pub(in crate::storage) fn aside(aside: Aside) -> PathBuf {
     object(aside.ino).with_extension(format!("{ASIDE_PREFIX}{:016x}", aside.epoch))
 }
 
 impl Default for NameChanges {
     fn default() -> NameChanges {
-        NameChanges { made: AtomicU64::new(1), synced: Mutex::new(0) }
+        NameChanges(vec![(1, 0); SUBDIRECTORIES as usize])
     }
 }
 
 impl NameChanges {
-    /// Notes that a name was made, changed or removed.
-    pub(super) fn note(&self) {
-        self.made.fetch_add(1, Ordering::SeqCst);
+    /// Notes that a name of an object was made, changed or removed: each later sync of the object syncs the name.
+    pub(in crate::storage) fn note(&mut self, object: Ino) {
+        self.0[subdirectory_of(object)].0 += 1;
     }
 
-    /// Makes the changes so far durable. A caller waits for another caller's sync, as its change may be in that sync.
-    pub(super) fn sync(&self, folder: &dyn TargetFolder, directory: &Path) -> io::Result<()> {
-        let mut synced = lock(&self.synced);
-        let made = self.made.load(Ordering::SeqCst);
-        if *synced < made {
-            folder.sync(directory)?;
-            *synced = made;
-        }
-        Ok(())
+    /// The changes in a subdirectory that no sync has covered.
+    pub(in crate::storage) fn unsynced(&self, subdirectory: usize) -> Option<NameSync> {
+        let (made, synced) = self.0[subdirectory];
+        (synced < made).then_some(NameSync { subdirectory, made })
+    }
+
+    /// These changes are on stable storage.
+    pub(in crate::storage) fn synced(&mut self, changes: NameSync) {
+        let synced = &mut self.0[changes.subdirectory].1;
+        *synced = changes.made.max(*synced);
+    }
+}
+
+impl NameSync {
+    /// The number of the subdirectory.
+    pub(in crate::storage) fn subdirectory(self) -> usize {
+        self.subdirectory
+    }
+
+    /// Makes the changes durable; the call blocks.
+    pub(in crate::storage) fn run(self, folder: &dyn TargetFolder) -> io::Result<()> {
+        folder.sync(&subdirectory(self.subdirectory))
     }
 }
 
 /// The number of the subdirectory that has an object's files.
-pub(super) fn subdirectory_of(ino: Ino) -> usize {
+pub(in crate::storage) fn subdirectory_of(ino: Ino) -> usize {
     (ino.0 % SUBDIRECTORIES) as usize
-}
-
-/// Locks a mutex, also after a panic of another holder.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn parse_ino(name: &str) -> Option<Ino> {

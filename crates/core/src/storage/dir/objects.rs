@@ -1,123 +1,162 @@
-//! The bytes that each object of a target occupies.
+//! The bytes that each object of a target occupies, and the files of objects that are open.
 //!
 //! A file system may give a file more blocks, or fewer, after the last write to it (delayed allocation, extent trees). When an
 //! object goes, its own count goes with it, whatever the file system says then. So the sum of the counts stays true.
 
 use super::names::Aside;
-use crate::storage::files::TargetFile;
+use crate::requests::ranges::Range;
+use crate::storage::files::{File, Sizes};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use weir_wire::Ino;
 
 /// The objects of a target: those with an open file, and the counts of all others.
 #[derive(Default)]
-pub(super) struct Objects {
-    open: HashMap<Ino, Arc<Open>>,
-    closed_bytes: HashMap<Ino, u64>,
-    aside_bytes: HashMap<Aside, u64>,
+pub(in crate::storage) struct Objects {
+    open: HashMap<Ino, Open>,
+    closed: HashMap<Ino, Counted>,
+    aside: HashMap<Aside, Counted>,
+    /// The sum of all counts.
+    used_bytes: u64,
+    /// The size of a block, as the last file had it that was looked at.
+    block_bytes: u64,
 }
 
 /// An open object file and its count.
-pub(super) struct Open {
-    pub(super) file: Box<dyn TargetFile>,
-    counted_bytes: AtomicU64,
+struct Open {
+    file: File,
+    counted: Counted,
     /// Whether a call has written to the object with success.
-    is_written: AtomicBool,
+    is_written: bool,
+}
+
+/// The sizes of an object when they were last looked at.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    length_bytes: u64,
+    occupied_bytes: u64,
 }
 
 impl Objects {
     /// Counts an object that the opening of the target found.
-    pub(super) fn found(&mut self, ino: Ino, occupied_bytes: u64) {
-        self.closed_bytes.insert(ino, occupied_bytes);
+    pub(in crate::storage) fn found(&mut self, object: Ino, sizes: Sizes) {
+        let counted = self.counted(sizes);
+        self.used_bytes += counted.occupied_bytes;
+        self.closed.insert(object, counted);
     }
 
     /// Counts an object set aside that the opening of the target found.
-    pub(super) fn found_aside(&mut self, aside: Aside, occupied_bytes: u64) {
-        self.aside_bytes.insert(aside, occupied_bytes);
+    pub(in crate::storage) fn found_aside(&mut self, aside: Aside, sizes: Sizes) {
+        let counted = self.counted(sizes);
+        self.used_bytes += counted.occupied_bytes;
+        self.aside.insert(aside, counted);
     }
 
-    /// The sum of all counts; objects with open files are left out.
-    pub(super) fn counted_bytes(&self) -> u64 {
-        self.closed_bytes.values().sum::<u64>() + self.aside_bytes.values().sum::<u64>()
+    fn counted(&mut self, sizes: Sizes) -> Counted {
+        self.block_bytes = sizes.block_bytes.max(1);
+        Counted { length_bytes: sizes.length_bytes, occupied_bytes: sizes.occupied_bytes }
     }
 
-    pub(super) fn open(&self, ino: Ino) -> Option<Arc<Open>> {
-        self.open.get(&ino).map(Arc::clone)
+    /// The sum of all counts.
+    pub(in crate::storage) fn used_bytes(&self) -> u64 {
+        self.used_bytes
     }
 
-    pub(super) fn open_count(&self) -> usize {
-        self.open.len()
+    /// The most bytes by which writes to these ranges make the object larger. In an object without holes a write takes room behind its
+    /// last block alone.
+    pub(in crate::storage) fn growth(&self, object: Ino, ranges: impl Iterator<Item = Range> + Clone) -> u64 {
+        let wanted = ranges.clone().map(|(begin, end)| end - begin).sum();
+        let open = self.open.get(&object).map(|open| open.counted);
+        let Some(counted) = open.or_else(|| self.closed.get(&object).copied()) else { return wanted };
+        if counted.occupied_bytes < counted.length_bytes {
+            return wanted;
+        }
+        let last = counted.length_bytes.next_multiple_of(self.block_bytes.max(1));
+        ranges.map(|(begin, end)| end.saturating_sub(begin.max(last))).sum()
     }
 
-    /// Keeps the open file of an object. Two workers that open one object at once count it once, so the first file stays.
-    pub(super) fn opened(&mut self, ino: Ino, open: Open) -> Arc<Open> {
-        let closed_bytes = &mut self.closed_bytes;
-        let open = self.open.entry(ino).or_insert_with(|| {
-            open.recount(closed_bytes.remove(&ino).unwrap_or(0));
-            Arc::new(open)
+    /// The open file of an object.
+    pub(in crate::storage) fn file(&self, object: Ino) -> Option<File> {
+        self.open.get(&object).map(|open| Arc::clone(&open.file))
+    }
+
+    /// Takes the open file of an object, whose name is to go: the worker that removes the name closes the file, which may take time.
+    pub(in crate::storage) fn take_file(&mut self, object: Ino) -> Option<File> {
+        let open = self.open.remove(&object)?;
+        self.closed.insert(object, open.counted);
+        Some(open.file)
+    }
+
+    /// Keeps the open file of an object. Two workers may open one object at once: the first file stays. `is_made` says that the call made
+    /// the object.
+    pub(in crate::storage) fn opened(&mut self, object: Ino, file: File, is_made: bool) {
+        let closed = &mut self.closed;
+        self.open.entry(object).or_insert_with(|| {
+            let counted = closed.remove(&object).unwrap_or_default();
+            Open { file, counted, is_written: !is_made }
         });
-        Arc::clone(open)
     }
 
-    /// Closes a file that nobody uses now; false if there is none.
-    pub(super) fn close_idle(&mut self) -> bool {
-        let idle = self.open.iter().find(|(_, open)| Arc::strong_count(open) == 1).map(|(&ino, _)| ino);
-        let Some(ino) = idle else { return false };
-        let bytes = self.forget(ino);
-        self.closed_bytes.insert(ino, bytes);
-        true
+    /// Takes files of objects that nobody uses now, until one more fits into `open_max`.
+    pub(in crate::storage) fn take_surplus(&mut self, open_max: usize) -> Vec<File> {
+        let surplus = (self.open.len() + 1).saturating_sub(open_max);
+        (0..surplus).map_while(|_| self.take_idle()).collect()
     }
 
-    /// Forgets an object and answers its count.
-    pub(super) fn forget(&mut self, ino: Ino) -> u64 {
-        match self.open.remove(&ino) {
-            Some(open) => open.counted_bytes.load(Ordering::Relaxed),
-            None => self.closed_bytes.remove(&ino).unwrap_or(0),
+    /// Takes the file of an object that nobody uses now; none where all are in use.
+    pub(in crate::storage) fn take_idle(&mut self) -> Option<File> {
+        let idle = self.open.iter().find(|(_, open)| Arc::strong_count(&open.file) == 1);
+        let object = idle.map(|(&object, _)| object)?;
+        self.take_file(object)
+    }
+
+    /// Whether the object is there because of calls that failed alone.
+    pub(in crate::storage) fn is_unwritten(&self, object: Ino) -> bool {
+        self.open.get(&object).is_some_and(|open| !open.is_written)
+    }
+
+    /// A call has written to the object with success.
+    pub(in crate::storage) fn note_written(&mut self, object: Ino) {
+        if let Some(open) = self.open.get_mut(&object) {
+            open.is_written = true;
         }
     }
 
+    /// Counts the blocks that the object has now.
+    pub(in crate::storage) fn recount(&mut self, object: Ino, sizes: Sizes) {
+        let now = self.counted(sizes);
+        let open = self.open.get_mut(&object).map(|open| &mut open.counted);
+        if let Some(counted) = open.or_else(|| self.closed.get_mut(&object)) {
+            self.used_bytes = self.used_bytes - counted.occupied_bytes + now.occupied_bytes;
+            *counted = now;
+        }
+    }
+
+    /// Forgets an object.
+    pub(in crate::storage) fn forget(&mut self, object: Ino) {
+        self.used_bytes -= self.take(object).occupied_bytes;
+    }
+
+    fn take(&mut self, object: Ino) -> Counted {
+        let open = self.open.remove(&object).map(|open| open.counted);
+        open.or_else(|| self.closed.remove(&object)).unwrap_or_default()
+    }
+
     /// Moves the object's count to the object set aside.
-    pub(super) fn set_aside(&mut self, aside: Aside) {
-        let bytes = self.forget(aside.ino);
-        self.aside_bytes.insert(aside, bytes);
+    pub(in crate::storage) fn set_aside(&mut self, aside: Aside) {
+        let counted = self.take(aside.ino);
+        self.aside.insert(aside, counted);
     }
 
-    /// Gives the object set aside its name again; answers the count of the object that had the name.
-    pub(super) fn put_back(&mut self, aside: Aside) -> u64 {
-        let replaced = self.forget(aside.ino);
-        let bytes = self.forget_aside(aside);
-        self.closed_bytes.insert(aside.ino, bytes);
-        replaced
+    /// Gives the object set aside its name again, in place of the object that had the name.
+    pub(in crate::storage) fn put_back(&mut self, aside: Aside) {
+        self.forget(aside.ino);
+        let counted = self.aside.remove(&aside).unwrap_or_default();
+        self.closed.insert(aside.ino, counted);
     }
 
-    /// Forgets an object set aside and answers its count.
-    pub(super) fn forget_aside(&mut self, aside: Aside) -> u64 {
-        self.aside_bytes.remove(&aside).unwrap_or(0)
-    }
-}
-
-impl Open {
-    /// The file of an object that a call is making.
-    pub(super) fn new(file: Box<dyn TargetFile>) -> Open {
-        Open { file, counted_bytes: AtomicU64::new(0), is_written: AtomicBool::new(false) }
-    }
-
-    /// The file of an object that an earlier call made.
-    pub(super) fn found(file: Box<dyn TargetFile>) -> Open {
-        Open { file, counted_bytes: AtomicU64::new(0), is_written: AtomicBool::new(true) }
-    }
-
-    pub(super) fn note_written(&self) {
-        self.is_written.store(true, Ordering::SeqCst);
-    }
-
-    pub(super) fn is_written(&self) -> bool {
-        self.is_written.load(Ordering::SeqCst)
-    }
-
-    /// Takes `now` as the object's count and answers the one before.
-    pub(super) fn recount(&self, now: u64) -> u64 {
-        self.counted_bytes.swap(now, Ordering::Relaxed)
+    /// Forgets an object set aside.
+    pub(in crate::storage) fn forget_aside(&mut self, aside: Aside) {
+        self.used_bytes -= self.aside.remove(&aside).unwrap_or_default().occupied_bytes;
     }
 }
