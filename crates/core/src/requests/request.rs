@@ -54,6 +54,8 @@ pub(crate) struct InHand {
     pub(super) is_listed: bool,
     /// The moment since which the request waits for room on its target.
     roomless_since: Option<Nanos>,
+    /// The times that room had been given when a worker took the request on, as [`Room`](super::room::Room) counts them.
+    given_before: Option<u64>,
     /// Nobody is about to give the request room: it is refused if it finds none now.
     is_last_try: bool,
     /// The charge for bytes behind the paid end of an object; absent until the request was looked at.
@@ -145,6 +147,7 @@ impl InHand {
             stage: Stage::Held,
             is_listed: false,
             roomless_since: None,
+            given_before: None,
             is_last_try: false,
             charge: None,
             keeps_charge: false,
@@ -290,11 +293,26 @@ impl InHand {
         Some((account.device, account.work, service))
     }
 
-    /// Counts the request as waiting for room since `now`, or since an earlier moment. Answers that moment, or none where
+    /// A worker takes the request on, and room was given this many times before.
+    pub(crate) fn note_try(&mut self, given: u64) {
+        self.given_before = Some(given);
+    }
+
+    /// Whether room was given while the worker had the request, so that it may find some now.
+    pub(crate) fn is_room_new(&mut self, given: u64) -> bool {
+        self.given_before.take().is_some_and(|before| before != given)
+    }
+
+    /// Counts the request as waiting for room since `now`, or since an earlier moment. Returns that moment, or none where
     /// the request does not wait any longer.
     pub(crate) fn want_room(&mut self, now: Nanos, wait: Nanos) -> Option<Nanos> {
         let since = *self.roomless_since.get_or_insert(now);
-        (!self.is_last_try && now.saturating_since(since) <= wait).then_some(since)
+        (now.saturating_since(since) <= wait).then_some(since)
+    }
+
+    /// Whether the request is refused if it finds no room now.
+    pub(crate) fn is_last_try(&self) -> bool {
+        self.is_last_try
     }
 }
 

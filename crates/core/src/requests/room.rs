@@ -15,6 +15,8 @@ pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(crate) struct Room {
     waiting: Vec<Roomless>,
+    /// The times that room was given here.
+    given: u64,
     /// Questions that were put to the other servers: one is under way at a time, for all writes together.
     questions: u64,
     /// Answers to the last question that are awaited.
@@ -38,9 +40,15 @@ impl Room {
         self.waiting.push(Roomless { since, token });
     }
 
-    /// All writes that wait: room was given.
-    pub(crate) fn take_all(&mut self) -> Vec<Token> {
+    /// Room was given: returns all writes that wait for some.
+    pub(crate) fn give(&mut self) -> Vec<Token> {
+        self.given += 1;
         self.take_if(|_| true)
+    }
+
+    /// The times that room was given here. A try that began at another count does not know that there is none.
+    pub(crate) fn given(&self) -> u64 {
+        self.given
     }
 
     /// The writes that waited too long at `now`.

@@ -60,6 +60,7 @@ impl Server {
 
     /// Has a worker carry a request out below the directory of its target.
     pub(super) fn hand_to_worker(&mut self, token: Token, begun: Begun) -> Step {
+        let given = self.requests.room().given();
         let request = &mut self.requests[&token];
         let target = request.device().and_then(|index| self.targets.get(index));
         if target.and_then(Target::directory).is_none() {
@@ -71,6 +72,7 @@ impl Server {
             _ => std::mem::take(&mut request.payload),
         };
         let message = request.request.clone();
+        request.note_try(given);
         let left = match self.begin_change(&token, &begun) {
             Left::Everything => None,
             Left::Bytes(left) => Some(left),

@@ -22,9 +22,11 @@ impl Server {
     /// Keeps a write that found its target full until removals have given room; gives it back where none are to come.
     pub(super) fn wait_for_room(&mut self, token: Token) -> Option<Token> {
         let now = self.clock.now();
-        let may_come = self.room_may_come();
+        let (given, may_come) = (self.requests.room().given(), self.room_may_come());
         let request = &mut self.requests[&token];
-        let Some(since) = request.want_room(now, ROOM_WAIT).filter(|_| may_come) else {
+        let is_room_new = request.is_room_new(given);
+        let waits = is_room_new || (may_come && !request.is_last_try());
+        let Some(since) = request.want_room(now, ROOM_WAIT).filter(|_| waits) else {
             return Some(token);
         };
         if let Some(account) = &mut request.account {
@@ -32,6 +34,10 @@ impl Server {
         }
         // Others are served meanwhile.
         self.requests.interrupt(&token, &mut self.accounts, now);
+        if is_room_new {
+            self.requests.wake(Woken::Enqueue(token));
+            return None;
+        }
         self.requests.room().wait(token, since);
         let here = self.site.id;
         self.hurry_removals(|server| server == here);
@@ -50,15 +56,16 @@ impl Server {
     /// A reserve is whole again, or there is no room for it.
     pub(super) fn refilled(&mut self, of: Option<usize>, refilled: Refilled) {
         let Some(index) = of else { return self.durability.end_refill(refilled) };
-        if let Some(directory) = self.targets.get_mut(index).and_then(Target::directory_mut) {
-            directory.refill_complete(refilled);
+        let directory = self.targets.get_mut(index).and_then(Target::directory_mut);
+        match directory.is_some_and(|directory| directory.refill_complete(refilled)) {
+            true => self.retry_roomless(),
+            false => self.ask_for_room(),
         }
-        self.retry_roomless();
     }
 
     /// Room was given on a target here: the writes that wait for some try again.
     pub(super) fn retry_roomless(&mut self) {
-        let waiting = self.requests.room().take_all();
+        let waiting = self.requests.room().give();
         self.requests.try_again(waiting, false, Woken::Enqueue);
     }
 

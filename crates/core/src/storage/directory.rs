@@ -173,7 +173,8 @@ impl Directory {
         #[cfg(any(test, feature = "world"))]
         let unsynced = unsynced.filter(|_| !mutants::is(Mutant::NamesUnsynced));
         let (has_epoch, wants_refill) = (self.epochs.contains_key(&object), !self.reserve.is_whole());
-        let seen = Seen { file, unsynced, has_epoch, wants_refill, ..Seen::of(place) };
+        let looks = self.objects.looks(object);
+        let seen = Seen { file, unsynced, has_epoch, wants_refill, looks, ..Seen::of(place) };
         FileWork::new(&self.files, work, seen, closing)
     }
 
@@ -252,9 +253,10 @@ impl Directory {
         self.reserve.is_given().then(|| self.reserve.refill_begin()).flatten()
     }
 
-    /// Takes the end of a refill.
-    pub fn refill_complete(&mut self, refilled: Refilled) {
+    /// Takes the end of a refill; returns whether writes have room again.
+    pub fn refill_complete(&mut self, refilled: Refilled) -> bool {
         self.reserve.refill_complete(refilled);
+        !self.reserve.is_given()
     }
 
     /// Takes up the end of work.
@@ -278,7 +280,7 @@ impl Directory {
             self.objects.opened(object, file, seen.is_made);
         }
         if let Some(sizes) = seen.sizes {
-            self.objects.recount(object, sizes);
+            self.objects.recount(object, sizes, seen.looks);
         }
         if seen.is_written {
             self.objects.note_written(object);

@@ -8,6 +8,7 @@ use crate::storage::memory_folder::{Failing, Faults, MemoryFolder, BLOCK_BYTES};
 use crate::storage::{Aside, Directory, Known, StaleEpoch, TargetFailure, TargetOutput, TargetWork};
 use proptest::prelude::*;
 use std::sync::Arc;
+use weir_fairshare::Nanos;
 use weir_placement::{ServerId, TargetId};
 use weir_wire::{Capability, Description, Extent, Fence, HandleId, Ino, Request, Rights, SiteKey};
 
@@ -394,5 +395,34 @@ proptest! {
                 world.check();
             }
         }
+    }
+}
+
+proptest! {
+    /// Writes to different bytes of an object may be under way at once. They are carried out in one order and end in another, and the count
+    /// of the blocks is that of the file system.
+    #[test]
+    fn blocks_are_counted_in_whatever_order_writes_end(
+        order in Just((0..4usize).collect::<Vec<_>>()).prop_shuffle(),
+        ends in Just((0..4usize).collect::<Vec<_>>()).prop_shuffle(),
+        is_there in any::<bool>(),
+    ) {
+        let mut world = World::new();
+        let ino = OBJECTS[0];
+        if is_there {
+            world.run(0, write(ino, 0, 0, &[1])).unwrap();
+        }
+        let begin = |block: usize| write(ino, 0, block * BLOCK_BYTES as usize, &[2]);
+        let mut begun: Vec<_> =
+            (0..4).map(|block| Some(world.dir.begin((0, ino), begin(block)))).collect();
+        let mut done: Vec<_> = (0..4).map(|_| None).collect();
+        for number in order {
+            done[number] = begun[number].take().map(|work| work.carry_out().ok().unwrap());
+        }
+        for number in ends {
+            let (seen, outcome) = done[number].take().unwrap();
+            prop_assert!(world.dir.end(seen, outcome, Nanos::ZERO).is_ok());
+        }
+        prop_assert_eq!(world.dir.used_bytes(), 4 * BLOCK_BYTES);
     }
 }

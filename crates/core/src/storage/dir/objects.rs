@@ -35,6 +35,8 @@ struct Open {
 struct Counted {
     length_bytes: u64,
     occupied_bytes: u64,
+    /// The looks so far.
+    looks: u64,
 }
 
 impl Objects {
@@ -54,7 +56,7 @@ impl Objects {
 
     fn counted(&mut self, sizes: Sizes) -> Counted {
         self.block_bytes = sizes.block_bytes.max(1);
-        Counted { length_bytes: sizes.length_bytes, occupied_bytes: sizes.occupied_bytes }
+        Counted { length_bytes: sizes.length_bytes, occupied_bytes: sizes.occupied_bytes, looks: 1 }
     }
 
     /// The sum of all counts.
@@ -122,11 +124,23 @@ impl Objects {
         }
     }
 
-    /// Counts the blocks that the object has now.
-    pub(in crate::storage) fn recount(&mut self, object: Ino, sizes: Sizes) {
-        let now = self.counted(sizes);
+    /// The times that the sizes of an object were looked at.
+    pub(in crate::storage) fn looks(&self, object: Ino) -> u64 {
+        let open = self.open.get(&object).map(|open| open.counted);
+        open.or_else(|| self.closed.get(&object).copied()).unwrap_or_default().looks
+    }
+
+    /// Counts the blocks that the object had when a call looked at it. `looks` is the number of looks before the call began: where others
+    /// came since, two calls were on the object at once, and the larger sizes are the later ones.
+    pub(in crate::storage) fn recount(&mut self, object: Ino, sizes: Sizes, looks: u64) {
+        let mut now = self.counted(sizes);
         let open = self.open.get_mut(&object).map(|open| &mut open.counted);
         if let Some(counted) = open.or_else(|| self.closed.get_mut(&object)) {
+            now.looks = counted.looks + 1;
+            if counted.looks != looks {
+                now.length_bytes = now.length_bytes.max(counted.length_bytes);
+                now.occupied_bytes = now.occupied_bytes.max(counted.occupied_bytes);
+            }
             self.used_bytes = self.used_bytes - counted.occupied_bytes + now.occupied_bytes;
             *counted = now;
         }

@@ -20,6 +20,8 @@ pub struct Seen {
     /// A call made the object, or put it back.
     pub(in crate::storage) is_made: bool,
     pub(in crate::storage) sizes: Option<Sizes>,
+    /// The looks at the sizes before the call began.
+    pub(in crate::storage) looks: u64,
     /// A call has written to the object with success.
     pub(in crate::storage) is_written: bool,
     pub(in crate::storage) is_removed: bool,
