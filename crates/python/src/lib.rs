@@ -30,8 +30,8 @@ mod _core {
     use super::channel::SealedChannel;
     #[pymodule_export]
     use super::description::{
-        parse_fraction, parse_heartbeat, parse_rate, parse_seconds, parse_silence, parse_size, parse_topology,
-        parse_transport, toml_lines,
+        parse_fraction, parse_heartbeat, parse_rate, parse_seconds, parse_silence, parse_size,
+        parse_topology, parse_transport, toml_lines,
     };
     #[pymodule_export]
     use super::interference::{window_features, SlowdownPredictor};
