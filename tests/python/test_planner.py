@@ -201,6 +201,11 @@ def test_kept_failed_and_waiting_deployments_outlive_a_kill(folder: Path) -> Non
         assert made.ask(protocol.End(name="kept", wait_seconds=600), Summary).state == "ended"
         made.ask(protocol.End(name="failed", wait_seconds=600), Summary)
         made.until("waiting", "planned")
+        # The step was done well at last and the deployment has ended: what failed is told all the same.
+        shown = made.ask(protocol.Show(name="failed"), protocol.Shown)
+        assert shown.summary.state == "ended" and not shown.summary.error
+        assert shown.failures and {each.step for each in shown.failures} == {"setup"}
+        assert all("does not answer" in each.message for each in shown.failures)
 
 
 def test_a_lease_that_ran_out_while_no_planner_ran_ends_the_store(folder: Path) -> None:
@@ -284,7 +289,11 @@ def test_a_bad_node_is_left_out_and_the_job_planned_again(running: Planner) -> N
     summary = running.ask(protocol.Setup(name="job", wait_seconds=600), Summary)
     assert summary.state == "started" and summary.replans == 1
     assert first not in summary.nodes
-    assert running.ask(protocol.Show(name="job"), protocol.Shown).left_out == (first,)
+    shown = running.ask(protocol.Show(name="job"), protocol.Shown)
+    assert shown.left_out == (first,)
+    (failure,) = shown.failures
+    assert failure.step == "setup" and f"{first} does not answer" in failure.message
+    assert f"job of user {os.getuid()} failed in setup: {failure.message}" in running.log
     # The node's fault holds for this user's later jobs, and not for everybody.
     assert first not in running.ask(protocol.Pools(), PoolList).quarantined
     other = running.plan("next", " size=1GiB")

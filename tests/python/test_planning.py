@@ -547,13 +547,13 @@ def test_stores_in_memory_serve_with_a_word_and_are_told_of_without(
     assert "lost is left out" in run(capsys, "explain", *words[1:], "--resources", cluster_file)[0]
 
 
-def test_the_fitness_of_a_new_class_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_fitness_of_a_new_class_is_an_option(capsys: pytest.CaptureFixture[str], cluster_file: Path) -> None:
     (strict,) = json.loads(run(capsys, "similar", LOG, "--new-class", "1", "--output", "json")[0])
     (loose,) = json.loads(run(capsys, "similar", LOG, "--new-class", "0", "--output", "json")[0])
     assert not strict["known"] and loose["known"]
     assert strict["classes"] == loose["classes"]
-    own = msgspec.json.decode(run(capsys, "explain", LOG, "--new-class", "1", "--output", "json")[0], type=Plan)
-    near = msgspec.json.decode(run(capsys, "explain", LOG, "--new-class", "0", "--output", "json")[0], type=Plan)
+    words = ("explain", LOG, "--resources", cluster_file, "--output", "json", "--new-class")
+    own, near = (msgspec.json.decode(run(capsys, *words, each)[0], type=Plan) for each in ("1", "0"))
     assert own.mapping.is_new_class and not near.mapping.is_new_class
     assert own.mapping.best.behaviour_class == own.identity.name
     assert near.mapping.best.behaviour_class in {each["name"] for each in loose["classes"]}

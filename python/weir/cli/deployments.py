@@ -60,7 +60,10 @@ def list_deployments(socket: Path | None, all_users: bool, ended: bool, output: 
 @output_option
 @click.pass_obj
 def show_deployment(socket: Path | None, name: str, output: str) -> None:
-    """Show a deployment: its state, its failure if there is one, and its storage."""
+    """Show a deployment: its state, its last failures, and its storage.
+
+    Ended deployments are shown for seven days, the last thousand of each user, until their name is used again.
+    """
     protocol = _protocol()
     with _client(socket) as client:
         found = client.ask(protocol.Show(name=name), protocol.Shown)
@@ -70,6 +73,7 @@ def show_deployment(socket: Path | None, name: str, output: str) -> None:
         ("state", each.state),
         ("step", each.step or "-"),
         ("failure", each.error or "-"),
+        *((f"failed in {failure.step}", f"{_moment(failure.at)} {failure.message}") for failure in found.failures),
         ("remedy", each.hint or "-"),
         ("identity", deployment.identity),
         ("system", f"{deployment.system.servers} servers of {deployment.system.device}"),
@@ -102,6 +106,12 @@ def end_deployment(socket: Path | None, name: str, discard: bool, wait: float, o
     with _client(socket) as client:
         found = client.ask(protocol.End(name=name, discard=discard, wait_seconds=wait), protocol.Summary)
     show(output, _document(found), ("NAME", "STATE"), [(found.name, found.state)])
+
+
+def _moment(seconds: float) -> str:
+    from datetime import UTC, datetime
+
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _client(socket: Path | None) -> "Client":

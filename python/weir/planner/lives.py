@@ -20,6 +20,7 @@ from weir.planner.records import (
     next_step,
     replanned,
     succeeded,
+    with_failure,
 )
 from weir.planner.settings import Settings
 from weir.planner.site import Site
@@ -35,6 +36,11 @@ _TRIES = 8
 """Times that a plan is made again because another one took its storage meanwhile."""
 _LOOK_SECONDS = 60.0
 """Longest sleep before a deadline is looked at again: the clock of the machine may be set."""
+
+
+def _log_failure(record: Record, step: Step, message: str) -> None:
+    job = f" (job {record.job})" if record.job else ""
+    _LOG.warning("%s%s of user %d failed in %s: %s", record.name, job, record.uid, step, message)
 
 
 class Lives:
@@ -142,12 +148,13 @@ class Lives:
                 return
             except Exception as error:
                 # A fault of the planner's own fails this deployment where people see it, and no other one.
-                _LOG.exception("deployment %s of user %d failed", record.name, record.uid)
+                _LOG.exception("the planner failed at %s of user %d", record.name, record.uid)
                 await self._fail(record, f"the planner failed: {type(error).__name__}", "its log tells why")
                 return
 
     async def _fail(self, record: Record, message: str, hint: str) -> None:
         step = next_step(record) or "setup"
+        _log_failure(record, step, message)
         await self._ledger.change(record.key, lambda each: broken(_settled(each), step, message, hint, now=now()))
 
     async def _take(self, record: Record, step: Step) -> None:
@@ -162,6 +169,7 @@ class Lives:
                 ),
             )
             return
+        _log_failure(record, step, outcome.message)
         current = self._ledger.find(record.key)
         if current is not None and current.goal == "teardown":
             # The step was broken off, or would not matter any more.
@@ -181,6 +189,9 @@ class Lives:
             _LOG.warning("%s is left out of plans of user %d: %s", node, record.uid, outcome.message)
         if not bad or step not in ("setup", "stage_in") or record.replans >= self._settings.replans_max:
             return False
+        await self._ledger.change(
+            record.key, lambda each: with_failure(each, step, outcome.message, outcome.hint, now=now())
+        )
         # The rest of the old plan goes; a node that does not answer is left to its quarantine.
         await self._steps.run(record, "teardown", discard=True)
         try:

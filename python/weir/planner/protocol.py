@@ -254,6 +254,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """End of the lease of a store that is kept; None while others share it."""
 
 
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of a deployment that failed."""
+
+    step: Step
+    message: str
+    hint: str = ""
+    at: float
+    """Time in seconds since 1970."""
+
+
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of `show`."""
 
@@ -265,6 +275,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     created: float
     left_out: tuple[str, ...] = ()
     """Nodes that failed this deployment."""
+    failures: tuple[Failure, ...] = ()
+    """The last failures, the first one first; they stay when the step is done well, and when the deployment ends."""
 
 
 class Variables(msgspec.Struct, frozen=True, kw_only=True):

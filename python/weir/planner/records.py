@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from weir.planner.errors import PlannerError
-from weir.planner.protocol import State, Step, Summary
+from weir.planner.protocol import Failure, State, Step, Summary
 from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.jobs.directives import Directives
@@ -75,6 +75,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Whether the job is done, and its store stays for others or its lease."""
     lease_until: float | None = None
     """End of the lease of a kept store; None while others share it."""
+    failures: tuple[Failure, ...] = ()
+    """The last failures, which outlive their step and the deployment's end."""
     let_go: bool = False
     """Whether others may take the storage of the plan, because it was not set up in time; it is planned again then."""
 
@@ -155,6 +157,10 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 GIVEN_UP = "its storage is free for others, and is planned again with the next setup"
 """Part of the hint of a deployment whose setup failed."""
+FAILURES_MAX = 8
+"""Failures that a deployment keeps."""
+_FAILURE_CHARACTERS_MAX = 400
+"""Longest text of a kept failure: a thousand ended deployments of a user have eight each."""
 ADMINISTRATOR = -1
 """Stands for root and the scheduler's user in the faults of nodes."""
 
@@ -302,7 +308,20 @@ def broken(record: Record, step: Step, message: str, hint: str, *, now: float) -
     Returns:
         The failed deployment, which stays until the step is asked for again, or the end.
     """
-    return msgspec.structs.replace(record, step=step, failed=True, goal="", error=message, hint=hint, changed=now)
+    failed = with_failure(record, step, message, hint, now=now)
+    return msgspec.structs.replace(failed, step=step, failed=True, goal="", error=message, hint=hint, changed=now)
+
+
+def with_failure(record: Record, step: Step, message: str, hint: str, *, now: float) -> Record:
+    """Keep a failure, also of a step that is tried again by itself.
+
+    Args:
+        message: The failure.
+        hint: A remedy; empty where none is known.
+        now: Time in seconds.
+    """
+    failure = Failure(step=step, message=message[:_FAILURE_CHARACTERS_MAX], hint=hint[:_FAILURE_CHARACTERS_MAX], at=now)
+    return msgspec.structs.replace(record, failures=(*record.failures, failure)[-FAILURES_MAX:])
 
 
 def given_up(record: Record) -> Record:

@@ -6,6 +6,7 @@ fastest fills the kernel's queue of a socket.
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import struct
@@ -34,6 +35,9 @@ IDLE_SECONDS_MAX = 300.0
 """Time without a request after which a connection is closed."""
 STALL_SECONDS_MAX = 30.0
 """Time in which a request that has begun has to come, and an answer has to be taken."""
+_LOGGED = frozenset({"infeasible", "failed"})
+"""Kinds of refusals that the log has: those that an administrator may have to mend."""
+_LOG = logging.getLogger("weir.planner")
 _CREDENTIALS = struct.Struct("3i")
 _BACKLOG = 256
 """Connections that the kernel keeps until they are accepted or refused."""
@@ -188,16 +192,21 @@ class Server:
                 raise PlannerError("the answer is too long", hint="ask for less", code="failed")
             return found
         except PlannerError as error:
+            _log_refusal(peer, error)
             return encode(refusal(identifier, error))
         except WeirError as error:
             return encode(refusal(identifier, PlannerError(error.message, hint=error.hint)))
         except Exception as error:
-            import logging
-
             # One request that meets a fault of the planner's ends neither its connection nor the others.
-            logging.getLogger(__name__).exception("a request of user %d failed", peer.uid)
+            _LOG.exception("a request of user %d failed", peer.uid)
             fault = PlannerError(f"the planner failed: {type(error).__name__}", hint="its log tells why", code="failed")
             return encode(refusal(identifier, fault))
+
+
+def _log_refusal(peer: Peer, error: PlannerError) -> None:
+    """Log a request that failed, or whose plan cannot be; requests that are wrong are their user's own affair."""
+    if error.code in _LOGGED:
+        _LOG.info("a request of user %d is refused: %s", peer.uid, error.message)
 
 
 def _displaced(connections: list[set[_Connection]], own: int) -> bool:

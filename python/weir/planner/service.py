@@ -181,6 +181,7 @@ class Service:
             sharers=tuple(sorted(each.name for each in self._ledger.sharers(record))),
             created=record.created,
             left_out=record.left_out,
+            failures=record.failures,
         )
 
     async def _paths(self, peer: Peer, uid: int, request: AnyRequest) -> AnyResult:
