@@ -10,7 +10,6 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -27,14 +26,26 @@ ENVIRONMENT = {
 }
 
 
+WRITE = """
+import sys
+from pathlib import Path
+sys.path[:0] = sys.argv[2:]
+sys.modules["weir._core"] = None
+import documents
+from weir import cli
+documents.write(Path(sys.argv[1]), cli.weir, "1.2.3")
+"""
+"""Makes the documents as a build does, which has the sources and no compiled module."""
+
+
 @pytest.fixture(scope="module")
 def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The documents, made anew from the commands."""
     pytest.importorskip("click_man", reason="click-man makes the manual pages, and `make setup` installs it")
     folder = tmp_path_factory.mktemp("documents") / "share"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "packaging")
-        import_module("documents").write(folder, cli.weir, "1.2.3")
+    sources = [ROOT / "python", ROOT / "packaging"]
+    command = [sys.executable, "-c", WRITE, folder, *sources]
+    subprocess.run(command, env=ENVIRONMENT, timeout=PATIENCE_SECONDS, check=True)
     return folder
 
 

@@ -7,8 +7,6 @@ The division shares no code with the servers, and follows the definition of the 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from weir import _core
-
 
 class Entity(Protocol):
     """The knowledge of a policy about a job."""
@@ -62,6 +60,8 @@ def shares_owed(policy: str, jobs: Iterable[Entity]) -> dict[str, float] | None:
     Raises:
         ValueError: There is no such policy.
     """
+    from weir import _core
+
     levels = _core.policy_levels(policy)
     return _divide(levels, list(jobs), 1.0) if levels else None
 
