@@ -69,7 +69,7 @@ class FileSystem:
             requests = [
                 [part for number, file in own for part in _components(str(number), file)] for _, own in programs
             ]
-            begun = {str(number): Beginning(file.program, 0) for number, file in enumerate(wave)}
+            begun = {str(number): begin for number, begin in enumerate(_beginnings(wave))}
             chosen: dict[tuple[str, int], Sequence[str]] = {}
             for batch in _batches(requests, allocator):
                 for part, own in zip(batch, self._choose(batch, allocator, begun, online), strict=True):
@@ -109,6 +109,17 @@ class FileSystem:
             servers=self._servers,
             free_bytes=self._free(),
         ).targets
+
+
+def _beginnings(wave: Sequence[File]) -> list[Beginning]:
+    """The begin of each file: the nodes of an application use its shared files one after the other, all at once."""
+    used: dict[int, int] = {}
+    found = []
+    for file in wave:
+        before = used.get(file.program, 0)
+        found.append(Beginning(file.program, before if file.is_shared else 0))
+        used[file.program] = before + file.bytes
+    return found
 
 
 def _batches(requests: Sequence[Sequence[Component]], allocator: str) -> list[list[Component]]:

@@ -1,10 +1,11 @@
 """The simulator beside SimGrid, the Tarazu paper's figures and the real store; its speed.
 
 make bench-simulate     every figure; the last line is one JSON object
-.venv/bin/python benchmarks/simulate.py [--tables] [--only EXPERIMENT] flows titan second real scaling sharing tuned
+.venv/bin/python benchmarks/simulate.py [--tables] [--only EXPERIMENT] [PART ...]
 
-`--tables` also writes the tables of the parts that run into docs/design/simulation.md. `--only` takes one experiment of
-`real`, such as figure-8, and may be given several times.
+Parts are flows, titan, second, real, scaling, causes, sharing and tuned. `--tables` also writes the tables of the parts
+that run into docs/design/simulation.md. `--only` takes one experiment of `real`, such as figure-8, and may be given
+several times.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from _harness import finish
 from _simulated_flows import flows
-from _simulated_scaling import scaling
+from _simulated_scaling import causes, scaling
 from _simulated_sharing import sharing
 from _simulated_store import EXPERIMENTS, real
 from _simulated_tables import Part, write_tables
@@ -29,6 +30,7 @@ PARTS: dict[str, Callable[[Path], Part]] = {
     "second": second,
     "real": real,
     "scaling": scaling,
+    "causes": lambda _: causes(),
     "sharing": sharing,
     "tuned": tuned_store,
 }

@@ -44,7 +44,7 @@ ANY_TEXT = {
         "weir job release --socket",
         *("weir planner --prices", "weir planner --factors"),
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
-        *(f"weir bench {name} --out" for name in EXPERIMENTS),
+        *(f"weir bench {name} --out" for name in (*EXPERIMENTS, "figure-7")),
         *("weir job ornament JOBSPEC", "weir job ornament --deployment"),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
         *("weir plan similar --classes-table", "weir classes build LOGS", "weir classes build --to"),

@@ -102,6 +102,7 @@ PYTHON: dict[str, dict[str, str]] = {
     },
     OWN: {
         "experiments/jobs.py": "_failure _load",
+        "experiments/scaling.py": "_load _servers_on",
         "experiments/store.py": "Store.__enter__",
         "interference/observed.py": "_remove_abandoned shared_folder",
         "provisioning/pairwise/runs.py": "folder_on",
@@ -114,6 +115,7 @@ PYTHON: dict[str, dict[str, str]] = {
     },
     PASSED: {
         "experiments/plots.py": "draw",
+        "simulation/scaling_study.py": "draw",
         "interference/heat_map.py": "draw",
         "interference/windows.py": "write write_rows",
         "placement/database.py": "write",
@@ -124,6 +126,7 @@ PYTHON: dict[str, dict[str, str]] = {
     KERNEL: {
         "cli/__init__.py": "_close_broken_pipe",
         "cli/arrays.py": "_check_room",
+        "experiments/networks.py": "Nodes.inside",
         "interference/devices.py": "Storage._diskstats Storage._lustre",
         "lustre/tree.py": "_read",
         "planner/stores/redis.py": "_begin _machine",
@@ -184,6 +187,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "cli/plan_emit.py": "_write",
         "cli/windows.py": "clients gather",
         "experiments/load.py": "_empty_file _file_on _folder_of _make_files _serve",
+        "experiments/scaling_load.py": "_serve",
         "interference/clients.py": "Clients.__init__",
         "interference/kernels.py": "_Runner._carry_out main",
         "planner/step.py": "_alone _log_into _remove main",

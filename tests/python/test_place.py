@@ -208,6 +208,13 @@ def test_components_of_a_shared_file_stay_apart() -> None:
     assert min(len(each) for each in used.values()) > 20
 
 
+def test_files_that_ranks_share_are_written_one_after_the_other() -> None:
+    """All were taken for written at once, so that the components of one file, which are, were not kept apart."""
+    shared = [creation(f"/a{n}", 5 * MIB, rank=SHARED) for n in range(3)]
+    begun = beginnings([shared])
+    assert [begun[f"/a{n}"].written_bytes for n in range(3)] == [0, 5 * MIB, 10 * MIB]
+
+
 def test_the_papers_graph_places_too() -> None:
     pytest.importorskip("ortools")
     parts = lay_out([creation(f"/a{n}", MIB) for n in range(3)], Choices(stripe_count=2), targets=5)

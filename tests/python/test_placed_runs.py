@@ -1,12 +1,15 @@
 """`weir run --placement`: files of a run that was predicted, and the line about those that were not."""
 
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from store import Store, kept_for
+from waits import PATIENCE_SECONDS
+from weir.placement.database import read
 from weir.placement.lookups import read_report
 
 
@@ -84,3 +87,93 @@ def assert_placed(store: Store, traces: Path, database: Path, program: Path) -> 
     lookups = read_report(Path(f"{database}.report"))
     assert (lookups.placed, lookups.not_found) == (8, 0)
     return answer.stderr
+
+
+@pytest.mark.parametrize("family", ["mpich", "openmpi"])
+def test_a_collective_open_places_its_file_once(
+    store: Store, tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all ranks that call MPI_File_open one makes the file: its open beneath is looked up, and no other's."""
+    compiler, launcher = f"mpicc.{family}", f"mpiexec.{family}"
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {family}")
+    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
+    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+    source = Path(__file__).parents[1] / "end_to_end" / "programs" / "checkpoint.c"
+    program, database, traces = tmp_path / "checkpoint", tmp_path / "placement.db", tmp_path / "traces"
+    subprocess.run([compiler, "-O1", "-o", program, source], check=True, timeout=PATIENCE_SECONDS)
+    store.up(servers=3, targets=2, mount=False)
+    run = ("run", "--prefix", "/weir")
+    checkpoint = (program, "shared", "/weir/results", "32")
+    store.weir(*run, "--", "mkdir", "/weir/results")
+    store.weir(*run, "--trace", traces, "--", launcher, "-n", "4", *checkpoint)
+    store.weir(*run, "--", "rm", "/weir/results/shared.dat")
+    store.weir("place", "--from", traces, "--layout", "-c 3", "--database", database)
+    store.weir(*run, "--placement", database, "--", launcher, "-n", "4", *checkpoint)
+    lookups = read_report(Path(f"{database}.report"))
+    assert (lookups.placed, lookups.total) == (1, 1)
+    (component,) = read(database)
+    assert len(set(component.targets)) == 3
+    script = "import os; print(os.getxattr('/weir/results/shared.dat', 'weir.layout').decode())"
+    layout = store.weir(*run, "--", "python3", "-c", script).stdout
+    assert f"-o {','.join(component.targets)} " in layout
+
+
+class Upkeep:
+    """The two commands before each run that keep a placement up by themselves."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self.store, self.traces, self.database = store, folder / "traces", folder / "placement.db"
+        self.program, self.input = folder / "program.py", folder / "input"
+        self.program.write_text(
+            "import sys\n"
+            "new, other = open(sys.argv[1]).read().split()\n"
+            "new = int(new)\n"
+            "for number in range(20):\n"
+            "    name = other if number >= 20 - new else 'a'\n"
+            "    open(f'/weir/results/{name}{number}', 'wb').write(bytes(4096))\n"
+        )
+
+    def run(self, new: int, other: str = "b") -> str:
+        """Place, and run with so many files of 20 under other names; what `weir place` said."""
+        run = ("run", "--prefix", "/weir")
+        self.store.weir(*run, "--", "sh", "-c", "rm -rf /weir/results && mkdir /weir/results")
+        self.input.write_text(f"{new} {other}")
+        command = ("--", "python3", self.program, self.input)
+        if not self.database.exists():
+            self.store.weir(*run, "--trace", self.traces, *command)
+            self.store.weir("place", "--from", self.traces, "--database", self.database)
+            return ""
+        told = self.store.weir("place", "--from", self.traces, "--database", self.database, "--if-needed").stderr
+        kept = ("--placement", self.database, "--trace", self.traces, "--trace-if-needed")
+        self.store.weir(*run, *kept, *command)
+        return told
+
+    def runs_recorded(self) -> int:
+        return len(self.store.json("trace", "show", self.traces))
+
+    def missed(self) -> int:
+        return read_report(Path(f"{self.database}.report")).not_found
+
+
+def test_misses_of_ten_thirty_and_fifty_percent_predict_learn_and_trace_again(store: Store, tmp_path: Path) -> None:
+    """The steps of the Tarazu paper (sections 5.5.1 and 5.7), each on a real run."""
+    store.up(servers=2, targets=2, mount=False)
+    upkeep = Upkeep(store, tmp_path)
+    upkeep.run(0)
+    upkeep.run(1)
+    assert (upkeep.missed(), upkeep.runs_recorded()) == (1, 1)
+    assert "stays" in upkeep.run(6), "1 of 20 missed"
+    told = upkeep.run(8)
+    assert "40 creations looked up, 18% of them without success" in told and "stays" not in told
+    assert (upkeep.missed(), upkeep.runs_recorded()) == (8, 1), "predicted again, by the same run"
+    told = upkeep.run(8)
+    assert "40% of them without success" in told and "until a run is recorded" in told
+    assert upkeep.runs_recorded() == 2
+    assert "stays" not in upkeep.run(8), "learned from the run that was recorded"
+    assert (upkeep.missed(), upkeep.runs_recorded()) == (0, 2)
+    upkeep.run(20, "c")
+    assert "until a run is recorded" in upkeep.run(20, "c")
+    assert upkeep.runs_recorded() == 3, "50 % and more of all creations were missed"
+    upkeep.run(20, "c")
+    assert (upkeep.missed(), upkeep.runs_recorded()) == (0, 3)

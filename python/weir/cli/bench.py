@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli import bench_scaling
 from weir.cli.errors import FAILED, USAGE, CommandError, say, warn
 from weir.cli.output import Quantity, output_option, share, show
 from weir.cli.parameters import FOLDER, Checked, Number
@@ -42,7 +43,7 @@ class _Experiments(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         from weir.experiments.figures import EXPERIMENTS
 
-        return [*super().list_commands(ctx), *EXPERIMENTS]
+        return sorted([*super().list_commands(ctx), *EXPERIMENTS], key=_by_number)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         from weir.experiments.figures import EXPERIMENTS
@@ -65,12 +66,19 @@ def list_experiments(output: str) -> None:
     """List the experiments and their subjects."""
     from weir.experiments.figures import EXPERIMENTS
 
-    document = [
-        {"name": each.name, "title": each.title, "shows": each.shows, "seconds": each.seconds}
-        for each in EXPERIMENTS.values()
-    ]
-    rows = [(each.name, each.title, each.shows) for each in EXPERIMENTS.values()]
-    show(output, document, ("NAME", "TITLE", "SHOWS"), rows)
+    scaling = (bench_scaling.NAME, bench_scaling.TITLE, bench_scaling.SHOWS, bench_scaling.SECONDS)
+    found = [scaling, *((each.name, each.title, each.shows, each.seconds) for each in EXPERIMENTS.values())]
+    document = [dict(zip(("name", "title", "shows", "seconds"), each, strict=True)) for each in found]
+    show(output, document, ("NAME", "TITLE", "SHOWS"), [each[:3] for each in found])
+
+
+bench.add_command(bench_scaling.figure_7)
+
+
+def _by_number(name: str) -> tuple[int, str]:
+    """The order of commands: `list`, then figures by their numbers."""
+    number = name.removeprefix("figure-")
+    return (int(number) if number.isdecimal() else 0, name)
 
 
 def _command(experiment: "Experiment") -> click.Command:

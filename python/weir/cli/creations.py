@@ -29,7 +29,7 @@ def expected_creations(options: dict[str, Any], *, places: tuple[str, ...]) -> l
     """Find the files that each coming program is expected to make.
 
     Args:
-        options: Options of `weir place`.
+        options: Options of `weir place`, and `recorded_after_seconds`: the Unix time after which runs count.
         places: Mount points and prefixes of the store, that of `weir run` first. No number in them means anything.
 
     Returns:
@@ -43,7 +43,8 @@ def expected_creations(options: dict[str, Any], *, places: tuple[str, ...]) -> l
     """
     if options["creations"] is not None:
         return [ExpectedCreations(_listed(options["creations"]), None)]
-    groups = [_here(runs, places) for runs in _groups(options["past"])]
+    since = options.get("recorded_after_seconds", 0.0)
+    groups = [_here(runs, places) for runs in _groups(options["past"], since)]
     if not groups:
         raise CommandError("there is no run in the paths of --from", hint="record one: `weir run --trace DIR -- CMD`")
     known = {run.place.path for runs in groups for run in runs if run.place is not None}
@@ -70,8 +71,10 @@ def _listed(file: Path) -> "tuple[Creation, ...]":
     return tuple(read_creations(file))
 
 
-def _groups(past: Sequence[Path]) -> "list[list[Run]]":
-    """The runs of each coming program, the latest last: those of a directory, and logs by their program."""
+def _groups(past: Sequence[Path], since: float) -> "list[list[Run]]":
+    """The runs of each coming program from a Unix time on, the latest last: those of a directory, and logs by their
+    program.
+    """
     from weir.tracing.darshan import read_log
     from weir.tracing.files import read_runs
 
@@ -82,7 +85,8 @@ def _groups(past: Sequence[Path]) -> "list[list[Run]]":
             groups.setdefault(run.program, []).append(run)
         else:
             groups.setdefault(path, []).extend(read_runs([path], note=warn))
-    return [sorted(runs, key=lambda run: run.started) for runs in groups.values() if runs]
+    late = [[run for run in runs if run.started >= since] for runs in groups.values()]
+    return [sorted(runs, key=lambda run: run.started) for runs in late if runs]
 
 
 def _here(runs: "Sequence[Run]", places: tuple[str, ...]) -> "list[Run]":

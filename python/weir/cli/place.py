@@ -121,8 +121,10 @@ def place(context: click.Context, /, **options: Any) -> None:
     home = context.obj
     database, emit = options["database"], options["emit"]
     _check_usage(options)
-    if database is not None and _may_stay(database, options["if_needed"], options["past"]):
-        return
+    if database is not None:
+        if _may_stay(database, options["if_needed"], options["past"]):
+            return
+        options["recorded_after_seconds"] = _forgotten_seconds(database)
     programs = expected_creations(options, places=places(home))
     allotment = _allot(programs, _targets(home, options["lustre"]), options)
     if database is not None:
@@ -187,12 +189,14 @@ def _may_stay(database: Path, if_needed: bool, past: Sequence[Path]) -> bool:
     from weir.placement.lookups import read_report, report_of
     from weir.prediction.upkeep import Advice, advice
 
-    report = report_of(database)
-    lookups = read_report(report)
+    lookups = read_report(report_of(database))
     follows = advice(created=lookups.total, missed=lookups.not_found)
     if lookups.total:
         say(f"{lookups.total} creations looked up, {lookups.not_found / lookups.total:.0%} of them without success")
-    is_new = not past or not report.exists() or _is_younger(past, report)
+    is_new = not past or not database.exists() or _is_younger(past, database)
+    if if_needed and not is_new and follows in (Advice.TRAIN, Advice.TRACE):
+        say(f"{database} stays: what is known predicts no better, until a run is recorded (`weir run --trace DIR`)")
+        return True
     if follows is Advice.TRACE and not is_new:
         raise CommandError(
             "over half of the creations were not predicted: the known runs are of another program",
@@ -200,7 +204,7 @@ def _may_stay(database: Path, if_needed: bool, past: Sequence[Path]) -> bool:
         )
     if follows is Advice.TRAIN and not is_new:
         warn(
-            "the known runs predict too few creations, and none of them is newer than the report",
+            "the known runs predict too few creations, and none of them is newer than the database",
             hint="record the next one too: `weir run --placement FILE --trace DIR -- CMD`",
         )
     if if_needed and database.exists() and follows is Advice.KEEP:
@@ -209,10 +213,20 @@ def _may_stay(database: Path, if_needed: bool, past: Sequence[Path]) -> bool:
     return False
 
 
-def _is_younger(past: Sequence[Path], report: Path) -> bool:
-    """Whether a past run was recorded after the report was begun."""
+def _forgotten_seconds(database: Path) -> float:
+    """The Unix time before which runs are of another program: that of a database that missed most creations."""
+    from weir.placement.lookups import read_report, report_of
+    from weir.prediction.upkeep import Advice, advice
+
+    lookups = read_report(report_of(database))
+    follows = advice(created=lookups.total, missed=lookups.not_found)
+    return database.stat().st_mtime if follows is Advice.TRACE and database.exists() else 0.0
+
+
+def _is_younger(past: Sequence[Path], database: Path) -> bool:
+    """Whether a past run was recorded after the database was written."""
     files = [file for path in past for file in (path.iterdir() if path.is_dir() else (path,))]
-    return max((file.stat().st_mtime for file in files), default=0.0) > report.stat().st_mtime
+    return max((file.stat().st_mtime for file in files), default=0.0) > database.stat().st_mtime
 
 
 def _targets(home: Home, lustre: Path | None) -> "Targets":

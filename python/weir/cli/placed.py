@@ -36,6 +36,21 @@ class Placing:
         """The variables by which the program finds the database and the report."""
         return {"WEIR_PLACEMENT": str(self._database), "WEIR_PLACEMENT_REPORT": str(self._report)}
 
+    def is_trace_due(self) -> bool:
+        """Decide whether the next run is to be recorded: the last runs were predicted too badly for what is known.
+
+        Returns:
+            Whether 30 % of their creations or more were not predicted.
+
+        Raises:
+            ReportError: The report cannot be read.
+        """
+        from weir.placement.lookups import read_report
+        from weir.prediction.upkeep import Advice, advice
+
+        lookups = read_report(self._report)
+        return advice(created=lookups.total, missed=lookups.not_found) in (Advice.TRAIN, Advice.TRACE)
+
     def end(self, program: str) -> None:
         """Tell how many creations of the run were not predicted; nothing where all were.
 

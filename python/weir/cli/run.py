@@ -52,6 +52,11 @@ _FROM_KERNEL = 0x80
 @option(CREDENTIAL)
 @option(TRACE)
 @click.option(
+    "--trace-if-needed",
+    is_flag=True,
+    help="With --placement and --trace: record only where the last runs missed 30 % of their creations or more.",
+)
+@click.option(
     "--observe",
     envvar=OBSERVE.environment,
     multiple=True,
@@ -82,6 +87,7 @@ def run(
     placement: str | None,
     credential: str | None,
     trace: str | None,
+    trace_if_needed: bool,
     observe: tuple[str, ...],
     windows: str | None,
     window_seconds: float,
@@ -104,8 +110,14 @@ def run(
         raise click.UsageError("--trace needs the preload library, so it cannot go with --no-preload")
     if no_preload and observe:
         raise click.UsageError("--observe needs the preload library, so it cannot go with --no-preload")
-    added = {} if no_preload else recorder_variables(trace, observe, None if prefix is None else Path(prefix))
+    if trace_if_needed and (placement is None or trace is None):
+        raise click.UsageError(
+            "--trace-if-needed asks about the runs of a --placement, and needs a directory to --trace to"
+        )
     placing = None if placement is None else Placing(placement)
+    if placing is not None and trace_if_needed and not placing.is_trace_due():
+        trace = None
+    added = {} if no_preload else recorder_variables(trace, observe, None if prefix is None else Path(prefix))
     added |= {} if placing is None else placing.variables
     claims = {"nodes": nodes, "user": user, "group": group, "job": job, "priority": priority}
     asked = {name: value for name, value in claims.items() if value is not None}

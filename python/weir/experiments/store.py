@@ -33,8 +33,8 @@ class Store:
         *,
         policy: str,
         scheduler: str | None = None,
-        servers: int = 1,
-        targets: int = 1,
+        servers: int | None = 1,
+        targets: int | None = 1,
         speed: str | None = None,
         fixed_time: str | None = None,
         metadata_time: str | None = None,
@@ -48,8 +48,8 @@ class Store:
         Args:
             policy: Division of its time.
             scheduler: Algorithm that enforces the policy; None is the default.
-            servers: Number of servers.
-            targets: Number of targets of each server, in memory.
+            servers: Number of servers; None where `tables` has them.
+            targets: Number of targets of each server, in memory; None where `tables` has them.
             speed: Bytes a second of each target in both directions, such as `32MB/s`; None emulates no speed.
             fixed_time: Time of each request beside that of its bytes, such as `100us`.
             metadata_time: Time of each metadata operation, such as `50us`.

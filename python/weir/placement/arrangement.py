@@ -24,7 +24,7 @@ AT_ONCE = Beginning(0, 0)
 
 def beginnings(programs: Iterable[Iterable[Creation]]) -> dict[str, Beginning]:
     """Find the begin of each file of programs that run at once. Processes begin together, and each writes its files in
-    their order.
+    their order; files that ranks share are written by all of them, one file after the other.
 
     Args:
         programs: Creations of each program.
@@ -38,8 +38,7 @@ def beginnings(programs: Iterable[Iterable[Creation]]) -> dict[str, Beginning]:
         for creation in creations:
             before = written.get(creation.rank, 0)
             found[creation.path] = Beginning(program, before)
-            if creation.rank != SHARED:
-                written[creation.rank] = before + creation.size_bytes
+            written[creation.rank] = before + creation.size_bytes
     return found
 
 

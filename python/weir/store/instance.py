@@ -249,35 +249,33 @@ def up(
     """Bring a store up on this machine: start its servers and mount it.
 
     A setting that is None has its value from the file, else from the store that lies in the home, else by default.
-    Variables such as WEIR_POLICY and WEIR_HOME have no effect here: they are for the command line.
+    Variables such as WEIR_POLICY have no effect here.
 
     Args:
         file: A cluster.toml.
-        home: Directory for the store's state. None is a temporary directory: the store belongs to this program, and is
-            removed at the program's end, also if the program is killed. A store in a given home stays up after the
-            program until somebody takes it down, and the contents of its `dir` targets are kept for the next time.
-        mount: Whether to mount the store, or its mount point. True is the folder `mnt` in its home; where nothing can
-            be mounted, `Store.notices` has the reason, and programs reach the store without a mount.
+        home: Directory for the store's state. None is a temporary directory, removed with the store at the program's
+            end, also if the program is killed. A store in a given home stays up until somebody takes it down.
+        mount: Whether to mount the store, or its mount point. True is `mnt` in its home; where nothing can be mounted,
+            `Store.notices` has the reason.
         policy: Division of the storage's time among jobs, such as `size-fair`.
         scheduler: Algorithm that enforces the policy, such as `virtual-time`.
         allocator: Algorithm that chooses the targets of new files, such as `balanced`.
-        servers: Number of servers to start, 1 to 64.
+        servers: Number of servers, 1 to 64.
         targets: Number of targets of each server, 1 to 64.
         backend: `ram` or `dir`.
         capacity: Capacity of each target, such as `4GiB`.
-        read_speed: Emulated speed of reads, such as `200MB/s`.
-        write_speed: Emulated speed of writes.
+        read_speed: Emulated speed of reads, such as `200MB/s`; `write_speed` of writes.
         fixed_time: Emulated time of each request, such as `100us`.
         metadata_time: Emulated time of each metadata operation.
         lambda_milliseconds: Interval in which servers tell each other their jobs and loads, 1 to 60,000.
         ports: Range of the servers' ports, such as `20000-29999`.
-        accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.
+        accept_journal_loss: Whether to start also servers whose journals lost changes.
 
     Returns:
         The store, which is a context manager: the end of its block takes the store down.
 
     Raises:
-        SettingsError: A setting or the file cannot be used; nothing was started.
+        SettingsError: A setting or the file cannot be used.
         StoreError: The store does not come up, and nothing of it is left running; or it is up already.
         NotInstalledError: The programs of the store are missing.
         OSError: The home cannot be written.
