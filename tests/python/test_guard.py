@@ -27,7 +27,7 @@ from weir.guard.owing import owed_by
 from weir.guard.served import predicted_of
 from weir.interference import predictor
 from weir.interference.collector import Collector, joined
-from weir.store.answers import WaitedFor
+from weir.store.answers import LeasedJob, WaitedFor
 from weir.store.control import Server
 from weir.store.decoding import decode
 from weir.store.observations import JobKey, ObservedJob, Window
@@ -198,6 +198,54 @@ def test_an_action_that_a_lease_has_no_room_for_is_refused(store: weir.store.Sto
     wait_until("the guard says so", refused)
     lines = guard.journal.lines()
     assert {(line["did"], line["reason"]) for line in lines} == {("refused", "a lease has at most 64 jobs")}
+
+
+def told(store: weir.store.Store, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command that shows the store."""
+    line = [sys.executable, "-m", "weir.cli", *words]
+    environment = {**os.environ, "WEIR_HOME": str(store.home), **variables}
+    return subprocess.run(line, env=environment, capture_output=True, text=True, check=True)
+
+
+def test_a_lease_in_force_is_shown_with_the_policy_the_state_and_the_jobs(
+    store: weir.store.Store, tmp_path: Path
+) -> None:
+    (server,) = store.servers
+    with victim_at_work(store):
+        wait_until("the job is known", lambda: any(job.job == "victim" and job.active for job in server.jobs()))
+        server.set_lease("size-fair", [LeasedJob("victim", os.getuid(), weight=2.0, limit=0.5)], 60.0)
+        (shown,) = json.loads(told(store, "policy", "show", "--output", "json").stdout)["servers"]
+        (state,) = json.loads(told(store, "status", "--output", "json").stdout)["servers"]
+        (job,) = json.loads(told(store, "jobs", "--output", "json").stdout)
+        table = told(store, "jobs")
+        words = told(store, "policy", "show").stdout, told(store, "status").stdout
+        (tmp_path / "other").mkdir(mode=0o700)
+        other = {"WEIR_HOME": str(tmp_path / "other"), "WEIR_CLUSTER": str(store.home / "cluster.json")}
+        (hidden,) = json.loads(told(store, "jobs", "--output", "json", **other).stdout)
+        server.set_lease(None, [], 0)
+        (after,) = json.loads(told(store, "policy", "show", "--output", "json").stdout)["servers"]
+    assert (shown["policy"], shown["lease"]["policy"]) == ("fifo", "size-fair"), "the site's own, and the lease"
+    assert state["lease"]["scheduler"] == "virtual-time"
+    assert 0 < state["lease"]["seconds"] <= 60
+    assert job["lease"] == {"job": "victim", "uid": os.getuid(), "weight": 2.0, "limit": 0.5, "avoid": []}
+    assert "weight 2, limit 50%" in table.stdout
+    assert "a lease is in force on server 0: size-fair by virtual-time for " in table.stderr
+    assert all("size-fair by virtual-time for " in each and "1 job with terms" in each for each in words)
+    assert (hidden["job"], hidden["lease"]) == ("victim", None), "a lease names jobs, which are nobody else's business"
+    assert after["lease"] is None
+
+
+def test_a_job_that_is_left_alone_is_told_on_the_terminal_and_in_the_journal(store: weir.store.Store) -> None:
+    with victim_at_work(store), hog_at_work(store), guarding(store, "--actions", "avoid") as guard:
+        wait_until("the guard says why it does nothing", lambda: bool(log(store)))
+        guard.send_signal(signal.SIGTERM)
+        assert guard.wait() == 0
+    line = log(store)[0]
+    assert (line["did"], line["kind"], line["victim"]) == ("left alone", None, "victim")
+    assert "none of the actions avoid can help" in line["reason"]
+    assert "left alone: victim (ada) was slowed" in said(store).read_text()
+    table = subprocess.run(command(store, "log"), capture_output=True, text=True, check=True).stdout
+    assert "left alone" in table
 
 
 def test_a_dry_run_does_nothing_and_says_so(store: weir.store.Store) -> None:

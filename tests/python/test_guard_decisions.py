@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -231,7 +232,57 @@ def test_all_actions_are_taken_back_where_the_site_contradicts_them(owed: Owed) 
 def test_jobs_of_one_user_are_not_protected_from_each_other(owed: Owed) -> None:
     guard = Guard(BOUNDS, owed)
     own = [replace(traits(name), user="ada") for name in ("victim", "hog")]
-    assert not any(guard.decide(replace(hogged(number), traits=own)) for number in range(1, 20))
+    left = []
+    for number in range(1, 20):
+        assert not guard.decide(replace(hogged(number), traits=own))
+        left += guard.left_alone()
+    assert [(entry.did, entry.kind, entry.victim, entry.culprit) for entry in left] == [
+        ("left alone", None, "victim", None)
+    ]
+    assert left[0].reason == (
+        "victim (ada) was slowed 19.0 times, and waited for jobs of its own user alone, most for hog (ada)"
+    )
+
+
+def reasons(guard: Guard, observations: Iterable[Observation]) -> list[str]:
+    """Why the guard left jobs alone, a line for each."""
+    found = []
+    for observation in observations:
+        guard.decide(observation)
+        found += [entry.reason for entry in guard.left_alone()]
+    return found
+
+
+def test_a_job_that_is_left_alone_is_told_once_with_the_reason(owed: Owed) -> None:
+    crowd = dict.fromkeys("abcd", 0.25)
+    waits = {name: {other: 0.25 for other in crowd if other != name} for name in crowd}
+    alike = reasons(Guard(BOUNDS, owed), (window(number, crowd, waits, "fifo") for number in range(1, 30)))
+    assert len(alike) == 4
+    assert all("no job of another user received more than its owed share" in reason for reason in alike)
+
+    greedy = {"a": 0.45, "b": 0.45, "c": 0.05}
+    waits = {"a": {"b": 0.9}, "b": {"a": 0.9}, "c": {}}
+    (of_a, of_b) = reasons(Guard(BOUNDS, owed), (window(number, greedy, waits, "fifo") for number in range(1, 30)))
+    assert of_a.endswith("received more than its owed share, as b (user-b) did")
+    assert of_b.endswith("received more than its owed share, as a (user-a) did")
+
+    no_waits = Observation(0, 1.0, "fifo", [traits("a")], {"0.0": {JobKey("a", UID): Use(0.5)}})
+    predicted = {JobKey("a", UID): Predicted(5.0)}
+    foreseen = (replace(no_waits, window=number, predicted=predicted) for number in range(1, 9))
+    assert [reason.partition(", and ")[2] for reason in reasons(Guard(BOUNDS, owed), foreseen)] == [
+        "waited for no job that is known"
+    ]
+
+    full = Guard(replace(BOUNDS, changes_per_hour=2, kinds=("limit",), calm=1000), owed)
+    jobs = [traits(name) for name in ("v0", "h0", "v1", "h1")]
+    pairs = [(JobKey(f"v{number}", UID), JobKey(f"h{number}", UID)) for number in range(2)]
+    uses = {f"0.{number}": {v: Use(0.05, {h: 0.9}), h: Use(0.95)} for number, (v, h) in enumerate(pairs)}
+    (reason,) = reasons(full, (Observation(number, 1.0, "size-fair", jobs, uses) for number in range(1, 5)))
+    assert reason.startswith("v1 (user-v1) was slowed 19.0 times")
+    assert "no room for a change and its end: at most 2 in an hour" in reason
+
+    (reason,) = reasons(Guard(AVOIDING, owed), (hogged(number) for number in range(1, 9)))
+    assert "none of the actions avoid can help" in reason
 
 
 def test_culprits_of_one_user_leave_half_of_the_changes_to_others(owed: Owed) -> None:

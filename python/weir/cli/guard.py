@@ -110,7 +110,7 @@ def guard(
 @output_option
 @click.pass_obj
 def log(home: Home, last: int | None, output: str) -> None:
-    """Show what the guard did, why, and what came of it.
+    """Show what the guard did, why, and what came of it, and which slowed jobs it left alone.
 
     A job has the name of its user behind its own. BEFORE and AFTER are the victim's slowdowns, as means over windows.
     """
@@ -127,10 +127,10 @@ def log(home: Home, last: int | None, output: str) -> None:
     rows = [
         (
             datetime.fromtimestamp(line["time"]).strftime("%Y-%m-%d %H:%M:%S"),
-            ("would have " if line["is_dry_run"] else "") + line["did"],
-            f"{line['kind']} {_value(line['value'])}",
+            ("would have " if line["is_dry_run"] and line["kind"] else "") + line["did"],
+            _action(line),
             f"{line['victim']} ({line['victim_user']})",
-            f"{line['culprit']} ({line['culprit_user']})",
+            _culprit(line),
             shown(line["slowdown_before"]),
             shown(line["slowdown_after"]),
             line["reason"],
@@ -140,15 +140,24 @@ def log(home: Home, last: int | None, output: str) -> None:
     show(output, lines, ("TIME", "DID", "ACTION", "VICTIM", "CULPRIT", "BEFORE", "AFTER", "REASON"), rows)
 
 
-def _value(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.2f}"
+def _action(line: dict[str, Any]) -> str:
+    value = line["value"]
+    if line["kind"] is None:
+        return "-"
+    return f"{line['kind']} {value if isinstance(value, str) else f'{value:.2f}'}"
+
+
+def _culprit(line: dict[str, Any]) -> str:
+    return "-" if line["culprit"] is None else f"{line['culprit']} ({line['culprit_user']})"
 
 
 def _sentence(line: dict[str, Any]) -> str:
     after = "" if line["slowdown_after"] is None else f"; its slowdown is {line['slowdown_after']:.1f} since"
     would = "would have " if line["is_dry_run"] else ""
-    jobs = f"{line['victim']} ({line['victim_user']}) against {line['culprit']} ({line['culprit_user']})"
-    return f"{would}{line['did']}: {line['kind']} {_value(line['value'])} for {jobs}: {line['reason']}{after}"
+    if line["kind"] is None:
+        return f"{line['did']}: {line['reason']}"
+    jobs = f"{line['victim']} ({line['victim_user']}) against {_culprit(line)}"
+    return f"{would}{line['did']}: {_action(line)} for {jobs}: {line['reason']}{after}"
 
 
 def _forecast(model: Path) -> Any:

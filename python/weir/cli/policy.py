@@ -3,12 +3,13 @@
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from weir.cli.asking import administered, ask_store, warn_of_silence
 from weir.cli.errors import FAILED, CommandError, warn
+from weir.cli.leases import lease_document, lease_words, leases_of
 from weir.cli.output import output_option, sharing_name
 from weir.cli.output import show as show_result
 from weir.cli.parameters import Checked
@@ -30,20 +31,30 @@ def policy() -> None:
 @output_option
 @click.pass_obj
 def show(home: Home, output: str) -> int:
-    """Show the policy and the scheduler of each server.
+    """Show the policy and the scheduler that the site has decided for each server.
 
-    The exit code is 1 where they differ, and where a server does not answer.
+    LEASE is what `weir guard` has put in force in their place for some seconds; only who can read the site's key is
+    shown it. The exit code is 1 where servers differ, and where a server does not answer.
     """
     from weir.store.control import Server
     from weir.store.decoding import encode
 
     asked = ask_store(home, Server.sharing)
-    answers = [{"server": server.number, **encode(sharing)} for server, sharing in asked if sharing is not None]
+    leases = leases_of(server for server, sharing in asked if sharing is not None)
+    answers = [
+        {"server": server.number, **encode(sharing), "lease": lease_document(leases.get(server.number))}
+        for server, sharing in asked
+        if sharing is not None
+    ]
     sharings = {(answer["policy"], answer["scheduler"]) for answer in answers}
     policy, scheduler = sharings.pop() if len(sharings) == 1 else (None, None)
     document = {"policy": policy, "scheduler": scheduler, "servers": answers}
-    rows = [(each["server"], each["policy"], each["scheduler"]) for each in answers]
-    show_result(output, document, ("SERVER", "POLICY", "SCHEDULER"), rows)
+    words = {number: lease_words(lease) for number, lease in leases.items()}
+    rows = [
+        (each["server"], each["policy"], each["scheduler"], words.get(cast(int, each["server"]), "-"))
+        for each in answers
+    ]
+    show_result(output, document, ("SERVER", "POLICY", "SCHEDULER", "LEASE"), rows)
     if len(sharings) > 1:
         warn("the servers follow different policies", hint="set one with `weir policy set`")
         return FAILED

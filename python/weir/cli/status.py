@@ -6,12 +6,13 @@ import click
 
 from weir.cli.asking import backend_words, failed_targets, hosts_of, servers_up, warn_of_silence
 from weir.cli.errors import FAILED, warn
+from weir.cli.leases import lease_document, lease_words, leases_of
 from weir.cli.output import output_option, share, sharing_name, show, size
 from weir.store.errors import StoreError
 from weir.store.home import Home, find_cluster
 
 if TYPE_CHECKING:
-    from weir.store.answers import Status, Target
+    from weir.store.answers import Lease, Status, Target
     from weir.store.control import Server
 
 _HEADER = ("SERVER", "TARGET", "BACKEND", "USED", "CAPACITY", "FILL", "LOAD", "QUEUED", "KEEPS")
@@ -39,7 +40,9 @@ def status(home: Home, output: str) -> int:
     silent = 0
     known = servers_up(home)
     hosts = hosts_of(home)
-    for server, answer in zip(known, ask_all(known, Server.status), strict=True):
+    answers = list(zip(known, ask_all(known, Server.status), strict=True))
+    leases = leases_of(server for server, answer in answers if not isinstance(answer, StoreError))
+    for server, answer in answers:
         place = {"host": hosts[server.number]} if server.number in hosts else {}
         if isinstance(answer, StoreError):
             warn_of_silence(home, server, answer)
@@ -51,7 +54,8 @@ def status(home: Home, output: str) -> int:
             answering.append(answer)
             for notice in taken_ports.notices(answer):
                 warn(notice.words, hint=notice.hint)
-            servers.append({"up": True, **place, **_addresses(server), **encode(answer)})
+            leased = {"lease": lease_document(leases.get(server.number))}
+            servers.append({"up": True, **place, **_addresses(server), **encode(answer), **leased})
             if answer.full:
                 warn(
                     f"server {server.number}: the file system of its journal is full; names can be removed and files "
@@ -75,7 +79,7 @@ def status(home: Home, output: str) -> int:
     else:
         show(output, document, _HEADER, rows)
     if output == "table":
-        _print_summary(answering, len(servers), mounted)
+        _print_summary(answering, len(servers), mounted, leases)
     stopped = [(each.server, each.journal) for each in answering if each.journal and each.journal.state == "stopped"]
     for number, journal in stopped:
         warn(
@@ -144,11 +148,15 @@ def _target_row(server: int, target: "Target") -> tuple[object, ...]:
     )
 
 
-def _print_summary(answering: "list[Status]", known: int, mounted: list[dict[str, Any]]) -> None:
+def _print_summary(
+    answering: "list[Status]", known: int, mounted: list[dict[str, Any]], leases: "dict[int, Lease]"
+) -> None:
     policies = sorted({sharing_name(server.policy, server.scheduler) for server in answering})
     print(f"\nservers  {len(answering)} of {known} answer")
     if policies:
         print(f"policy   {' and '.join(policies)}")
+        for words in sorted({lease_words(lease) for lease in leases.values()}):
+            print(f"lease    {words}, in place of the policy; see `weir guard log`")
         print(f"inodes   {sum(server.inodes for server in answering)}")
     if journals := [server.journal for server in answering if server.journal]:
         works = sum(journal.state == "works" for journal in journals)

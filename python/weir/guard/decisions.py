@@ -13,6 +13,7 @@ from typing import Literal
 
 from weir.guard.bounds import Bounds, Kind
 from weir.guard.crowding import crowded
+from weir.guard.inaction import Inaction, without_culprit, without_room
 from weir.guard.observations import ACTIVE, Observation, Owed, Share
 from weir.guard.owing import Owing
 from weir.store.observations import JobKey
@@ -40,29 +41,34 @@ _HOUR_SECONDS = 3600.0
 
 _Value = float | str | tuple[str, ...]
 """A weight or limit, a policy, or targets."""
-Did = Literal["acted", "relaxed", "undone", "refused"]
+Did = Literal["acted", "relaxed", "undone", "refused", "left alone"]
+_LEFT_MAX = 60
+"""Most entries about jobs that are left alone in an hour: more would push the actions out of the journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One thing that the guard did, for the journal."""
+    """One thing that the guard did, or a slowed job that it left alone, for the journal."""
 
     did: Did
-    kind: Kind
+    kind: Kind | None
+    """Kind of the action; None for a job that is left alone."""
     victim: str
     victim_user: str
     """User whom the victim is accounted to."""
     victim_uid: int
     """Number of this user."""
-    culprit: str
-    culprit_user: str
+    culprit: str | None
+    """Name of the culprit; None where a job is left alone because it has none."""
+    culprit_user: str | None
     """User whom the culprit is accounted to."""
-    culprit_uid: int
+    culprit_uid: int | None
     """Number of this user."""
     reason: str
     """The reason, in words."""
-    value: float | str
-    """The policy, the weight, the limit, or the targets that new files avoid, separated by commas."""
+    value: float | str | None
+    """The policy, the weight, the limit, or the targets that new files avoid, separated by commas; None for a job that
+    is left alone."""
     slowdown_before: float
     slowdown_after: float | None = None
     """Mean slowdown since the action; None where nothing was seen yet."""
@@ -149,6 +155,8 @@ class Guard:
         self._holds: dict[tuple[JobKey, JobKey], int] = {}
         self._vain: dict[tuple[JobKey, JobKey, Kind], int] = {}
         self._newest: list[_Action] = []
+        self._left: dict[tuple[JobKey, str], int] = {}
+        self._inactions: list[Entry] = []
         self._altered = 0
         self._policy: str | None = None
 
@@ -160,7 +168,7 @@ class Guard:
         """
         policy = self._bounds.policy if observation.policy == "fifo" else observation.policy
         owing = Owing(policy, observation, self._owed)
-        self._newest = []
+        self._newest, self._inactions = [], []
         if observation.policy != self._policy:
             self._policy, self._altered = observation.policy, observation.window
         self._forget(observation)
@@ -169,6 +177,14 @@ class Guard:
         for victim in sorted(self._slowed):
             entries += self._act(victim, owing)
         return entries + self._relax(owing)
+
+    def left_alone(self) -> list[Entry]:
+        """The slowed jobs that the guard left alone in the last window.
+
+        Returns:
+            An entry for each; each kind of reason is told once an hour for a job.
+        """
+        return self._inactions
 
     def wanted(self, policy: str) -> Wanted:
         """The sharing that is to be in force now.
@@ -235,6 +251,7 @@ class Guard:
         # A job that was not slowed for an hour begins anew.
         self._holds = {pair: hold for pair, hold in self._holds.items() if pair[0] in kept or pair[0] in self._actions}
         self._vain = {key: at for key, at in self._vain.items() if at > observation.window - hour}
+        self._left = {of: at for of, at in self._left.items() if at > observation.window - hour}
         while len(self._holds) > _PAIRS_MAX:
             del self._holds[next(iter(self._holds))]
         while len(self._vain) > _PAIRS_MAX:
@@ -280,10 +297,16 @@ class Guard:
         stack = self._actions.get(victim, [])
         if len(seen) < self._bounds.windows or not self._may_change(victim, observation.window):
             return []
-        culprit = _culprit(victim, owing)
-        if culprit is None or (self._is_dry and stack):
+        if self._is_dry and stack:
             return []
-        if not self._has_room(observation.user(victim), observation.user(culprit)):
+        culprit = _culprit(victim, owing)
+        if culprit is None:
+            self._leave(victim, None, without_culprit(victim, owing), observation)
+            return []
+        charged = [users for _, users in self._changes] + [_users(action) for action in self._all()]
+        full = without_room(observation.user(victim), observation.user(culprit), charged, self._bounds)
+        if full is not None:
+            self._leave(victim, culprit, full, observation)
             return []
         for kind in self._bounds.kinds:
             if any(action.kind == kind for action in stack) or (victim, culprit, kind) in self._vain:
@@ -292,24 +315,33 @@ class Guard:
             if value is not None:
                 action = self._begin(kind, (victim, culprit), value, owing)
                 return [action.entry("acted", _reason(action, len(seen), observation))]
+        if observation.window - self._altered >= _SETTLED:
+            words = f"none of the actions {', '.join(self._bounds.kinds)} can help, or the last try was in vain"
+            self._leave(victim, culprit, Inaction("no action", words), observation)
         return []
 
-    def _has_room(self, victim: str, culprit: str) -> bool:
-        """Whether an action and its end are within the bound of an hour, and of both users.
-
-        The jobs of one user cause at most half of the changes, so that nobody uses up what protects from others. They
-        are protected by at most half of them, and from one other user by less than that user may cause, so that nobody
-        who asks for protection uses up that of others.
-        """
-        charged = [users for _, users in self._changes] + [_users(action) for action in self._all()]
-        user_max = max(self._bounds.changes_per_hour // 2, 2)
-        bounds = (
-            (len(charged), self._bounds.changes_per_hour),
-            (sum(of_culprit == culprit for _, of_culprit in charged), user_max),
-            (sum(of_victim == victim for of_victim, _ in charged), user_max),
-            (charged.count((victim, culprit)), max(user_max - 2, 2)),
+    def _leave(self, victim: JobKey, culprit: JobKey | None, why: Inaction, observation: Observation) -> None:
+        """Note why a slowed job is left alone, unless an action for it is in force."""
+        is_told = (victim, why.kind) in self._left
+        if victim in self._actions or is_told or len(self._left) >= _LEFT_MAX:
+            return
+        seen = self._slowed[victim]
+        self._left[victim, why.kind] = observation.window
+        self._inactions.append(
+            Entry(
+                did="left alone",
+                kind=None,
+                victim=victim.job,
+                victim_user=observation.user(victim),
+                victim_uid=victim.uid,
+                culprit=None if culprit is None else culprit.job,
+                culprit_user=None if culprit is None else observation.user(culprit),
+                culprit_uid=None if culprit is None else culprit.uid,
+                reason=f"{observation.words(victim)} was slowed {sum(seen) / len(seen):.1f} times, and {why.words}",
+                value=None,
+                slowdown_before=sum(seen) / len(seen),
+            )
         )
-        return all(count + 2 <= most for count, most in bounds)
 
     def _begin(self, kind: Kind, pair: tuple[JobKey, JobKey], value: _Value, owing: Owing) -> _Action:
         victim, culprit = pair

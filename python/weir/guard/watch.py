@@ -143,7 +143,7 @@ class Watch:
         devices = {device.device for window in at_servers for device in window.devices}
         targets = frozenset(device for device in devices if not device.endswith(METADATA))
         observation = Observation(number, seconds, policy, traits, uses, predicted, targets)
-        self._write(self.guard.decide(observation))
+        self._write([*self.guard.decide(observation), *self.guard.left_alone()])
 
     def _renew(self, policy: str) -> None:
         """Lease the wanted sharing; actions that are refused are taken back."""
