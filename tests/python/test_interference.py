@@ -383,8 +383,21 @@ def test_windows_of_one_class_alone_are_refused(windows: Windows) -> None:
         evaluate(windows, (1000.0,))
     with pytest.raises(InterferenceError, match="do not ascend"):
         classes_of(windows, (5.0, 2.0))
-    with pytest.raises(InterferenceError, match="no workload has 10 windows"):
-        predictor.train(windows.take(np.arange(5)))
+
+
+def test_a_training_says_how_many_windows_are_missing(windows: Windows) -> None:
+    first = {name: np.flatnonzero(windows.workloads == name) for name in ("writer", "reader", "maker")}
+    few = windows.take(np.concatenate([first["writer"][:4], first["reader"][:7]]))
+    assert predictor.missing_windows(few) == {"reader": 3, "writer": 6}
+    with pytest.raises(InterferenceError, match="reader lacks 3, writer lacks 6") as refused:
+        predictor.train(few)
+    assert refused.value.hint == "collect 3 more windows of reader at least"
+    unlabelled = windows.take(np.arange(20))
+    with pytest.raises(InterferenceError, match="no window has a label"):
+        predictor.train(replace(unlabelled, slowdowns=np.full(20, np.nan)))
+    short = replace(windows.take(np.arange(20)), runs=np.array([str(number // 2) for number in range(20)]))
+    with pytest.raises(InterferenceError, match="no run has 3 windows in a row"):
+        predictor.train(short)
 
 
 def test_the_commands_do_it_by_hand(tmp_path: Path) -> None:
@@ -415,7 +428,7 @@ def test_the_commands_do_it_by_hand(tmp_path: Path) -> None:
     trained = runner.invoke(
         cli.weir, ["interference", "train", data, "--to", model, "--output", "json"], catch_exceptions=False
     )
-    unfamiliar = json.loads(trained.output)["unfamiliar"]
+    unfamiliar = json.loads(trained.stdout)["unfamiliar"]
     assert unfamiliar == msgspec.to_builtins(predictor.load(Path(model)).unfamiliar)
     shown = runner.invoke(
         cli.weir, ["interference", "predict", model, data, "--last", "--output", "ndjson"], catch_exceptions=False

@@ -76,6 +76,8 @@ def test_tasks_slow_each_other_down_and_a_matrix_goes_on_where_it_stopped(tmp_pa
     assert [each.policy for each in found.policies] == ["fifo", "job-fair"]
     assert (folder / "matrix.png").stat().st_size > 10_000
     fifo = found.policies[0]
+    low, high = fifo.noise
+    assert f"fifo: alone once more, tasks took {low:.2f} to {high:.2f} times their time" in first.stderr
     assert all(len(cell.runs) == 2 for cell in fifo.cells)
     # Three like jobs before each request make it wait for several times of its own.
     slowed = {task: fifo.slowdown(task, task) for task in TASKS}
@@ -108,6 +110,13 @@ def test_the_planner_takes_its_factors_from_a_matrix(tmp_path: Path) -> None:
         assert interference_factors.slowdown(job, [job] * 3, table) == pytest.approx(expected[task], abs=0.01)
     fair = planner_factors.table(made(), "size-fair", classes.built_in().classes, "here")
     assert {each.slowdown for each in fair.factors} == {round(1 + 1 / 3, 3)}
+
+
+def test_the_noise_of_the_machine_is_what_tasks_take_longer_or_shorter_alone() -> None:
+    quiet = dict(zip(TASKS, (0.92, 1.14), strict=True))
+    assert msgspec.structs.replace(made().policies[0], quiet=quiet).noise == (0.92, 1.14)
+    slower = dict(zip(TASKS, (1.03, 1.14), strict=True))
+    assert msgspec.structs.replace(made().policies[0], quiet=slower).noise == (1.0, 1.14)
 
 
 def test_a_file_that_is_no_matrix_is_refused(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli.drawing import say_drawn
+from weir.cli.errors import CommandError, warn
 from weir.cli.interference_packages import needed
 from weir.cli.interference_watch import serve, watch
 from weir.cli.output import Quantity, output_option, show
-from weir.cli.parameters import FILE, PATH, Checked
+from weir.cli.parameters import FILE, FOLDER, PATH, Checked
 from weir.cli.slowdowns import matrix
 from weir.cli.window_files import import_windows, join
 from weir.cli.windows import clients, collect, gather, record
@@ -65,9 +67,17 @@ _file = FILE
     type=PATH,
     help="Windows for a second training of each estimator, such as simulated ones; repeat for several.",
 )
+@click.option("--workload", "workloads", multiple=True, help="Only windows of this program; repeat for several.")
+@click.option("--plots", type=FOLDER, help="Folder for pictures of the confusion matrices, one for each split.")
 @output_option
 def evaluate(
-    data: tuple[Path, ...], bins: str, names: tuple[str, ...], additional: tuple[Path, ...], output: str
+    data: tuple[Path, ...],
+    bins: str,
+    names: tuple[str, ...],
+    additional: tuple[Path, ...],
+    workloads: tuple[str, ...],
+    plots: Path | None,
+    output: str,
 ) -> None:
     """Compare estimators by four splits of the windows.
 
@@ -79,12 +89,16 @@ def evaluate(
     With --additional each estimator is trained once more, with those windows beside the others; no test has any of
     them. F1 WITH and OVERALL WITH tell whether they help. A workload that is kept aside is left out of them, too,
     except in the last split.
+
+    The JSON has a confusion matrix for each split and estimator: windows by their class and the one that was guessed.
     """
     windows = _windows(data)
     more = _windows(additional) if additional else None
+    if workloads:
+        windows = _of_workloads(windows, workloads)
     import msgspec
 
-    from weir.interference import evaluation
+    from weir.interference import confusion_plot, evaluation
 
     found = evaluation.evaluate(windows, _read_bins(bins), names, more)
     figures = {(score.split, score.estimator): [score.f1, score.least, score.overall] for score in found.scores}
@@ -95,6 +109,8 @@ def evaluate(
     rows = [(*of, *(Quantity(f"{each:.3f}") for each in own)) for of, own in figures.items()]
     headings = ("KEPT ASIDE", "ESTIMATOR", "F1", "LEAST", "OVERALL", "F1 WITH", "OVERALL WITH")
     show(output, msgspec.to_builtins(found), headings if additional else headings[:5], rows)
+    if plots is not None:
+        say_drawn(lambda: confusion_plot.draw(found, plots))
 
 
 @interference.command()
@@ -118,6 +134,11 @@ def train(data: tuple[Path, ...], bins: str, target: Path, with_network: bool, i
 
     made = predictor.train(windows, _read_bins(bins), with_network=with_network, is_general=is_general)
     predictor.save(made, target)
+    for workload, missing in predictor.missing_windows(windows).items():
+        warn(
+            f"{workload} has too few windows to be compared with its own quiet ones: {missing} are missing",
+            hint="collect more of them; the others were used",
+        )
     import msgspec
 
     labelled, choice = windows.labelled(), made.unfamiliar
@@ -166,6 +187,16 @@ def predict(model: Path, data: tuple[Path, ...], is_last: bool, output: str) -> 
     ]
     headings = ("RUN", "WINDOW", "AHEAD", "SLOWDOWN", "PROBABILITY", "BY", "DRIVEN BY")
     show(output, [msgspec.to_builtins(each) for each in found], headings, rows)
+
+
+def _of_workloads(windows: "Windows", names: Sequence[str]) -> "Windows":
+    import numpy
+
+    known = sorted(set(windows.workloads.tolist()))
+    for name in names:
+        if name not in known:
+            raise CommandError(f"no window is of the workload {name}", hint=f"there are {', '.join(known)}")
+    return windows.take(numpy.isin(windows.workloads, names))
 
 
 def _windows(data: Sequence[Path]) -> "Windows":

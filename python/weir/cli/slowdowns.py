@@ -131,3 +131,10 @@ def _show(made: "Matrix", output: str) -> None:
     ]
     headings = ("POLICY", "TASK", *(task.upper() for task in made.tasks), "ALONE")
     show(output, msgspec.to_builtins(made), headings, rows)
+    for each in made.policies:
+        low, high = each.noise
+        within = sum(low <= cell.slowdown <= high for cell in each.cells)
+        say(
+            f"{each.policy}: alone once more, tasks took {low:.2f} to {high:.2f} times their time, by the machine's "
+            f"noise alone; {within} of {len(each.cells)} slowdowns are within it, and say nothing"
+        )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.asking import observed
+from weir.cli.drawing import say_drawn
 from weir.cli.ending import end_of_signals
 from weir.cli.errors import say, warn
 from weir.cli.output import Quantity, json_text, output_option, show
@@ -233,8 +234,17 @@ def gather(home: Home, seconds: float | None) -> None:
 )
 @click.option("--simulated", "is_simulated", is_flag=True, help="Simulate the runs in place of stores and programs.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Start of all dice of --simulated.  [default: 0]")
+@click.option("--plots", "is_drawn", is_flag=True, help="Draw the times of operations into `plots` of the data set.")
 @output_option
-def collect(plan: Path, target: Path, policy: str | None, is_simulated: bool, seed: int | None, output: str) -> None:
+def collect(
+    plan: Path,
+    target: Path,
+    policy: str | None,
+    is_simulated: bool,
+    seed: int | None,
+    is_drawn: bool,
+    output: str,
+) -> None:
     """Collect a labelled data set by the runs of a plan.
 
     Each target runs alone, and then among its interferers, on a store of its own. A collection that was ended goes on
@@ -245,7 +255,7 @@ def collect(plan: Path, target: Path, policy: str | None, is_simulated: bool, se
         raise click.UsageError("--seed needs --simulated")
     import msgspec
 
-    from weir.interference import collection
+    from weir.interference import collection, operations_plot
     from weir.interference import plan as plans
     from weir.interference.agreement import described
 
@@ -267,3 +277,5 @@ def collect(plan: Path, target: Path, policy: str | None, is_simulated: bool, se
     ]
     headings = ("RUN", "WINDOWS", "DROPPED", "LABEL", "TRUTH", "AGREEMENT", "BY")
     show(output, [msgspec.to_builtins(run) for run in runs], headings, rows)
+    if is_drawn:
+        say_drawn(lambda: operations_plot.draw(loaded, target))

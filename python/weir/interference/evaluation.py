@@ -33,6 +33,8 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The same for the part of the split where it is least."""
     overall: float
     """The same over the windows of all parts together, also of those without slowed windows."""
+    confusion: tuple[tuple[int, ...], ...]
+    """Windows of all parts by their class, and within it by the class that was guessed (the paper's figures 3 to 5)."""
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -173,7 +175,28 @@ def _wider(split: str, learned: _Classed, tested: _Classed, more: _Classed | Non
 def _score(split: str, name: str, parts: Sequence[Part], count: int) -> Score:
     each = _each_f1(parts, count)
     together = (np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
-    return Score(split=split, estimator=name, f1=float(np.mean(each)), least=min(each), overall=_f1(together, count))
+    return Score(
+        split=split,
+        estimator=name,
+        f1=float(np.mean(each)),
+        least=min(each),
+        overall=_f1(together, count),
+        confusion=confusion(together, count),
+    )
+
+
+def confusion(part: Part, count: int) -> tuple[tuple[int, ...], ...]:
+    """Count windows by their class and the class that was guessed.
+
+    Args:
+        part: Classes of windows, as they are and as they were guessed.
+        count: Number of classes.
+
+    Returns:
+        A row for each class as it is, a column for each class as it was guessed.
+    """
+    counts = np.bincount(part[0] * count + part[1], minlength=count * count).reshape(count, count)
+    return tuple(tuple(row) for row in counts.tolist())
 
 
 def mean_f1(parts: Sequence[Part], count: int) -> float:

@@ -71,7 +71,8 @@ def _panel(place: "Axes", matrix: Matrix, each: UnderPolicy, most: float) -> "Ax
             )
     place.set_xticks(range(len(matrix.tasks)), matrix.tasks, rotation=45, ha="right", fontsize=8)
     place.set_yticks(range(len(matrix.tasks)), matrix.tasks, fontsize=8)
-    place.set_xlabel(f"{matrix.instances} instances that interfere")
+    low, high = each.noise
+    place.set_xlabel(f"{matrix.instances} instances that interfere; tasks alone once more: {low:.2f} to {high:.2f}")
     place.set_ylabel("task")
     place.set_title(each.policy)
     return image

@@ -9,7 +9,7 @@ has: the device time that the job received and waited for others, over the time 
 
 import csv
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -132,7 +132,7 @@ def label(
     sums: dict[int, _Sums] = defaultdict(_Sums)
     whole = _Sums()
     unmatched = 0
-    for key, operation in _numbered(repeated):
+    for key, operation in numbered(repeated):
         of_window = sums[int((operation.begin + operation.seconds) / window_seconds)]
         before = times.get(key)
         if not before or max(before, operation.seconds) < noise_seconds:
@@ -172,13 +172,17 @@ def _medians(alone: Sequence[Iterable[Operation]]) -> dict[tuple[str, str, int],
     """The median time of each operation of several runs."""
     times: dict[tuple[str, str, int], list[float]] = defaultdict(list)
     for run in alone:
-        for key, operation in _numbered(run):
+        for key, operation in numbered(run):
             times[key].append(operation.seconds)
     return {key: median(each) for key, each in times.items()}
 
 
-def _numbered(operations: Iterable[Operation]) -> Iterable[tuple[tuple[str, str, int], Operation]]:
-    """Name each operation by its kind, its place, and the number of those like it before."""
+def numbered(operations: Iterable[Operation]) -> Iterator[tuple[tuple[str, str, int], Operation]]:
+    """Name operations, so that those of two runs can be matched.
+
+    Yields:
+        Kind, place, and the number of those like it before; and the operation.
+    """
     seen: Counter[tuple[str, str]] = Counter()
     for operation in operations:
         like = (operation.kind, operation.place)

@@ -36,6 +36,7 @@ MODEL_BYTES_MAX = 1 << 27
 """A larger file is no model of ours."""
 GENERAL = Path(__file__).with_name("general.json")
 """The general model that ships. `docs/reference/interference-data.md` says from which windows it is made."""
+_WORKLOADS_SHOWN_MAX = 5
 _TRAIN = "`weir interference train` makes one"
 Basis = Literal["trees", "ratio trees", "above quiet", "not known"]
 
@@ -148,8 +149,11 @@ def train(
     """
     data = prepare(windows)
     if np.isnan(data.relative).any(1).all():
+        missing = missing_windows(windows)
+        nearest = min(missing, key=lambda workload: missing[workload], default="a workload")
         raise InterferenceError(
-            f"no workload has {features.WINDOWS_MIN} windows", hint="collect more windows of each workload"
+            f"no workload has the {features.WINDOWS_MIN} windows that tell what is quiet: {_missing_words(missing)}",
+            hint=f"collect {missing.get(nearest, features.WINDOWS_MIN)} more windows of {nearest} at least",
         )
     parts = folds(data)
     chosen, classes = _labelled(data, 0, bins)
@@ -180,12 +184,35 @@ def train(
     )
 
 
+def missing_windows(windows: Windows) -> dict[str, int]:
+    """Count the windows that workloads lack to be compared with their own quiet ones.
+
+    Returns:
+        The number by workload, of those that lack some.
+    """
+    names, counts = np.unique(windows.workloads, return_counts=True)
+    lacking = zip(names.tolist(), (features.WINDOWS_MIN - counts).tolist(), strict=True)
+    return {workload: number for workload, number in lacking if number > 0}
+
+
+def _missing_words(missing: dict[str, int]) -> str:
+    shown = [f"{workload} lacks {number}" for workload, number in missing.items()][:_WORKLOADS_SHOWN_MAX]
+    more = len(missing) - len(shown)
+    return ", ".join(shown) + (f", and {more} more workloads lack some" if more else "")
+
+
 def _labelled(data: Prepared, ahead: int, bins: tuple[float, ...]) -> tuple[Mask, Classes]:
     """The windows that have a label so many windows later, and the classes of those labels."""
     labels = _labels_ahead(data.windows, ahead)
     has_label = ~np.isnan(labels)
     if not has_label.any():
-        raise InterferenceError(f"no window has a label {ahead} windows later")
+        if not ahead:
+            raise InterferenceError("no window has a label", hint="`weir interference collect` makes labelled windows")
+        raise InterferenceError(
+            f"no window has a label {ahead} windows later: no run has {ahead + 1} windows in a row up to one with a "
+            "label",
+            hint=f"collect longer runs: the next {HORIZONS - 1} windows are predicted, too",
+        )
     return has_label, classes_of(replace(data.windows.take(has_label), slowdowns=labels[has_label]), bins)
 
 
@@ -233,7 +260,15 @@ def _calibration(data: Prepared, classes: np.ndarray, count: int, trees_like: Tr
             found.append((trees.probabilities(data.take(test)), classes[test]))
     model = calibration(found)
     if model is None:
-        raise InterferenceError("too few windows of each class to calibrate", hint="collect more runs")
+        have = ", ".join(
+            f"class {place} has {(classes == place).sum()} windows in "
+            f"{len(np.unique(data.windows.runs[classes == place]))} runs"
+            for place in range(count)
+        )
+        raise InterferenceError(
+            f"too few windows of each class of slowdown to calibrate: {have}",
+            hint="collect more runs, so that each class has windows in two at least",
+        )
     return numbers(model, count)
 
 

@@ -44,6 +44,11 @@ class UnderPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The slowdown of each task in a further run alone: its distance from 1 is the error of the others."""
     cells: Annotated[tuple[Cell, ...], msgspec.Meta(min_length=1)]
 
+    @property
+    def noise(self) -> tuple[float, float]:
+        """The least and the greatest slowdown of tasks alone, and 1: a slowdown in between says nothing."""
+        return min(*self.quiet.values(), 1.0), max(*self.quiet.values(), 1.0)
+
     def slowdown(self, task: str, interferer: str) -> float:
         """Look a slowdown up.
 
