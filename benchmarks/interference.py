@@ -17,6 +17,7 @@ PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("f1_binary", "macro_f1_three", "f1_leave_one_workload_out", "f1_best_baseline"),
     ),
     "labels": ("_interference_labels", ()),
+    "busy": ("_interference_busy", ("quiet_labels_right_busy",)),
     "matrix": ("_interference_matrix", ()),
     "authors": ("_interference_authors", ()),
     "simulated": ("_interference_simulated", ("simulated_windows", "f1_kept_random_with_simulated")),

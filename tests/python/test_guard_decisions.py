@@ -89,7 +89,7 @@ def check_bounds(turns: list[Turn], bounds: Bounds) -> None:
 
 def check_oscillation(turns: list[Turn]) -> None:
     """While the demand stays as it is, no action for a pair of jobs is begun again more than once."""
-    begun: Counter[tuple[int, str, str, str]] = Counter()
+    begun: Counter[tuple[int, str, str | None, str | None]] = Counter()
     for turn in turns:
         for entry in turn.entries:
             if entry.did == "acted":
@@ -292,7 +292,7 @@ def test_culprits_of_one_user_leave_half_of_the_changes_to_others(owed: Owed) ->
     pairs = [(JobKey(f"v{number}", UID), JobKey(f"h{number}", UID)) for number in range(8)]
     uses = {f"0.{number}": {v: Use(0.05, {h: 0.9}), h: Use(0.95)} for number, (v, h) in enumerate(pairs)}
     predicted = {victim: Predicted(9.0) for victim, _ in pairs}
-    culprits: list[str] = []
+    culprits: list[str | None] = []
     for number in range(1, 60):
         observation = Observation(number, 1.0, "size-fair", jobs, uses, predicted)
         culprits += [entry.culprit for entry in guard.decide(observation) if entry.did == "acted"]

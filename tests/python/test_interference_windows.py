@@ -265,6 +265,7 @@ def test_a_record_that_is_none_is_refused(tmp_path: Path) -> None:
 PLAN = """\
 version = 1
 store = "store.toml"
+noise_max = 1000
 references = 2
 parallel = 1
 [[target]]

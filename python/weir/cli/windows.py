@@ -22,6 +22,9 @@ from weir.store import values
 from weir.store.home import Home, find_cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir.interference.collection import Run
     from weir.interference.collector import Collector, Parts
     from weir.interference.export import Board
 
@@ -267,15 +270,39 @@ def collect(
     runs = collection.collect(loaded, target, say)
     for line in described(collection.quality(runs, target)):
         say(line)
+    _tell_noise(runs, loaded.plan.noise_max)
 
     def shown(figure: float | None) -> Quantity:
         return Quantity("" if figure is None else f"{figure:.2f}")
 
     rows = [
-        (run.name, run.windows, run.dropped, shown(run.label), shown(run.truth), shown(run.agreement), run.labelled_by)
+        (
+            run.name,
+            run.windows,
+            run.dropped,
+            run.noisy,
+            *map(shown, (run.label, run.truth, run.agreement)),
+            run.labelled_by,
+        )
         for run in runs
     ]
-    headings = ("RUN", "WINDOWS", "DROPPED", "LABEL", "TRUTH", "AGREEMENT", "BY")
+    headings = ("RUN", "WINDOWS", "DROPPED", "NOISY", "LABEL", "TRUTH", "AGREEMENT", "BY")
     show(output, [msgspec.to_builtins(run) for run in runs], headings, rows)
     if is_drawn:
         say_drawn(lambda: operations_plot.draw(loaded, target))
+
+
+def _tell_noise(runs: "Sequence[Run]", most: float) -> None:
+    """Say how much the machine itself disturbed the labels, and warn where that cost windows."""
+    from weir.interference.collection import noise_words
+
+    say(noise_words(runs, most))
+    noisy = sum(run.noisy for run in runs)
+    if noisy:
+        is_raised = all(run.is_real_time for run in runs)
+        hint = (
+            "collect on a quiet machine, or with a greater `noise_max` in the plan"
+            if is_raised
+            else "collect as a user who may set real-time priorities (CAP_SYS_NICE), or on a quiet machine"
+        )
+        warn(f"{noisy} windows were dropped because the machine was busy with other things", hint=hint)

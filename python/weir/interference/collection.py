@@ -14,18 +14,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weir.csv_table import CsvTable
 from weir.interference import labels as labelling
-from weir.interference import simulated
+from weir.interference import real_time, simulated
 from weir.interference.agreement import Quality, compare, described, read_windows
 from weir.interference.collector import Collector, JobWindow, joined
 from weir.interference.errors import InterferenceError
 from weir.interference.labels import Label
 from weir.interference.plan import Case, Loaded, Program, cases, references
+from weir.interference.processor_waits import ProcessWaits, Sampling
+from weir.store.home import Home
 from weir.store.observations import measured_slowdown
 from weir.ways import make_work_folder, write_whole
 
@@ -69,6 +71,13 @@ class Run:
     """`operations`, or `store` for a command, which tells no times of its operations."""
     notices: tuple[str, ...]
     """Losses of the collector."""
+    noisy: int = 0
+    """Windows that were dropped because the machine was busy with other things."""
+    noise: float | None = None
+    """Mean of the windows' noise: time for which processors were waited for, over the time alone; also of those that
+    were dropped. None for a command."""
+    is_real_time: bool = False
+    """Whether store and kernels had a real-time priority."""
 
 
 def collect(loaded: Loaded, folder: Path, tell: Callable[[str], None]) -> list[Run]:
@@ -177,14 +186,50 @@ def _carry_out(loaded: Loaded, case: Case, folder: Path, is_ended: threading.Eve
         found = simulated.carry_out(loaded, case, own, is_ended.is_set)
         return _labelled(loaded, case, found.windows, found.window_seconds, folder, ())
     notices: list[str] = []
+    is_real_time = real_time.sleeps(loaded.store) and real_time.is_allowed()
     with weir.store.up(folder / "cluster.toml", mount=False, policy=loaded.policy) as store:
         collector = Collector(lambda: store.servers, notices.append)
-        gathered = _gather(store, collector, loaded, case, own, is_ended)
-    return _labelled(loaded, case, gathered, collector.window_seconds, folder, tuple(notices))
+        pids = _server_pids(store)
+        for pid in pids if is_real_time else ():
+            real_time.give(pid)
+        with Sampling(pids).running() as sampling:
+            gathered = _gather(store, collector, loaded, case, own, is_ended, is_real_time=is_real_time)
+        if case.target.kernel is not None:
+            _add_waits(own / "operations.csv", sampling.waits())
+    run = _labelled(loaded, case, gathered, collector.window_seconds, folder, tuple(notices))
+    return replace(run, is_real_time=is_real_time)
+
+
+def _server_pids(store: "Store") -> list[int]:
+    """The processes of a store's servers."""
+    from weir.store.processes import Process
+
+    home = Home(store.home)
+    processes = (Process.recorded(home.record(server.number)) for server in store.servers)
+    return [process.pid for process in processes if process is not None]
+
+
+def _add_waits(path: Path, servers: ProcessWaits) -> None:
+    """Add the servers' waits for processors to those of the program, in the record of its operations."""
+    operations = labelling.read_operations(path)
+    labelling.write_operations(
+        (
+            replace(each, waited=each.waited + servers.between(each.begin, each.begin + each.seconds))
+            for each in operations
+        ),
+        path,
+    )
 
 
 def _gather(
-    store: "Store", collector: Collector, loaded: Loaded, case: Case, own: Path, is_ended: threading.Event
+    store: "Store",
+    collector: Collector,
+    loaded: Loaded,
+    case: Case,
+    own: Path,
+    is_ended: threading.Event,
+    *,
+    is_real_time: bool,
 ) -> list[JobWindow]:
     """Run the target among its interferers, and gather its windows."""
     found: list[JobWindow] = []
@@ -200,11 +245,13 @@ def _gather(
 
     _await(look, collector, 1)
     with contextlib.ExitStack() as ends:
-        others = [ends.enter_context(other.running()) for other in _interferers(store, case)]
+        others = [ends.enter_context(other.running()) for other in _interferers(store, case, is_real_time)]
         command = _command(case.target, f"{_PREFIX}/{_TARGET}", log=own / "operations.csv")
         _make_folder(store, case.target, f"{_PREFIX}/{_TARGET}")
         variables = ends.enter_context(store.job(job=_TARGET))
         with (own / "output.txt").open("wb") as output, _started(command, variables, output) as process:
+            if is_real_time and case.target.kernel is not None:
+                real_time.give(process.pid)
             limit = time.monotonic() + loaded.plan.timeout_seconds
             while process.poll() is None:
                 if time.monotonic() > limit:
@@ -280,18 +327,21 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
             break
 
 
-def _interferers(store: "Store", case: Case) -> list["_Always"]:
+def _interferers(store: "Store", case: Case, is_real_time: bool) -> list["_Always"]:
     """The instances of a run's interferer."""
     if case.interferer is None:
         return []
-    return [_Always(store, case.interferer, number) for number in range(case.instances)]
+    # A command may compute, and then leave no processor to others.
+    raised = is_real_time and case.interferer.kernel is not None
+    return [_Always(store, case.interferer, number, is_real_time=raised) for number in range(case.instances)]
 
 
 class _Always:
     """One instance of an interferer, which is started again whenever it ends."""
 
-    def __init__(self, store: "Store", program: Program, number: int) -> None:
+    def __init__(self, store: "Store", program: Program, number: int, *, is_real_time: bool) -> None:
         self._store = store
+        self._is_real_time = is_real_time
         self._program = program
         self._job = f"{program.name}-{number}"
         self._failures = 0
@@ -311,6 +361,8 @@ class _Always:
     def _start(self) -> None:
         command = _command(self._program, f"{_PREFIX}/{self._job}", is_endless=True)
         self._running = self._process.enter_context(_started(command, self._variables, subprocess.DEVNULL))
+        if self._is_real_time:
+            real_time.give(self._running.pid)
 
     def keep_active(self) -> None:
         """Start it again where it has ended.
@@ -342,7 +394,7 @@ def _labelled(
         if (truth := measured_slowdown(window.device_seconds, window.waited_seconds)) is not None
     }
     own = folder / "runs" / case.name
-    dropped, slowdown = 0, None
+    dropped, noisy, slowdown, noise = 0, 0, None, None
     of_operations: dict[int, Label] = {}
     if case.target.kernel is None:
         labels, by = dict(truths), "store"
@@ -357,8 +409,13 @@ def _labelled(
         slowdown = found.slowdown
         there = {window.number for window in gathered}
         of_operations = {each.window: each for each in found.labels if each.window in there}
+        dropped = len(there - of_operations.keys())
+        noise = _mean([each.noise for each in of_operations.values()])
+        quiet = {number: each for number, each in of_operations.items() if each.noise <= loaded.plan.noise_max}
+        # What alone runs tell is the measure of the others, and nobody learns from their labels.
+        noisy = 0 if case.is_reference else len(of_operations) - len(quiet)
+        of_operations = of_operations if case.is_reference else quiet
         labels = {number: each.slowdown(loaded.plan.label) for number, each in of_operations.items()}
-        dropped = len(there - labels.keys())
     kept = [window for window in gathered if window.number in labels]
     _write(loaded, case, kept, labels, of_operations, truths, folder)
     both = labels.keys() & truths.keys()
@@ -376,6 +433,8 @@ def _labelled(
         labelling.agreement(labels, truths) if by == "operations" else None,
         by,
         notices,
+        noisy,
+        noise,
     )
 
 
@@ -399,13 +458,14 @@ def _write(
         write(of_rows(rows), parquet, is_simulated=loaded.seed is not None)
     with (folder / "runs" / case.name / "labels.csv").open("w", newline="") as file:
         table = CsvTable(file)
-        names = ("window", "label", "truth", "device_seconds", "waited_seconds", "waited_for", "by_time", "mean")
-        table.add(names)
+        waits = ("device_seconds", "waited_seconds", "waited_for")
+        table.add(("window", "label", "truth", *waits, "by_time", "mean", "noise"))
         for window in kept:
             number = window.number
-            waits = (window.device_seconds, window.waited_seconds, json.dumps(window.waited_for))
-            weightings = (both[number].by_time, both[number].mean) if number in both else ("", "")
-            table.add((number, slowdowns.get(number, ""), truths.get(number, ""), *waits, *weightings))
+            waited = (window.device_seconds, window.waited_seconds, json.dumps(window.waited_for))
+            of = both.get(number)
+            weightings = ("", "", "") if of is None else (of.by_time, of.mean, of.noise)
+            table.add((number, slowdowns.get(number, ""), truths.get(number, ""), *waited, *weightings))
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -423,7 +483,7 @@ def _card(loaded: Loaded, runs: Sequence[Run], folder: Path) -> str:
         "# A data set of interference",
         "",
         f"{windows} labelled windows of {len(labelled)} {kind}runs, by `weir interference collect{options}`.",
-        f"{dropped} windows without a match were dropped.",
+        f"{dropped} windows without a match were dropped. {noise_words(runs, loaded.plan.noise_max)}",
         "",
         "`windows/` has the windows, as `weir interference train` takes them; those of the runs alone have no label.",
         "`runs/` has the times of each target's operations, and `labels.csv`: the label, the truth of the",
@@ -434,17 +494,38 @@ def _card(loaded: Loaded, runs: Sequence[Run], folder: Path) -> str:
         "",
         *described(quality(runs, folder)),
         "",
-        "| run | windows | dropped | label | truth | same class at 2 | label by | losses |",
-        f"|{8 * '---|'}",
+        "| run | windows | dropped | noisy | noise | label | truth | same class at 2 | label by | losses |",
+        f"|{10 * '---|'}",
     ]
     for run in runs:
-        figures = (_shown(run.label), _shown(run.truth), _shown(run.agreement))
+        figures = (_shown(run.noise), _shown(run.label), _shown(run.truth), _shown(run.agreement))
         losses = "; ".join(run.notices)
         lines.append(
-            f"| {run.name} | {run.windows} | {run.dropped} | {' | '.join(figures)} | {run.labelled_by} | {losses} |"
+            f"| {run.name} | {run.windows} | {run.dropped} | {run.noisy} | {' | '.join(figures)} | {run.labelled_by} "
+            f"| {losses} |"
         )
     under = "" if loaded.policy is None else f", under `{loaded.policy}`"
     return "\n".join([*lines, "", f"The store{under}:", "", "```toml", loaded.store.rstrip(), "```", ""])
+
+
+def noise_words(runs: Sequence[Run], most: float) -> str:
+    """Say how much the machine itself disturbed the labels of a data set.
+
+    Args:
+        most: Greatest noise of a window that is kept.
+    """
+    measured = [run for run in runs if not run.is_reference and run.noise is not None]
+    if not measured:
+        return "The machine's own noise was not measured."
+    noisy, kept = sum(run.noisy for run in measured), sum(run.windows for run in measured)
+    mean = sum(run.noise * (run.windows + run.noisy) for run in measured if run.noise is not None) / max(
+        noisy + kept, 1
+    )
+    raised = "with" if all(run.is_real_time for run in measured) else "without"
+    return (
+        f"Programs and servers, {raised} real-time priority, waited for processors {100 * mean:.1f} % of the time "
+        f"alone; {noisy} of {noisy + kept} windows in which this was more than {100 * most:g} % were dropped."
+    )
 
 
 def _noise(loaded: Loaded) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weir.csv_table import CsvTable
+from weir.interference.processor_waits import OwnWaits
 
 _KIB, _MIB = 1024, 1024 * 1024
 _STRIDE = 7
@@ -164,17 +165,20 @@ class _Runner:
         self._log = log
         self._open: dict[str, int] = {}
         self._bytes = bytes(range(256)) * (_MIB // 256)
+        self._waits = OwnWaits()
 
     def run(self, steps: Iterator[Step], end: float = math.inf, *, is_timed: bool = True) -> None:
         """Carry out the steps that begin before a moment of the monotonic clock."""
         for step in steps:
-            moment, begun = time.time(), time.monotonic()
+            waited, moment, begun = self._waits.seconds(), time.time(), time.monotonic()
             if begun >= end:
                 return
             self._carry_out(step)
             seconds = time.monotonic() - begun
+            waited = self._waits.seconds() - waited
             if self._log is not None and is_timed:
-                self._log.add((step.kind, f"{step.file}@{step.offset}", f"{moment:.6f}", f"{seconds:.9f}"))
+                place = f"{step.file}@{step.offset}"
+                self._log.add((step.kind, place, f"{moment:.6f}", f"{seconds:.9f}", f"{waited:.9f}"))
 
     def _carry_out(self, step: Step) -> None:
         path = self._folder / step.file

@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Literal, assert_never
 
+from weir.csv_table import CsvTable
 from weir.interference.errors import InterferenceError
 
 Weighting = Literal["time", "mean"]
@@ -38,6 +39,8 @@ class Operation:
     """Unix time in seconds."""
     seconds: float
     """Time that it took."""
+    waited: float = 0.0
+    """Time of these for which its program, or the server, waited for a processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,9 @@ class Label:
     """Mean of the operations' slowdowns, each of the same weight."""
     operations: int
     """Number of the operations."""
+    noise: float = 0.0
+    """Time for which programs and servers waited for processors, in this run and in that alone, over the time alone:
+    the label may be wrong by as much."""
 
     def slowdown(self, weighting: Weighting) -> float:
         """The slowdown of the window.
@@ -97,16 +103,28 @@ def read_operations(path: Path) -> list[Operation]:
     found: list[Operation] = []
     try:
         with path.open(newline="") as file:
-            for kind, place, begin, seconds in csv.reader(file):
-                operation = Operation(kind, place, float(begin), float(seconds))
+            for kind, place, begin, seconds, *waited in csv.reader(file):
+                operation = Operation(kind, place, float(begin), float(seconds), *map(float, waited))
                 if not (0 <= operation.seconds < float("inf") and 0 <= operation.begin < _LATEST):
                     raise ValueError(f"an operation takes {seconds} s at {begin}")
                 found.append(operation)
                 if len(found) > OPERATIONS_MAX:
                     raise ValueError(f"it has more than {OPERATIONS_MAX:,} operations")
-    except (OSError, ValueError, csv.Error) as error:
+    except (OSError, ValueError, TypeError, csv.Error) as error:
         raise InterferenceError(f"{path} is no record of operations: {error}") from error
     return found
+
+
+def write_operations(operations: Iterable[Operation], path: Path) -> None:
+    """Write operations as `read_operations` reads them.
+
+    Args:
+        path: The file, which is replaced.
+    """
+    with path.open("w", newline="") as file:
+        table = CsvTable(file)
+        for each in operations:
+            table.add((each.kind, each.place, f"{each.begin:.6f}", f"{each.seconds:.9f}", f"{each.waited:.9f}"))
 
 
 _LATEST = 1e11
@@ -135,13 +153,13 @@ def label(
     for key, operation in numbered(repeated):
         of_window = sums[int((operation.begin + operation.seconds) / window_seconds)]
         before = times.get(key)
-        if not before or max(before, operation.seconds) < noise_seconds:
+        if before is None or not before[0] or max(before[0], operation.seconds) < noise_seconds:
             unmatched += 1
             continue
-        of_window.add(before, operation.seconds)
-        whole.add(before, operation.seconds)
+        for sums_of in (of_window, whole):
+            sums_of.add(before, operation)
     labels = [
-        Label(window, of.by_time(), of.ratios / of.operations, of.operations)
+        Label(window, of.by_time(), of.ratios / of.operations, of.operations, of.waited / of.alone)
         for window, of in sorted(sums.items())
         if of.operations
     ]
@@ -157,24 +175,28 @@ class _Sums:
     alone: float = 0.0
     among: float = 0.0
     ratios: float = 0.0
+    waited: float = 0.0
 
-    def add(self, alone: float, among: float) -> None:
+    def add(self, alone: tuple[float, float], among: Operation) -> None:
+        """Add an operation; `alone` is its time alone, and the time of it for which processors were waited for."""
+        seconds, waited = alone
         self.operations += 1
-        self.alone += alone
-        self.among += among
-        self.ratios += among / alone
+        self.alone += seconds
+        self.among += among.seconds
+        self.ratios += among.seconds / seconds
+        self.waited += waited + among.waited
 
     def by_time(self) -> float:
         return self.among / self.alone
 
 
-def _medians(alone: Sequence[Iterable[Operation]]) -> dict[tuple[str, str, int], float]:
-    """The median time of each operation of several runs."""
-    times: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+def _medians(alone: Sequence[Iterable[Operation]]) -> dict[tuple[str, str, int], tuple[float, float]]:
+    """The median time of each operation of several runs, and the median time for which processors were waited for."""
+    times: dict[tuple[str, str, int], list[tuple[float, float]]] = defaultdict(list)
     for run in alone:
         for key, operation in numbered(run):
-            times[key].append(operation.seconds)
-    return {key: median(each) for key, each in times.items()}
+            times[key].append((operation.seconds, operation.waited))
+    return {key: (median(of[0] for of in each), median(of[1] for of in each)) for key, each in times.items()}
 
 
 def numbered(operations: Iterable[Operation]) -> Iterator[tuple[tuple[str, str, int], Operation]]:

@@ -80,6 +80,9 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Weight of an operation's slowdown in the label of its window."""
     noise_seconds: _Seconds = NOISE_SECONDS
     """Operations that are shorter than this in both runs are in no label."""
+    noise_max: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 0.05
+    """Windows in which processors were waited for longer than this part of the time alone are dropped: the machine was
+    busy with other things."""
     timeout_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 600.0
     """Longest time of a run."""
 
