@@ -23,7 +23,6 @@ def without_culprit(victim: JobKey, owing: Owing) -> Inaction:
 
     Args:
         victim: A job that is slowed, and for which no culprit was found.
-        owing: The window.
     """
     observation = owing.observation
     waits = [job for job in observation.waits(victim) if job != victim]
