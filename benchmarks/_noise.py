@@ -10,29 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from weir.experiments.shared_tier import CADENCE_SECONDS, PAPER, READ_MEGABYTES, Noise
 
 Array = NDArray[np.float64]
 
-CADENCE_SECONDS = 25.0
-READ_MEGABYTES = 64.0
-"""Megabytes that the analysis reads in a step, as in the paper's section II."""
 MEASUREMENT_NOISE = 0.03
 """Standard deviation of a measured bandwidth, as a part of it."""
 
 
-@dataclass(frozen=True)
-class Noise:
-    """A program that writes a checkpoint again and again."""
-
-    megabytes: float
-    period_seconds: float
-    begin_seconds: float = 0.0
-    """Time before which nothing is written."""
-    weight: float = 1.0
-
-
-PAPER = (Noise(256, 80), Noise(512, 60), Noise(768, 100))
-"""The noise of the paper's table V."""
 IRREGULAR = (Noise(256, 83.7), Noise(512, 57.3), Noise(768, 101.9))
 """Noise with periods that the cadence of the analysis does not divide."""
 REGIME_SECONDS = 1600.0

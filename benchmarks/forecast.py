@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from _harness import OUT, announce, finish
-from _noise import CADENCE_SECONDS, IRREGULAR, PAPER, REGIME, REGIME_SECONDS, Array, Noise, Series, simulate
+from _noise import IRREGULAR, REGIME, REGIME_SECONDS, Array, Series, simulate
 from _replay_data import PERIOD_SECONDS, total_bytes_per_second
 from weir.cli.output import table_lines
+from weir.experiments.shared_tier import CADENCE_SECONDS, PAPER, Noise
 from weir.prediction.bandwidth import NAMES, WINDOW, make
 from weir.prediction.bandwidth.online import Online
 

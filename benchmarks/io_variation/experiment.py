@@ -8,21 +8,22 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import _examples  # noqa: F401 - makes the package `adaptive` known
 import numpy as np
-from _noise import CADENCE_SECONDS, PAPER, Noise
 from adaptive.quality import psnr
+from weir.experiments.shared_tier import CADENCE_SECONDS, PAPER, Noise, SharedTier
 
 from io_variation.analyses import STEPS, Analysis
 from io_variation.fields import Field
-from io_variation.shared_tier import SharedTier
 
 HISTORY_SECONDS = 1200.0
 """The paper learns from 20 minutes, and measures in the next 20."""
 ISOLATION_STEPS = 16
 SEED = 11
+_STREAM = Path(__file__).with_name("stream.py")
 PLANNED_SHARE = 0.25
 """Part of the mean time of reading everything for which a step's augmentation is planned; every user knows this mean.
 
@@ -122,7 +123,7 @@ class Experiment:
         output = self.tier.local / "read.npy"
         with self.tier.noise(noises, self.phases[: len(noises)], epoch=epoch, seconds=seconds):
             reads: list[dict[str, Any]] = self.tier.run(
-                "stream",
+                (str(_STREAM),),
                 {
                     **self._tiers(codec),
                     "policy": case.policy,
@@ -174,7 +175,7 @@ class Experiment:
         arrays = self.tier.local / "steps.npy"
         np.save(arrays, self.analysis.steps())
         self.tier.run(
-            "stream",
+            (str(_STREAM),),
             {
                 **self._tiers(codec),
                 "codec": codec,

@@ -8,12 +8,11 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from _harness import announce
-from _noise import CADENCE_SECONDS, PAPER, Noise
+from weir.experiments.shared_tier import CADENCE_SECONDS, CAPACITY_MEGABYTES, PAPER, Noise, SharedTier
 
 from io_variation.analyses import ANALYSES, SCALE
 from io_variation.experiment import BEST_EFFORT, ISOLATION, Case, Experiment, Measured, budget, paper_plot
 from io_variation.plots import Mark, bars, label, over_time, scores
-from io_variation.shared_tier import CAPACITY_MEGABYTES, SharedTier
 
 SMALL = (Noise(128, 80), Noise(256, 60), Noise(512, 100))
 """The noise of the paper's table VII."""

@@ -111,7 +111,7 @@ PACKAGES = {
     },
     "simulation": {"experiments", "placement", "tracing", "store", "distribution", "ways", "errors"},
     "deployment": {"store", "distribution", "ways", "errors"},
-    "experiments": {"store", "native", "ways", "errors", "csv_table"},
+    "experiments": {"adaptive", "prediction", "store", "native", "ways", "errors", "csv_table"},
     "adaptive": {"prediction", "store", "distribution", "errors"},
     "placement": {"lustre", "tracing", "store", "ways", "errors", "amounts"},
     "lustre": {"errors"},

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli import bench_scaling
+from weir.cli import bench_scaling, bench_variation
 from weir.cli.errors import FAILED, USAGE, CommandError, say, warn
 from weir.cli.output import Quantity, output_option, share, show
 from weir.cli.parameters import FOLDER, Checked, Number
@@ -56,8 +56,13 @@ class _Experiments(click.Group):
 def bench() -> None:
     """Run published experiments, each on a store of its own with targets of an emulated speed.
 
-    They are those of ThemisIO (SC'23), by the number of their figure. Each draws a plot and writes its numbers.
+    They are those of ThemisIO (SC'23), by the number of their figure, and two of I/O variation (IPDPS'21). Each draws a
+    plot and writes its numbers.
     """
+
+
+for variation in bench_variation.EXPERIMENTS:
+    bench.add_command(variation.command)
 
 
 @bench.command(name="list")
@@ -67,7 +72,8 @@ def list_experiments(output: str) -> None:
     from weir.experiments.figures import EXPERIMENTS
 
     scaling = (bench_scaling.NAME, bench_scaling.TITLE, bench_scaling.SHOWS, bench_scaling.SECONDS)
-    found = [scaling, *((each.name, each.title, each.shows, each.seconds) for each in EXPERIMENTS.values())]
+    others = (*EXPERIMENTS.values(), *bench_variation.EXPERIMENTS)
+    found = [scaling, *((each.name, each.title, each.shows, each.seconds) for each in others)]
     document = [dict(zip(("name", "title", "shows", "seconds"), each, strict=True)) for each in found]
     show(output, document, ("NAME", "TITLE", "SHOWS"), [each[:3] for each in found])
 

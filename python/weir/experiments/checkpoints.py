@@ -1,7 +1,7 @@
 """A simulation's I/O: writes a checkpoint of one file again and again.
 
-python checkpoints.py PATH BYTES REQUEST_BYTES PERIOD_SECONDS FIRST END, the last two on CLOCK_MONOTONIC; `weir run`
-starts it.
+python -m weir.experiments.checkpoints PATH BYTES REQUEST_BYTES PERIOD_SECONDS FIRST END, the last two on
+CLOCK_MONOTONIC; `weir run` starts it.
 """
 
 import os

@@ -13,13 +13,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from _harness import WAIT_SECONDS, WEIR
-from _noise import Noise
-from weir.experiments.store import PREFIX, Store
+from weir.experiments.store import PREFIX, ExperimentError, Store
 
 CAPACITY_MEGABYTES = 60.0
 """Capacity of the shared tier in megabytes a second; the lower one of the two capacities of the forecasts."""
@@ -31,25 +30,53 @@ _START_SECONDS = 3.0
 _END_SECONDS = 10.0
 """Longest time until a program has ended after a signal."""
 _MEMORY = "3GiB"
-_PROGRAMS = Path(__file__).resolve().parent
+_WAIT_SECONDS = 600.0
+"""Longest time until a program has ended by itself, beyond the time that it is asked for."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A program that writes a checkpoint again and again."""
+
+    megabytes: float
+    period_seconds: float
+    begin_seconds: float = 0.0
+    """Time before which nothing is written."""
+    weight: float = 1.0
+    """Weight of the program on a device that is divided by weights; a store divides by its policy."""
+
+
+PAPER = (Noise(256, 80), Noise(512, 60), Noise(768, 100))
+"""The noise of the paper's table V."""
+CADENCE_SECONDS = 25.0
+"""Time from one step of the paper's analyses to the next."""
+READ_MEGABYTES = 64.0
+"""Megabytes that an analysis reads in a step, as in the paper's section II."""
 
 
 class SharedTier:
     """The store, up inside a `with` block."""
 
     def __init__(self, *, scale: float, capacity_megabytes: float = CAPACITY_MEGABYTES) -> None:
-        """Describe it: times and sizes of the noise are divided by `scale`."""
+        """Describe it.
+
+        Args:
+            scale: Divisor of the noise's times and sizes.
+            capacity_megabytes: Speed of the target in megabytes a second.
+        """
         self.scale = scale
         self.capacity_megabytes = capacity_megabytes
         self.store = Store(policy="fifo", speed=f"{capacity_megabytes:g}MB/s", capacity=_MEMORY)
 
     def __enter__(self) -> "SharedTier":
+        """Bring the store up."""
         self.store.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """End the servers and remove their folder."""
         self.store.__exit__(kind, error, trace)
 
     @property
@@ -58,29 +85,49 @@ class SharedTier:
         return self.store.folder
 
     def url(self, name: str) -> str:
-        """A folder on the shared tier, for programs that `run` starts."""
+        """Name a folder on the shared tier, for programs that `run` starts."""
         return f"{PREFIX}/{name}"
 
     def epoch(self) -> float:
-        """A moment (CLOCK_MONOTONIC, seconds) at which every program started now is ready."""
+        """Choose the begin of all programs.
+
+        Returns:
+            A moment (CLOCK_MONOTONIC, seconds) at which every program started now is ready.
+        """
         return time.monotonic() + _START_SECONDS
 
-    def run(self, program: str, specification: Mapping[str, Any]) -> Any:
-        """Run `PROGRAM.py` of this folder on the store, and return the JSON of its last line."""
-        command = [sys.executable, str(_PROGRAMS / f"{program}.py"), json.dumps(specification)]
-        with self._started(program, command) as started:
-            said, _ = started.communicate(timeout=WAIT_SECONDS)
+    def run(self, program: Sequence[str], specification: Mapping[str, Any]) -> Any:
+        """Run a program of Python on the store.
+
+        Args:
+            program: Arguments of the interpreter; the specification follows as JSON.
+
+        Returns:
+            The JSON of its last line.
+
+        Raises:
+            ExperimentError: The program fails.
+        """
+        command = [sys.executable, *program, json.dumps(specification)]
+        with self._started("analysis", command) as started:
+            said, _ = started.communicate(timeout=_WAIT_SECONDS)
             if started.returncode != 0:
-                raise SystemExit(f"{program} ended with code {started.returncode}")
+                raise ExperimentError(f"{' '.join(program)} ended with code {started.returncode}")
         return json.loads(said.splitlines()[-1])
 
     @contextmanager
     def noise(
         self, noises: Sequence[Noise], phases: Sequence[float], *, epoch: float, seconds: float
     ) -> Iterator[None]:
-        """Programs that write from `epoch` on, for the scaled `seconds` and no longer than the block.
+        """Run programs that write checkpoints, no longer than the block.
 
-        `phases` are the begins of the programs as parts of their periods, 0 to 1.
+        Args:
+            phases: Begins of the programs as parts of their periods, 0 to 1.
+            epoch: Moment from which they write (CLOCK_MONOTONIC, seconds).
+            seconds: Time for which they write, not scaled.
+
+        Raises:
+            ExperimentError: A program fails.
         """
         with ExitStack() as ends:
             writers = []
@@ -93,19 +140,19 @@ class SharedTier:
                     str(word)
                     for word in (self.url(name), size, _REQUEST_BYTES / self.scale, period, first, epoch + seconds)
                 ]
-                command = [sys.executable, str(_PROGRAMS / "checkpoints.py"), *words]
+                command = [sys.executable, "-m", "weir.experiments.checkpoints", *words]
                 writers.append(ends.enter_context(self._started(name, command)))
             yield
             for writer in writers:
-                if (code := writer.wait(timeout=WAIT_SECONDS)) != 0:
-                    raise SystemExit(f"a writer ended with code {code}")
+                if (code := writer.wait(timeout=seconds + _WAIT_SECONDS)) != 0:
+                    raise ExperimentError(f"a writer of checkpoints ended with code {code}")
 
     @contextmanager
     def _started(self, job: str, command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
         """A program on the store, which ends with the block at the latest."""
         # A group of its own: `weir run` is the program's parent, and both are to end.
         process = subprocess.Popen(
-            [str(WEIR), "run", "--prefix", PREFIX, "--job", job, "--", *command],
+            [sys.executable, "-m", "weir.cli", "run", "--prefix", PREFIX, "--job", job, "--", *command],
             env=self.store.environment,
             stdout=subprocess.PIPE,
             text=True,
