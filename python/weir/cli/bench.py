@@ -72,8 +72,8 @@ def list_experiments(output: str) -> None:
     from weir.experiments.figures import EXPERIMENTS
 
     scaling = (bench_scaling.NAME, bench_scaling.TITLE, bench_scaling.SHOWS, bench_scaling.SECONDS)
-    others = (*EXPERIMENTS.values(), *bench_variation.EXPERIMENTS)
-    found = [scaling, *((each.name, each.title, each.shows, each.seconds) for each in others)]
+    found = [scaling, *((each.name, each.title, each.shows, each.seconds) for each in EXPERIMENTS.values())]
+    found += [(each.name, each.title, each.shows, each.seconds) for each in bench_variation.EXPERIMENTS]
     document = [dict(zip(("name", "title", "shows", "seconds"), each, strict=True)) for each in found]
     show(output, document, ("NAME", "TITLE", "SHOWS"), [each[:3] for each in found])
 
