@@ -102,3 +102,20 @@ def test_nodes_end_with_their_block() -> None:
     while any(place.exists() for place in places):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_files_on_all_targets_do_not_follow_each_other_from_target_to_target() -> None:
+    """All files went on from their homes in one order, so their processes met on each target in turn: 0.2 here."""
+    rates = {
+        servers: simulated(
+            servers,
+            STRIPED,
+            "job-fair",
+            LINKS,
+            homes=drawn_homes(servers, 0),
+            file_bytes=8 << 20,
+            request_bytes=256 << 10,
+        ).bytes_per_second
+        for servers in (1, 16)
+    }
+    assert rates[16] / 16 / rates[1] > 0.75

@@ -481,7 +481,12 @@ impl Placer {
         let others: Vec<u32> = self.cluster.others(self.seat.server).filter(takes).collect();
         let first = home.len().min(1);
         let home = turned(&home, file.sequence);
-        let others = turned(&others, file.sequence.wrapping_mul(count.max(2) as u64 - 1));
+        let taken = others.len().min(count.saturating_sub(first));
+        // A file that takes all others begins far from the files before it, and those of another home far from these:
+        // clients that use several files from their begins on would follow each other from target to target.
+        let step = if taken == others.len() { far_step(taken) } else { taken };
+        let turn = u64::from(self.cluster.first_turn_of(self.seat.server));
+        let others = turned(&others, turn.wrapping_add(file.sequence.wrapping_mul(step as u64)));
         chosen.extend(home.clone().take(first).chain(others).chain(home.skip(first)).take(count));
     }
 
@@ -580,6 +585,19 @@ pub fn each_stripe(layout: &Layout, mut each: impl FnMut(TargetId, f64)) {
 /// can give a target.
 fn weight(begin: u64, end: u64, stripe_bytes: u64, count: usize) -> f64 {
     stripe_bytes.min((end - begin).div_ceil(count.max(1) as u64)) as f64
+}
+
+/// A step by which all of `count` places are visited, each far from those before it: near the golden section of the circle, as
+/// in Fibonacci hashing (Knuth, volume 3, section 6.4).
+fn far_step(count: usize) -> usize {
+    let common = |mut one: usize, mut other: usize| {
+        while other > 0 {
+            (one, other) = (other, one % other);
+        }
+        one
+    };
+    let golden = (count as f64 * 0.618_034).round() as usize;
+    (1..=golden).rev().find(|&step| common(count, step) == 1).unwrap_or(1)
 }
 
 /// `indices`, beginning with number `start` modulo their count.

@@ -265,6 +265,18 @@ fn files_on_all_targets_begin_at_home_with_each_in_turn() {
 }
 
 #[test]
+fn files_on_all_targets_go_on_from_home_to_each_other_target_in_turn() {
+    for (servers, each) in [(5, 1), (3, 2)] {
+        let placer = placer(1, servers, each);
+        let others = usize::from(servers * each - 1);
+        let second: HashSet<TargetId> = (0..others as u64)
+            .map(|sequence| layout(&placer, sequence, "-c -1").unwrap().targets()[1])
+            .collect();
+        assert_eq!(second.len(), usize::from((servers - 1) * each), "{servers} servers of {each}");
+    }
+}
+
+#[test]
 fn what_was_placed_fades_and_goes_with_its_file() {
     let mut placer = placer(0, 1, 2);
     let placed = |placer: &Placer| placer.placed_lately().map(|(_, bytes)| bytes).collect::<Vec<_>>();
