@@ -51,7 +51,9 @@ PYTHON_SOURCES := $(shell find python -type f -not -path '*/__pycache__/*' -not 
 DOCUMENTS := setup.py $(shell find packaging -type f -not -name "*.pyc")
 # `bench-adapt` runs the forecasts, and `bench-place` the others of these, so `make bench` does not run them again.
 BENCHMARK_PARTS := $(patsubst %,benchmarks/%.py,allocation forecast lookup prediction replay)
-BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_% $(BENCHMARK_PARTS),$(wildcard benchmarks/*.py)))
+# `bench-papers` takes the figures of the others, so it is the last.
+BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_% benchmarks/papers.py $(BENCHMARK_PARTS),$(wildcard benchmarks/*.py))) \
+	bench-papers
 
 export CARGO_TERM_COLOR ?= auto
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

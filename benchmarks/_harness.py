@@ -20,6 +20,8 @@ import weir
 ROOT = Path(__file__).resolve().parent.parent
 WEIR = Path(sys.executable).with_name("weir")
 OUT = ROOT / "benchmarks/out"
+MEASURED = OUT / "measured.jsonl"
+"""Every figure that benchmarks measured, a run a line, the newest last."""
 WAIT_SECONDS = 600
 TEST_SECONDS = 3600
 """Longest time of a test with its build, on a busy machine."""
@@ -158,12 +160,27 @@ def machine() -> str:
     return f"{os.cpu_count()} cores of {model}, Linux {platform.release()}"
 
 
+def commit() -> str:
+    """The commit of the sources, with `-dirty` where they differ from it; `unknown` outside of a repository."""
+    words = ["git", "describe", "--always", "--dirty"]
+    answer = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    return answer.stdout.strip() or "unknown"
+
+
 def finish(name: str, figures: Mapping[str, float | None]) -> None:
-    """Writes the figures to `benchmarks/out/NAME.json` and prints them as the last line; None was not measured."""
+    """Writes the figures to `benchmarks/out/NAME.json` and prints them as the last line; None was not measured.
+
+    `benchmarks/out/measured.jsonl` gets the same line behind those of earlier runs, so that the run of one part hides
+    no figure of another.
+    """
     OUT.mkdir(exist_ok=True)
     rounded = {key: None if value is None else float(f"{value:.4g}") for key, value in figures.items()}
-    text = json.dumps({**rounded, "machine": machine()})
+    run = {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "commit": commit()}
+    text = json.dumps({**rounded, **run})
     (OUT / f"{name}.json").write_text(text + "\n")
+    kept = {"benchmark": Path(sys.argv[0]).stem, **run, "figures": rounded}
+    with MEASURED.open("a") as file:
+        file.write(json.dumps(kept) + "\n")
     print(text)
 
 

@@ -1,0 +1,142 @@
+"""The evidence for the rows of the papers: tests and commands that are run, and figures that benchmarks measured."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+from _harness import MEASURED, OUT, ROOT, WEIR, Store, commit
+from _papers_rows import Command, Evidence, Measured, Row
+
+TESTS_SECONDS = 3600
+"""Longest time of all tests together, on a busy machine."""
+COMMAND_SECONDS = 300
+TESTS_LOG = OUT / "papers-tests.log"
+"""What pytest printed in the last run."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A line of `measured.jsonl`: the figures of one run of a benchmark."""
+
+    benchmark: str
+    date: str
+    commit: str
+    figures: dict[str, float | None]
+
+
+def collect(rows: Iterable[Row], evidence: Evidence) -> None:
+    """Replaces the outcomes of these rows' tests and commands by new ones."""
+    rows = list(rows)
+    now = {"date": time.strftime("%Y-%m-%d"), "commit": commit()}
+    for name, passed in _tests(sorted({name for row in rows for name in row.tests})).items():
+        evidence.tests[name] = Measured(float(passed), **now)
+    for line, good in _commands(list({command.run: command for row in rows for command in row.commands}.values())):
+        evidence.commands[line] = Measured(float(good), **now)
+
+
+def take_figures(rows: Iterable[Row], evidence: Evidence, logs: Iterable[Path] = (MEASURED,)) -> None:
+    """Takes the newest measurement of each figure, from the runs of benchmarks that `logs` keep."""
+    wanted = {figure.key for row in rows for figure in row.figures}
+    for run in _runs(logs):
+        for name, value in run.figures.items():
+            if value is not None:
+                measured = Measured(value, run.date, run.commit)
+                evidence.figures |= dict.fromkeys({f"{run.benchmark}.{name}", name} & wanted, measured)
+
+
+def newest(name: str, logs: Iterable[Path] = (MEASURED,)) -> Measured | None:
+    """The newest measurement of a figure by whichever benchmark; None was not measured."""
+    found = None
+    for run in _runs(logs):
+        value = run.figures.get(name)
+        if value is not None:
+            found = Measured(value, run.date, run.commit)
+    return found
+
+
+def _runs(logs: Iterable[Path]) -> list[Run]:
+    """The runs of benchmarks, the oldest first."""
+    lines = [line for log in logs if log.exists() for line in log.read_bytes().splitlines()]
+    return sorted((msgspec.json.decode(line, type=Run) for line in lines), key=lambda run: run.date)
+
+
+def _tests(names: list[str]) -> dict[str, bool]:
+    """Whether each test passed. A test with parameters passed where all of them did, and a skipped one did not."""
+    if not names:
+        return {}
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "--no-header", *names]
+    environment = {**os.environ, "PATH": f"{WEIR.parent}:{ROOT}/target/tools/bin:{os.environ['PATH']}"}
+    OUT.mkdir(exist_ok=True)
+    with TESTS_LOG.open("w") as log:
+        subprocess.run(command, cwd=ROOT, env=environment, stdout=log, timeout=TESTS_SECONDS, check=False)
+    output = TESTS_LOG.read_text(errors="replace")
+    passed: dict[str, bool] = {}
+    for word, name in re.findall(r"^(PASSED|FAILED|ERROR) (\S+?)(?:\[.*?)?(?: - .*)?$", output, re.MULTILINE):
+        passed[name] = passed.get(name, True) and word == "PASSED"
+        if word != "PASSED":
+            print(f"{name}: {word.lower()}", file=sys.stderr)
+    for name in names:
+        if name not in passed:
+            print(f"{name}: not run", file=sys.stderr)
+    return {name: passed.get(name, False) for name in names}
+
+
+def _commands(commands: list[Command]) -> list[tuple[str, bool]]:
+    """Whether each command gave its exit code and said what it should."""
+    good = [(each.run, _runs_well(each, {})) for each in commands if not each.is_on_store]
+    on_store = [each for each in commands if each.is_on_store]
+    if on_store:
+        with TemporaryDirectory(prefix="weir-papers-") as folder, Store(Path(folder), servers=2, targets=2) as store:
+            environment = {"WEIR_HOME": str(store.home), "WEIR_MOUNT": str(store.mount)}
+            good += [(each.run, _runs_well(each, environment)) for each in on_store]
+    return good
+
+
+def _runs_well(command: Command, environment: Mapping[str, str]) -> bool:
+    """Runs a command in an empty folder; what went wrong is printed."""
+    with TemporaryDirectory(prefix="weir-papers-") as folder:
+        given = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("WEIR_")},
+            **environment,
+            "PATH": f"{WEIR.parent}:{os.environ['PATH']}",
+            "XDG_STATE_HOME": folder,
+            "DARSHAN": f"{ROOT}/tests/data/darshan",
+            "SOURCES": str(ROOT),
+        }
+        try:
+            answer = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", command.run],
+                cwd=folder,
+                env=given,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=COMMAND_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            print(f"$ {command.run}\ndid not end in {COMMAND_SECONDS} s", file=sys.stderr)
+            return False
+    is_good = answer.returncode == command.code and re.search(command.says, answer.stdout) is not None
+    if not is_good:
+        words = answer.stdout.strip().splitlines()[-3:]
+        print(f"$ {command.run}\nexit code {answer.returncode}: {' / '.join(words)}", file=sys.stderr)
+    return is_good
+
+
+def unused(evidence: Evidence, rows: Iterable[Row]) -> None:
+    """Removes the outcomes that no row has any more."""
+    rows = list(rows)
+    tests = {name for row in rows for name in row.tests}
+    commands = {command.run for row in rows for command in row.commands}
+    figures = {figure.key for row in rows for figure in row.figures}
+    evidence.tests = {name: each for name, each in evidence.tests.items() if name in tests}
+    evidence.commands = {line: each for line, each in evidence.commands.items() if line in commands}
+    evidence.figures = {key: each for key, each in evidence.figures.items() if key in figures}
