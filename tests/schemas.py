@@ -18,6 +18,7 @@ from weir.provisioning.deployments import Deployment
 from weir.provisioning.jobs.job import Job
 from weir.provisioning.learning.report import Report
 from weir.provisioning.objectives.sslos import SsloTable
+from weir.provisioning.outcomes.outcome import Outcome
 from weir.provisioning.planning.planner import Plan
 from weir.provisioning.resources.model import Resources
 from weir.provisioning.sharing.interference_factors import FactorTable
@@ -36,6 +37,7 @@ DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {
     "deployment": Deployment,
     "resources": Resources,
     "plan": Plan,
+    "outcome": Outcome,
     "interference": FactorTable,
     "prices": PriceList,
 }

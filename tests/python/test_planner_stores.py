@@ -20,6 +20,7 @@ from weir.planner.protocol import Summary
 from weir.planner.records import ADMINISTRATOR, Fault, KnownJob
 from weir.planner.stores import check_url, open_store
 from weir.planner.stores.contract import Store
+from weir.provisioning.outcomes.outcome import Outcome
 
 _NUMBERS = count()
 
@@ -92,6 +93,9 @@ def test_a_store_keeps_everything_through_a_kill(database: Database) -> None:
     job = KnownJob(identity=IDENTITY, deployment=DEPLOYMENT, conditions="c")
     store.remember(1000, "key", job)
     faults = [Fault(node="n1", uid=uid, until=1e10, reason="r") for uid in (ADMINISTRATOR, 1000)]
+    outcomes = [outcome(begun) for begun in (1.0, 2.0)]
+    for measured in outcomes:
+        store.keep_outcome(1000, measured)
     for fault in (*faults, Fault(node="n2", uid=5, until=1e10)):
         store.blame(fault)
     store.pardon("n2")
@@ -109,10 +113,36 @@ def test_a_store_keeps_everything_through_a_kill(database: Database) -> None:
     try:
         assert sorted(store.records(), key=lambda each: each.key) == [changed, other]
         assert store.known(1000, "key") == job
+        assert store.outcomes(1000) == outcomes and store.outcomes(1001) == []
         assert store.known(1001, "key") is None and store.known(1000, "other") is None
         assert sorted(store.faults(), key=lambda each: each.uid) == faults
     finally:
         store.close()
+
+
+def outcome(begun: float) -> Outcome:
+    return Outcome(
+        begun=begun,
+        job="job",
+        behaviour_class="",
+        sslo="fast",
+        system=DEPLOYMENT.system,
+        planned=IDENTITY,
+        done=IDENTITY,
+        predicted=DEPLOYMENT.expected,
+    )
+
+
+def test_the_latest_outcomes_of_a_user_are_kept(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("tables", "redis"):
+        monkeypatch.setattr(f"weir.planner.stores.{module}.OUTCOMES_MAX", 3)
+    store = database.open()
+    store.keep_outcome(7, outcome(0.0))
+    for begun in range(5):
+        store.keep_outcome(1000, outcome(float(begun)))
+    assert [each.begun for each in store.outcomes(1000)] == [2, 3, 4]
+    assert [each.begun for each in store.outcomes(7)] == [0]
+    store.close()
 
 
 def _goes_on(store: Store) -> bool:

@@ -36,7 +36,9 @@ class Counted(Helpers):
         self.present: list[int] = []
         self.most = 0
 
-    async def plan(self, snapshot: Any, identity: Any, job: Job, directives: Directives) -> tuple[Deployment, bool]:
+    async def plan(
+        self, snapshot: Any, identity: Any, job: Job, directives: Directives, outcomes: Any = ()
+    ) -> tuple[Deployment, bool]:
         self.present.append(directives.size_bytes or 0)
         self.most = max(self.most, len(self.present))
         try:

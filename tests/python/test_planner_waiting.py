@@ -34,7 +34,9 @@ class Counted(Helpers):
         super().__init__()
         self.plans = 0
 
-    async def plan(self, snapshot: Any, identity: Any, job: Job, directives: Directives) -> tuple[Deployment, bool]:
+    async def plan(
+        self, snapshot: Any, identity: Any, job: Job, directives: Directives, outcomes: Any = ()
+    ) -> tuple[Deployment, bool]:
         self.plans += 1
         return await super().plan(snapshot, identity, job, directives)
 

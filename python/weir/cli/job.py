@@ -1,6 +1,7 @@
 """`weir job`: a job with storage of its own, without a scheduler."""
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from weir.cli.errors import CommandError, say, tell
 from weir.cli.job_identity import document, identities
 from weir.cli.job_ornament import ornament
 from weir.cli.job_release import release
+from weir.cli.known_outcomes import known_outcomes
 from weir.cli.output import output_option, show
 from weir.cli.parameters import FILE, FOLDER, PATH, Checked
 from weir.store.home import Home
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from weir.provisioning.lifecycle.execution import Tellers
     from weir.provisioning.lifecycle.interruption import Interruption
     from weir.provisioning.lifecycle.record import JobFolder
+    from weir.provisioning.planning.planner import Planner
     from weir.provisioning.resources.model import Resources
 
 _POLICIES = ("performance", "interference", "utilization")
@@ -66,6 +69,7 @@ job.add_command(release)
 @click.option("--trace", "log", type=PATH, metavar="LOG", help="Log or trace of a past run.")
 @click.option("--schema", "schema_file", type=_FILE, help="A deployment schema, in place of a plan.")
 @click.option("--resources", "resources_file", type=_FILE, help="A resource model; its servers run on this machine.")
+@click.option("--sslos", "sslos_file", type=_FILE, help="Objectives that `weir sslo build` made.")
 @click.option(
     "--local",
     "local_folder",
@@ -91,6 +95,7 @@ def run(
     log: Path | None,
     schema_file: Path | None,
     resources_file: Path | None,
+    sslos_file: Path | None,
     local_folder: Path | None,
     policy: str | None,
     devices: tuple[str, ...],
@@ -105,10 +110,13 @@ def run(
     JOBSPEC is a jobspec of Flux, or a batch script. Its command finds the store at $WEIR_MOUNT, or below $WEIR_PREFIX
     where nothing can be mounted; it reads nothing from the terminal. The storage is planned from the Darshan log or the
     trace of a past run (--trace, `trace=` of the job), from its size alone (--size, `size=`), or is that of --schema.
+    What a run had from its storage is measured, and later plans learn from it: see `weir plan learned`.
     """
     from weir.provisioning.jobs.job import read_job
+    from weir.provisioning.jobs.wishes import of_options
     from weir.provisioning.lifecycle.execution import begin, go_on, jobs_folder
     from weir.provisioning.lifecycle.interruption import Interruption
+    from weir.provisioning.outcomes.outcome import Question, job_key
 
     if log is not None and schema_file is not None:
         raise click.UsageError("give either --trace, with the record of a past run, or --schema")
@@ -116,13 +124,19 @@ def run(
     command = _command(jobspec, asked)
     transfers = (_transfers(into, "--stage-in"), _transfers(out, "--stage-out"))
     root = jobs_folder(home.root)
+    questions: list[Question] = []
 
     def plan(bad: "Sequence[Server]") -> "Deployment":
         if schema_file is not None:
             made = _read(schema_file)
         else:
             resources = _without(_resources(resources_file, local_folder), bad)
-            made = _planned(log, jobspec, asked, resources, policy, devices, size_bytes)
+            wishes = of_options(str(jobspec), asked.hints, policy=policy, size_bytes=size_bytes, devices=devices)
+            identity = _identity(log or (Path(trace) if (trace := wishes.directives.trace) else None), asked, wishes)
+            known, planner = known_outcomes(home.root), _planner(sslos_file)
+            select = planner.selecting(known, resources, now=time.time())
+            made = planner.plan(identity, asked, resources, wishes=wishes, select=select, outcomes=known).deployment
+            questions[:] = [Question(job=job_key(asked), identity=identity)]
         made = _named(made, name or _free_name(root, jobspec.stem), transfers)
         say(_described(made))
         return made
@@ -130,7 +144,15 @@ def run(
     with Interruption(say) as interruption, _tellers() as tellers:
         # A file is the same however often it is read.
         attempts = replans if schema_file is None else 0
-        folder = begin(root, plan, command, tellers, interruption, replans=attempts)
+        folder = begin(
+            root,
+            plan,
+            command,
+            tellers,
+            interruption,
+            replans=attempts,
+            question=lambda: next(iter(questions), None),
+        )
         return _finished(folder, tellers, interruption, go_on)
 
 
@@ -272,24 +294,15 @@ def _read(path: Path) -> "Deployment":
     return read_schema(path)
 
 
-def _planned(
-    log: Path | None,
-    jobspec: Path,
-    asked: "Job",
-    resources: "Resources",
-    policy: str | None,
-    devices: tuple[str, ...],
-    size_bytes: int | None,
-) -> "Deployment":
+def _planner(sslos_file: Path | None) -> "Planner":
     from weir.provisioning.behaviour import classes
-    from weir.provisioning.jobs.wishes import of_options
     from weir.provisioning.objectives import sslo_tables
     from weir.provisioning.planning.planner import Planner
 
-    wishes = of_options(str(jobspec), asked.hints, policy=policy, size_bytes=size_bytes, devices=devices)
-    planner = Planner(classes.built_in(), sslo_tables.built_in(), sslo_tables.measured().sslos)
-    identity = _identity(log or (Path(trace) if (trace := wishes.directives.trace) else None), asked, wishes)
-    return planner.plan(identity, asked, resources, wishes=wishes).deployment
+    if sslos_file is not None:
+        table = sslo_tables.read_table(sslos_file)
+        return Planner(classes.built_in(), table, table.sslos)
+    return Planner(classes.built_in(), sslo_tables.built_in(), sslo_tables.measured().sslos)
 
 
 def _identity(log: Path | None, asked: "Job", wishes: "Wishes") -> "Identity":

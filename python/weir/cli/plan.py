@@ -12,6 +12,7 @@ from weir.cli.output import Quantity, output_option, print_table, show, size
 from weir.cli.parameters import FILE, PATH
 from weir.cli.plan_emit import emit
 from weir.cli.plan_factors import factors
+from weir.cli.plan_learned import learned
 from weir.cli.plan_products import PRODUCTS
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def plan() -> None:
 
 plan.add_command(emit)
 plan.add_command(factors)
+plan.add_command(learned)
 
 _logs = click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=PATH)
 _job = click.option("--job", "job_file", type=FILE, help="A jobspec or batch script.")

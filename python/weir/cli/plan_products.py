@@ -10,9 +10,11 @@ import click
 from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, warn
 from weir.cli.job_identity import NEW_CLASS, document, early_reader
+from weir.cli.known_outcomes import known_outcomes
 from weir.cli.output import Quantity, output_option, show, size
 from weir.cli.parameters import FILE, FOLDER, PATH, Checked
 from weir.store import values
+from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.provisioning.behaviour.classes import ClassTable
@@ -80,7 +82,9 @@ def _planned(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**options: Any) -> None:
-        made = _plan(**{name: options.pop(name) for name in _NAMES})
+        home = click.get_current_context().find_object(Home)
+        assert home is not None
+        made = _plan(home=home.root, **{name: options.pop(name) for name in _NAMES})
         command(made, **options)
 
     for option in reversed(_OPTIONS):
@@ -96,6 +100,7 @@ def _plan(*, log: Path, **options: Any) -> "Plan":
 def _made(
     reader: "RunReader",
     *,
+    home: Path,
     log: Path,
     job_file: Path | None,
     resources_file: Path | None,
@@ -114,11 +119,12 @@ def _made(
     new_class: float | None,
     durable: bool | None,
 ) -> "Plan":
+    import time
+
     from weir.provisioning.behaviour.identity import identify
     from weir.provisioning.jobs.job import read_job
     from weir.provisioning.jobs.wishes import of_options
     from weir.provisioning.planning.planner import Planner
-    from weir.provisioning.planning.selection import by_policy
     from weir.provisioning.sharing import interference_factors, prices
 
     if local_folder is not None and (resources_file is not None or from_slurm):
@@ -139,11 +145,16 @@ def _made(
     resources = _resources(resources_file, local_folder, from_slurm=from_slurm)
     sslos, measured = _sslos(sslos_file)
     planner = Planner(_classes(classes_file, new_class), sslos, measured.sslos)
-    select = by_policy(
-        None if prices_file is None else prices.of_file(prices_file),
-        None if factors_file is None else interference_factors.of_file(factors_file),
+    outcomes = known_outcomes(home)
+    select = planner.selecting(
+        outcomes,
+        resources,
+        now=time.time(),
+        price_list=None if prices_file is None else prices.of_file(prices_file),
+        factors=None if factors_file is None else interference_factors.of_file(factors_file),
     )
-    made = planner.plan(identify(reader.read(log), job), job, resources, wishes=wishes, select=select)
+    identity = identify(reader.read(log), job)
+    made = planner.plan(identity, job, resources, wishes=wishes, select=select, outcomes=outcomes)
     _warn(made)
     return made
 

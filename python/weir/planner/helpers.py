@@ -22,6 +22,7 @@ from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.jobs.directives import Directives
 from weir.provisioning.jobs.job import Job
+from weir.provisioning.outcomes.outcome import Outcome
 
 PLANNERS = 2
 """Helpers that plan: a plan takes milliseconds, so two keep up with many clients."""
@@ -230,7 +231,12 @@ class Helpers:
         return done.identity, done.seconds
 
     async def plan(
-        self, snapshot: Snapshot, identity: Identity, job: Job, directives: Directives
+        self,
+        snapshot: Snapshot,
+        identity: Identity,
+        job: Job,
+        directives: Directives,
+        outcomes: tuple[Outcome, ...] = (),
     ) -> tuple[Deployment, bool]:
         """Plan the storage of a job.
 
@@ -238,6 +244,7 @@ class Helpers:
             snapshot: The storage that the user may use.
             identity: The job's behaviour.
             directives: The wishes of its user.
+            outcomes: Outcomes of the user's earlier deployments, the latest last.
 
         Returns:
             The deployment, and whether the policy itself found it on storage that is free now.
@@ -247,7 +254,7 @@ class Helpers:
         """
         helper = min(self._planners, key=lambda each: (each.waiting, each.loaded != snapshot.digest))
         load = Load(digest=snapshot.digest, resources=msgspec.Raw(snapshot.document), tables=self.tables)
-        wanted = MakePlan(digest=snapshot.digest, identity=identity, job=job, directives=directives)
+        wanted = MakePlan(digest=snapshot.digest, identity=identity, job=job, directives=directives, outcomes=outcomes)
         done = await helper.do(load, wanted)
         assert done.deployment is not None
         return done.deployment, done.is_at_hand

@@ -18,7 +18,8 @@ from weir.planner.settings import (
     ENDED_PER_USER_MAX,
     ENDED_SECONDS_MAX,
 )
-from weir.planner.stores.contract import Store
+from weir.planner.stores.contract import OUTCOMES_MAX, Store
+from weir.provisioning.outcomes.outcome import Outcome
 
 Key = tuple[int, str]
 _PENDING_MAX = 1000
@@ -46,6 +47,7 @@ class Ledger:
         self._known = KnownJobs()
         self._pending: OrderedDict[tuple[int, str], KnownJob] = OrderedDict()
         self._faults: dict[tuple[str, int], Fault] = {}
+        self._outcomes: dict[int, tuple[Outcome, ...]] = {}
         self._lock = asyncio.Lock()
         self._changed = asyncio.Event()
         self._holdings = 0
@@ -228,6 +230,27 @@ class Ledger:
             self._pending[uid, key] = job
         if self._writer is None or self._writer.done():
             self._writer = asyncio.ensure_future(self._write_known())
+
+    async def outcomes(self, uid: int) -> tuple[Outcome, ...]:
+        """List the outcomes of a user's deployments.
+
+        Returns:
+            The outcomes, the latest last.
+        """
+        found = self._outcomes.get(uid)
+        if found is None:
+            found = self._outcomes[uid] = tuple(await self._in_thread(lambda: self._store.outcomes(uid)))
+        return found
+
+    async def keep_outcome(self, uid: int, outcome: Outcome) -> None:
+        """Keep the outcome of a deployment.
+
+        Raises:
+            PlannerError: It could not be written.
+        """
+        before = await self.outcomes(uid)
+        await self._in_thread(lambda: self._store.keep_outcome(uid, outcome))
+        self._outcomes[uid] = (*before, outcome)[-OUTCOMES_MAX:]
 
     async def blame(self, fault: Fault) -> None:
         """Keep a fault of a node."""

@@ -14,6 +14,7 @@ from weir.provisioning.deployments import Deployment
 if TYPE_CHECKING:
     from weir.deployment.fanout import Reach
     from weir.provisioning.lifecycle.record import JobFolder
+    from weir.provisioning.outcomes.outcome import Outcome
     from weir.store.identity import Identity
     from weir.store.notices import Notice
 
@@ -87,11 +88,15 @@ def environment(deployment: Deployment, folder: Path, context: Context) -> dict[
     Raises:
         ProvisioningError: The store is not up.
     """
+    from weir.provisioning.lifecycle import measurement
     from weir.provisioning.lifecycle.environment import environment as made
     from weir.provisioning.lifecycle.record import Phase, changed
 
     job = _job(folder)
     variables = made(job, _identity(deployment, context), present={})
+    if context.question is not None:
+        measurement.ask(job, context.question)
+        variables |= measurement.begin(job, variables)
     with job.locked():
         state = job.state()
         if state.phase.is_before(Phase.RUNNING):
@@ -100,22 +105,30 @@ def environment(deployment: Deployment, folder: Path, context: Context) -> dict[
     return variables
 
 
-def stage_out(deployment: Deployment, folder: Path, context: Context) -> None:
+def stage_out(deployment: Deployment, folder: Path, context: Context) -> "Outcome | None":
     """Copy the job's output out of its storage.
+
+    Returns:
+        The outcome of the run, which has ended; None where an earlier step told it.
 
     Raises:
         StagingError: A transfer failed; the results are kept.
     """
     from weir.provisioning.lifecycle import movement
 
+    measured = _measured(deployment, folder, context)
     movement.stage_out(_job(folder), identity=_identity(deployment, context))
+    return measured
 
 
-def teardown(deployment: Deployment, folder: Path, context: Context) -> None:
+def teardown(deployment: Deployment, folder: Path, context: Context) -> "Outcome | None":
     """End the storage and remove its folder.
 
     Args:
         context: Whether output may be lost.
+
+    Returns:
+        The outcome of the run; None where an earlier step told it, or where the job did not run.
 
     Raises:
         ProvisioningError: Output would be lost.
@@ -126,8 +139,19 @@ def teardown(deployment: Deployment, folder: Path, context: Context) -> None:
     from weir.provisioning.lifecycle.teardown import teardown as end
 
     job = _job(folder)
-    if job.exists() and end(job, discard=context.discard).phase is Phase.ENDED:
+    if not job.exists():
+        return None
+    measured = _measured(deployment, folder, context)
+    if end(job, discard=context.discard).phase is Phase.ENDED:
         forget(job)
+    return measured
+
+
+def _measured(deployment: Deployment, folder: Path, context: Context) -> "Outcome | None":
+    from weir.provisioning.lifecycle import measurement
+
+    # The scheduler alone knows how the program ended.
+    return measurement.end(_job(folder), context.job or deployment.name, None)
 
 
 def _job(folder: Path) -> "JobFolder":

@@ -161,6 +161,7 @@ class Lives:
         """Run a step and note its end."""
         record = await self._ledger.change(record.key, lambda each: begun(each, step, now=now()))
         outcome = await self._steps.run(record, step)
+        await self._keep(record, outcome)
         if not outcome.message:
             await self._ledger.change(
                 record.key,
@@ -178,6 +179,15 @@ class Lives:
             await self._ledger.change(
                 record.key, lambda each: broken(each, step, outcome.message, outcome.hint, now=now())
             )
+
+    async def _keep(self, record: Record, outcome: Outcome) -> None:
+        """Keep what a run had from its storage; a deployment goes on where that fails."""
+        if outcome.measured is None:
+            return
+        try:
+            await self._ledger.keep_outcome(record.uid, outcome.measured)
+        except PlannerError as error:
+            _LOG.warning("the run of %s of user %d is not remembered: %s", record.name, record.uid, error.message)
 
     async def _is_mended(self, record: Record, step: Step, outcome: Outcome) -> bool:
         """Plan again without the nodes at fault, before the job has used the storage."""
@@ -311,6 +321,7 @@ class Lives:
             return
         # The request was checked against lost output before the goal was set.
         outcome = await self._steps.run(record, "teardown", discard=True)
+        await self._keep(record, outcome)
         await self._ledger.change(
             record.key,
             lambda each: (

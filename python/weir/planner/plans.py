@@ -19,6 +19,7 @@ from weir.provisioning.behaviour.identity import Identity, assumed
 from weir.provisioning.deployments import Deployment, Policy
 from weir.provisioning.jobs.directives import Directives
 from weir.provisioning.jobs.job import Job
+from weir.provisioning.outcomes.outcome import Outcome
 
 _PATHS_CHARACTERS_MAX = 64 << 10
 """Most characters of all paths that a job has copied: every deployment keeps them."""
@@ -137,8 +138,9 @@ class Plans:
         if asked.identity is None and not asked.log:
             known = await self._ledger.known(asked.user.uid, asked.key)
         identity, parse_seconds = await self._identity(asked, known)
+        outcomes = await self._ledger.outcomes(asked.user.uid)
         snapshot = self._site.snapshot(asked.user.uid)
-        conditions = self._conditions(snapshot, asked, identity)
+        conditions = self._conditions(snapshot, asked, identity, outcomes)
         plan_seconds = 0.0
         may_wait = bool(name) and asked.window_seconds > 0
         if known is not None and known.conditions == conditions:
@@ -148,7 +150,7 @@ class Plans:
             async with self.turn(asked.user.uid):
                 # The site may have changed until it was this plan's turn.
                 snapshot = self._site.snapshot(asked.user.uid)
-                conditions = self._conditions(snapshot, asked, identity)
+                conditions = self._conditions(snapshot, asked, identity, outcomes)
                 deployment, is_at_hand = await self._planned_or_waiting(asked, identity, snapshot, may_wait=may_wait)
             plan_seconds = time.perf_counter() - planned
             made = KnownJob(identity=identity, deployment=deployment, conditions=conditions, is_at_hand=is_at_hand)
@@ -169,12 +171,12 @@ class Plans:
     ) -> tuple[Deployment, bool]:
         """A plan, or, for a job that may wait, one that the site could serve if nobody else were there."""
         try:
-            return await self._plan(asked.job, asked.directives, identity, snapshot)
+            return await self._plan(asked.user.uid, asked.job, asked.directives, identity, snapshot)
         except PlannerError as error:
             if error.code != "infeasible" or not may_wait:
                 raise
         empty = self._site.snapshot(asked.user.uid, empty=True)
-        deployment, _ = await self._plan(asked.job, asked.directives, identity, empty)
+        deployment, _ = await self._plan(asked.user.uid, asked.job, asked.directives, identity, empty)
         return deployment, False
 
     async def again(
@@ -197,7 +199,7 @@ class Plans:
         directives = record.directives
         if policy is not None:
             directives = msgspec.structs.replace(directives, policy=policy)
-        deployment, is_at_hand = await self._plan(record.asked, directives, record.identity, snapshot)
+        deployment, is_at_hand = await self._plan(record.uid, record.asked, directives, record.identity, snapshot)
         deployment = self._site.within_share(record.key, msgspec.structs.replace(deployment, name=record.name))
         self._site.check_share(record.key, deployment)
         return deployment, is_at_hand
@@ -219,15 +221,17 @@ class Plans:
         return short, time.perf_counter() - begin
 
     async def _plan(
-        self, job: Job, directives: Directives, identity: Identity, snapshot: Snapshot
+        self, uid: int, job: Job, directives: Directives, identity: Identity, snapshot: Snapshot
     ) -> tuple[Deployment, bool]:
-        deployment, is_at_hand = await self._helpers.plan(snapshot, identity, job, directives)
+        outcomes = await self._ledger.outcomes(uid)
+        deployment, is_at_hand = await self._helpers.plan(snapshot, identity, job, directives, outcomes)
         self._site.check(deployment, snapshot)
         return deployment, is_at_hand
 
-    def _conditions(self, snapshot: Snapshot, asked: Asked, identity: Identity) -> str:
-        """Digest of all that a plan depends on."""
-        parts = (snapshot.digest, self._helpers.tables.digest, asked.job, asked.directives, identity)
+    def _conditions(self, snapshot: Snapshot, asked: Asked, identity: Identity, outcomes: tuple[Outcome, ...]) -> str:
+        """Digest of all that a plan depends on; outcomes only come, so the number and the last one tell them."""
+        known = (len(outcomes), outcomes[-1].begun if outcomes else 0.0)
+        parts = (snapshot.digest, self._helpers.tables.digest, asked.job, asked.directives, identity, known)
         return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
 
 

@@ -22,6 +22,8 @@ import msgspec
 
 from weir.errors import WeirError
 from weir.provisioning.deployments import Deployment
+from weir.provisioning.outcomes.outcome import Outcome as Measured
+from weir.provisioning.outcomes.outcome import Question
 
 ORDER_BYTES_MAX = 16 << 20
 _LOCK_SECONDS = 60.0
@@ -38,6 +40,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes of the job, as its scheduler knows them."""
     discard: bool = False
     """Whether the end may lose output."""
+    question: Question | None = None
+    """The job as its plan knew it, which its outcome is compared with; None measures nothing."""
     reach: Literal["auto", "local", "ssh"] = "auto"
     """The way to the servers' nodes: `auto` takes ssh unless this machine is the only one."""
 
@@ -58,6 +62,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     hint: str = ""
     nodes: tuple[str, ...] = ()
     """Nodes at fault."""
+    measured: Measured | None = None
+    """The outcome of the job's run, from the first step behind it."""
 
 
 def main() -> None:
@@ -98,7 +104,8 @@ def _do(module: str, step: str, order: Order, folder: Path) -> Outcome:
         # A fault of the step's own; its log has the whole of it.
         traceback.print_exc()
         return Outcome(message=f"{step} failed: {type(error).__name__}: {error}", hint=f"see {folder}/planner.log")
-    return Outcome(environment=dict(found) if step == "environment" else {})
+    measured = found if isinstance(found, Measured) else None
+    return Outcome(environment=dict(found) if step == "environment" else {}, measured=measured)
 
 
 def _watch_planner() -> None:

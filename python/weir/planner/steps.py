@@ -17,6 +17,7 @@ from weir.planner.settings import STEP_SECONDS_MAX, STEPS_MAX, STEPS_PER_USER_MA
 from weir.planner.step import Context, Order, Outcome
 from weir.planner.turns import Slots
 from weir.planner.users import process_environment, process_rights, user
+from weir.provisioning.outcomes.outcome import Question, job_key
 
 _OUTCOME_BYTES_MAX = 1 << 20
 _ENVIRONMENT_CHARACTERS_MAX = 64 << 10
@@ -88,7 +89,10 @@ class Steps:
 
     async def _run(self, record: Record, step: Step, discard: bool) -> Outcome:
         account = user(record.uid)
-        context = Context(job=record.job, nodes=record.asked.nodes or 1, discard=discard, reach=self._reach)
+        question = Question(job=job_key(record.asked), identity=record.identity)
+        context = Context(
+            job=record.job, nodes=record.asked.nodes or 1, discard=discard, reach=self._reach, question=question
+        )
         self._make_folder(record)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -121,7 +125,7 @@ class Steps:
             self._running.pop(record.key, None)
             await asyncio.shield(_end(process))
         try:
-            return _bounded(msgspec.json.decode(answer, type=Outcome), step)
+            return _bounded(msgspec.json.decode(answer, type=Outcome), step, record)
         except msgspec.MsgspecError:
             code = process.returncode or 0
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
@@ -137,11 +141,27 @@ class Steps:
                 os.chown(folder, record.uid, record.gid, follow_symlinks=False)
 
 
-def _bounded(outcome: Outcome, step: Step) -> Outcome:
-    """Keep no more of an outcome than people read, and a job can take."""
+def _bounded(outcome: Outcome, step: Step, record: Record) -> Outcome:
+    """Keep no more of an outcome than people read, and a job can take; what the planner knows comes not from a user."""
     if sum(len(name) + len(value) for name, value in outcome.environment.items()) > _ENVIRONMENT_CHARACTERS_MAX:
         return Outcome(message=f"the variables of {step} have more than {_ENVIRONMENT_CHARACTERS_MAX} characters")
-    return msgspec.structs.replace(outcome, message=outcome.message[:TEXT_MAX], hint=outcome.hint[:TEXT_MAX])
+    measured = outcome.measured
+    if measured is not None:
+        deployment = record.deployment
+        measured = msgspec.structs.replace(
+            measured,
+            job=job_key(record.asked),
+            behaviour_class=deployment.behaviour_class,
+            sslo=deployment.sslo,
+            system=deployment.system,
+            owned=not deployment.joins,
+            planned=record.identity,
+            predicted=deployment.expected,
+            fault=measured.fault[:TEXT_MAX],
+        )
+    return msgspec.structs.replace(
+        outcome, message=outcome.message[:TEXT_MAX], hint=outcome.hint[:TEXT_MAX], measured=measured
+    )
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

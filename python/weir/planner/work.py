@@ -22,6 +22,7 @@ from weir.provisioning.deployments import Deployment
 from weir.provisioning.jobs import batch_script
 from weir.provisioning.jobs.directives import Directives
 from weir.provisioning.jobs.job import Job, of_header, of_jobspec
+from weir.provisioning.outcomes.outcome import Outcome
 from weir.provisioning.resources.model import Resources
 
 MEMORY_BYTES_MAX = 8 << 30
@@ -61,6 +62,7 @@ class MakePlan(msgspec.Struct, kw_only=True, tag="plan"):
     identity: Identity
     job: Job
     directives: Directives
+    outcomes: tuple[Outcome, ...] = ()
 
 
 AnyWork = Read | Identify | Load | MakePlan
@@ -176,7 +178,20 @@ class Worker:
         from weir.provisioning.jobs.wishes import Wishes
 
         wishes = Wishes(directives=work.directives)
-        plan = self._planner.plan(work.identity, work.job, self._resources[1], wishes=wishes, select=self._select)
+        resources, select = self._resources[1], self._select
+        if work.outcomes:
+            tables = self._tables or Tables()
+            select = self._planner.selecting(
+                work.outcomes,
+                resources,
+                now=time.time(),
+                price_list=tables.prices,
+                factors=tables.factors,
+                sharers_room=tables.sharers_room,
+            )
+        plan = self._planner.plan(
+            work.identity, work.job, resources, wishes=wishes, select=select, outcomes=work.outcomes
+        )
         found = plan.selected
         is_at_hand = found.policy == wishes.policy and found.candidate.wait_seconds <= 0
         return Done(deployment=plan.deployment, is_at_hand=is_at_hand)

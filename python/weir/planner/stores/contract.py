@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from weir.planner.records import Fault, KnownJob, Record
+from weir.provisioning.outcomes.outcome import Outcome
 
 SCHEMA_VERSION = 1
 """Version of the tables and keys; a store of a later one is refused."""
@@ -13,6 +14,8 @@ KNOWN_MAX = 10_000
 """Most known jobs of a user: those that were used longest ago are forgotten."""
 KNOWN_BYTES_MAX = 32 << 20
 """Most bytes of the known jobs of a user: `KNOWN_MAX` jobs of the usual length."""
+OUTCOMES_MAX = 256
+"""Outcomes that are kept of a user, the latest: every plan of the user weighs them."""
 PRUNED_EVERY = 64
 """The known jobs of a user are counted once for so many that are remembered: meanwhile there may be so many more."""
 
@@ -68,6 +71,16 @@ class Store(Protocol):
 
     def remember(self, uid: int, key: str, job: KnownJob) -> None:
         """Keep a known job. Of a user with more than `KNOWN_MAX` or `KNOWN_BYTES_MAX`, the oldest are forgotten."""
+
+    def outcomes(self, uid: int) -> list[Outcome]:
+        """Read the outcomes of a user.
+
+        Returns:
+            The outcomes, the latest last.
+        """
+
+    def keep_outcome(self, uid: int, outcome: Outcome) -> None:
+        """Keep an outcome. Of a user with more than `OUTCOMES_MAX`, the oldest are forgotten."""
 
     def faults(self) -> list[Fault]:
         """Read the faults of nodes.

@@ -16,7 +16,15 @@ import redis
 
 from weir.planner.errors import PlannerError
 from weir.planner.records import Fault, KnownJob, Record
-from weir.planner.stores.contract import CALL_SECONDS_MAX, KNOWN_BYTES_MAX, KNOWN_MAX, SCHEMA_VERSION, Pruning
+from weir.planner.stores.contract import (
+    CALL_SECONDS_MAX,
+    KNOWN_BYTES_MAX,
+    KNOWN_MAX,
+    OUTCOMES_MAX,
+    SCHEMA_VERSION,
+    Pruning,
+)
+from weir.provisioning.outcomes.outcome import Outcome
 
 CLAIM_SECONDS = 10.0
 """Time after which the claim of a planner that was killed is free."""
@@ -139,6 +147,20 @@ class RedisStore:
             totals = accumulate(steps.execute())
         kept = sum(total <= KNOWN_BYTES_MAX for total in totals)
         return latest[kept:]
+
+    def outcomes(self, uid: int) -> list[Outcome]:
+        """See `Store`."""
+        with self._told():
+            found = self._client.lrange(f"{_PREFIX}:outcomes:{uid}", 0, -1)
+            return [msgspec.json.decode(each, type=Outcome) for each in reversed(found)]
+
+    def keep_outcome(self, uid: int, outcome: Outcome) -> None:
+        """See `Store`."""
+        key = f"{_PREFIX}:outcomes:{uid}"
+        with self._told(), self._client.pipeline(transaction=True) as steps:
+            steps.lpush(key, msgspec.json.encode(outcome))
+            steps.ltrim(key, 0, OUTCOMES_MAX - 1)
+            steps.execute()
 
     def faults(self) -> list[Fault]:
         """See `Store`."""

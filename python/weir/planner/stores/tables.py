@@ -10,7 +10,8 @@ import sqlalchemy as sql
 
 from weir.planner.errors import PlannerError
 from weir.planner.records import Fault, KnownJob, Record
-from weir.planner.stores.contract import KNOWN_BYTES_MAX, KNOWN_MAX, SCHEMA_VERSION, Pruning
+from weir.planner.stores.contract import KNOWN_BYTES_MAX, KNOWN_MAX, OUTCOMES_MAX, SCHEMA_VERSION, Pruning
+from weir.provisioning.outcomes.outcome import Outcome
 
 _METADATA = sql.MetaData()
 _NUMBER = sql.BigInteger
@@ -35,6 +36,13 @@ _JOBS = sql.Table(
     sql.Column("used", sql.Double, nullable=False),
     sql.Column("document", sql.LargeBinary, nullable=False),
     sql.Index("weir_planner_jobs_used", "uid", "used"),
+)
+_OUTCOMES = sql.Table(
+    "weir_planner_outcomes",
+    _METADATA,
+    sql.Column("uid", _NUMBER, primary_key=True, autoincrement=False),
+    sql.Column("number", _NUMBER, primary_key=True, autoincrement=False),
+    sql.Column("document", sql.LargeBinary, nullable=False),
 )
 _FAULTS = sql.Table(
     "weir_planner_faults",
@@ -111,6 +119,23 @@ class TableStore:
             connection.execute(self._replacing(_JOBS, "uid", "key"), [row])
             if self._pruning.is_due(uid):
                 connection.execute(_pruned(uid))
+
+    def outcomes(self, uid: int) -> list[Outcome]:
+        """See `Store`."""
+        wanted = sql.select(_OUTCOMES.c.document).where(_OUTCOMES.c.uid == uid).order_by(_OUTCOMES.c.number)
+        with self._told(), self._engine.connect() as connection:
+            rows = connection.execute(wanted).scalars().all()
+            return [msgspec.json.decode(row, type=Outcome) for row in rows]
+
+    def keep_outcome(self, uid: int, outcome: Outcome) -> None:
+        """See `Store`."""
+        last = sql.select(sql.func.max(_OUTCOMES.c.number)).where(_OUTCOMES.c.uid == uid)
+        with self._told(), self._engine.begin() as connection:
+            number = (connection.execute(last).scalar() or 0) + 1
+            row = {"uid": uid, "number": number, "document": msgspec.json.encode(outcome)}
+            connection.execute(self._insert(_OUTCOMES), [row])
+            old = sql.and_(_OUTCOMES.c.uid == uid, _OUTCOMES.c.number <= number - OUTCOMES_MAX)
+            connection.execute(sql.delete(_OUTCOMES).where(old))
 
     def faults(self) -> list[Fault]:
         """See `Store`."""

@@ -9,15 +9,18 @@ from pathlib import Path
 from weir.errors import WeirError
 from weir.provisioning.deployments import Deployment, Server
 from weir.provisioning.errors import ProvisioningError
+from weir.provisioning.lifecycle import measurement
 from weir.provisioning.lifecycle.environment import environment
 from weir.provisioning.lifecycle.interruption import InterruptedJob, Interruption
 from weir.provisioning.lifecycle.movement import Shown, stage_in, stage_out
 from weir.provisioning.lifecycle.program import is_running, run_program
-from weir.provisioning.lifecycle.record import JobFolder, Phase, changed
+from weir.provisioning.lifecycle.record import JobFolder, Phase, State, changed
 from weir.provisioning.lifecycle.setup import setup
 from weir.provisioning.lifecycle.suspension import needs_store, suspend
 from weir.provisioning.lifecycle.teardown import forget, teardown
 from weir.provisioning.lifecycle.validation import validate
+from weir.provisioning.outcomes import archive
+from weir.provisioning.outcomes.outcome import Question
 from weir.store.errors import SettingsError, StoreError
 from weir.store.notices import Listener, Notice
 
@@ -58,6 +61,7 @@ def begin(
     replans: int = REPLANS,
     spares: Sequence[Server] = (),
     working_directory: Path | None = None,
+    question: Callable[[], Question | None] = lambda: None,
 ) -> JobFolder:
     """Plan a job's storage and start it; a plan that cannot be started is made again.
 
@@ -70,6 +74,7 @@ def begin(
         replans: Plans after the first one.
         spares: Servers that may take the place of bad ones.
         working_directory: Folder that the program runs in; None is this process's.
+        question: Tells, behind each plan, what the outcome is to be compared with; None measures nothing.
 
     Returns:
         Folder of the job, whose store is up.
@@ -85,6 +90,8 @@ def begin(
             deployment = plan(bad)
             folder = _made(root, deployment)
             folder.write(changed(folder.state(), command=tuple(command), working_directory=place))
+            if (asked := question()) is not None:
+                measurement.ask(folder, asked)
             try:
                 with _timed(tellers, "the storage is up"):
                     setup(folder, tellers.listener, spares=spares)
@@ -166,9 +173,11 @@ def _steps(folder: JobFolder, tellers: Tellers, interruption: Interruption, *, r
         with _timed(tellers, f"{into} is staged in", is_told=bool(into)):
             stage_in(folder, shown=tellers.shown)
         with _timed(tellers, "the program has ended"):
-            state = run_program(folder, environment(folder), interruption)
+            variables = environment(folder)
+            state = run_program(folder, {**variables, **measurement.begin(folder, variables)}, interruption)
         if interruption.number:
             raise InterruptedJob
+        _keep_outcome(folder, tellers, state)
     if state.phase.is_before(Phase.STAGED_OUT):
         if needs_store(folder):
             # Servers that died under the job are started again for its results.
@@ -183,6 +192,17 @@ def _steps(folder: JobFolder, tellers: Tellers, interruption: Interruption, *, r
     if state.phase is Phase.ENDED:
         forget(folder)
     return state.exit_code or 0
+
+
+def _keep_outcome(folder: JobFolder, tellers: Tellers, state: State) -> None:
+    """Keep what the run had from its storage; a job goes on where that fails."""
+    outcome = measurement.end(folder, folder.deployment().name, state.exit_code)
+    if outcome is None:
+        return
+    try:
+        archive.keep(archive.file_of(folder.root.parent), outcome)
+    except (WeirError, OSError) as error:
+        tellers.listener(Notice(f"the run is not remembered: {_words(error)}"))
 
 
 def _trees(folder: JobFolder) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.deployments import TARGET_BYTES, Deployment, Server, target_bytes
 from weir.provisioning.jobs.wishes import Wishes
 from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, System
+from weir.provisioning.planning.corrections import Corrections
 from weir.provisioning.planning.needs import IoWork, Kind, Needs, effective, filled, rate, reached
 from weir.provisioning.planning.performance import Basis, Expectation, PerformanceModel, devices_of
 from weir.provisioning.resources.model import Device, Node, Resources
@@ -60,6 +61,16 @@ class Task:
     seconds: float
     """Time for which the job holds its storage."""
     wishes: Wishes
+    corrections: Corrections | None = None
+    """What earlier runs tell; None where nothing was measured."""
+
+    def corrected(self, system: System, expected: Expectation) -> Expectation:
+        """Correct the expected rates of a system for the job.
+
+        Returns:
+            The rates by what earlier runs tell; the same ones where nothing was measured.
+        """
+        return expected if self.corrections is None else self.corrections.corrected(system, expected, self.identity)
 
 
 Place = tuple[Node, tuple[Device, ...]]
@@ -212,7 +223,8 @@ def _best_trial(task: Task, model: PerformanceModel, pool: Pool, servers: int, t
     seconds, system, expected = min(
         (
             (task.work.seconds(expected.guarantees, expected.sensitivities), system, expected)
-            for system, expected in model.configured(bare, **_device_rates(pool))
+            for system, known in model.configured(bare, **_device_rates(pool))
+            for expected in (task.corrected(system, known),)
         ),
         key=lambda each: each[0],
     )

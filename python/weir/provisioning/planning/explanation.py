@@ -19,6 +19,8 @@ _BASES: dict[Basis, str] = {
 
 _NAMES_SHOWN = 5
 _WORK = {"read": "reads", "write": "writes", "metadata": "metadata operations"}
+_WORK_TOLD = 0.1
+"""Part by which a job's work has to differ from that of its log to be told."""
 
 
 def explanation(plan: Plan) -> Iterator[str]:
@@ -30,6 +32,7 @@ def explanation(plan: Plan) -> Iterator[str]:
     yield from _class(plan)
     yield from _objective(plan)
     yield from _deployment(plan)
+    yield from _measured(plan)
 
 
 def left_out(mapping: Mapping) -> str:
@@ -148,3 +151,30 @@ def _servers(count: int) -> str:
 
 def _rate(kind: Kind, rate: float) -> str:
     return f"{rate:.4g} operations/s" if kind == "metadata" else rate_text(rate)
+
+
+def _measured(plan: Plan) -> Iterator[str]:
+    """What earlier runs told of the chosen storage."""
+    learned, candidate = plan.learned, plan.selected.candidate
+    if learned is None:
+        return
+    span = f"{learned.low:.2g} to {learned.high:.2g} of what was predicted"
+    if learned.runs:
+        yield f"Measured {_times(learned.runs)} here, {span} by the tables; the plan takes {learned.ratio:.2g} of it."
+    elif learned.other_jobs:
+        others = f"{learned.other_jobs} other {'job' if learned.other_jobs == 1 else 'jobs'}"
+        device = candidate.deployment.system.device
+        yield f"This job was not measured here; by {others} on {device}, its I/O takes {span}."
+    if learned.silent_runs:
+        yield f"{_runs(learned.silent_runs)} here told nothing: {learned.silent_reason}."
+    for verb, part in (("reads", learned.read_work), ("writes", learned.write_work)):
+        if abs(part - 1.0) > _WORK_TOLD:
+            yield f"By its own runs, the job {verb} {part:.2g} times the bytes of its log."
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _runs(count: int) -> str:
+    return "One run" if count == 1 else f"{count} runs"

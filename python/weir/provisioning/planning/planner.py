@@ -17,12 +17,19 @@ from weir.provisioning.jobs.wishes import Wishes, of_hints
 from weir.provisioning.objectives.sslo_checks import check_table
 from weir.provisioning.objectives.sslo_tables import simulated as simulated_sslos
 from weir.provisioning.objectives.sslos import Sslo, SsloTable
+from weir.provisioning.outcomes.history import with_demand, with_history
+from weir.provisioning.outcomes.outcome import Outcome, job_key
 from weir.provisioning.planning.candidates import Candidate, Pool, Task, candidates, pools
+from weir.provisioning.planning.corrections import Corrections, Learned
+from weir.provisioning.planning.learned_factors import learned_factors
 from weir.provisioning.planning.mapping import Coverages, Mapping
 from weir.provisioning.planning.needs import KINDS, IoWork, Kind, Needs, needs, rate
 from weir.provisioning.planning.performance import PerformanceModel, devices_of
-from weir.provisioning.planning.selection import Select, Selected, by_policy, wanted
+from weir.provisioning.planning.selection import Select, Selected, by_policy, default_prices, known_factors, wanted
 from weir.provisioning.resources.model import Resources
+from weir.provisioning.sharing.interference_factors import FactorTable
+from weir.provisioning.sharing.leases import SHARERS_ROOM
+from weir.provisioning.sharing.prices import PriceList
 
 SIZE_FACTOR = 1.25
 """Size of a store whose job names none, over the bytes that the job reads and writes: files grow between runs."""
@@ -50,6 +57,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     selected: Selected
     alternatives: tuple[Candidate, ...]
     """The other candidates, the fastest first."""
+    learned: Learned | None = None
+    """What earlier runs told of the chosen storage; None where none did."""
 
     @property
     def deployment(self) -> Deployment:
@@ -80,6 +89,7 @@ class Planner:
         """
         check_table(sslos)
         self._classes = {each.name: each for each in classes.classes}
+        self._class_table, self._sslos = classes, sslos
         self._coverages = Coverages(classes.classes, sslos, new_class_fitness=classes.new_class_fitness)
         self._model = PerformanceModel(
             measured or sslos.sslos, simulated_sslos().sslos if simulated is None else simulated
@@ -119,6 +129,7 @@ class Planner:
         wishes: Wishes | None = None,
         select: Select | None = None,
         name: str = "",
+        outcomes: Sequence[Outcome] = (),
     ) -> Plan:
         """Plan the storage of a job.
 
@@ -128,30 +139,39 @@ class Planner:
             wishes: The wishes; None for those of the job's hints.
             select: The way to choose; None for the job's policy with default prices and without interference factors.
             name: Name of the deployment; empty for one that is made of the job.
+            outcomes: Outcomes of earlier deployments, the latest last.
 
         Raises:
             ProvisioningError: No deployment can serve the job; the error says which wish cannot be met.
         """
         wishes = wishes if wishes is not None else of_hints("the job", job.hints if job else {})
-        mapping = self.map(identity, wishes)
+        found_pools = self._pools(resources)
+        corrections = self._corrections(outcomes, job_key(job) if job else "", found_pools)
+        logged = identity
+        if corrections is not None:
+            identity = corrections.needed(logged)
+        mapping = self._mapped(identity, wishes, outcomes, corrections)
         task = Task(
-            name=name or _name(identity, job),
+            name=name or _name(logged, job),
             identity=identity,
             work=IoWork(identity),
             behaviour_class="" if mapping.is_default else mapping.best.behaviour_class,
             sslo=mapping.sslo,
             needs=needs(identity),
-            size_bytes=wishes.directives.size_bytes or _size(identity),
+            # A run may have done less than others will.
+            size_bytes=wishes.directives.size_bytes or max(_size(identity), _size(logged)),
             seconds=(job.seconds if job else None) or identity.seconds or SECONDS_DEFAULT,
             wishes=wishes,
+            corrections=corrections,
         )
-        found = candidates(task, self._model, self._pools(resources))
+        found = candidates(task, self._model, found_pools)
         sharing = wishes.policy != "performance" and any(wanted(task, each) for each in resources.deployments)
         if not found and not sharing:
             raise _no_candidate(task, resources)
         selected = (select or self._select)(task, _fast_enough(found, task), resources, self._model)
         place = _place(selected.candidate)
-        own = None if mapping.is_new_class else self._classes[mapping.fitnesses[0].name]
+        # A class that this site's jobs opened has no times.
+        own = None if mapping.is_new_class else self._classes.get(mapping.fitnesses[0].name)
         return Plan(
             identity=identity,
             times=() if own is None else job_times(identity, own),
@@ -161,7 +181,53 @@ class Planner:
             needs=selected.candidate.needs,
             selected=selected,
             alternatives=tuple(sorted((each for each in found if _place(each) != place), key=_speed)),
+            learned=None if corrections is None else corrections.learned(selected.candidate.deployment.system, logged),
         )
+
+    def selecting(
+        self,
+        outcomes: Sequence[Outcome],
+        resources: Resources,
+        *,
+        now: float,
+        price_list: PriceList | None = None,
+        factors: FactorTable | None = None,
+        sharers_room: float = SHARERS_ROOM,
+    ) -> Select:
+        """Choose by the policy of the job, with the demand and the interference that outcomes show.
+
+        Args:
+            outcomes: Outcomes of earlier deployments, the latest last.
+            now: Time in seconds since 1970.
+            price_list: As for `by_policy`.
+            factors: As for `by_policy`.
+            sharers_room: As for `by_policy`.
+
+        Returns:
+            The way to choose.
+        """
+        corrections = self._corrections(outcomes, "", self._pools(resources))
+        if corrections is not None:
+            price_list = with_demand(price_list or default_prices(), outcomes, now)
+            factors = learned_factors(factors or known_factors(), outcomes, corrections)
+        return by_policy(price_list, factors, sharers_room=sharers_room)
+
+    def _corrections(self, outcomes: Sequence[Outcome], job: str, found: Sequence[Pool]) -> Corrections | None:
+        if not outcomes:
+            return None
+        devices = {pool.kind: (pool.read_bytes_per_second, pool.write_bytes_per_second) for pool in reversed(found)}
+        return Corrections(self._model, outcomes, job, devices)
+
+    def _mapped(
+        self, identity: Identity, wishes: Wishes, outcomes: Sequence[Outcome], corrections: Corrections | None
+    ) -> Mapping:
+        """The objective of a job, by the guarantees that were measured and the classes that were met."""
+        if corrections is None:
+            return self.map(identity, wishes)
+        table = with_history(self._class_table, outcomes)
+        objectives = corrections.objectives(self._sslos)
+        found = Coverages(table.classes, objectives, new_class_fitness=table.new_class_fitness)
+        return found.map(identity, wishes.semantics)
 
 
 def plan(

@@ -53,12 +53,9 @@ def by_policy(
     Returns:
         The way to choose.
     """
-    given = price_list or PriceList(
-        tiers=tuple(Tier(device=device, cost=cost, total=0, free=0) for device, cost in COSTS.items()),
-        default_cost=COST_DEFAULT,
-    )
+    given = price_list or default_prices()
     prices.check(given)
-    known = factors or _known_factors()
+    known = factors or known_factors()
 
     last: list[tuple[Resources, PriceList]] = []
 
@@ -83,7 +80,15 @@ def by_policy(
     return select
 
 
-def _known_factors() -> FactorTable:
+def default_prices() -> PriceList:
+    """The prices where the administrator sets none."""
+    return PriceList(
+        tiers=tuple(Tier(device=device, cost=cost, total=0, free=0) for device, cost in COSTS.items()),
+        default_cost=COST_DEFAULT,
+    )
+
+
+def known_factors() -> FactorTable:
     """The factors that come with Weir, or none: a table may be left out of a package."""
     try:
         return interference_factors.built_in()
@@ -227,7 +232,8 @@ def _existing(running: Running) -> leases.Existing:
 def _joined(task: Task, running: Running, model: PerformanceModel) -> Candidate:
     """The existing deployment as the job sees it."""
     there = running.deployment
-    expected = model.expect(there.system)
+    known = model.expect(there.system)
+    expected = None if known is None else task.corrected(there.system, known)
     rates, needed = there.expected, task.needs
     if expected is not None:
         needed = needs_beside(task, expected.sensitivities)
