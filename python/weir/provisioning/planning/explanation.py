@@ -160,7 +160,7 @@ def _measured(plan: Plan) -> Iterator[str]:
         return
     span = f"{learned.low:.2g} to {learned.high:.2g} of what was predicted"
     if learned.runs:
-        yield f"Measured {_times(learned.runs)} here, {span} by the tables; the plan takes {learned.ratio:.2g} of it."
+        yield f"Measured {_count(learned.runs)} here, {span} by the tables; the plan takes {learned.ratio:.2g} of it."
     elif learned.other_jobs:
         others = f"{learned.other_jobs} other {'job' if learned.other_jobs == 1 else 'jobs'}"
         device = candidate.deployment.system.device
@@ -172,7 +172,7 @@ def _measured(plan: Plan) -> Iterator[str]:
             yield f"By its own runs, the job {verb} {part:.2g} times the bytes of its log."
 
 
-def _times(count: int) -> str:
+def _count(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
