@@ -31,6 +31,7 @@ from weir.provisioning.objectives import sslo_tables
 from weir.provisioning.objectives.device_classes import DEVICES, DeviceClass
 from weir.provisioning.outcomes.archive import RUNS_MAX
 from weir.provisioning.outcomes.outcome import Calls, Kind, Outcome, job_key
+from weir.provisioning.planning.needs import IO_FRACTION
 from weir.provisioning.planning.planner import Planner
 from weir.provisioning.resources.model import Device, Node, Resources
 from weir.simulation.runs import run
@@ -242,6 +243,10 @@ class Ran:
     never: float
     learned: float
     best: float
+    asked: float
+    """I/O time at the rates that the job should have: a plan takes the fewest devices that reach these."""
+    never_devices: int
+    learned_devices: int
 
 
 def month() -> list[Ran]:
@@ -259,7 +264,8 @@ def month() -> list[Ran]:
     arrivals = sorted(
         (dice.uniform(0, MONTH.days), number) for number, each in enumerate(found) for _ in range(each.runs)
     )
-    never = {each.name: sum(seconds_of(each, planned(each), devices).values()) for each in found}
+    first = {each.name: planned(each) for each in found}
+    never = {each.name: sum(seconds_of(each, first[each.name], devices).values()) for each in found}
     hindsight = {
         each.name: min(sum(seconds_of(each, planned(each, (), kind), devices).values()) for kind in DEVICES)
         for each in found
@@ -274,7 +280,20 @@ def month() -> list[Ran]:
         outcomes.append(outcome_of(program, deployment, {way: each * factor for way, each in real.items()}, day * DAY))
         learned = sum(real.values())
         best = min(hindsight[program.name], never[program.name], learned)
-        ran.append(Ran(day, program.is_right, never[program.name], learned, best))
+        asked = IO_FRACTION / (1 - IO_FRACTION) * program.identity.seconds * (1 - program.identity.io_fraction)
+        devices_of_first = first[program.name].system.servers
+        ran.append(
+            Ran(
+                day=day,
+                is_right=program.is_right,
+                never=never[program.name],
+                learned=learned,
+                best=best,
+                asked=asked,
+                never_devices=devices_of_first,
+                learned_devices=deployment.system.servers,
+            )
+        )
     return ran
 
 
@@ -283,11 +302,17 @@ def regret(ran: Sequence[Ran], way: str) -> float:
     return fmean(getattr(each, way) / each.best for each in ran) - 1.0
 
 
+def shortfall(ran: Sequence[Ran], way: str) -> float:
+    """Mean of the I/O time over what was asked, or over the best where that is more, less one; 0 where enough."""
+    return fmean(max(0.0, getattr(each, way) / max(each.best, each.asked) - 1.0) for each in ran)
+
+
 def measure(directory: Path | None = None) -> dict[str, float]:
     """Run the month.
 
     Returns:
-        Regrets of all jobs, of the first and the last week, and of the jobs whose tables are right.
+        Regrets of all jobs, of the first and the last week, and of the jobs whose devices are as the tables have them;
+        how far the I/O fell short of what was asked, the devices of a job, and the I/O time of the whole month.
     """
     ran = month()
     weeks = {
@@ -304,6 +329,10 @@ def measure(directory: Path | None = None) -> dict[str, float]:
         "month_regret_last_week": regret(weeks["last"], "learned"),
         "month_regret_right_never": regret(right, "never"),
         "month_regret_right_learned": regret(right, "learned"),
+        "month_shortfall_never": shortfall(ran, "never"),
+        "month_shortfall_learned": shortfall(ran, "learned"),
+        "month_devices_never": fmean(each.never_devices for each in ran),
+        "month_devices_learned": fmean(each.learned_devices for each in ran),
         "month_io_over_best_never": hours["never"] / hours["best"],
         "month_io_over_best_learned": hours["learned"] / hours["best"],
     }

@@ -52,7 +52,7 @@ ANY_TEXT = {
         *("weir plan similar --job", "weir target add --path"),
         *("weir stage in SOURCE", "weir stage in DESTINATION", "weir stage out SOURCE", "weir stage out DESTINATION"),
         *("weir job run JOBSPEC", "weir job run --trace", "weir job run --schema", "weir job run --resources"),
-        "weir job run --local",
+        *("weir job run --local", "weir job run --sslos", "weir plan learned --sslos"),
         *("weir plan sslo LOG", "weir plan sslo --job", "weir plan sslo --sslos"),
         "weir plan sslo --classes-table",
         *(

@@ -148,7 +148,7 @@ def test_other_jobs_tell_what_to_expect_each_as_one() -> None:
     assert one is not None and one.ratio == pytest.approx(made.learned.ratio)
     assert several is not None and one.ratio < several.ratio < 1 / 0.7
     # Small calls of other jobs tell nothing of large ones.
-    small = msgspec.structs.replace(IDENTITY, small_fraction=1.0)
+    small = msgspec.structs.replace(IDENTITY, small_fraction=1.0, large_fraction=0.0)
     told = plan(outcome(rate=1e7, job="another", planned=small)).learned
     assert told is not None and told.ratio == 1.0
 
@@ -231,8 +231,9 @@ def test_factors_follow_runs_beside_others_where_the_job_ran_alone_too() -> None
     assert learned_factors(table, [*alone, *unknown], corrections) == table
 
 
-def test_the_mixed_model_is_the_normal_one_conditioned_on_the_runs() -> None:
+def test_the_mixed_model_is_the_normal_one_conditioned_on_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against the covariances written out: a common part, a part of each group, and noise."""
+    monkeypatch.setattr(estimates, "OUTLIER", math.inf)
     dice = random.Random(seed())
     for _ in range(50):
         groups = {name: [dice.gauss(0.5, 1) for _ in range(dice.randrange(5))] for name in "abc"}
@@ -254,6 +255,14 @@ def test_the_mixed_model_is_the_normal_one_conditioned_on_the_runs() -> None:
             whole = estimates.COMMON_SPREAD**2 + estimates.OWN_SPREAD**2
             left = whole - float(shared @ np.linalg.solve(covariance, shared)) if len(names) else whole
             assert model._moments(name).variance == pytest.approx(left, abs=1e-9)
+
+
+def test_an_outlier_moves_few_runs_no_farther_than_its_bound() -> None:
+    usual = [0.0, 0.05, -0.05, 0.1]
+    far, farther = (MixedModel({"a": [*usual, out]}).of("a") for out in (3.0, 300.0))
+    assert far.ratio < MixedModel({"a": [*usual, 0.5]}).of("a").ratio * 1.05
+    # The noise is what it was.
+    assert farther.high > far.high > MixedModel({"a": usual}).of("a").high
 
 
 @pytest.mark.parametrize("runs", [1, 2, 5, 15])

@@ -1,14 +1,16 @@
 """`weir plan learned`: what earlier runs tell later plans."""
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli.errors import say
 from weir.cli.known_outcomes import known_outcomes
 from weir.cli.output import Quantity, output_option, seconds, share_or_dash, show
-from weir.cli.parameters import FILE
+from weir.cli.parameters import FILE, Checked
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -18,9 +20,17 @@ if TYPE_CHECKING:
 _HEADER = ("JOB", "PROGRAM", "DEVICE", "RUNS", "SILENT", "TIME", "FROM", "TO", "OWED", "RECEIVED", "WAITED")
 
 
+def _read_job(text: str) -> None:
+    if text != "all" and not re.fullmatch(r"[0-9a-f]{32}", text):
+        raise ValueError(f"{text!r:.40} is no key of a job, which has 32 digits; JOB of `weir plan learned` shows them")
+
+
+_JOB = Checked("job", _read_job)
+
+
 @click.command(name="learned")
 @click.option("--sslos", "sslos_file", type=FILE, help="Objectives that the runs are compared with.")
-@click.option("--forget", metavar="JOB", help="Forget the runs of a job by its key, or of `all` jobs.")
+@click.option("--forget", metavar="JOB", type=_JOB, help="Forget the runs of a job by its key, or of `all` jobs.")
 @click.option("--yes", is_flag=True, help="Do not ask before runs are forgotten.")
 @output_option
 @click.pass_obj
@@ -58,7 +68,8 @@ def _forget(home: Home, job: str, *, yes: bool) -> None:
     from weir.provisioning.outcomes import archive
 
     confirm(f"forget the runs of {'all jobs' if job == 'all' else job}", yes=yes)
-    archive.forget(archive.file_of(jobs_folder(home.root)), "" if job == "all" else job)
+    count = archive.forget(archive.file_of(jobs_folder(home.root)), "" if job == "all" else job)
+    say(f"forgot {count} {'run' if count == 1 else 'runs'}")
 
 
 def _table(file: Path | None) -> "tuple[SsloTable, SsloTable]":

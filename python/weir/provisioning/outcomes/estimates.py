@@ -10,7 +10,7 @@ Bayesian Data Analysis, section 3.3).
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean
+from statistics import NormalDist, fmean, median
 from typing import Generic, TypeVar
 
 Group = TypeVar("Group", bound=Hashable)
@@ -25,6 +25,9 @@ NOISE_WORTH = 2.0
 """Repeats that this noise is worth."""
 LEVEL = 0.8
 """Part of the later runs that are to lie in an interval."""
+OUTLIER = 2 * NOISE_SPREAD
+"""Distance from the median of a group beyond which a run counts as no farther. A tenth of real runs lie there, which
+would move the mean of few runs (Huber, Annals of Mathematical Statistics 35, 1964)."""
 RUNS_MAX = 20
 """Latest runs of a group that count: storage wears, and jobs change."""
 
@@ -71,7 +74,7 @@ class MixedModel(Generic[Group]):
         self._prior = prior
         found = {name: list(values)[-RUNS_MAX:] for name, values in groups.items() if values}
         self._counts = {name: len(values) for name, values in found.items()}
-        self._means = {name: fmean(values) - prior(name) for name, values in found.items()}
+        self._means = {name: _middle(values) - prior(name) for name, values in found.items()}
         squares = sum((value - fmean(values)) ** 2 for values in found.values() for value in values)
         repeats = sum(len(values) - 1 for values in found.values())
         self._freedom = NOISE_WORTH + repeats
@@ -110,6 +113,12 @@ class MixedModel(Generic[Group]):
             mean=self._prior(name) + self._common + part * left,
             variance=(1.0 - part) * OWN_SPREAD**2 + (1.0 - part) ** 2 * self._common_variance,
         )
+
+
+def _middle(values: Sequence[float]) -> float:
+    """The mean of the runs of a group, without the excess of outliers."""
+    centre = median(values)
+    return centre + fmean(max(-OUTLIER, min(value - centre, OUTLIER)) for value in values)
 
 
 def _student(freedom: float) -> float:

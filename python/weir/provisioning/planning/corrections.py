@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Literal
 
 import msgspec
 
@@ -24,6 +25,8 @@ WORK_TOLERANCE = 0.1
 newer log was given."""
 Group = tuple[str, str]
 """Product and class of devices: such systems share a correction."""
+Size = Literal["", "small", "medium", "large"]
+"""Size of calls, by the bounds of Darshan's counters: jobs tell of others whose calls are alike."""
 DeviceRates = tuple[float | None, float | None]
 """Bytes per second that one device reads and writes; None where nothing tells."""
 _FIELDS: dict[Kind, str] = {
@@ -66,7 +69,7 @@ class _Run:
 
     job: str
     group: Group
-    is_small: bool
+    size: Size
     value: float
 
 
@@ -85,10 +88,10 @@ class Corrections:
         """
         self._job, self._model = job, model
         self._outcomes, self._devices = outcomes, devices
-        self._estimates: dict[tuple[Kind, bool, Group], Estimate] = {}
+        self._estimates: dict[tuple[Kind, Size, Group], Estimate] = {}
         self._others: dict[str, Corrections] = {}
         self._runs = {kind: [run for each in outcomes for run in self._run(each, kind)] for kind in KINDS}
-        self._models: dict[tuple[Kind, bool], MixedModel[Group]] = {}
+        self._models: dict[tuple[Kind, Size], MixedModel[Group]] = {}
 
     def _run(self, outcome: Outcome, kind: Kind) -> "Sequence[_Run]":
         measured = measured_rate(outcome, kind)
@@ -100,19 +103,19 @@ class Corrections:
             rates = effective(outcome.planned, expected.guarantees, expected.sensitivities)
         predicted = rate(rates, kind) or _reference(kind, outcome.system)
         value = math.log(predicted / measured)
-        return (_Run(outcome.job, group_of(outcome.system), _is_small(outcome.planned, kind), value),)
+        return (_Run(outcome.job, group_of(outcome.system), _size(outcome.planned, kind), value),)
 
     def _expect(self, system: System) -> Expectation | None:
         """The rates that the tables expect."""
         read, write = self._devices.get(system.device, (None, None))
         return self._model.expect(system, device_read_bytes_per_second=read, device_write_bytes_per_second=write)
 
-    def _fitted(self, kind: Kind, *, is_small: bool) -> MixedModel[Group]:
+    def _fitted(self, kind: Kind, size: Size) -> MixedModel[Group]:
         """The model of the job's runs, whose prior is the model of other jobs with such calls."""
-        key = (kind, is_small)
+        key = (kind, size)
         if key not in self._models:
             pool = MixedModel(
-                _means(run for run in self._runs[kind] if run.job != self._job and run.is_small == is_small),
+                _means(run for run in self._runs[kind] if run.job != self._job and run.size == size),
                 noise=COMMON_SPREAD,
             )
             own: dict[Group, list[float]] = {}
@@ -128,9 +131,9 @@ class Corrections:
         Args:
             identity: The job whose calls they are.
         """
-        key = (kind, _is_small(identity, kind), group_of(system))
+        key = (kind, _size(identity, kind), group_of(system))
         if key not in self._estimates:
-            self._estimates[key] = self._fitted(kind, is_small=key[1]).of(key[2])
+            self._estimates[key] = self._fitted(kind, key[1]).of(key[2])
         return self._estimates[key]
 
     def corrected(self, system: System, expected: Expectation, identity: Identity) -> Expectation:
@@ -208,7 +211,7 @@ class Corrections:
             The table; an objective on whose devices no run tells stays as it is.
         """
         pools = {
-            kind: MixedModel(_means(run for run in self._runs[kind] if not run.is_small), noise=COMMON_SPREAD)
+            kind: MixedModel(_means(run for run in self._runs[kind] if run.size in ("", "large")), noise=COMMON_SPREAD)
             for kind in KINDS
         }
 
@@ -277,8 +280,13 @@ def _means(runs: Iterable[_Run]) -> dict[Group, list[float]]:
     return found
 
 
-def _is_small(identity: Identity, kind: Kind) -> bool:
-    return kind != "metadata" and identity.small_fraction >= 0.5
+def _size(identity: Identity, kind: Kind) -> Size:
+    """The size of most of a job's calls; operations on names have none."""
+    if kind == "metadata":
+        return ""
+    medium = 1.0 - identity.small_fraction - identity.large_fraction
+    parts: dict[Size, float] = {"small": identity.small_fraction, "medium": medium, "large": identity.large_fraction}
+    return max(parts, key=lambda each: parts[each])
 
 
 def _reference(kind: Kind, system: System) -> float:
