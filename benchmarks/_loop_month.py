@@ -31,8 +31,8 @@ from weir.provisioning.objectives import sslo_tables
 from weir.provisioning.objectives.device_classes import DEVICES, DeviceClass
 from weir.provisioning.outcomes.archive import RUNS_MAX
 from weir.provisioning.outcomes.outcome import Calls, Kind, Outcome, job_key
-from weir.provisioning.planning.needs import IO_FRACTION
-from weir.provisioning.planning.planner import Planner
+from weir.provisioning.planning.needs import work
+from weir.provisioning.planning.planner import Plan, Planner
 from weir.provisioning.resources.model import Device, Node, Resources
 from weir.simulation.runs import run
 from weir.simulation.scenario import parse_scenario
@@ -44,6 +44,7 @@ CALLS = 256
 TRANSFERS = (4 << 10, 64 << 10, 1 << 20, 4 << 20)
 DAY = 86_400.0
 NETWORK, LATENCY = 12.5e9, 5e-6
+WAYS: tuple[Kind, Kind] = ("read", "write")
 REPEATS_MIN = 20
 """Least jobs of a kind in NERSC's year whose spread counts as noise."""
 
@@ -179,8 +180,7 @@ def seconds_of(program: Program, deployment: Deployment, devices: Mapping[str, D
     inner = ", ".join(f"{name} = {text if text.isdecimal() else json.dumps(text)}" for name, text in layout.items())
     settings = f"layout = {{ {inner} }}" if layout else ""
     found: dict[Kind, float] = {}
-    ways: tuple[Kind, Kind] = ("read", "write")
-    for way in ways:
+    for way in WAYS:
         if moved := program.moved(way):
             device = (DEVICES if program.is_right else devices)[system.device]
             rate = simulated_rate(device, system.servers, settings, way, program.processes, program.transfer)
@@ -244,7 +244,8 @@ class Ran:
     learned: float
     best: float
     asked: float
-    """I/O time at the rates that the job should have: a plan takes the fewest devices that reach these."""
+    """I/O time at the rates that the storage should reach, by the plan that never learns: the fewest devices that reach
+    these are taken."""
     never_devices: int
     learned_devices: int
 
@@ -256,32 +257,33 @@ def month() -> list[Ran]:
     planner = Planner(classes.built_in(), sslo_tables.built_in(), sslo_tables.measured().sslos)
     site = resources()
 
-    def planned(program: Program, outcomes: Sequence[Outcome] = (), *only: str) -> Deployment:
+    def planned(program: Program, outcomes: Sequence[Outcome] = (), *only: str) -> Plan:
         wishes = Wishes(devices=only, directives=Directives(policy="performance"))
-        made = planner.plan(program.identity, program.job, site, wishes=wishes, outcomes=outcomes)
-        return made.deployment
+        return planner.plan(program.identity, program.job, site, wishes=wishes, outcomes=outcomes)
+
+    def real(program: Program, plan: Plan) -> float:
+        return sum(seconds_of(program, plan.deployment, devices).values())
 
     arrivals = sorted(
         (dice.uniform(0, MONTH.days), number) for number, each in enumerate(found) for _ in range(each.runs)
     )
     first = {each.name: planned(each) for each in found}
-    never = {each.name: sum(seconds_of(each, first[each.name], devices).values()) for each in found}
-    hindsight = {
-        each.name: min(sum(seconds_of(each, planned(each, (), kind), devices).values()) for kind in DEVICES)
+    never = {each.name: real(each, first[each.name]) for each in found}
+    hindsight = {each.name: min(real(each, planned(each, (), kind)) for kind in DEVICES) for each in found}
+    asked = {
+        each.name: sum(work(each.identity, way) / rate for way in WAYS if (rate := first[each.name].needs.rate(way)))
         for each in found
     }
     outcomes: list[Outcome] = []
     ran = []
     for day, number in arrivals:
         program = found[number]
-        deployment = planned(program, latest(outcomes))
-        real = seconds_of(program, deployment, devices)
+        deployment = planned(program, latest(outcomes)).deployment
+        took = seconds_of(program, deployment, devices)
         factor = dice.choice(ratios)
-        outcomes.append(outcome_of(program, deployment, {way: each * factor for way, each in real.items()}, day * DAY))
-        learned = sum(real.values())
+        outcomes.append(outcome_of(program, deployment, {way: each * factor for way, each in took.items()}, day * DAY))
+        learned = sum(took.values())
         best = min(hindsight[program.name], never[program.name], learned)
-        asked = IO_FRACTION / (1 - IO_FRACTION) * program.identity.seconds * (1 - program.identity.io_fraction)
-        devices_of_first = first[program.name].system.servers
         ran.append(
             Ran(
                 day=day,
@@ -289,8 +291,8 @@ def month() -> list[Ran]:
                 never=never[program.name],
                 learned=learned,
                 best=best,
-                asked=asked,
-                never_devices=devices_of_first,
+                asked=asked[program.name],
+                never_devices=first[program.name].deployment.system.servers,
                 learned_devices=deployment.system.servers,
             )
         )
@@ -307,12 +309,13 @@ def shortfall(ran: Sequence[Ran], way: str) -> float:
     return fmean(max(0.0, getattr(each, way) / max(each.best, each.asked) - 1.0) for each in ran)
 
 
-def measure(directory: Path | None = None) -> dict[str, float]:
+def measure(_: Path = ROOT) -> dict[str, float]:
     """Run the month.
 
     Returns:
         Regrets of all jobs, of the first and the last week, and of the jobs whose devices are as the tables have them;
-        how far the I/O fell short of what was asked, the devices of a job, and the I/O time of the whole month.
+        how far the I/O fell short of what was asked; the devices of a job, and their time in I/O, learned over never;
+        and the I/O time of the whole month over the best.
     """
     ran = month()
     weeks = {
@@ -333,6 +336,8 @@ def measure(directory: Path | None = None) -> dict[str, float]:
         "month_shortfall_learned": shortfall(ran, "learned"),
         "month_devices_never": fmean(each.never_devices for each in ran),
         "month_devices_learned": fmean(each.learned_devices for each in ran),
+        "month_device_time": sum(each.learned * each.learned_devices for each in ran)
+        / sum(each.never * each.never_devices for each in ran),
         "month_io_over_best_never": hours["never"] / hours["best"],
         "month_io_over_best_learned": hours["learned"] / hours["best"],
     }

@@ -1,7 +1,7 @@
 """Planning storage for jobs: the planner's speed, its predictions, and what its choices are worth.
 
 make bench-plan         every figure; the last line is one JSON object
-.venv/bin/python benchmarks/plan.py speed service prediction objectives configurations applications sharing
+.venv/bin/python benchmarks/plan.py PART...    some of the parts below
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,8 @@ PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "configurations": ("_plan_configurations", ()),
     "applications": ("_planned_applications", ("io_time_vs_default",)),
     "sharing": ("_planned_sharing", ()),
+    "learning": ("_loop_store", ("regret_first", "regret_tenth", "regret_needless_max")),
+    "month": ("_loop_month", ("month_regret_never", "month_regret_learned")),
 }
 """The module of each part, and the figures that it owes."""
 
@@ -30,6 +32,8 @@ FUNCTIONS = {
     "configurations": "figure_8",
     "applications": "planned_applications",
     "sharing": "measure",
+    "learning": "learning",
+    "month": "measure",
 }
 """The function of each part that measures in a fresh directory."""
 
