@@ -14,6 +14,7 @@ from weir.cli.plan_emit import emit
 from weir.cli.plan_factors import factors
 from weir.cli.plan_learned import learned
 from weir.cli.plan_products import PRODUCTS
+from weir.cli.plan_run import plan_run
 
 if TYPE_CHECKING:
     from weir.provisioning.behaviour.identity import Identity
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 def plan() -> None:
     """Find the storage that a job needs, from the record of a past run.
 
-    LOG is a Darshan log, or the trace of `weir run --trace`: its folder, whose last run counts, or one file of it.
+    LOG is a Darshan log, the trace of `weir run --trace` (its folder, whose last run counts, or one file of it), a
+    folder of Recorder with its text, or the text of `darshan-dxt-parser`. `run` records a program on the way, and
+    --history plans a script by what past runs of its program did.
     --job names the job that is to run: a jobspec of Flux, in YAML or JSON, or a batch script of
     Slurm. Each command shows one product of the way from the log to the storage: identity, similar, sslo, resources,
     config, schema. `explain` tells the way in words.
@@ -33,6 +36,7 @@ def plan() -> None:
 plan.add_command(emit)
 plan.add_command(factors)
 plan.add_command(learned)
+plan.add_command(plan_run)
 
 _logs = click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=PATH)
 _job = click.option("--job", "job_file", type=FILE, help="A jobspec or batch script.")

@@ -1,14 +1,15 @@
 """The products of a plan: `weir plan sslo|resources|config|schema|explain`."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from weir.cli.amounts import parse_amount
-from weir.cli.errors import CommandError, warn
+from weir.cli.errors import CommandError, say, warn
 from weir.cli.job_identity import NEW_CLASS, document, early_reader
 from weir.cli.known_outcomes import known_outcomes
 from weir.cli.output import Quantity, output_option, show, size
@@ -18,16 +19,19 @@ from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.provisioning.behaviour.classes import ClassTable
-    from weir.provisioning.behaviour.recorded import RunReader
+    from weir.provisioning.behaviour.identity import Identity
+    from weir.provisioning.jobs.job import Job
     from weir.provisioning.objectives.sslos import SsloTable
     from weir.provisioning.planning.mapping import Mapping
     from weir.provisioning.planning.planner import Plan
     from weir.provisioning.resources.model import Resources
 
+    IdentityOf = Callable[[Job | None], Identity]
+
 _POLICIES = ("performance", "interference", "utilization")
 _SYSTEMS = ("weir", "orangefs", "beeond", "lustre")
 _FILE = FILE
-_LOG = click.argument("log", metavar="LOG", type=PATH)
+_LOG = click.argument("log", metavar="[LOG]", required=False, type=PATH)
 _JOB = click.option("--job", "job_file", type=_FILE, help="A jobspec or batch script.")
 _SSLOS = click.option("--sslos", "sslos_file", type=_FILE, help="Objectives that `weir sslo build` made.")
 _CLASSES = click.option(
@@ -39,8 +43,14 @@ _DURABLE = click.option(
     help="Whether bytes have to outlive a server's process, in place of the job's `durable`; stores in memory serve"
     " jobs without.  [default: durable]",
 )
-_OPTIONS = (
-    _LOG,
+_HISTORY = click.option(
+    "--history",
+    type=FOLDER,
+    metavar="FOLDER",
+    help="In place of LOG: plan the script of --job by the past runs of its program, which FOLDER of `weir classes"
+    " build` has.",
+)
+PLAN_OPTIONS = (
     _JOB,
     _CLASSES,
     NEW_CLASS,
@@ -68,8 +78,21 @@ _OPTIONS = (
     click.option("--write", "write_rate", callback=parse_amount, help="Least rate of writes."),
     _DURABLE,
 )
+"""The options of a plan, whatever it is planned from."""
+_OPTIONS = (_LOG, _HISTORY, *PLAN_OPTIONS)
 _NAMES = (
-    *("log", "job_file", "resources_file", "local_folder", "sslos_file", "policy", "system", "devices", "size_text"),
+    *(
+        "log",
+        "history",
+        "job_file",
+        "resources_file",
+        "local_folder",
+        "sslos_file",
+        "policy",
+        "system",
+        "devices",
+        "size_text",
+    ),
     *("read_rate", "write_rate", "from_slurm", "classes_file", "prices_file", "factors_file"),
     "new_class",
     "durable",
@@ -82,9 +105,7 @@ def _planned(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**options: Any) -> None:
-        home = click.get_current_context().find_object(Home)
-        assert home is not None
-        made = _plan(home=home.root, **{name: options.pop(name) for name in _NAMES})
+        made = _plan(**{name: options.pop(name) for name in _NAMES})
         command(made, **options)
 
     for option in reversed(_OPTIONS):
@@ -92,16 +113,47 @@ def _planned(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _plan(*, log: Path, **options: Any) -> "Plan":
-    with early_reader(log) as reader:
-        return _made(reader, log=log, **options)
+def _plan(*, log: Path | None, history: Path | None, job_file: Path | None, **options: Any) -> "Plan":
+    with _source(log, history, job_file) as identity_of:
+        return _made(identity_of, job_file=job_file, **options)
+
+
+def read_and_plan(*, log: Path, job_file: Path | None, **options: Any) -> "Plan":
+    """Plan from the record of a run.
+
+    Args:
+        options: The values of the other `PLAN_OPTIONS`.
+    """
+    return _plan(log=log, history=None, job_file=job_file, **options)
+
+
+@contextmanager
+def _source(log: Path | None, history: Path | None, job_file: Path | None) -> "Iterator[IdentityOf]":
+    """The identity of a job by the record of a run, or by the history of its script."""
+    if log is not None and history is None:
+        from weir.provisioning.behaviour.identity import identify
+
+        with early_reader(log) as reader:
+            yield lambda job: identify(reader.read(log), job)
+    elif log is None and history is not None and job_file is not None:
+        yield lambda job: _of_history(history, job_file, job)
+    else:
+        raise click.UsageError("give LOG, the record of a past run, or --job SCRIPT with --history FOLDER")
+
+
+def _of_history(folder: Path, script: Path, job: "Job | None") -> "Identity":
+    from weir.provisioning.behaviour.history import past_of
+
+    assert job is not None
+    past = past_of(folder, job, script)
+    runs = f"{past.runs} past runs" if past.runs != 1 else "the one past run"
+    say(f"{script} is planned by {runs} of {past.program} in {folder}: by the one in the middle")
+    return past.identity
 
 
 def _made(
-    reader: "RunReader",
+    identity_of: "IdentityOf",
     *,
-    home: Path,
-    log: Path,
     job_file: Path | None,
     resources_file: Path | None,
     local_folder: Path | None,
@@ -121,7 +173,6 @@ def _made(
 ) -> "Plan":
     import time
 
-    from weir.provisioning.behaviour.identity import identify
     from weir.provisioning.jobs.job import read_job
     from weir.provisioning.jobs.wishes import of_options
     from weir.provisioning.planning.planner import Planner
@@ -145,7 +196,9 @@ def _made(
     resources = _resources(resources_file, local_folder, from_slurm=from_slurm)
     sslos, measured = _sslos(sslos_file)
     planner = Planner(_classes(classes_file, new_class), sslos, measured.sslos)
-    outcomes = known_outcomes(home)
+    home = click.get_current_context().find_object(Home)
+    assert home is not None
+    outcomes = known_outcomes(home.root)
     select = planner.selecting(
         outcomes,
         resources,
@@ -153,8 +206,9 @@ def _made(
         price_list=None if prices_file is None else prices.of_file(prices_file),
         factors=None if factors_file is None else interference_factors.of_file(factors_file),
     )
-    identity = identify(reader.read(log), job)
-    made = planner.plan(identity, job, resources, wishes=wishes, select=select, outcomes=outcomes)
+    made = planner.plan(
+        identity_of(job), job, resources, wishes=wishes, select=select, outcomes=outcomes
+    )
     _warn(made)
     return made
 
@@ -218,6 +272,7 @@ def _warn_left_out(mapping: "Mapping") -> None:
 
 @click.command(name="sslo")
 @_LOG
+@_HISTORY
 @_JOB
 @_CLASSES
 @NEW_CLASS
@@ -225,7 +280,8 @@ def _warn_left_out(mapping: "Mapping") -> None:
 @_DURABLE
 @output_option
 def show_sslo(
-    log: Path,
+    log: Path | None,
+    history: Path | None,
     job_file: Path | None,
     classes_file: Path | None,
     new_class: float | None,
@@ -238,8 +294,8 @@ def show_sslo(
     It is the one whose coverage of the nearest class of behaviour, times the job's fitness to the class, is greatest.
     Objectives of stores in memory serve jobs with --no-durable, or `durable=no` among their hints, alone.
     """
-    with early_reader(log) as reader:
-        mapping = _mapped(reader, log, job_file, _classes(classes_file, new_class), sslos_file, durable)
+    with _source(log, history, job_file) as identity_of:
+        mapping = _mapped(identity_of, job_file, _classes(classes_file, new_class), sslos_file, durable)
     if sslos_file is not None:
         _warn_left_out(mapping)
     sslo, rates = mapping.sslo, mapping.sslo.guarantees
@@ -256,14 +312,12 @@ def show_sslo(
 
 
 def _mapped(
-    reader: "RunReader",
-    log: Path,
+    identity_of: "IdentityOf",
     job_file: Path | None,
     classes: "ClassTable",
     sslos_file: Path | None,
     durable: bool | None,
 ) -> "Mapping":
-    from weir.provisioning.behaviour.identity import identify
     from weir.provisioning.jobs.job import read_job
     from weir.provisioning.jobs.wishes import of_options
     from weir.provisioning.objectives.sslo_checks import check_table
@@ -274,7 +328,7 @@ def _mapped(
     table = _sslos(sslos_file)[0]
     check_table(table)
     coverages = Coverages(classes.classes, table, new_class_fitness=classes.new_class_fitness)
-    return coverages.map(identify(reader.read(log), job), wishes.semantics)
+    return coverages.map(identity_of(job), wishes.semantics)
 
 
 @click.command(name="resources")
@@ -344,6 +398,15 @@ def explain(made: "Plan", output: str) -> None:
     """Tell the way from a job to its storage in words.
 
     --output json prints the whole plan, with all candidates.
+    """
+    print_explanation(made, output)
+
+
+def print_explanation(made: "Plan", output: str) -> None:
+    """Print the way from a job to its storage.
+
+    Args:
+        output: `table` for words, else the form of the document.
     """
     from weir.plain_text import plain
     from weir.provisioning.planning.explanation import explanation

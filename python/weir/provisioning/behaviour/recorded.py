@@ -1,11 +1,14 @@
-"""Traits of past runs from whatever recorded them: Darshan, or `weir run --trace`."""
+"""Traits of past runs from whatever recorded them: Darshan, `weir run --trace`, Recorder, or DXT in text."""
 
 from collections.abc import Callable
 from pathlib import Path
 
+from weir.provisioning.behaviour.observed_windows import observed
 from weir.provisioning.behaviour.traits import Traits, Transfers, of_log
 from weir.tracing.darshan import READ_SECONDS_MAX, refusal
+from weir.tracing.dxt_text import is_dxt, read_dxt
 from weir.tracing.files import SUFFIX, TracedProcess, TraceError, combined, read_processes
+from weir.tracing.recorder_text import is_recorder, read_recorder
 from weir.tracing.records import SHARED
 from weir.tracing.totals import TotalsReader
 from weir.tracing.windows import summed, windows_of
@@ -34,7 +37,7 @@ class RunReader:
         Raises:
             DarshanError: The file can be no log.
         """
-        if is_trace(path):
+        if is_trace(path) or is_dxt(path):
             return
         refused = refusal(path)
         if refused is not None:
@@ -45,7 +48,8 @@ class RunReader:
         """Read the traits of a run.
 
         Args:
-            path: A Darshan log, a trace, or a folder of traces, of which the last run counts.
+            path: A Darshan log, a trace, a folder of traces, of which the last run counts, a folder of Recorder, or the
+                text of an extended trace.
             seconds_max: Longest time that Darshan's library may take.
 
         Raises:
@@ -53,8 +57,12 @@ class RunReader:
             TraceError: The traces cannot be read.
             OSError: A trace cannot be opened.
         """
+        if is_recorder(path):
+            return of_log(read_recorder(path, note=self._note))
         if is_trace(path):
             return _of_traces(path, self._note)
+        if is_dxt(path):
+            return of_log(read_dxt(path, note=self._note))
         log = self._logs.read(path, seconds_max=seconds_max)
         if log.incomplete:
             parts = ", ".join(log.incomplete)
@@ -78,8 +86,8 @@ def is_trace(path: Path) -> bool:
 def _of_traces(path: Path, note: Note) -> Traits:
     """Take the traits of a run from its traces.
 
-    Traces count operations on the store's devices, their bytes and times. They do not count the sizes and places of
-    single calls, nor calls on files outside of the store.
+    Traces count operations on the store's devices, their bytes and times, and windows beside them those on observed
+    files. Neither counts the sizes and places of single calls.
     """
     runs = read_processes([path], note=note)
     if not runs:
@@ -91,25 +99,27 @@ def _of_traces(path: Path, note: Note) -> Traits:
     counted = [windows for each in processes if (windows := windows_of(each, note=note)) is not None]
     lines = [line for windows in summed(counted) for line in windows.lines]
     files = (*run.creations, *run.overwritten)
+    beside = observed(path if path.is_dir() else path.parent, processes[0].process["run"])
     return Traits(
         program=run.program,
         processes=run.ranks,
         seconds=run.ended - run.started,
-        interface="posix" if lines or files else "none",
+        interface="posix" if lines or files or beside.metadata_operations else "none",
         files=len(files),
         shared_files=sum(file.rank == SHARED for file in files),
         read=Transfers(
-            operations=sum(line["reads"] for line in lines),
-            bytes=sum(line["read_bytes"] for line in lines),
-            seconds=sum(line["read_seconds"] for line in lines),
+            operations=sum(line["reads"] for line in lines) + int(beside.reads),
+            bytes=sum(line["read_bytes"] for line in lines) + int(beside.read_bytes),
+            seconds=sum(line["read_seconds"] for line in lines) + beside.read_seconds,
         ),
         write=Transfers(
-            operations=sum(line["writes"] for line in lines),
-            bytes=sum(line["written_bytes"] for line in lines),
-            seconds=sum(line["write_seconds"] for line in lines),
+            operations=sum(line["writes"] for line in lines) + int(beside.writes),
+            bytes=sum(line["written_bytes"] for line in lines) + int(beside.written_bytes),
+            seconds=sum(line["write_seconds"] for line in lines) + beside.write_seconds,
         ),
-        metadata_operations=sum(line["stats"] + line["opens"] + line["closes"] + line["others"] for line in lines),
-        metadata_seconds=sum(line["metadata_seconds"] for line in lines),
+        metadata_operations=sum(line["stats"] + line["opens"] + line["closes"] + line["others"] for line in lines)
+        + int(beside.metadata_operations),
+        metadata_seconds=sum(line["metadata_seconds"] for line in lines) + beside.metadata_seconds,
     )
 
 

@@ -1,0 +1,76 @@
+"""The operations of a recorded run on files outside the store, which `weir run --observe` counts in windows."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from weir.distribution import install_command
+from weir.tracing.files import TraceError
+
+FOLDER = "windows"
+"""Folder of the windows within that of the traces."""
+_COUNTS = {
+    "client_reads": "reads",
+    "client_writes": "writes",
+    "client_read_bytes": "read_bytes",
+    "client_written_bytes": "written_bytes",
+    "client_read_seconds": "read_seconds",
+    "client_write_seconds": "write_seconds",
+    "client_metadata_seconds": "metadata_seconds",
+}
+_METADATA = ("client_stats", "client_opens", "client_closes")
+
+
+class Observed(msgspec.Struct, kw_only=True):
+    """The sums over the windows of a run."""
+
+    reads: float = 0
+    writes: float = 0
+    read_bytes: float = 0
+    written_bytes: float = 0
+    read_seconds: float = 0
+    write_seconds: float = 0
+    metadata_operations: float = 0
+    metadata_seconds: float = 0
+
+
+def observed(folder: Path, run: str) -> Observed:
+    """Sum the windows of a run up.
+
+    Args:
+        folder: Folder of the traces.
+        run: Name of the run, as its traces have it.
+
+    Returns:
+        The sums; zeros where nothing was observed.
+
+    Raises:
+        TraceError: The windows cannot be read.
+    """
+    found = Observed()
+    for path in sorted((folder / FOLDER).glob("run=*/*.parquet")):
+        for row in _rows(path):
+            if not str(row.get("run", "")).endswith(f"@{run}") or row.get("counted_by") != "client":
+                continue
+            for column, name in _COUNTS.items():
+                setattr(found, name, getattr(found, name) + float(row.get(column) or 0))
+            found.metadata_operations += sum(float(row.get(column) or 0) for column in _METADATA)
+    return found
+
+
+def _rows(path: Path) -> Iterable[dict[str, float | str]]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise TraceError(f"{path}: pyarrow is not installed", hint=install_command("interference")) from error
+    try:
+        wanted = {"run", "counted_by", *_COUNTS, *_METADATA}
+        # The name of the folder is no column.
+        file = parquet.ParquetFile(path)
+        table = file.read(columns=[name for name in file.schema_arrow.names if name in wanted])
+    except (OSError, pyarrow.ArrowException) as error:
+        raise TraceError(f"{path} cannot be read: {error}", hint="record the run again") from error
+    rows: list[dict[str, float | str]] = table.to_pylist()
+    return rows
