@@ -181,6 +181,7 @@ PLAIN = {
     "containers": "the same",
     "traces": "records are not packed",
     "database": "pages of SQLite are not packed",
+    "recorded": "text, and pages of SQLite",
     "simulated-run": "its tables are read by no command that takes foreign files",
     **dict.fromkeys(
         ("lustre-text", "lustre-document", "lustre-tree", "messages", "creations", "look-ups", "configuration",

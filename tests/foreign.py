@@ -143,6 +143,22 @@ def _darshan(folder: Path) -> None:
             planned.planner().plan(identity, None, planned.cluster(4))
 
 
+def _recorded(folder: Path) -> None:
+    from weir.errors import WeirError
+    from weir.provisioning.behaviour.history import past_of
+    from weir.provisioning.behaviour.identity import identify
+    from weir.provisioning.behaviour.recorded import RunReader
+    from weir.provisioning.jobs.job import Job
+
+    reader = RunReader(note=lambda _: None)
+    for path in (folder / "host-user-app-1-1.0", folder / "dxt.txt"):
+        with refused(WeirError):
+            found = identify(reader.read(path))
+            assert all(math.isfinite(each) for each in (found.io_fraction, found.read_bytes_per_second))
+    with refused(WeirError):
+        past_of(folder, Job(command=("ior",), processes=512), Path("/dev/null"))
+
+
 def _lustre_text(folder: Path) -> None:
     command("stats", "show", "--lfs-df", folder / "lfs-df.txt", "--lctl-dl", folder / "lctl-dl.txt")
     command("place", "--creations", folder / "creations.json", "--lustre", folder / "lfs-df.txt")
@@ -453,6 +469,7 @@ DECODERS = {
     "backup": Decoder(_backup),
     "traces": Decoder(_trace),
     "darshan": Decoder(_darshan),
+    "recorded": Decoder(_recorded, files="**/*"),
     "lustre-text": Decoder(_lustre_text),
     "lustre-document": Decoder(_lustre_document),
     "lustre-tree": Decoder(_lustre_tree, files="**/*"),

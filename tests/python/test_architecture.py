@@ -93,6 +93,7 @@ PACKAGES = {
         "deployment",
         "staging",
         "store",
+        "distribution",
         "ways",
         "errors",
         "amounts",

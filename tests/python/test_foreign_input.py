@@ -147,6 +147,18 @@ def darshan(folder: Path) -> None:
         shutil.copy(log, folder / f"{name}.darshan")
 
 
+def recorded(folder: Path) -> None:
+    from weir.provisioning.learning.archive import ParsedLog, opened
+    from weir.provisioning.learning.summaries import read_table
+
+    shutil.copytree(DATA / "recorder" / "host-user-app-10949-082155.406", folder / "host-user-app-1-1.0")
+    line = " X_POSIX        0  write        0             4096          800     0.0012     0.0013\n"
+    (folder / "dxt.txt").write_text(f"# darshan log version: 3.21\n# nprocs: 2\n# run time: 1.5\n{line * 4}")
+    with opened(folder / "archive.db") as archive:
+        archive.list_logs([("/cori.csv.gz", 1, 1)])
+        archive.keep([ParsedLog(1, tuple(read_table(DATA / "tokio" / "cori.csv.gz"))[:8], None)])
+
+
 def lustre_text(folder: Path) -> None:
     for name in ("lfs-df", "lctl-dl-t"):
         content = gzip.decompress((DATA / "lustre" / f"{name}.txt.gz").read_bytes())
@@ -410,6 +422,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "arrays": (arrays, 30),
     "traces": (trace, 100),
     "darshan": (darshan, 10),
+    "recorded": (recorded, 100),
     "lustre-text": (lustre_text, 50),
     "lustre-document": (lustre_document, 100),
     "lustre-tree": (lustre_tree, 20),
@@ -514,6 +527,21 @@ COMMANDS = {
     "job run resources_file": "resources",
     "job run local_folder": OWN,
     "plan sslo log": "darshan",
+    "plan sslo history": "recorded",
+    "plan run observe": OWN,
+    "plan run kept": OWN,
+    **{
+        f"plan run {name}": decoder
+        for name, decoder in (
+            ("job_file", "job"),
+            ("resources_file", "resources"),
+            ("local_folder", OWN),
+            ("sslos_file", "sslos"),
+            ("classes_file", "classes"),
+            ("prices_file", "tables"),
+            ("factors_file", "tables"),
+        )
+    },
     "plan sslo job_file": "job",
     "plan sslo sslos_file": "sslos",
     "plan sslo classes_file": "classes",
@@ -522,6 +550,7 @@ COMMANDS = {
         for product in ("resources", "config", "schema", "explain")
         for name, decoder in (
             ("log", "darshan"),
+            ("history", "recorded"),
             ("job_file", "job"),
             ("resources_file", "resources"),
             ("local_folder", OWN),

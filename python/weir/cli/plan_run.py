@@ -1,6 +1,5 @@
 """`weir plan run`: the plan of a program, from a run that is recorded on the way."""
 
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -67,6 +66,8 @@ def _folder(kept: Path | None) -> Iterator[Path]:
 
 
 def _record(folder: Path, observe: Sequence[str], command: Sequence[str]) -> None:
+    import subprocess
+
     from weir.provisioning.behaviour.observed_windows import FOLDER as WINDOWS
 
     observed = [word for path in observe for word in ("--observe", path)]

@@ -20,7 +20,35 @@ _SIZES = (
 )
 """Sizes that the classes of Darshan's counters end before."""
 _LARGEST = "1G_PLUS"
+_AMOUNT_MAX = 1 << 62
+"""Greatest offset or length of a call: that of a file on Linux."""
+_SECONDS_MAX = 1e9
+"""Longest call."""
 _TIMES = ("READ_TIME", "WRITE_TIME", "META_TIME")
+
+
+def amount(text: str) -> int:
+    """Read an offset or a length.
+
+    Raises:
+        ValueError: The text is no number that a call can have.
+    """
+    number = int(text)
+    if not 0 <= number <= _AMOUNT_MAX:
+        raise ValueError(f"{number} is no offset or length of a call")
+    return number
+
+
+def span(begin: str, end: str) -> float:
+    """Read the seconds of a call.
+
+    Raises:
+        ValueError: The texts are no times, or too far apart.
+    """
+    seconds = float(end) - float(begin)
+    if not seconds <= _SECONDS_MAX:
+        raise ValueError(f"a call of {seconds} s")
+    return max(seconds, 0.0)
 
 
 @dataclass

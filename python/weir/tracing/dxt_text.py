@@ -7,12 +7,15 @@ begin and end. Lines with `#` tell the run, and the file of the lines that follo
 from collections.abc import Callable
 from pathlib import Path
 
-from weir.tracing.calls import CallTotals, Way
+from weir.tracing.calls import CallTotals, Way, amount, span
 from weir.tracing.files import TraceError
 from weir.tracing.totals import LogTotals
 
 _BEGIN = b"# darshan log version"
 _LINE_CHARACTERS_MAX = 1 << 16
+_RANKS_MAX = 1 << 24
+"""Most ranks of a run."""
+_NUMBER_MAX = 1e15
 _MODULES = {"X_POSIX": "POSIX", "X_MPIIO": "MPI-IO"}
 _WAYS: dict[str, Way] = {"read": "READ", "write": "WRITE"}
 _FILE = "# DXT, file_id:"
@@ -52,7 +55,7 @@ def read_dxt(path: Path, *, note: Callable[[str], None]) -> LogTotals:
                 facts.setdefault(fact.strip(), value.strip())
             elif words and words[0] in _MODULES:
                 try:
-                    rank = int(words[1])
+                    rank = min(amount(words[1]), _RANKS_MAX - 1)
                     _count(modules.setdefault(_MODULES[words[0]], CallTotals()), words, rank, name)
                     ranks.add(rank)
                 except (ValueError, IndexError, KeyError):
@@ -65,7 +68,7 @@ def read_dxt(path: Path, *, note: Callable[[str], None]) -> LogTotals:
     if unread:
         note(f"{path}: {unread} lines could not be read, and are left out")
     note(f"{path}: an extended trace has no opens and other calls that move no bytes; the log itself has them")
-    processes = max(int(_number(facts.get("nprocs", ""))), max(ranks) + 1, 1)
+    processes = max(min(int(_number(facts.get("nprocs", ""))), _RANKS_MAX), max(ranks) + 1, 1)
     return LogTotals(
         path=path,
         version="DXT",
@@ -83,16 +86,14 @@ def read_dxt(path: Path, *, note: Callable[[str], None]) -> LogTotals:
 
 def _count(totals: CallTotals, words: list[str], rank: int, name: str) -> None:
     way = _WAYS[words[2]]
-    offset, length = int(words[4]), int(words[5])
-    if length < 0 or offset < 0:
-        raise ValueError("a length or an offset below zero")
-    totals.transfer(way, rank, name, offset, length, max(float(words[7]) - float(words[6]), 0.0))
+    totals.transfer(way, rank, name, amount(words[4]), amount(words[5]), span(words[6], words[7]))
 
 
 def _number(text: str) -> float:
     """A number of the header, which may have more behind it; 0 where there is none."""
     words = text.split()
     try:
-        return max(float(words[0]), 0.0) if words else 0.0
+        number = float(words[0]) if words else 0.0
     except ValueError:
         return 0.0
+    return number if 0 <= number <= _NUMBER_MAX else 0.0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from weir.tracing.calls import CallTotals, Way
+from weir.tracing.calls import CallTotals, Way, amount, span
 from weir.tracing.files import TraceError
 from weir.tracing.totals import LogTotals
 
@@ -122,10 +122,15 @@ def _calls(file: Path, trace: _Trace) -> Iterator[_Call]:
             if found is None:
                 trace.unread += bool(line.strip())
                 continue
+            try:
+                seconds = span(found[1], found[2])
+            except ValueError:
+                trace.unread += 1
+                continue
             begin, end = float(found[1]), float(found[2])
             trace.begin = begin if trace.begin is None else min(trace.begin, begin)
             trace.end = max(trace.end, end)
-            yield _Call(found[3], found[6].split(" "), max(end - begin, 0.0))
+            yield _Call(found[3], found[6].split(" "), seconds)
 
 
 class _Rank:
@@ -161,9 +166,9 @@ class _Rank:
             is_placed, is_vector = kind.startswith("p"), kind.endswith("v")
             rest = 3 if is_placed else 2
             file = " ".join(words[:-rest])
-            length = int(words[-2 if is_placed or is_vector else -1])
+            length = amount(words[-2 if is_placed or is_vector else -1])
             # A negative place is Recorder's distance from the place before.
-            offset = abs(int(words[-1])) if is_placed else self._places.get(file, 0)
+            offset = amount(words[-1].lstrip("-")) if is_placed else self._places.get(file, 0)
             if _is_counted(file):
                 posix.transfer(way, self._rank, file, offset, length, call.seconds)
             if not is_placed:
@@ -191,12 +196,12 @@ class _Rank:
             file = " ".join(words[3:])
             if _is_counted(file):
                 stdio.use(self._rank, file)
-                stdio.move(f"{way}S", way, int(words[1]) * int(words[2]), call.seconds)
+                stdio.move(f"{way}S", way, amount(words[1]) * amount(words[2]), call.seconds)
         elif call.name in ("fprintf", "vfprintf"):
             file = " ".join(words[:-1])
             if _is_counted(file):
                 stdio.use(self._rank, file)
-                stdio.move("WRITES", "WRITE", int(words[-1]), call.seconds)
+                stdio.move("WRITES", "WRITE", amount(words[-1]), call.seconds)
         elif _is_counted(file := _file_of(call)):
             stdio.other(_STDIO[call.name], self._rank, file, call.seconds)
 
@@ -212,7 +217,7 @@ class _Rank:
         together = "SPLIT" if kind.endswith("_begin") else "COLL" if kind.endswith(("_all", "_ordered")) else "INDEP"
         form = "NB" if kind.startswith("i") else together
         kinds = [place for place, word in enumerate(words) if word.startswith("MPI_") and place > 0]
-        count = int(words[kinds[0] - 1])
+        count = amount(words[kinds[0] - 1])
         mpi.move(f"{form}_{way}S", way, count * _TYPE_BYTES.get(words[kinds[0]], 1), call.seconds)
 
 

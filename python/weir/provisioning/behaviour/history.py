@@ -3,6 +3,7 @@
 import shlex
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -39,7 +40,7 @@ def past_of(folder: Path, job: Job, script: Path) -> Past:
 
     Args:
         folder: Folder of `weir classes build`.
-        job: The job of the script.
+        job: The job of the script, whose processes and nodes hold.
         script: The script, whose words name the program.
 
     Returns:
@@ -53,7 +54,7 @@ def past_of(folder: Path, job: Job, script: Path) -> Past:
     if not path.is_file():
         raise ProvisioningError(f"{folder} has no {ARCHIVE}", hint="`weir classes build LOGS --to FOLDER` makes it")
     try:
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0) as file:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0)) as file:
             for program in words:
                 runs = list(_runs(file, program))
                 if runs:
@@ -71,7 +72,7 @@ _PROGRAMS = "SELECT program FROM runs GROUP BY program ORDER BY COUNT(*) DESC LI
 
 
 def _runs(file: sqlite3.Connection, program: str) -> Iterator[_Run]:
-    statement = "SELECT run FROM runs WHERE program = ? ORDER BY id DESC LIMIT ?"
+    statement = "SELECT CAST(run AS BLOB) FROM runs WHERE program = ? AND run IS NOT NULL ORDER BY id DESC LIMIT ?"
     decoder = msgspec.msgpack.Decoder(_Run)
     for (content,) in file.execute(statement, (program, RUNS_MAX)):
         try:

@@ -19,6 +19,7 @@ _COUNTS = {
     "client_write_seconds": "write_seconds",
     "client_metadata_seconds": "metadata_seconds",
 }
+_AMOUNT_MAX = 1e15
 _METADATA = ("client_stats", "client_opens", "client_closes")
 
 
@@ -54,9 +55,16 @@ def observed(folder: Path, run: str) -> Observed:
             if not str(row.get("run", "")).endswith(f"@{run}") or row.get("counted_by") != "client":
                 continue
             for column, name in _COUNTS.items():
-                setattr(found, name, getattr(found, name) + float(row.get(column) or 0))
-            found.metadata_operations += sum(float(row.get(column) or 0) for column in _METADATA)
+                setattr(found, name, getattr(found, name) + _amount(path, row.get(column)))
+            found.metadata_operations += sum(_amount(path, row.get(column)) for column in _METADATA)
     return found
+
+
+def _amount(path: Path, value: object) -> float:
+    number = value or 0
+    if not isinstance(number, int | float) or not 0 <= number <= _AMOUNT_MAX:
+        raise TraceError(f"{path} has {value!r:.40} for a count or a time", hint="record the run again")
+    return float(number)
 
 
 def _rows(path: Path) -> Iterable[dict[str, float | str]]:
