@@ -54,12 +54,16 @@ ANY_TEXT = {
         *("weir job run JOBSPEC", "weir job run --trace", "weir job run --schema", "weir job run --resources"),
         *("weir job run --local", "weir job run --sslos", "weir plan learned --sslos"),
         *("weir plan sslo LOG", "weir plan sslo --job", "weir plan sslo --sslos"),
-        "weir plan sslo --classes-table",
+        *("weir plan sslo --classes-table", "weir plan sslo --history"),
+        *("weir plan run --observe", "weir plan run --keep"),
+        *(f"weir plan run --{name}" for name in ("job", "resources", "local", "sslos", "classes-table")),
+        *("weir plan run --prices", "weir plan run --factors"),
         *(
             f"weir plan {product} {name}"
             for product in ("resources", "config", "schema", "explain")
             for name in (
                 "LOG",
+                "--history",
                 "--job",
                 "--resources",
                 "--local",
@@ -111,7 +115,12 @@ ANY_TEXT = {
     "a device of this host, which is looked for": {"weir stats windows --device"},
     "a directive, whose own errors name the one that was meant": {"weir job ornament --weir"},
     "the words of another program": {
-        *("weir run COMMAND", "weir deploy --ssh-options", "weir simulate sweep --slurm-partition"),
+        *(
+            "weir run COMMAND",
+            "weir plan run COMMAND",
+            "weir deploy --ssh-options",
+            "weir simulate sweep --slurm-partition",
+        ),
         *("weir simulate sweep --slurm-account", "weir simulate tune --slurm-partition"),
         *("weir simulate tune --slurm-account", "weir plan factors --node", "weir plan factors --other-node"),
         "weir classes build --slurm-partition",
@@ -121,7 +130,7 @@ ANY_TEXT = {
         *("weir stats publish --server", "weir target add --class", "weir sslo build --source"),
     },
     "a class of devices that the resource model names": {
-        *(f"weir plan {product} --device" for product in ("resources", "config", "schema", "explain")),
+        *(f"weir plan {product} --device" for product in ("resources", "config", "schema", "explain", "run")),
         "weir job run --device",
         *("weir simulate tune --slurm-account", "weir classes build --slurm-partition"),
         "weir classes build --slurm-account",
@@ -171,6 +180,7 @@ OTHERS = {
     "weir job release": ["7"],
     "weir job end": ["x"],
     "weir plan emit": ["/x"],
+    "weir plan run": ["--", "true"],
     "weir plan factors": ["--into", "/x"],
     "weir simulate run": ["/x"],
     "weir simulate sweep": ["/x"],
