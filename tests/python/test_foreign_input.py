@@ -22,6 +22,7 @@ import expanding
 import foreign
 import msgspec
 import numpy
+import past_runs
 import provisioned
 import pytest
 import simulated
@@ -145,18 +146,6 @@ def darshan(folder: Path) -> None:
     for name in ("sample-goodost", "sample-dxt-simple", "noposix"):
         (log,) = (DATA / "darshan").glob(f"{name}*.darshan")
         shutil.copy(log, folder / f"{name}.darshan")
-
-
-def recorded(folder: Path) -> None:
-    from weir.provisioning.learning.archive import ParsedLog, opened
-    from weir.provisioning.learning.summaries import read_table
-
-    shutil.copytree(DATA / "recorder" / "host-user-app-10949-082155.406", folder / "host-user-app-1-1.0")
-    line = " X_POSIX        0  write        0             4096          800     0.0012     0.0013\n"
-    (folder / "dxt.txt").write_text(f"# darshan log version: 3.21\n# nprocs: 2\n# run time: 1.5\n{line * 4}")
-    with opened(folder / "archive.db") as archive:
-        archive.list_logs([("/cori.csv.gz", 1, 1)])
-        archive.keep([ParsedLog(1, tuple(read_table(DATA / "tokio" / "cori.csv.gz"))[:8], None)])
 
 
 def lustre_text(folder: Path) -> None:
@@ -422,7 +411,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "arrays": (arrays, 30),
     "traces": (trace, 100),
     "darshan": (darshan, 10),
-    "recorded": (recorded, 100),
+    "recorded": (past_runs.recorded, 100),
     "lustre-text": (lustre_text, 50),
     "lustre-document": (lustre_document, 100),
     "lustre-tree": (lustre_tree, 20),

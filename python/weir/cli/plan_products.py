@@ -206,9 +206,7 @@ def _made(
         price_list=None if prices_file is None else prices.of_file(prices_file),
         factors=None if factors_file is None else interference_factors.of_file(factors_file),
     )
-    made = planner.plan(
-        identity_of(job), job, resources, wishes=wishes, select=select, outcomes=outcomes
-    )
+    made = planner.plan(identity_of(job), job, resources, wishes=wishes, select=select, outcomes=outcomes)
     _warn(made)
     return made
 
