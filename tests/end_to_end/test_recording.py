@@ -417,3 +417,18 @@ with open("{PREFIX_PATH}/step-0", "rb") as file:
     (tmp_path / "begun.weirtrace").write_bytes(b"")
     answer = store.weir("plan", "identity", tmp_path / "begun.weirtrace", code=1)
     assert "was written as far as its process" in answer.stderr
+
+
+@pytest.mark.usefixtures("fuse")
+def test_a_program_that_is_recorded_for_a_plan_counts_each_operation_once(store: Store, tmp_path: Path) -> None:
+    """An observed folder may hold the mount of the store, whose operations are recorded, too."""
+    store.json("up", "--servers", "1")
+    apart = tmp_path / "apart"
+    apart.mkdir()
+    copy = f"dd if=/dev/zero of={store.mount}/a bs=64k count=32 && dd if={store.mount}/a of={apart}/b bs=64k"
+    for observed in ((apart,), (apart, store.home)):
+        paths = [word for path in observed for word in ("--observe", path)]
+        options = ("--size", "1GiB", "--output", "json")
+        answer = store.weir("plan", "run", *paths, *options, "--", "sh", "-c", copy)
+        identity = json.loads(answer.stdout)["identity"]
+        assert (identity["read_bytes"], identity["written_bytes"]) == (32 << 16, 64 << 16)

@@ -69,7 +69,9 @@ def _record(folder: Path, observe: Sequence[str], command: Sequence[str]) -> Non
     import subprocess
 
     from weir.provisioning.behaviour.observed_windows import FOLDER as WINDOWS
+    from weir.provisioning.behaviour.observed_windows import note_paths
 
+    note_paths(folder, (each for path in observe for each in (Path(path).absolute(), Path(path).resolve())))
     observed = [word for path in observe for word in ("--observe", path)]
     words = ("--trace", str(folder), *observed, "--windows", str(folder / WINDOWS), "--", *command)
     # The plan alone is on standard output.

@@ -10,6 +10,9 @@ from weir.tracing.files import TraceError
 
 FOLDER = "windows"
 """Folder of the windows within that of the traces."""
+_PATHS = "observed"
+"""File of the observed paths within that folder."""
+_PATHS_BYTES_MAX = 1 << 20
 _COUNTS = {
     "client_reads": "reads",
     "client_writes": "writes",
@@ -58,6 +61,32 @@ def observed(folder: Path, run: str) -> Observed:
                 setattr(found, name, getattr(found, name) + _amount(path, row.get(column)))
             found.metadata_operations += sum(_amount(path, row.get(column)) for column in _METADATA)
     return found
+
+
+def note_paths(folder: Path, paths: Iterable[Path]) -> None:
+    """Write beside the windows which paths were observed.
+
+    Args:
+        folder: Folder of the traces.
+        paths: The paths, absolute.
+    """
+    (folder / FOLDER).mkdir(exist_ok=True)
+    (folder / FOLDER / _PATHS).write_text("".join(f"{path}\n" for path in paths))
+
+
+def has_inside(folder: Path, place: Path) -> bool:
+    """Whether the windows have the operations on files below a place.
+
+    Args:
+        folder: Folder of the traces.
+        place: The place, such as the mount point of a store.
+    """
+    try:
+        with (folder / FOLDER / _PATHS).open(errors="replace") as file:
+            lines = file.read(_PATHS_BYTES_MAX).splitlines()
+    except OSError:
+        return False
+    return any(place.is_relative_to(line) for line in lines if line)
 
 
 def _amount(path: Path, value: object) -> float:

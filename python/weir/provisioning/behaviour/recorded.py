@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from weir.provisioning.behaviour.observed_windows import observed
+from weir.provisioning.behaviour.observed_windows import has_inside, observed
 from weir.provisioning.behaviour.traits import Traits, Transfers, of_log
 from weir.tracing.darshan import READ_SECONDS_MAX, refusal
 from weir.tracing.dxt_text import is_dxt, read_dxt
@@ -99,7 +99,10 @@ def _of_traces(path: Path, note: Note) -> Traits:
     counted = [windows for each in processes if (windows := windows_of(each, note=note)) is not None]
     lines = [line for windows in summed(counted) for line in windows.lines]
     files = (*run.creations, *run.overwritten)
-    beside = observed(path if path.is_dir() else path.parent, processes[0].process["run"])
+    folder = path if path.is_dir() else path.parent
+    beside = observed(folder, processes[0].process["run"])
+    if run.place is not None and has_inside(folder, Path(run.place.path)):
+        lines = []
     return Traits(
         program=run.program,
         processes=run.ranks,
