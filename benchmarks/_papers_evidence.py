@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 from _harness import MEASURED, OUT, ROOT, WEIR, Store, commit
-from _papers_rows import Command, Evidence, Measured, Row
+from _papers_rows import ASKED, Command, Evidence, Measured, Row
 
 TESTS_SECONDS = 3600
 """Longest time of all tests together, on a busy machine."""
@@ -35,28 +35,20 @@ def collect(rows: Iterable[Row], evidence: Evidence) -> None:
     now = {"date": time.strftime("%Y-%m-%d"), "commit": commit()}
     for name, passed in _tests(sorted({name for row in rows for name in row.tests})).items():
         evidence.tests[name] = Measured(float(passed), **now)
-    for line, good in _commands(list({command.run: command for row in rows for command in row.commands}.values())):
-        evidence.commands[line] = Measured(float(good), **now)
+    for command, output in _commands(list({command.run: command for row in rows for command in row.commands}.values())):
+        evidence.commands[command.run] = Measured(float(output is not None), **now)
+        if command.tells and (told := re.search(rf'"{command.tells}": ?([-+.0-9e]+)', output or "")):
+            evidence.figures[command.tells] = Measured(float(f"{float(told[1]):.4g}"), **now)
 
 
 def take_figures(rows: Iterable[Row], evidence: Evidence, logs: Iterable[Path] = (MEASURED,)) -> None:
     """Takes the newest measurement of each figure, from the runs of benchmarks that `logs` keep."""
-    wanted = {figure.key for row in rows for figure in row.figures}
+    wanted = {figure.key for row in rows for figure in row.figures} | set(ASKED)
     for run in _runs(logs):
         for name, value in run.figures.items():
             if value is not None:
                 measured = Measured(value, run.date, run.commit)
                 evidence.figures |= dict.fromkeys({f"{run.benchmark}.{name}", name} & wanted, measured)
-
-
-def newest(name: str, logs: Iterable[Path] = (MEASURED,)) -> Measured | None:
-    """The newest measurement of a figure by whichever benchmark; None was not measured."""
-    found = None
-    for run in _runs(logs):
-        value = run.figures.get(name)
-        if value is not None:
-            found = Measured(value, run.date, run.commit)
-    return found
 
 
 def _runs(logs: Iterable[Path]) -> list[Run]:
@@ -86,18 +78,18 @@ def _tests(names: list[str]) -> dict[str, bool]:
     return {name: passed.get(name, False) for name in names}
 
 
-def _commands(commands: list[Command]) -> list[tuple[str, bool]]:
-    """Whether each command gave its exit code and said what it should."""
-    good = [(each.run, _runs_well(each, {})) for each in commands if not each.is_on_store]
+def _commands(commands: list[Command]) -> list[tuple[Command, str | None]]:
+    """The output of each command; None if it did not give its exit code or did not say what it should."""
+    outputs = [(each, _output(each, {})) for each in commands if not each.is_on_store]
     on_store = [each for each in commands if each.is_on_store]
     if on_store:
         with TemporaryDirectory(prefix="weir-papers-") as folder, Store(Path(folder), servers=2, targets=2) as store:
             environment = {"WEIR_HOME": str(store.home), "WEIR_MOUNT": str(store.mount)}
-            good += [(each.run, _runs_well(each, environment)) for each in on_store]
-    return good
+            outputs += [(each, _output(each, environment)) for each in on_store]
+    return outputs
 
 
-def _runs_well(command: Command, environment: Mapping[str, str]) -> bool:
+def _output(command: Command, environment: Mapping[str, str]) -> str | None:
     """Runs a command in an empty folder; what went wrong is printed."""
     with TemporaryDirectory(prefix="weir-papers-") as folder:
         given = {
@@ -123,12 +115,12 @@ def _runs_well(command: Command, environment: Mapping[str, str]) -> bool:
             )
         except subprocess.TimeoutExpired:
             print(f"$ {command.run}\ndid not end in {COMMAND_SECONDS} s", file=sys.stderr)
-            return False
-    is_good = answer.returncode == command.code and re.search(command.says, answer.stdout) is not None
-    if not is_good:
-        words = answer.stdout.strip().splitlines()[-3:]
-        print(f"$ {command.run}\nexit code {answer.returncode}: {' / '.join(words)}", file=sys.stderr)
-    return is_good
+            return None
+    if answer.returncode == command.code and re.search(command.says, answer.stdout):
+        return answer.stdout
+    words = answer.stdout.strip().splitlines()[-3:]
+    print(f"$ {command.run}\nexit code {answer.returncode}: {' / '.join(words)}", file=sys.stderr)
+    return None
 
 
 def unused(evidence: Evidence, rows: Iterable[Row]) -> None:
@@ -136,7 +128,7 @@ def unused(evidence: Evidence, rows: Iterable[Row]) -> None:
     rows = list(rows)
     tests = {name for row in rows for name in row.tests}
     commands = {command.run for row in rows for command in row.commands}
-    figures = {figure.key for row in rows for figure in row.figures}
+    figures = {figure.key for row in rows for figure in row.figures} | set(ASKED)
     evidence.tests = {name: each for name, each in evidence.tests.items() if name in tests}
     evidence.commands = {line: each for line, each in evidence.commands.items() if line in commands}
     evidence.figures = {key: each for key, each in evidence.figures.items() if key in figures}

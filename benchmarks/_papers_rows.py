@@ -16,6 +16,18 @@ FOLDER = Path(__file__).resolve().parent / "papers"
 EVIDENCE = FOLDER / "evidence.json"
 PAPERS = ("themisio", "tarazu", "io-variation", "interference", "luxio")
 
+ASKED = (
+    "objectives_used_by_16_logs",
+    "regret_first",
+    "regret_tenth",
+    "replay_error_max",
+    "scaling_efficiency_128",
+    "write_loss_max",
+    "f1_unseen_workload_authors",
+    "quiet_labels_right_busy",
+)
+"""Figures that are kept whether a row has them or not, and stand in the JSON line."""
+
 State = Literal["works", "part", "missing"]
 
 
@@ -31,6 +43,8 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     code: int = 0
     is_on_store: bool = msgspec.field(default=False, name="on_store")
     """It runs on a store of two servers with two targets each."""
+    tells: str = ""
+    """A number of its output in JSON, which is kept as a figure."""
 
 
 class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

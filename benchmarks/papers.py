@@ -13,21 +13,9 @@ from collections import Counter
 from pathlib import Path
 
 from _harness import MEASURED, announce, finish
-from _papers_evidence import collect, newest, take_figures, unused
+from _papers_evidence import collect, take_figures, unused
 from _papers_page import PAGE, STATES, page
-from _papers_rows import PAPERS, every_row, papers, read_evidence, state, write_evidence
-
-ASKED = (
-    "objectives_used_by_16_logs",
-    "regret_first",
-    "regret_tenth",
-    "replay_error_max",
-    "scaling_efficiency_128",
-    "write_loss_max",
-    "f1_unseen_workload_authors",
-    "quiet_labels_right_busy",
-)
-"""Figures that other benchmarks measure and that stand in the JSON line."""
+from _papers_rows import ASKED, PAPERS, every_row, papers, read_evidence, state, write_evidence
 
 
 def main() -> None:
@@ -65,7 +53,7 @@ def main() -> None:
             name, f"{counts['works']} rows work", f"of {len(paper.rows)}; {words}", counts["works"] / len(paper.rows)
         )
     working = sum(state(row, evidence) == "works" for row in rows)
-    asked = {name: None if (found := newest(name, logs)) is None else found.value for name in ASKED}
+    asked = {name: evidence.figures[name].value if name in evidence.figures else None for name in ASKED}
     finish("papers", {"rows": len(rows), "rows_working": working, **asked})
 
 
