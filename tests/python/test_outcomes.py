@@ -190,6 +190,9 @@ def test_guarantees_classes_and_demand_follow_the_runs() -> None:
     found = Corrections(PerformanceModel(TABLE.sslos), runs, "", {}).objectives(TABLE).sslos
     assert found[0].guarantees.write_bytes_per_second == pytest.approx(2e8, rel=0.2)
     assert found[0].guarantees.read_bytes_per_second == 1e9
+    (told,) = Corrections(PerformanceModel(TABLE.sslos), runs, "", {}).guarantees(TABLE)
+    assert (told.objective, told.kind, told.jobs) == ("objective-fast", "write", 20)
+    assert told.low < told.rate < told.high and told.believed == 1e9
     table = with_history(built_in(), runs)
     assert table.jobs == 337_010 + 20 and len(table.classes) == len(built_in().classes) + 1
     assert with_history(built_in(), [outcome(exit_code=1)]) == built_in()

@@ -40,7 +40,8 @@ def learned(home: Home, sslos_file: Path | None, forget: str | None, yes: bool, 
     TIME is the time of a job's I/O on such devices over that which the tables predict, and four in five further runs
     lie between FROM and TO. SILENT runs say nothing, and nothing is learned from them. OWED, RECEIVED and WAITED are
     the shares of the last run, and the time that its requests waited for their turn. --output json has also the
-    guarantees of objectives, the demand for devices, and the classes of behaviour by these runs.
+    guarantees of objectives and the interference factors with their intervals, the demand for devices, and the
+    classes of behaviour.
     """
     if forget is not None:
         _forget(home, forget, yes=yes)
@@ -88,8 +89,9 @@ def _document(outcomes: "tuple[Outcome, ...]", tables: "tuple[SsloTable, SsloTab
     from weir.provisioning.objectives.sslo_tables import simulated
     from weir.provisioning.outcomes.history import with_demand, with_history
     from weir.provisioning.planning.corrections import Corrections, group_of
+    from weir.provisioning.planning.learned_factors import learned_factors
     from weir.provisioning.planning.performance import PerformanceModel
-    from weir.provisioning.planning.selection import default_prices
+    from weir.provisioning.planning.selection import default_prices, known_factors
 
     model = PerformanceModel(tables[1].sslos, simulated().sslos)
     last = {(each.job, group_of(each.system)): each for each in outcomes}
@@ -102,14 +104,11 @@ def _document(outcomes: "tuple[Outcome, ...]", tables: "tuple[SsloTable, SsloTab
             row |= {name: getattr(each, name) for name in ("share_owed", "share_received", "wait_seconds")}
             jobs.append(row)
     corrections = Corrections(model, outcomes, "", {})
-    before = {each.name: each for each in tables[0].sslos}
+    factors = set(learned_factors(known_factors(), outcomes, corrections).factors) - set(known_factors().factors)
     return {
         "jobs": jobs,
-        "objectives": [
-            {"name": each.name, "device": each.system.device, **document(each.guarantees)}
-            for each in corrections.objectives(tables[0]).sslos
-            if each != before[each.name]
-        ],
+        "objectives": [document(each) for each in corrections.guarantees(tables[0])],
+        "factors": [document(each) for each in sorted(factors, key=lambda each: (each.one, each.other))],
         "demand": document(with_demand(default_prices(), outcomes, time.time()).demands),
         "classes": [
             {"name": each.name, "jobs_fraction": each.jobs_fraction}

@@ -92,7 +92,7 @@ def begin(folder: JobFolder, present: Mapping[str, str]) -> dict[str, str]:
     if not is_traced:
         return {}
     # The trace of a process whose parent is another one tells so, and nothing is made of it here.
-    return {"WEIR_TRACE": str(traces), "WEIR_TRACE_RUN": RUN, "WEIR_TRACE_PARENT": str(os.getpid()), "WEIR_OBSERVE": ""}
+    return {"WEIR_TRACE": str(traces), "WEIR_TRACE_RUN": RUN, "WEIR_TRACE_PARENT": str(os.getpid())}
 
 
 def end(folder: JobFolder, name: str, exit_code: int | None) -> Outcome | None:

@@ -63,6 +63,20 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     write_work: float = 1.0
 
 
+class Guaranteed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rate of an objective, by what jobs had from its devices here, in bytes or operations per second."""
+
+    objective: str
+    kind: Kind
+    believed: float
+    """The rate of the table."""
+    rate: float
+    low: float
+    high: float
+    """Ends of the interval in which the rates of four in five further jobs lie."""
+    jobs: int
+
+
 @dataclass(frozen=True)
 class _Run:
     """The logarithm of measured over predicted time, of one kind of calls in one run."""
@@ -204,28 +218,50 @@ class Corrections:
                 found.append(math.log(done / planned))
         return MixedModel({kind: found}).of(kind).ratio if found else None
 
-    def objectives(self, table: SsloTable) -> SsloTable:
+    def guarantees(self, table: SsloTable) -> tuple[Guaranteed, ...]:
         """Correct the guarantees of objectives by the runs of all jobs whose calls are large.
 
         Returns:
-            The table; an objective on whose devices no run tells stays as it is.
+            The rates of objectives on whose devices some run tells.
         """
         pools = {
             kind: MixedModel(_means(run for run in self._runs[kind] if run.size in ("", "large")), noise=COMMON_SPREAD)
             for kind in KINDS
         }
+        found = []
+        for each in table.sslos:
+            for kind, pool in pools.items():
+                told, base = pool.of(group_of(each.system)), rate(each.guarantees, kind)
+                if base is not None and told.runs:
+                    found.append(
+                        Guaranteed(
+                            objective=each.name,
+                            kind=kind,
+                            believed=base,
+                            rate=base / told.ratio,
+                            low=base / told.high,
+                            high=base / told.low,
+                            jobs=told.runs,
+                        )
+                    )
+        return tuple(found)
+
+    def objectives(self, table: SsloTable) -> SsloTable:
+        """Put measured guarantees in the place of those of a table.
+
+        Returns:
+            The table; an objective on whose devices no run tells stays as it is.
+        """
+        changes: dict[str, dict[str, float]] = {}
+        for told in self.guarantees(table):
+            changes.setdefault(told.objective, {})[_FIELDS[told.kind]] = told.rate
 
         def corrected(each: Sslo) -> Sslo:
-            changes = {}
-            for kind, pool in pools.items():
-                found, base = pool.of(group_of(each.system)), rate(each.guarantees, kind)
-                if base is not None and found.runs:
-                    changes[_FIELDS[kind]] = base / found.ratio
-            if not changes:
-                return each
-            return msgspec.structs.replace(each, guarantees=msgspec.structs.replace(each.guarantees, **changes))
+            rates = msgspec.structs.replace(each.guarantees, **changes[each.name])
+            return msgspec.structs.replace(each, guarantees=rates)
 
-        return msgspec.structs.replace(table, sslos=tuple(corrected(each) for each in table.sslos))
+        sslos = tuple(corrected(each) if each.name in changes else each for each in table.sslos)
+        return msgspec.structs.replace(table, sslos=sslos)
 
     def learned(self, system: System, identity: Identity) -> Learned | None:
         """Sum up what is known of a job on a system, over all kinds of its calls.
