@@ -9,6 +9,7 @@ from resident import IDENTITY, Planner, planner, script
 from weir.planner import protocol
 from weir.planner.errors import PlannerError
 from weir.planner.protocol import Planned, Summary, Variables
+from weir.provisioning.behaviour.classes import built_in
 from weir.provisioning.sharing.interference_factors import Factor, FactorTable
 from weir.provisioning.sharing.prices import PriceList, Tier
 
@@ -59,6 +60,16 @@ def test_plans_weigh_the_prices_and_factors_of_the_administrator(folder: Path) -
         assert made.plan("guest", " policy=interference size=100MiB").deployment.joins == "owner"
         costly = protocol.Plan(script=script(f" budget={low} policy=performance"), identity=IDENTITY)
         assert "budget" in refusal(made, costly).message
+
+
+@pytest.mark.parametrize("fitness", ["0", "1"])
+def test_the_fitness_of_a_new_class_is_the_administrator_s(folder: Path, fitness: str) -> None:
+    with planner(folder, "--steps", "planner_steps", "--new-class", fitness) as made:
+        made.start()
+        own = made.plan("job").deployment.behaviour_class
+        is_known = own in {each.name for each in built_in().classes}
+        assert is_known == (fitness == "0")
+        assert is_known or own == IDENTITY.name
 
 
 def test_tables_that_cannot_be_used_are_refused_at_the_start(folder: Path) -> None:

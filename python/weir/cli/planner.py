@@ -5,7 +5,7 @@ from typing import Literal
 
 import click
 
-from weir.cli.parameters import FILE, FOLDER, Checked
+from weir.cli.parameters import FILE, FOLDER, Checked, Number
 from weir.store import values
 
 
@@ -102,6 +102,13 @@ def _database(text: str) -> None:
     help="Room of a shareable store for jobs that join it, over the size of its own job, as far as there is room.",
 )
 @click.option(
+    "--new-class",
+    metavar="FITNESS",
+    type=Number(0, 1),
+    default=0.75,
+    help="A job whose best fitness to the known classes is below is a class of its own.",
+)
+@click.option(
     "--reach",
     type=click.Choice(["auto", "local", "ssh"]),
     default="auto",
@@ -128,6 +135,7 @@ def planner(
     orphan: str,
     share_max: int,
     sharers_room: int,
+    new_class: float,
     reach: Literal["auto", "local", "ssh"],
     steps: str,
 ) -> None:
@@ -158,5 +166,6 @@ def planner(
             orphan_seconds=values.duration(orphan),
             share_max=share_max / 100,
             sharers_room=sharers_room / 100,
+            new_class_fitness=new_class,
         )
     )

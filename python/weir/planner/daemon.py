@@ -60,7 +60,12 @@ async def _run(settings: Settings) -> None:
     for path in (settings.resources, settings.prices, settings.factors, settings.socket.parent):
         if path is not None:
             check_closed(path)
-    tables = read_tables(settings.prices, settings.factors, sharers_room=settings.sharers_room)
+    tables = read_tables(
+        settings.prices,
+        settings.factors,
+        sharers_room=settings.sharers_room,
+        new_class_fitness=settings.new_class_fitness,
+    )
     folders = _prepare(settings.state)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS
 from weir.provisioning.sharing.leases import SHARERS_ROOM
 
 CLIENTS_MAX = 512
@@ -67,3 +68,5 @@ class Settings:
     """Most of the site's storage of each class of device that the deployments of one user may hold."""
     sharers_room: float = SHARERS_ROOM
     """Room of a new store for jobs that join later, over the size of its own job."""
+    new_class_fitness: float = NEW_CLASS_FITNESS
+    """Fitness below which a job is a class of its own."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS
 from weir.provisioning.sharing import interference_factors, prices
 from weir.provisioning.sharing.interference_factors import FactorTable
 from weir.provisioning.sharing.leases import SHARERS_ROOM
@@ -19,6 +20,8 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     factors: FactorTable | None = None
     sharers_room: float = SHARERS_ROOM
     """Room of a new store for jobs that join later, over the size of its own job."""
+    new_class_fitness: float = NEW_CLASS_FITNESS
+    """Fitness below which a job is a class of its own."""
 
     @cached_property
     def digest(self) -> str:
@@ -26,13 +29,20 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return hashlib.blake2b(msgspec.json.encode(self), digest_size=16).hexdigest()
 
 
-def read_tables(prices_file: Path | None, factors_file: Path | None, *, sharers_room: float = SHARERS_ROOM) -> Tables:
+def read_tables(
+    prices_file: Path | None,
+    factors_file: Path | None,
+    *,
+    sharers_room: float = SHARERS_ROOM,
+    new_class_fitness: float = NEW_CLASS_FITNESS,
+) -> Tables:
     """Read the tables.
 
     Args:
         prices_file: A list of prices; None for none.
         factors_file: A table of interference factors; None for none.
         sharers_room: Room of a new store for jobs that join later, over the size of its own job.
+        new_class_fitness: Fitness below which a job is a class of its own.
 
     Raises:
         ProvisioningError: A file cannot be read, or is no such document.
@@ -41,4 +51,5 @@ def read_tables(prices_file: Path | None, factors_file: Path | None, *, sharers_
         prices=None if prices_file is None else prices.of_file(prices_file),
         factors=None if factors_file is None else interference_factors.of_file(factors_file),
         sharers_room=sharers_room,
+        new_class_fitness=new_class_fitness,
     )
