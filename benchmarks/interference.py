@@ -20,6 +20,7 @@ PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "busy": ("_interference_busy", ("quiet_labels_right_busy",)),
     "matrix": ("_interference_matrix", ()),
     "authors": ("_interference_authors", ()),
+    "unseen": ("_interference_unseen", ("f1_unseen_workload_authors",)),
     "simulated": ("_interference_simulated", ("simulated_windows", "f1_kept_random_with_simulated")),
     "predict": ("_interference_predict", ("predict_ms",)),
     "overhead": ("_interference_overhead", ("collection_overhead_percent",)),

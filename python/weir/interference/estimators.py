@@ -197,15 +197,17 @@ class AboveQuiet:
     _count: int = 0
 
     def fit(self, data: Prepared, classes: Classes, count: int) -> None:
-        """See `Estimator`. Classes have equal weight: the shares of the training are no prejudice about others."""
+        """See `Estimator`. Each class of each workload has the same weight: neither the shares of the training nor a
+        workload with many windows are a prejudice about others."""
         from sklearn.linear_model import LogisticRegression
 
         self._count = count
         known = ~np.isnan(data.relative).any(1)
         relative = data.relative[known]
         self._scale = (relative.mean(0), np.maximum(relative.std(0), 1e-9))
-        self._model = LogisticRegression(C=0.1, class_weight="balanced", max_iter=1000)
-        self._model.fit(self._scaled(relative), classes[known])
+        self._model = LogisticRegression(C=0.1, max_iter=1000)
+        weights = _even_weights(data.windows.workloads[known], classes[known])
+        self._model.fit(self._scaled(relative), classes[known], sample_weight=weights)
 
     def probabilities(self, data: Prepared) -> Floats:
         """See `Estimator`. Logistic probabilities; all classes alike for a job with too few windows."""
@@ -275,6 +277,17 @@ class Gated:
         """See `Estimator`. Probabilities of the one or the other."""
         is_known = np.isin(data.windows.workloads, self._known)
         return np.where(is_known[:, None], self.trees.probabilities(data), self.above_quiet.probabilities(data))
+
+
+def _even_weights(workloads: NDArray[np.str_], classes: Classes) -> Floats:
+    """Weights of windows with a mean of 1, by which each class has the same sum, and within it each workload."""
+    weights = np.zeros(len(classes))
+    for number in np.unique(classes):
+        of_class = classes == number
+        _, group, counts = np.unique(workloads[of_class], return_inverse=True, return_counts=True)
+        weights[of_class] = 1 / (counts[group] * len(counts))
+    made: Floats = weights * len(weights) / weights.sum()
+    return made
 
 
 def _spread(found: Floats, classes: NDArray[Any], count: int) -> Floats:
