@@ -206,7 +206,7 @@ class AboveQuiet:
         relative = data.relative[known]
         self._scale = (relative.mean(0), np.maximum(relative.std(0), 1e-9))
         self._model = LogisticRegression(C=0.1, max_iter=1000)
-        weights = _even_weights(data.windows.workloads[known], classes[known])
+        weights = even_weights(data.windows.workloads[known], classes[known])
         self._model.fit(self._scaled(relative), classes[known], sample_weight=weights)
 
     def probabilities(self, data: Prepared) -> Floats:
@@ -279,8 +279,12 @@ class Gated:
         return np.where(is_known[:, None], self.trees.probabilities(data), self.above_quiet.probabilities(data))
 
 
-def _even_weights(workloads: NDArray[np.str_], classes: Classes) -> Floats:
-    """Weights of windows with a mean of 1, by which each class has the same sum, and within it each workload."""
+def even_weights(workloads: NDArray[np.str_], classes: Classes) -> Floats:
+    """Weigh windows so that each class counts the same, and within it each workload.
+
+    Returns:
+        Weights with a mean of 1, shape (windows,).
+    """
     weights = np.zeros(len(classes))
     for number in np.unique(classes):
         of_class = classes == number
