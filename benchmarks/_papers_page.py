@@ -4,7 +4,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from _harness import ROOT
-from _papers_rows import Command, Evidence, Figure, Measured, Paper, Row, State, every_row, state, within
+from _papers_rows import (
+    Command,
+    Evidence,
+    Figure,
+    Measured,
+    Paper,
+    Row,
+    State,
+    every_row,
+    is_to_be_measured,
+    state,
+    within,
+)
 
 PAGE = ROOT / "docs/papers.md"
 STATES: tuple[State, ...] = ("works", "part", "missing")
@@ -18,7 +30,7 @@ benchmarks measured, with their date and commit. The rows are in `benchmarks/pap
 | state | meaning |
 |---|---|
 | works | each test and command of the row passed, no figure misses its bound, and no gap is known |
-| part | something of it is there and shown; the row says what is not |
+| part | something of it is there and shown; the row says what is not, or which benchmark has still to measure it |
 | missing | nothing of it is there |
 
 A paper's figures were measured on other machines, so ratios can be compared and rates cannot. A figure in bold misses
@@ -34,26 +46,36 @@ def page(papers: Mapping[str, Paper], evidence: Evidence) -> str:
 
 
 def _summary(papers: Mapping[str, Paper], evidence: Evidence) -> str:
-    rows: list[Sequence[str]] = []
-    for name, paper in papers.items():
-        counts = Counter(state(row, evidence) for row in paper.rows)
-        rows.append(
-            (f"[{paper.name}](#{name})", str(len(paper.rows)), *(str(counts[each]) for each in STATES), paper.source)
-        )
-    counts = Counter(state(row, evidence) for row in every_row(papers))
-    rows.append(("all", str(counts.total()), *(str(counts[each]) for each in STATES), ""))
-    return _table(("paper", "rows", *STATES, "source"), rows)
+    rows = [
+        (f"[{paper.name}](#{name})", *_counts(paper.rows, evidence), paper.source) for name, paper in papers.items()
+    ]
+    rows.append(("all", *_counts(list(every_row(papers)), evidence), ""))
+    return _table(("paper", "rows", *STATES, "of the parts, to be measured", "source"), rows)
+
+
+def _counts(rows: Sequence[Row], evidence: Evidence) -> Iterable[str]:
+    """All rows, those of each state, and those that wait for a measurement."""
+    counts = Counter(state(row, evidence) for row in rows)
+    waiting = sum(is_to_be_measured(row, evidence) for row in rows)
+    return (str(count) for count in (len(rows), *(counts[each] for each in STATES), waiting))
 
 
 def _open(papers: Mapping[str, Paper], evidence: Evidence) -> str:
-    """The rows that do not work, in one list."""
-    rows = [
-        (paper.name, row.where, state(row, evidence), missing(row, evidence))
-        for paper in papers.values()
-        for row in paper.rows
-        if state(row, evidence) != "works"
-    ]
-    return "## What is not there\n\n" + _table(("paper", "where", "state", "what is not there"), rows)
+    """The rows that do not work: those that lack something, and those that only wait for a measurement."""
+    lacking, waiting = [], []
+    for paper in papers.values():
+        for row in paper.rows:
+            if is_to_be_measured(row, evidence):
+                waiting.append((paper.name, row.where, ", ".join(f"`{figure.key}`" for figure in row.figures)))
+            elif state(row, evidence) != "works":
+                lacking.append((paper.name, row.where, state(row, evidence), missing(row, evidence)))
+    return (
+        "## What is not there\n\n"
+        + _table(("paper", "where", "state", "what is not there"), lacking)
+        + "\n## What is still to be measured\n\n"
+        + "Benchmarks measure these figures, and no run of them is on record here.\n\n"
+        + _table(("paper", "where", "figures"), waiting)
+    )
 
 
 def missing(row: Row, evidence: Evidence) -> str:
@@ -72,8 +94,6 @@ def missing(row: Row, evidence: Evidence) -> str:
         found = evidence.figures.get(figure.key)
         if found is not None and not within(figure, found.value):
             words.append(f"{figure.what}: {found.value:.4g}, asked: {_bound(figure)}")
-    if not words:
-        words.append("not measured yet: " + ", ".join(f"`{figure.key}`" for figure in row.figures))
     return "; ".join(words)
 
 

@@ -171,3 +171,10 @@ def state(row: Row, evidence: Evidence) -> State:
         return "missing"
     is_good = all(shown) and True in tried and False not in tried
     return "works" if is_good and not row.gaps else "part"
+
+
+def is_to_be_measured(row: Row, evidence: Evidence) -> bool:
+    """True if nothing but figures that no run measured keeps a row from working."""
+    tried = outcomes(row, evidence)
+    shown = tried[: len(row.tests) + len(row.commands)]
+    return state(row, evidence) == "part" and not row.gaps and all(shown) and False not in tried

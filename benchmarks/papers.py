@@ -15,7 +15,7 @@ from pathlib import Path
 from _harness import MEASURED, announce, finish
 from _papers_evidence import collect, take_figures, unused
 from _papers_page import PAGE, STATES, page
-from _papers_rows import ASKED, PAPERS, every_row, papers, read_evidence, state, write_evidence
+from _papers_rows import ASKED, PAPERS, every_row, is_to_be_measured, papers, read_evidence, state, write_evidence
 
 
 def main() -> None:
@@ -53,8 +53,9 @@ def main() -> None:
             name, f"{counts['works']} rows work", f"of {len(paper.rows)}; {words}", counts["works"] / len(paper.rows)
         )
     working = sum(state(row, evidence) == "works" for row in rows)
+    waiting = sum(is_to_be_measured(row, evidence) for row in rows)
     asked = {name: evidence.figures[name].value if name in evidence.figures else None for name in ASKED}
-    finish("papers", {"rows": len(rows), "rows_working": working, **asked})
+    finish("papers", {"rows": len(rows), "rows_working": working, "rows_to_be_measured": waiting, **asked})
 
 
 if __name__ == "__main__":
