@@ -104,7 +104,7 @@ def test_a_run_is_measured_and_the_next_plan_knows(store: Store) -> None:
     [
         ("true", 0, "no account"),
         ("head -c 30M /dev/zero > ${WEIR_MOUNT:-$WEIR_PREFIX}/data; exit 3", 3, "failed with 3"),
-        ("unset LD_PRELOAD; head -c 30M /dev/zero > $WEIR_MOUNT/data", 0, "the traces have 0%"),
+        ("unset LD_PRELOAD; head -c 30M /dev/zero > $WEIR_MOUNT/data", 0, "no trace"),
         ("echo word > ${WEIR_MOUNT:-$WEIR_PREFIX}/data", 0, "noise decides"),
     ],
 )
@@ -117,6 +117,16 @@ def test_a_run_that_says_nothing_is_kept_with_its_reason(store: Store, command: 
     run(store, command, code=code)
     believed = [each.predicted.write_bytes_per_second for each in kept(store)]
     assert believed[0] == believed[1]
+
+
+def test_the_work_of_a_run_is_the_servers_where_a_shell_redirects_a_part(store: Store) -> None:
+    """A program does not see that a file which its shell has opened is the store's, so its calls go by the mount."""
+    program = store.root / "program.py"
+    program.write_text(PROGRAM)
+    run(store, f"head -c 5M /dev/zero > ${{WEIR_MOUNT:-$WEIR_PREFIX}}/other; {sys.executable} {program}")
+    (outcome,) = kept(store)
+    assert not silence(outcome) and 0.5 < outcome.covered <= 1
+    assert outcome.done.written_bytes == WRITES * CALL_BYTES + (5 << 20)
 
 
 def test_a_job_goes_on_where_its_run_cannot_be_remembered(store: Store) -> None:

@@ -81,7 +81,7 @@ SILENT = {
     "a failed program": {"exit_code": 3},
     "a fault of the measurement": {"fault": "a server was started again meanwhile"},
     "no trace": {"calls": {}},
-    "a trace of half of the bytes": {"covered": 0.5},
+    "a trace of few of the bytes": {"covered": 0.4},
     "calls that took no time": {"calls": {"write": Calls(operations=1, bytes=10**6, seconds=0.01)}},
 }
 
@@ -136,6 +136,15 @@ def test_a_plan_tells_what_was_measured() -> None:
     once = " ".join(explanation(plan(outcome())))
     assert "Measured once here" in once
     assert "Measured" not in " ".join(explanation(plan()))
+
+
+def test_a_log_alone_finds_the_runs_that_were_planned_from_it() -> None:
+    planner = Planner(built_in(), TABLE, TABLE.sslos, ())
+    found = planner.plan(IDENTITY, None, RESOURCES, outcomes=[outcome()]).learned
+    assert found is not None and found.runs == 1
+    newer = msgspec.structs.replace(IDENTITY, written_bytes=WRITTEN + 1)
+    other = planner.plan(newer, None, RESOURCES, outcomes=[outcome()]).learned
+    assert other is not None and (other.runs, other.other_jobs) == (0, 1)
 
 
 def test_other_jobs_tell_what_to_expect_each_as_one() -> None:

@@ -151,18 +151,21 @@ def _measured(folder: JobFolder, outcome: Outcome, before: Before, name: str) ->
     if any(each.missed_windows or each.missed_operations for each in windows):
         return msgspec.structs.replace(outcome, fault=notes[0])
     calls = calls_of(windows)
-    done = identify(RunReader(note=notes.append).read(_traces(folder))) if calls else outcome.done
-    # The trace knows neither the sizes of calls nor their order.
+    covered = _covered(calls, found.own)
+    if not calls or not covered or found.own is None:
+        return outcome
+    done = identify(RunReader(note=notes.append).read(_traces(folder)))
+    # The traces know neither the sizes of calls nor their order, and may have a part of the calls alone.
     known = msgspec.structs.replace(
         outcome.planned,
-        read_bytes=done.read_bytes,
-        written_bytes=done.written_bytes,
-        read_operations=done.read_operations,
-        write_operations=done.write_operations,
-        metadata_operations=done.metadata_operations,
+        read_bytes=found.own.bytes_read,
+        written_bytes=found.own.bytes_written,
+        read_operations=round(done.read_operations / covered),
+        write_operations=round(done.write_operations / covered),
+        metadata_operations=round(done.metadata_operations / covered),
         seconds=done.seconds,
     )
-    return msgspec.structs.replace(outcome, calls=calls, done=known, covered=_covered(calls, found.own))
+    return msgspec.structs.replace(outcome, calls=calls, done=known, covered=covered)
 
 
 def calls_of(processes: Sequence[TracedWindows]) -> dict[Kind, Calls]:

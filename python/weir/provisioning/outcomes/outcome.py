@@ -14,9 +14,9 @@ KINDS: tuple[Kind, ...] = ("read", "write", "metadata")
 SECONDS_MIN = 0.1
 """Time in calls of one kind below which a run says nothing of the kind's rate: the processors of a busy machine delay a
 process by some 10 ms, which would be a tenth of it."""
-COVERED_MIN = 0.9
-"""Part of the bytes that the servers counted for the job from which on its traces tell of the whole job. Static
-programs, and those that drop LD_PRELOAD, leave none."""
+COVERED_MIN = 0.5
+"""Part of the bytes that the servers counted for the job from which on its traces tell of the rates of the whole job.
+Static programs, those that drop LD_PRELOAD, and output that a shell redirects leave none."""
 ALONE_MAX = 0.05
 """Time that the store gave to other jobs while this one waited, over the job's own time in calls, up to which the job
 counts as alone."""
@@ -68,7 +68,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     planned: Identity
     """The job as the plan knew it, from its log."""
     done: Identity
-    """The job as the run did it."""
+    """The job as the run did it: bytes by the servers' accounts, and operations by the traces."""
     predicted: Guarantees
     """Rates that the plan expected for the job's calls, with what had been learned then."""
     calls: dict[Kind, Calls] = {}

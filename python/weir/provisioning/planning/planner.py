@@ -146,7 +146,7 @@ class Planner:
         """
         wishes = wishes if wishes is not None else of_hints("the job", job.hints if job else {})
         found_pools = self._pools(resources)
-        corrections = self._corrections(outcomes, job_key(job) if job else "", found_pools)
+        corrections = self._corrections(outcomes, _key(job, identity, outcomes), found_pools)
         logged = identity
         if corrections is not None:
             identity = corrections.needed(logged)
@@ -274,6 +274,17 @@ def _name(identity: Identity, job: Job | None) -> str:
     digest = hashlib.blake2b(content, digest_size=4).hexdigest()
     program = re.sub(r"[^A-Za-z0-9]+", "-", identity.program)[:32].strip("-")
     return f"{program or 'job'}-{digest}"
+
+
+def _key(job: Job | None, identity: Identity, outcomes: Sequence[Outcome]) -> str:
+    """Key of a job; without one, that of the last run which was planned from the same log."""
+    if job is not None:
+        return job_key(job)
+
+    def record(each: Identity) -> object:
+        return each.program, each.read_bytes, each.written_bytes, each.metadata_operations
+
+    return next((each.job for each in reversed(outcomes) if record(each.planned) == record(identity)), "")
 
 
 def _size(identity: Identity) -> int:
