@@ -44,7 +44,10 @@ ANY_TEXT = {
         "weir job release --socket",
         *("weir planner --prices", "weir planner --factors"),
         *("weir simulate sweep --out", "weir simulate tune SCENARIO", "weir simulate tune --out"),
-        *(f"weir bench {name} --out" for name in (*EXPERIMENTS, "figure-7")),
+        *(
+            f"weir bench {name} --out"
+            for name in (*EXPERIMENTS, "figure-7", "io-variation-figure-9", "io-variation-figure-10")
+        ),
         *("weir job ornament JOBSPEC", "weir job ornament --deployment"),
         *("weir quota show PLACE", "weir plan identity LOGS", "weir plan identity --job", "weir plan similar LOGS"),
         *("weir plan similar --classes-table", "weir classes build LOGS", "weir classes build --to"),
@@ -82,7 +85,7 @@ ANY_TEXT = {
         *("weir interference join DATA", "weir interference join --servers", "weir interference join --to"),
         *("weir plan similar --job", "weir target add --path", "weir interference import FILES"),
         *("weir interference import --to", "weir interference evaluate DATA", "weir interference train DATA"),
-        "weir interference evaluate --additional",
+        *("weir interference evaluate --additional", "weir interference evaluate --plots"),
         *("weir interference record --to", "weir interference collect PLAN", "weir interference collect --to"),
         "weir guard --model",
         *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
@@ -109,6 +112,7 @@ ANY_TEXT = {
     "a URL, or a path, too": {"weir adapt refactor --tier"},
     "a name that is looked for in a file": {
         *("weir stats show --file-system", "weir adapt refactor --dataset", "weir sslo build --default"),
+        "weir interference evaluate --workload",
     },
     "a pattern of names": {"weir find --name"},
     "a job that the planner is asked for": {"weir job release JOB"},
