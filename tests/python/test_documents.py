@@ -43,8 +43,8 @@ def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The documents, made anew from the commands."""
     pytest.importorskip("click_man", reason="click-man makes the manual pages, and `make setup` installs it")
     folder = tmp_path_factory.mktemp("documents") / "share"
-    sources = [ROOT / "python", ROOT / "packaging"]
-    command = [sys.executable, "-c", WRITE, folder, *sources]
+    sources = [str(ROOT / "python"), str(ROOT / "packaging")]
+    command = [sys.executable, "-c", WRITE, str(folder), *sources]
     subprocess.run(command, env=ENVIRONMENT, timeout=PATIENCE_SECONDS, check=True)
     return folder
 
