@@ -13,6 +13,7 @@ from store import Store
 from weir.planner import lifecycle
 from weir.planner.step import Context
 from weir.provisioning.behaviour.identity import assumed
+from weir.provisioning.deployments import Deployment
 from weir.provisioning.jobs.job import Job
 from weir.provisioning.lifecycle.measurement import calls_of
 from weir.provisioning.outcomes import archive
@@ -137,31 +138,69 @@ def test_a_job_goes_on_where_its_run_cannot_be_remembered(store: Store) -> None:
     assert "the archive of outcomes" in words and "the run is not remembered" in words
 
 
-def test_the_steps_of_the_planner_measure_a_run_between_them(store: Store) -> None:
+def deployment(store: Store, name: str, **changes: Any) -> Deployment:
+    """A deployment on one slow target in memory, which others may join."""
     schema: dict[str, Any] = {
-        "version": 1, "name": "job", "identity": "i", "behaviour_class": "writers", "sslo": "slow",
-        "policy": "performance", "system": {"device": "slow", "servers": 1, "settings": SLOW},
-        "servers": [{"node": "here", "devices": [], "target_bytes": 64 << 20}],
-        "shareable": False, "size_bytes": 32 << 20, "expected": {},
+        "version": 1, "name": name, "identity": "i", "behaviour_class": f"class-{name}", "sslo": "slow",
+        "policy": "interference", "system": {"device": "slow", "servers": 1, "settings": SLOW},
+        "servers": [{"node": "here", "devices": [], "target_bytes": 192 << 20}],
+        "shareable": True, "size_bytes": 64 << 20, "expected": {}, **changes,
     }  # fmt: skip
-    (store.root / "schema.json").write_text(json.dumps(schema))
-    deployment = read_schema(store.root / "schema.json")
-    folder = store.root / "deployments" / "job"
-    question = Question(job="key", identity=assumed(32 << 20, Job()))
-    context = Context(job="4711", reach="local", question=question)
-    lifecycle.setup(deployment, folder, context)
+    file = store.root / f"{name}.json"
+    file.write_text(json.dumps(schema))
+    return read_schema(file)
+
+
+def context(name: str) -> Context:
+    return Context(job=name, reach="local", question=Question(job=name, identity=assumed(32 << 20, Job())))
+
+
+def test_the_steps_of_the_planner_measure_a_run_between_them(store: Store) -> None:
+    made, folder = deployment(store, "job", shareable=False), store.root / "deployments" / "job"
+    lifecycle.setup(made, folder, context("4711"))
     try:
-        variables = lifecycle.environment(deployment, folder, context)
+        variables = lifecycle.environment(made, folder, context("4711"))
         program = store.root / "program.py"
         program.write_text(PROGRAM)
         subprocess.run([sys.executable, program], env={**os.environ, **variables}, check=True, timeout=120)
-        outcome = lifecycle.stage_out(deployment, folder, context)
+        outcome = lifecycle.stage_out(made, folder, context("4711"))
         assert outcome is not None and not silence(outcome)
-        assert outcome.calls["write"].bytes == WRITES * CALL_BYTES and outcome.job == "key"
-        assert outcome.exit_code is None
+        assert outcome.calls["write"].bytes == WRITES * CALL_BYTES and outcome.job == "4711"
+        assert outcome.exit_code is None and not outcome.neighbours
     finally:
-        again = lifecycle.teardown(deployment, folder, Context(job="4711", reach="local", discard=True))
+        again = lifecycle.teardown(made, folder, Context(job="4711", reach="local", discard=True))
     assert again is None and not folder.exists()
+
+
+def test_jobs_that_share_a_store_are_measured_as_neighbours(store: Store) -> None:
+    made = {"one": deployment(store, "one"), "two": deployment(store, "two", joins="one", servers=[])}
+    folders = {name: store.root / "deployments" / name for name in made}
+    program = store.root / "program.py"
+    program.write_text(
+        PROGRAM.replace('"/data"', '"/data-" + os.environ["NAME"]').replace("mkdir(place", "getenv(place")
+    )
+    found = {}
+    try:
+        for name, each in made.items():
+            lifecycle.setup(each, folders[name], context(name))
+        variables = {name: lifecycle.environment(each, folders[name], context(name)) for name, each in made.items()}
+        running = [
+            subprocess.Popen([sys.executable, program], env={**os.environ, **variables[name], "NAME": name})
+            for name in made
+        ]
+        assert [each.wait(timeout=120) for each in running] == [0, 0]
+        for name in ("two", "one"):
+            found[name] = lifecycle.stage_out(made[name], folders[name], context(name))
+    finally:
+        for name in ("two", "one"):
+            lifecycle.teardown(made[name], folders[name], Context(job=name, reach="local", discard=True))
+    for name, other in (("one", "two"), ("two", "one")):
+        outcome = found[name]
+        assert outcome is not None and not silence(outcome) and not outcome.is_alone
+        (neighbour,) = outcome.neighbours
+        assert neighbour.behaviour_class == f"class-{other}" and neighbour.waited_seconds > 0
+        assert outcome.share_received is not None and 0.2 < outcome.share_received < 0.8
+        assert outcome.owned == (name == "one")
 
 
 def traced(*windows: tuple[int, float, float]) -> TracedWindows:
