@@ -5,9 +5,11 @@ import shutil
 import time
 from pathlib import Path
 
+import msgspec
 from weir.planner.errors import PlannerError
 from weir.planner.step import Context
 from weir.provisioning.deployments import Deployment
+from weir.provisioning.outcomes.outcome import Outcome
 
 CONTROL = Path(os.environ["TMPDIR"])
 
@@ -63,7 +65,7 @@ def environment(deployment: Deployment, folder: Path, context: Context) -> dict[
     return {"STORE": str(_store(deployment, folder)), "JOB": context.job, "NODES": str(context.nodes)}
 
 
-def stage_out(deployment: Deployment, folder: Path, context: Context) -> None:
+def stage_out(deployment: Deployment, folder: Path, context: Context) -> Outcome | None:
     _begin(deployment, "stage_out")
     if (CONTROL / "full").exists():
         raise PlannerError(
@@ -73,6 +75,8 @@ def stage_out(deployment: Deployment, folder: Path, context: Context) -> None:
     for each in deployment.stage_out:
         shutil.copy(_store(deployment, folder) / each.source, each.destination)
     _note(deployment, "stage_out", "ended")
+    measured = CONTROL / "measured"
+    return msgspec.json.decode(measured.read_bytes(), type=Outcome) if measured.exists() else None
 
 
 def teardown(deployment: Deployment, folder: Path, context: Context) -> None:
