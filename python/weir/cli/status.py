@@ -28,8 +28,6 @@ def status(home: Home, output: str) -> int:
     is 1 where a server or a host does not answer, where a server takes no changes, where a target has failed, and where
     a mount is not served.
     """
-    from weir.amounts import size_text
-    from weir.store import taken_ports
     from weir.store.control import Server, ask_all
     from weir.store.decoding import encode
 
@@ -52,23 +50,9 @@ def status(home: Home, output: str) -> int:
             silent += 1
         else:
             answering.append(answer)
-            for notice in taken_ports.notices(answer):
-                warn(notice.words, hint=notice.hint)
+            _warn_of(home, server.number, answer)
             leased = {"lease": lease_document(leases.get(server.number))}
             servers.append({"up": True, **place, **_addresses(server), **encode(answer), **leased})
-            if answer.full:
-                warn(
-                    f"server {server.number}: the file system of its journal is full; names can be removed and files "
-                    "be cut, all other changes answer ENOSPC",
-                    hint=f"make room on the file system of {home.server(server.number)}",
-                )
-            if answer.kept_bytes >= answer.kept_bytes_max:
-                warn(
-                    f"server {server.number} keeps {size_text(answer.kept_bytes)} of names and attributes in "
-                    f"memory, and may keep {size_text(answer.kept_bytes_max)}: names can be removed, new ones answer "
-                    "ENOSPC",
-                    hint="remove files, or raise `namespace_memory` in cluster.toml",
-                )
             own = [_target_row(server.number, target) for target in answer.targets]
             bare = _bare_row(server.number, "no targets" if answer.state == "open" else answer.state)
             rows.extend(own or [bare])
@@ -92,6 +76,27 @@ def status(home: Home, output: str) -> int:
     for point in lost:
         warn(f"the mount at {point} is not served: its program ended", hint=f"`weir {_starter(home)}` mounts it again")
     return FAILED if silent or stopped or failed or lost or unknown else 0
+
+
+def _warn_of(home: Home, number: int, answer: "Status") -> None:
+    """Warn of what keeps a server from taking clients or changes."""
+    from weir.amounts import size_text
+    from weir.store import taken_ports
+
+    for notice in taken_ports.notices(answer):
+        warn(notice.words, hint=notice.hint)
+    if answer.full:
+        warn(
+            f"server {number}: the file system of its journal is full; names can be removed and files be cut, all "
+            "other changes answer ENOSPC",
+            hint=f"make room on the file system of {home.server(number)}",
+        )
+    if answer.kept_bytes >= answer.kept_bytes_max:
+        warn(
+            f"server {number} keeps {size_text(answer.kept_bytes)} of names and attributes in memory, and may keep "
+            f"{size_text(answer.kept_bytes_max)}: names can be removed, new ones answer ENOSPC",
+            hint="remove files, or raise `namespace_memory` in cluster.toml",
+        )
 
 
 def _mounts(home: Home) -> list[dict[str, Any]]:
