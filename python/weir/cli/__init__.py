@@ -46,6 +46,8 @@ _COMMANDS = {
     "env": "weir.cli.environment:env",
     "policy": "weir.cli.policy:policy",
     "jobs": "weir.cli.jobs:jobs",
+    "record": "weir.cli.record:record",
+    "replay": "weir.cli.replay:replay",
     "top": "weir.cli.top:top",
     "grant": "weir.cli.grant:grant",
     "layout": "weir.cli.layout:layout",

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli.adapt_replay import TIER, replay
 from weir.cli.amounts import parse_amount
 from weir.cli.arrays import Source, arrays_of, mesh_of, parse_dtype, parse_fill, parse_region, parse_shape
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option, show, size
 from weir.cli.parameters import FILE, Checked, Number
-from weir.cli.replay import TIER, replay
 from weir.ways import replacing
 
 if TYPE_CHECKING:

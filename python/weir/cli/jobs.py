@@ -1,14 +1,17 @@
-"""`weir jobs`: the jobs of a store, their shares, and the jobs that they wait for."""
+"""`weir jobs`: the jobs of a store, their shares, and the jobs that they wait for, now or in a stretch of the past."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from weir.cli.errors import FAILED
+from weir.cli.history_options import MOMENT, history_option, opened, stretch, warn_of_gaps
 from weir.cli.output import name, output_option, seconds, share_or_dash, show, size
 from weir.store.home import Home
 
 if TYPE_CHECKING:
+    from weir.history.reading import JobPast
     from weir.store.answers import Job
 
 _HEADER = (
@@ -25,13 +28,25 @@ _HEADER = (
     "WAIT P99",
     "WAITS FOR",
 )
+_PAST_HEADER = ("JOB", "USER", "NODES", "READ", "WRITTEN", "DEVICE", "OWED", "RECEIVED", "WAITED", "WAITED FOR")
 
 
 @click.command()
 @click.option("--all", "everyone", is_flag=True, help="Show also jobs that are not active.")
+@click.option("--since", type=MOMENT, help="Show the jobs of the past from then on, as `weir record` kept them.")
+@click.option("--until", type=MOMENT, help="End of that stretch of time.  [default: now]")
+@history_option
 @output_option
-@click.pass_obj
-def jobs(home: Home, everyone: bool, output: str) -> int:
+@click.pass_context
+def jobs(
+    context: click.Context,
+    /,
+    everyone: bool,
+    since: str | None,
+    until: str | None,
+    history: Path | None,
+    output: str,
+) -> int:
     """Show the jobs that use the store.
 
     DEVICE is the time that targets and metadata services really worked for the job. CHARGED is the time that its
@@ -41,7 +56,16 @@ def jobs(home: Home, everyone: bool, output: str) -> int:
     meanwhile. --output json has more. The policy fifo owes no shares. While a lease of `weir guard` is in force, LEASE
     has the terms of each job under it, for who can read the site's key. The exit code is 1 where a server does not
     answer.
+
+    --since 14:00, yesterday, 2h, 3d or 2026-03-01T14:00 shows the same of the past, also of a store that is down.
+    WAITED is then the device time that others received while the job had requests queued. What was not recorded is told
+    as a gap.
     """
+    home: Home = context.obj
+    if since is not None:
+        return _show_past(home, *stretch(since, until), history, output)
+    if until is not None or history is not None:
+        raise click.UsageError("--until and --history need --since", context)
     from weir.cli.asking import ask_store
     from weir.cli.leases import leases_of, tell_leases, terms_of, terms_words
     from weir.store.accounts import merge
@@ -87,4 +111,42 @@ def _row(job: "Job") -> tuple[object, ...]:
         seconds(job.queue_wait_seconds_p90),
         seconds(job.queue_wait_seconds_p99),
         f"{name(waited_for[0])} {seconds(waited_for[1])}" if waited_for else "-",
+    )
+
+
+def _show_past(home: Home, since: int, until: int, history: Path | None, output: str) -> int:
+    """Show the jobs of a stretch of time, in Unix milliseconds."""
+    from dataclasses import asdict
+
+    found = opened(home, history)
+    try:
+        past, gaps = found.jobs(since, until), found.gaps(since, until)
+        decisions = found.decisions(since, until)
+    finally:
+        found.close()
+    warn_of_gaps(gaps)
+    document = {
+        "since": since / 1000,
+        "until": until / 1000,
+        "jobs": [asdict(job) for job in past],
+        "gaps": [{"server": gap.server, "since": gap.begin / 1000, "until": gap.end / 1000} for gap in gaps],
+        "decisions": [{**asdict(change), "at": change.at / 1000} for change in decisions],
+    }
+    show(output, document, _PAST_HEADER, [_past_row(job) for job in past])
+    return 0
+
+
+def _past_row(job: "JobPast") -> tuple[object, ...]:
+    longest = next(iter(job.culprits), None)
+    return (
+        name(job.job) if job.job else "(further)",
+        name(job.user) if job.user else "-",
+        "-" if job.nodes is None else job.nodes,
+        size(job.read_bytes),
+        size(job.written_bytes),
+        seconds(job.device_seconds),
+        share_or_dash(job.share_owed),
+        share_or_dash(job.share_received),
+        seconds(job.waited_seconds),
+        f"{name(longest[0])} {seconds(longest[2])}" if longest else "-",
     )

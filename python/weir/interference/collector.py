@@ -127,6 +127,15 @@ class Collector:
         """
         return sorted(number for number, known in self._known.items() if known.is_silent)
 
+    def boot_of(self, server: int) -> str:
+        """The start of a server that told windows.
+
+        Returns:
+            Its identity; empty where the server is not known.
+        """
+        known = self._known.get(server)
+        return known.boot if known else ""
+
     def _note_silence(self, number: int, error: Exception | str) -> None:
         known = self._known.setdefault(number, _Known("", 0))
         if not known.is_silent:

@@ -1,0 +1,68 @@
+"""`weir record`: the resident recorder of a store's history."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.cli.ending import end_of_signals
+from weir.cli.errors import say, warn
+from weir.cli.history_options import folder_of, history_option
+from weir.cli.parameters import Checked
+from weir.cli.window_options import seconds_option
+from weir.store import values
+from weir.store.home import Home
+
+if TYPE_CHECKING:
+    from weir.store.control import Server
+
+_KEPT_DAYS_MIN = 30
+
+
+def _kept(text: str) -> float:
+    from weir.history.moments import duration_seconds
+
+    seconds = duration_seconds(text)
+    if not _KEPT_DAYS_MIN * 86_400 <= seconds <= 10 * 366 * 86_400:
+        raise ValueError(f"a history is kept for {_KEPT_DAYS_MIN}d to ten years, not for {text}")
+    return seconds
+
+
+@click.command()
+@history_option
+@click.option(
+    "--max-size",
+    "bytes_max",
+    default="2GiB",
+    type=Checked("size", values.size),
+    help="Most bytes of the history: it grows coarser earlier, and at last forgets its oldest part, beyond.",
+)
+@click.option("--keep", "kept", metavar="TIME", default="35d", type=Checked("time", _kept), help="Age that it reaches.")
+@seconds_option
+@click.pass_obj
+def record(home: Home, history: Path | None, bytes_max: str, kept: str, seconds: float | None) -> None:
+    """Keep the history of a store, until ^C.
+
+    Each second it keeps what the servers know: the work of jobs at devices, waits and the jobs that caused them, shares
+    owed and received, states of targets, and decisions. Windows are kept for two hours, sums and maxima of 10 s for
+    two days, those of a minute for eight days, and those of 10 minutes for --keep. What no recorder saw stays a gap.
+
+    It needs the site's key. `weir jobs --since` and `weir replay` read the history, also meanwhile.
+    """
+    from weir.cli.asking import administered
+    from weir.history.database import Database
+    from weir.history.recorder import Recorder, run
+
+    def find() -> "list[Server]":
+        return administered(home, "record it")
+
+    find()
+    home.check_owner()
+    is_over = end_of_signals(seconds)
+    folder = folder_of(home, history)
+    database = Database(folder, bytes_max=values.size(bytes_max), kept=round(_kept(kept) * 1000))
+    try:
+        say(f"the history is kept in {folder}")
+        run(Recorder(find, database, warn), is_over)
+    finally:
+        database.close()

@@ -1,0 +1,184 @@
+"""The demand of jobs, as a history tells it: streams of requests, in which what others caused is no part.
+
+A job's programs have a number of requests under way, at most, and pause between them. Little's law tells both: requests
+under way are the time between arrivals and ends over the time of the window, and what is missing to the greatest number
+are pauses. The work of a window is done when its turn comes, however long that takes, so a job that is served faster
+ends earlier.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weir.history.reading import Cell
+from weir.simulation.workload import Kind, Steps, Work
+from weir.store.observations import METADATA
+
+ROUNDS_MAX = 16
+"""Most rounds over the devices into which the work of a window is cut, for each stream."""
+STREAMS_MAX = 1024
+"""Most streams of a job."""
+_SMOOTHING = 5
+"""Windows over which the number of requests under way is a mean: a long request counts as a whole where it ends."""
+_SLACK = 0.2
+"""Requests under way above a whole number that are taken for noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A device of the replay.
+
+    Attributes:
+        layout: Layout of a file on the target; None for a metadata service.
+        home: Number of its server.
+    """
+
+    layout: str | None
+    home: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The work of a job in a bucket."""
+
+    begin: float
+    """Seconds from the begin of the replay."""
+    seconds: float
+    cells: tuple[Cell, ...]
+
+    @property
+    def in_progress(self) -> float:
+        return sum(cell.request_seconds for cell in self.cells) / self.seconds
+
+
+def work_of(cells: Sequence[Cell], places: dict[str, Place], begin: int) -> Work:
+    """Make the work of a job from what was recorded of it.
+
+    Args:
+        cells: Its work in the order of time.
+        places: The devices of the replay by name; work at others is left out.
+        begin: Begin of the replay, in Unix milliseconds.
+
+    Returns:
+        The work, whose files lie on the devices that served it.
+    """
+    windows = _windows(cells, places, begin)
+    under_way = _smoothed([window.in_progress for window in windows])
+    streams = min(max(1, math.ceil(max(under_way, default=0.0) - _SLACK)), STREAMS_MAX)
+    targets = sorted({cell.device for window in windows for cell in window.cells})
+    parts: list[_Columns] = []
+    reached = 0.0
+    for window, mean in zip(windows, under_way, strict=True):
+        idle = max(0.0, window.begin - reached)
+        pause = max(0.0, 1.0 - mean / streams) * window.seconds
+        parts.append(_columns(window, streams, {name: place for place, name in enumerate(targets)}, idle, pause))
+        reached = window.begin + window.seconds
+    return _assembled(parts, streams, targets, places)
+
+
+def _windows(cells: Sequence[Cell], places: dict[str, Place], begin: int) -> list[_Window]:
+    by_begin: dict[int, list[Cell]] = {}
+    for cell in cells:
+        if cell.device in places and _requests(cell):
+            by_begin.setdefault(cell.begin, []).append(cell)
+    return [
+        _Window((at - begin) / 1000, max(cell.width for cell in of_window) / 1000, tuple(of_window))
+        for at, of_window in sorted(by_begin.items())
+    ]
+
+
+def _requests(cell: Cell) -> int:
+    return cell.metadata if cell.device.endswith(METADATA) else cell.reads + cell.writes
+
+
+def _smoothed(values: Sequence[float]) -> list[float]:
+    half = _SMOOTHING // 2
+    return [
+        sum(part) / len(part)
+        for place in range(len(values))
+        for part in (values[max(0, place - half) : place + half + 1],)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Steps of one window as columns."""
+
+    stream: list[int]
+    kind: list[int]
+    device: list[int]
+    after: list[float]
+    bytes: list[int]
+    request: list[int]
+
+
+def _columns(window: _Window, streams: int, numbers: dict[str, int], idle: float, pause: float) -> _Columns:
+    """Divide the work of a window among streams and rounds. Each stream begins its rounds at another device."""
+    loads = [load for cell in window.cells for load in _loads(cell, numbers[cell.device])]
+    most = max(count for _, _, count, _ in loads)
+    rounds = min(max(1, round(most / streams)), ROUNDS_MAX)
+    found = _Columns([], [], [], [], [], [])
+    slots = streams * rounds
+    for stream in range(streams):
+        for turn in range(rounds):
+            slot = turn * streams + stream
+            after = pause / rounds + (idle if turn == 0 else 0.0)
+            order = [loads[(each + stream) % len(loads)] for each in range(len(loads))]
+            begun = len(found.stream)
+            for kind, device, count, size in order:
+                # The rounds of all streams together have exactly the requests of the window.
+                own = (slot + 1) * count // slots - slot * count // slots
+                if own:
+                    _put(found, stream, (kind, device, own, size), after if len(found.stream) == begun else 0.0)
+            if len(found.stream) == begun and after:
+                found.stream.append(stream)
+                found.kind.append(Kind.COMPUTE)
+                found.device.append(0)
+                found.after.append(after)
+                found.bytes.append(0)
+                found.request.append(0)
+    return found
+
+
+def _put(found: _Columns, stream: int, load: tuple[int, int, int, int], after: float) -> None:
+    kind, device, count, size = load
+    found.stream.append(stream)
+    found.kind.append(kind)
+    found.device.append(device)
+    found.after.append(after)
+    found.bytes.append(count if kind == Kind.METADATA else count * size)
+    found.request.append(0 if kind == Kind.METADATA else size)
+
+
+def _loads(cell: Cell, device: int) -> list[tuple[int, int, int, int]]:
+    """Kind, device, number and mean bytes of the requests of a cell."""
+    if cell.device.endswith(METADATA):
+        return [(Kind.METADATA, device, cell.metadata, 0)]
+    ways = ((Kind.READ, cell.reads, cell.read_bytes), (Kind.WRITE, cell.writes, cell.written_bytes))
+    return [(kind, device, count, max(1, round(total / count))) for kind, count, total in ways if count]
+
+
+def _assembled(parts: list[_Columns], streams: int, targets: list[str], places: dict[str, Place]) -> Work:
+    """Put the windows of a job together; each stream has a file of its own at each device."""
+    stream = np.array([each for part in parts for each in part.stream], dtype=np.uint32)
+    device = np.array([each for part in parts for each in part.device], dtype=np.uint32)
+    count = np.array([each for part in parts for each in part.bytes], dtype=np.uint64)
+    kind = np.array([each for part in parts for each in part.kind], dtype=np.uint8)
+    steps = Steps.of(
+        len(stream),
+        stream=stream,
+        kind=kind,
+        after_seconds=np.array([each for part in parts for each in part.after]),
+        file=stream * np.uint32(max(len(targets), 1)) + device,
+        bytes=count,
+        request_bytes=np.array([each for part in parts for each in part.request], dtype=np.uint64),
+        depth=1,
+    )
+    is_transfer = (kind == Kind.READ) | (kind == Kind.WRITE)
+    sizes = np.zeros(streams * max(len(targets), 1), dtype=np.uint64)
+    np.maximum.at(sizes, steps.file[is_transfer], count[is_transfer])
+    layouts = tuple(places[name].layout for _ in range(streams) for name in targets)
+    homes = tuple(places[name].home for _ in range(streams) for name in targets)
+    return Work(1, np.zeros(streams, np.uint32), sizes, steps, layouts, homes)

@@ -1,0 +1,282 @@
+"""Questions to a history: the work, the waits and the promises of a stretch of time, and what is not known of it."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weir.history.database import FILE, VERSION
+from weir.history.errors import HistoryError
+from weir.history.tables import COST, FURTHER, OPERATIONS
+from weir.store.observations import JobKey
+
+_HINT = "`weir record` keeps one while it runs"
+_GAPS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A stretch of which a server's work is not known, in Unix milliseconds."""
+
+    server: int
+    begin: int
+    end: int
+
+
+@dataclass(slots=True)
+class JobPast:
+    """What is known of a job in a stretch of time, on all devices."""
+
+    job: str
+    user: str
+    uid: int
+    group: str | None
+    nodes: int | None
+    priority: int | None
+    read_bytes: int = 0
+    written_bytes: int = 0
+    operations: int = 0
+    """Requests of all kinds that were completed."""
+    request_seconds: float = 0.0
+    """Time between the arrivals of its requests and their ends, summed over requests."""
+    device_seconds: float = 0.0
+    waited_seconds: float = 0.0
+    """Device time that others received while the job had requests queued."""
+    waited_seconds_max: float = 0.0
+    """The same of the worst window at a device."""
+    share_owed: float | None = None
+    """None where no account is known, and under `fifo`."""
+    share_received: float | None = None
+    culprits: list[tuple[str, str, float]] = field(default_factory=list)
+    """The jobs that it waited for, their users, and the seconds, the longest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A decision, as it was first seen."""
+
+    at: int
+    server: int | None
+    subject: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The work of a job at a device in a bucket."""
+
+    begin: int
+    """Unix time in milliseconds."""
+    width: int
+    """Milliseconds of the bucket that are known; those of a coarse one may be fewer than its width."""
+    job: JobKey
+    device: str
+    reads: int
+    writes: int
+    read_bytes: int
+    written_bytes: int
+    metadata: int
+    """Requests that are no reads and no writes."""
+    request_seconds: float
+    device_seconds: float
+    waited_seconds: float
+
+
+class History:
+    """A history that is read, also while a recorder writes it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the history of a folder.
+
+        Raises:
+            HistoryError: There is none, or it cannot be read.
+        """
+        self.file = folder / FILE
+        if not self.file.exists():
+            raise HistoryError(f"there is no history in {folder}", hint=_HINT)
+        try:
+            self._connection = sqlite3.connect(f"{self.file.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
+            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        except sqlite3.Error as error:
+            raise HistoryError(f"cannot read {self.file}: {error}", hint="is it yours?") from error
+        if version != VERSION:
+            raise HistoryError(
+                f"{self.file} is a history of version {version}, and this program reads version {VERSION}",
+                hint="give another folder with --history",
+            )
+        self.window = int(next(iter(self._one("SELECT value FROM facts WHERE name = 'window'")), 0))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def span(self) -> tuple[int, int] | None:
+        """Find how far the history reaches.
+
+        Returns:
+            The first and the last moment that is known, in Unix milliseconds; None where nothing is.
+        """
+        first, last = self._rows("SELECT min(begin), max(begin + known_ms) FROM known")[0]
+        return None if first is None else (first, last)
+
+    def gaps(self, since: int, until: int) -> list[Gap]:
+        """Find the stretches that are not known, of each server that the history knows.
+
+        A coarse bucket that is known in part is a gap of the missing length at its end.
+
+        Returns:
+            The gaps by server and time, at most 1,000.
+        """
+        found: list[Gap] = []
+        servers = [row[0] for row in self._rows("SELECT server FROM servers ORDER BY server")]
+        for server in servers:
+            reached = since
+            rows = self._rows(
+                "SELECT begin, begin + known_ms, level FROM known WHERE server = ? AND begin < ?"
+                " AND begin + ? > ? ORDER BY begin",
+                (server, until, 600_000, since),
+            )
+            for begin, end, _ in rows:
+                if end <= since:
+                    continue
+                if begin > reached:
+                    found.append(Gap(server, reached, begin))
+                reached = max(reached, end)
+            if reached < until:
+                found.append(Gap(server, reached, until))
+        return found[:_GAPS_MAX]
+
+    def jobs(self, since: int, until: int) -> list[JobPast]:
+        """Add up what is known of each job.
+
+        Args:
+            since: Begin in Unix milliseconds. A bucket counts where it begins in the stretch.
+            until: End.
+
+        Returns:
+            The jobs, the greatest user of device time first; what has no job of its own comes last.
+        """
+        within = (since, until)
+        jobs = dict(self._named_jobs())
+        counts = ", ".join(f"sum({name})" for name in OPERATIONS)
+        for number, *sums in self._rows(
+            f"SELECT job, {counts}, sum(request_us), sum(device_us), sum(waited_us), max(waited_us_max)"
+            " FROM work WHERE begin >= ? AND begin < ? GROUP BY job",
+            within,
+        ):
+            past = jobs.setdefault(number, _further())
+            by_name = dict(zip(OPERATIONS, sums, strict=False))
+            past.read_bytes, past.written_bytes = by_name.pop("read_bytes"), by_name.pop("written_bytes")
+            past.operations = sum(by_name.values())
+            times = [each / 1e6 for each in sums[len(OPERATIONS) :]]
+            past.request_seconds, past.device_seconds, past.waited_seconds, past.waited_seconds_max = times
+        shares = self._shares(within)
+        for number, (owed, received) in shares.items():
+            past = jobs.setdefault(number, _further())
+            past.share_owed, past.share_received = owed, received
+        for number, culprit, seconds in self._rows(
+            "SELECT job, culprit, sum(waited_us) / 1e6 AS waited FROM waits WHERE begin >= ? AND begin < ?"
+            " GROUP BY job, culprit ORDER BY waited DESC",
+            within,
+        ):
+            other = jobs.get(culprit)
+            if number in jobs and other is not None and culprit != FURTHER:
+                jobs[number].culprits.append((other.job, other.user, seconds))
+        seen = [past for number, past in jobs.items() if past.operations or past.device_seconds or number in shares]
+        return sorted(seen, key=lambda past: (past.job == "", -past.device_seconds, past.job, past.uid))
+
+    def decisions(self, since: int, until: int) -> list[Change]:
+        """List the decisions of a stretch of time.
+
+        Returns:
+            The decisions, the oldest first.
+        """
+        rows = self._rows(
+            "SELECT at, server, subject, value FROM decisions WHERE at >= ? AND at < ? ORDER BY number", (since, until)
+        )
+        return [Change(*row) for row in rows]
+
+    def in_force(self, at: int) -> dict[tuple[int | None, str], str | None]:
+        """Find what was in force at a moment.
+
+        Returns:
+            Values by server and subject.
+        """
+        rows = self._rows(
+            "SELECT server, subject, value FROM decisions WHERE number IN"
+            " (SELECT max(number) FROM decisions WHERE at <= ? GROUP BY server, subject)",
+            (at,),
+        )
+        return {(server, subject): value for server, subject, value in rows}
+
+    def cells(self, since: int, until: int) -> Iterator[Cell]:
+        """List the work of a stretch of time.
+
+        Yields:
+            The work of each job at each device, in the order of time.
+        """
+        names = dict(self._rows("SELECT number, device FROM device_names"))
+        keys = {number: JobKey(past.job, past.uid) for number, past in self._named_jobs()}
+        metadata = " + ".join(name for name in OPERATIONS[4:])
+        rows = self._connection.execute(
+            "SELECT begin, level, job, device, reads, writes, read_bytes, written_bytes,"
+            f" {metadata}, request_us, device_us, waited_us FROM work WHERE begin >= ? AND begin < ?"
+            " ORDER BY begin, level, job, device",
+            (since, until),
+        )
+        known = {
+            (level, begin): most
+            for level, begin, most in self._rows(
+                "SELECT level, begin, max(known_ms) FROM known WHERE begin >= ? AND begin < ? GROUP BY level, begin",
+                (since, until),
+            )
+        }
+        for begin, level, job, device, *counts, request, device_time, waited in rows:
+            if job in keys and device in names:
+                width = known.get((level, begin), self.window)
+                times = (request / 1e6, device_time / 1e6, waited / 1e6)
+                yield Cell(begin, width, keys[job], names[device], *(*counts, *times))
+
+    def states(self, at: int) -> dict[str, dict[str, Any]]:
+        """Find the last known state of each device at a moment.
+
+        Returns:
+            Columns of `tables.STATES` by the names of devices.
+        """
+        columns = ("used_bytes", "capacity_bytes", "slow_since", "is_failed", *COST)
+        rows = self._rows(
+            f"SELECT device_names.device, {', '.join(columns)}, max(begin) FROM states"
+            " JOIN device_names ON device_names.number = states.device WHERE begin <= ? GROUP BY states.device",
+            (at,),
+        )
+        return {name: dict(zip(columns, values, strict=False)) for name, *values in rows}
+
+    def _shares(self, within: tuple[int, int]) -> dict[int, tuple[float | None, float | None]]:
+        rows = self._rows(
+            "SELECT job, sum(owed_us), sum(owing_us), sum(received_us), sum(contended_us) FROM promises"
+            " WHERE begin >= ? AND begin < ? GROUP BY job",
+            within,
+        )
+        return {
+            job: (owed / owing if owing else None, received / contended if contended else None)
+            for job, owed, owing, received, contended in rows
+        }
+
+    def _named_jobs(self) -> Iterator[tuple[int, JobPast]]:
+        rows = self._rows("SELECT number, job, user, uid, grouping, nodes, priority FROM jobs")
+        return ((number, JobPast(*traits)) for number, *traits in rows)
+
+    def _one(self, statement: str) -> list[Any]:
+        return [row[0] for row in self._rows(statement)]
+
+    def _rows(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise HistoryError(f"cannot read {self.file}: {error}", hint="is it a history, and whole?") from error
+
+
+def _further() -> JobPast:
+    """The sums of jobs that have no rows of their own."""
+    return JobPast("", "", -1, None, None, None)
