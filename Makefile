@@ -50,7 +50,7 @@ RUST_SOURCES := $(shell find crates -type f \( -name '*.rs' -o -name Cargo.toml 
 PYTHON_SOURCES := $(shell find python -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*' -not -name '*.so')
 DOCUMENTS := setup.py $(shell find packaging -type f -not -name "*.pyc")
 # `bench-adapt` runs the forecasts, and `bench-place` the others of these, so `make bench` does not run them again.
-BENCHMARK_PARTS := $(patsubst %,benchmarks/%.py,allocation forecast lookup prediction replay)
+BENCHMARK_PARTS := $(patsubst %,benchmarks/%.py,allocation forecast lookup prediction traffic)
 # `bench-papers` takes the figures of the others, so it is the last.
 BENCHMARKS := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_% benchmarks/papers.py $(BENCHMARK_PARTS),$(wildcard benchmarks/*.py))) \
 	bench-papers

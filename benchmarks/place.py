@@ -1,7 +1,7 @@
 """Placement beside Lustre's own: balance, bandwidth, prediction, a slow target, allocation, look-up, measured traffic.
 
 make bench-place        every figure; the last line is one JSON object
-.venv/bin/python benchmarks/place.py balance shared slow prediction allocation lookup replay
+.venv/bin/python benchmarks/place.py balance shared slow prediction allocation lookup traffic
 """
 
 import sys
@@ -15,7 +15,7 @@ from _slow_target import slow_target
 from allocation import allocation
 from lookup import look_up
 from prediction import predictions
-from replay import replay
+from traffic import measured_traffic
 
 PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "balance": placement,
@@ -24,7 +24,7 @@ PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "prediction": lambda _: predictions(),
     "allocation": lambda _: allocation(),
     "lookup": look_up,
-    "replay": lambda _: replay(),
+    "traffic": lambda _: measured_traffic(),
 }
 
 

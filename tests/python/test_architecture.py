@@ -64,6 +64,7 @@ PACKAGES = {
     "cli": {
         "deployment",
         "guard",
+        "history",
         "interference",
         "planner",
         "provisioning",
@@ -99,6 +100,7 @@ PACKAGES = {
         "amounts",
     },
     "guard": {"interference", "store", "ways", "errors"},
+    "history": {"interference", "simulation", "store", "ways", "errors"},
     "interference": {
         "provisioning",
         "simulation",

@@ -585,7 +585,7 @@ COMMANDS = {
     "adapt reconstruct target": OWN,
     "adapt refactor inputs": "arrays",
     "adapt refactor tiers": "stream",
-    "adapt replay tiers": "stream",
+    "adapt steps tiers": "stream",
     "config diff file": "configuration",
     "config show file": "configuration",
     "deploy file": "configuration",

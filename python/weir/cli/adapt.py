@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.adapt_replay import TIER, replay
+from weir.cli.adapt_steps import TIER, steps
 from weir.cli.amounts import parse_amount
 from weir.cli.arrays import Source, arrays_of, mesh_of, parse_dtype, parse_fill, parse_region, parse_shape
 from weir.cli.errors import CommandError, say, warn
@@ -30,7 +30,7 @@ def adapt() -> None:
     """
 
 
-adapt.add_command(replay)
+adapt.add_command(steps)
 
 
 @adapt.command(name="refactor")

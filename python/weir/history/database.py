@@ -134,14 +134,11 @@ class Database:
             self._fold(number, coarser, now - level.age)
         last = len(levels) - 1
         self._remove(last, now - levels[last].age)
-        shortened = None
-        while self.used_bytes() > _FILLED * self._bytes_max:
-            if not self._shorten():
-                break
-            first = self._first(last)
-            shortened = None if first is None or now - first >= self._kept else now - first
+        while self.used_bytes() > _FILLED * self._bytes_max and self._shorten():
+            pass
         self._forget()
-        return Settled(self.used_bytes(), shortened)
+        cut = int(self._fact("cut") or 0)
+        return Settled(self.used_bytes(), now - cut if now - cut < self._kept else None)
 
     def used_bytes(self) -> int:
         """Count the bytes of the file that are in use; what is free in it is used again."""
@@ -163,13 +160,16 @@ class Database:
                     connection.execute(table.folding(), {**bounds, "up": number + 1, "width": coarser.width})
                     connection.execute(table.removal(), bounds)
 
-    def _remove(self, number: int, before: int) -> None:
+    def _remove(self, number: int, before: int, *, is_cut: bool = False) -> None:
+        """Remove the buckets of a level before a moment; a cut is told for as long as they would have been kept."""
         first = self._first(number)
         if first is None or first >= before:
             return
         with self._transaction() as connection:
             for table in FOLDING:
                 connection.execute(table.removal(), {"level": number, "first": 0, "end": before})
+            if is_cut:
+                connection.execute("INSERT OR REPLACE INTO facts VALUES ('cut', ?)", (str(before),))
 
     def _shorten(self) -> bool:
         """Fold the older half of the finest level that holds anything, or remove the oldest tenth of the coarsest."""
@@ -179,7 +179,7 @@ class Database:
                 continue
             if number + 1 == len(levels):
                 end = first + max((last - first) // 10, levels[number].width)
-                self._remove(number, end)
+                self._remove(number, end, is_cut=True)
                 return last >= end
             coarser = levels[number + 1]
             if last - first >= 2 * coarser.width:

@@ -1,9 +1,9 @@
 """The demand of jobs, as a history tells it: streams of requests, in which what others caused is no part.
 
-A job's programs have a number of requests under way, at most, and pause between them. Little's law tells both: requests
-under way are the time between arrivals and ends over the time of the window, and what is missing to the greatest number
-are pauses. The work of a window is done when its turn comes, however long that takes, so a job that is served faster
-ends earlier.
+A job's programs have a number of requests under way, at most, and pause between them. The servers tell the greatest
+number at a device, and Little's law the mean number at all devices: the time between arrivals and ends over that of the
+window. What is missing to the greatest number are pauses. The work of a window is done when its turn comes, however
+long that takes, so a job that is served faster ends earlier.
 """
 
 import math
@@ -49,7 +49,8 @@ class _Window:
     cells: tuple[Cell, ...]
 
     @property
-    def in_progress(self) -> float:
+    def under_way(self) -> float:
+        """Mean number of requests under way."""
         return sum(cell.request_seconds for cell in self.cells) / self.seconds
 
 
@@ -65,8 +66,9 @@ def work_of(cells: Sequence[Cell], places: dict[str, Place], begin: int) -> Work
         The work, whose files lie on the devices that served it.
     """
     windows = _windows(cells, places, begin)
-    under_way = _smoothed([window.in_progress for window in windows])
-    streams = min(max(1, math.ceil(max(under_way, default=0.0) - _SLACK)), STREAMS_MAX)
+    under_way = _smoothed([window.under_way for window in windows])
+    at_once = max((cell.under_way for window in windows for cell in window.cells), default=0)
+    streams = min(max(1, at_once, math.ceil(max(under_way, default=0.0) - _SLACK)), STREAMS_MAX)
     targets = sorted({cell.device for window in windows for cell in window.cells})
     parts: list[_Columns] = []
     reached = 0.0

@@ -77,7 +77,9 @@ class Cell:
     read_bytes: int
     written_bytes: int
     metadata: int
-    """Requests that are no reads and no writes."""
+    """Requests that are no reads, no writes and no closes, which wait for no device."""
+    under_way: int
+    """Most requests at once in one window; 0 where the server did not tell."""
     request_seconds: float
     device_seconds: float
     waited_seconds: float
@@ -218,10 +220,10 @@ class History:
         """
         names = dict(self._rows("SELECT number, device FROM device_names"))
         keys = {number: JobKey(past.job, past.uid) for number, past in self._named_jobs()}
-        metadata = " + ".join(name for name in OPERATIONS[4:])
+        metadata = " + ".join(name for name in OPERATIONS[4:] if name != "closes")
         rows = self._connection.execute(
             "SELECT begin, level, job, device, reads, writes, read_bytes, written_bytes,"
-            f" {metadata}, request_us, device_us, waited_us FROM work WHERE begin >= ? AND begin < ?"
+            f" {metadata}, under_way_max, request_us, device_us, waited_us FROM work WHERE begin >= ? AND begin < ?"
             " ORDER BY begin, level, job, device",
             (since, until),
         )

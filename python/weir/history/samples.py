@@ -154,7 +154,7 @@ class Sample:
         waited_total = sum(each for _, _, each in waited) + further
         counts = tuple(getattr(line, name) for name in OPERATIONS)
         times = (_microseconds(line.request_seconds), _microseconds(line.device_seconds), waited_total)
-        maxima = (line.read_bytes + line.written_bytes, *times)
+        maxima = (line.read_bytes + line.written_bytes, *times, line.under_way_max)
         self._put(WORK, (0, begin, key, line.device, *counts, *times, *maxima))
         for other, user, microseconds in waited:
             self.jobs.setdefault(other, JobTraits(user))

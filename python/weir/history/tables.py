@@ -119,11 +119,11 @@ WORK = Table(
     "work",
     ("job", "device"),
     sums=(*OPERATIONS, "request_us", "device_us", "waited_us"),
-    maxima=("bytes_max", "request_us_max", "device_us_max", "waited_us_max"),
+    maxima=("bytes_max", "request_us_max", "device_us_max", "waited_us_max", "under_way_max"),
     weight="request_us",
 )
 """Work of jobs at devices, and device time that others received while a job had requests queued. Maxima are those of
-one window."""
+one window, `under_way_max` that of requests at once."""
 WAITS = Table("waits", ("job", "culprit"), sums=("waited_us",), maxima=("waited_us_max",), weight="waited_us")
 """The jobs that a job waited for, on all devices; `FURTHER` stands for those that the servers did not name."""
 PROMISES = Table(

@@ -1,4 +1,7 @@
-"""JSON documents as dataclasses, and back. A missing key or a value of another type is refused, with its place."""
+"""JSON documents as dataclasses, and back.
+
+A missing key without a default and a value of another type are refused, with their places.
+"""
 
 import dataclasses
 import types
@@ -58,7 +61,8 @@ def decode(kind: type[Kind], document: object, *, is_exact: bool = False, place:
     if not isinstance(document, dict):
         raise DecodingError(f"{place} is {_name(document)} and no object")
     fields = {key_of(field): field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    if missing := [key for key in fields if key not in document]:
+    absent = [key for key in fields if key not in document]
+    if missing := [key for key in absent if fields[key].default is dataclasses.MISSING]:
         raise DecodingError(f"{place} has no {', '.join(missing)}")
     if is_exact and (unknown := document.keys() - fields.keys()):
         raise DecodingError(f"{place} has {', '.join(sorted(unknown))}, which nobody knows")
@@ -66,6 +70,7 @@ def decode(kind: type[Kind], document: object, *, is_exact: bool = False, place:
     values = {
         field.name: _value(hints[field.name], document[key], is_exact, f"{place}.{key}")
         for key, field in fields.items()
+        if key not in absent
     }
     return kind(**values)
 

@@ -103,6 +103,8 @@ class ObservedJob:
     """Jobs that the job waited for at the device, the longest first."""
     waited_for_others_seconds: float
     """Time that the job waited for further jobs."""
+    under_way_max: int = 0
+    """Most requests, of those that were completed, that were under way at once; at most 64 are told."""
 
 
 @dataclass(frozen=True, slots=True)

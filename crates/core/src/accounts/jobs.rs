@@ -440,17 +440,17 @@ impl Job {
         self.note(Work { charged: dispatch.cost, ..Work::default() });
     }
 
-    /// A device served a request of the job with so many bytes, so long after its arrival.
-    pub(crate) fn count(&mut self, device: usize, kind: Kind, bytes: u64, took: Nanos) {
+    /// A device served a request of the job with so many bytes, which ended so long after its arrival.
+    pub(crate) fn count(&mut self, device: usize, kind: Kind, bytes: u64, (took, ended): (Nanos, Nanos)) {
         let bytes_of = |other: Kind| if kind == other { bytes } else { 0 };
         let (bytes_read, bytes_written) = (bytes_of(Kind::Read), bytes_of(Kind::Write));
         self.note(Work { operations: 1, bytes_read, bytes_written, ..Work::default() });
-        self.device_account(device).observed().complete(kind, bytes, took);
+        self.device_account(device).observed().complete(kind, bytes, took, ended);
     }
 
     /// The job closed a file, which no device serves.
     pub(crate) fn count_close(&mut self, metadata: usize) {
-        self.device_account(metadata).observed().complete(Kind::Close, 0, Nanos::ZERO);
+        self.device_account(metadata).observed().close();
     }
 
     fn note(&mut self, more: Work) {

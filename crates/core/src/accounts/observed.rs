@@ -4,6 +4,7 @@
 use crate::accounts::delays::{Delays, Receivers, WaitedForLine};
 use crate::clock::seconds;
 use serde::Serialize;
+use std::collections::VecDeque;
 use weir_fairshare::Nanos;
 use weir_wire::JobId;
 
@@ -23,6 +24,8 @@ pub(crate) enum Kind {
     Change,
 }
 
+/// Most requests of a job at a device that are told as under way at once: the memory of a window stays small.
+const UNDER_WAY_MAX: usize = 64;
 /// Kinds of requests.
 const KINDS: usize = Kind::Change as usize + 1;
 
@@ -35,6 +38,10 @@ pub(crate) struct Observed {
     in_progress: Nanos,
     device: Nanos,
     delays: Delays,
+    /// The ends of the last requests, the oldest first, with the number of requests that were under way just before.
+    ends: VecDeque<(Nanos, usize)>,
+    /// The greatest of these numbers.
+    under_way: usize,
 }
 
 /// The job and the number of the device.
@@ -70,6 +77,8 @@ pub struct ObservedLine {
     changes: u64,
     /// Time between the arrivals of the completed requests and their ends.
     request_seconds: f64,
+    /// Completed requests that were under way at once, at most.
+    under_way_max: usize,
     /// Device time that the job received.
     device_seconds: f64,
     /// Device time that others received while the job had requests queued, the greatest first.
@@ -79,8 +88,8 @@ pub struct ObservedLine {
 }
 
 impl Observed {
-    /// A request was completed, so long after its arrival.
-    pub(crate) fn complete(&mut self, kind: Kind, bytes: u64, took: Nanos) {
+    /// A request ended, so long after its arrival.
+    pub(crate) fn complete(&mut self, kind: Kind, bytes: u64, took: Nanos, ended: Nanos) {
         self.counts[kind as usize] += 1;
         match kind {
             Kind::Read => self.read_bytes += bytes,
@@ -88,6 +97,25 @@ impl Observed {
             _ => {}
         }
         self.in_progress = self.in_progress + took;
+        self.note_under_way(Nanos(ended.0.saturating_sub(took.0)), ended);
+    }
+
+    /// A file was closed, which no device serves.
+    pub(crate) fn close(&mut self) {
+        self.counts[Kind::Close as usize] += 1;
+    }
+
+    /// A request was under way between two moments: also just before the ends of others in between. Most requests are under
+    /// way just before one ends.
+    fn note_under_way(&mut self, arrived: Nanos, ended: Nanos) {
+        self.ends.push_back((ended, 0));
+        for (_, number) in self.ends.iter_mut().rev().take_while(|(end, _)| *end > arrived) {
+            *number += 1;
+            self.under_way = self.under_way.max(*number);
+        }
+        if self.ends.len() > UNDER_WAY_MAX {
+            self.ends.pop_front();
+        }
     }
 
     /// The device has worked for the job.
@@ -132,6 +160,7 @@ impl Observed {
             renames: count(Kind::Rename),
             changes: count(Kind::Change),
             request_seconds: seconds(self.in_progress),
+            under_way_max: self.under_way,
             device_seconds: seconds(self.device),
             waited_for: waited_for.0,
             waited_for_others_seconds: waited_for.1,
@@ -154,5 +183,30 @@ impl ObservedLine {
     pub(crate) fn named(mut self, names: &[String]) -> ObservedLine {
         self.device = names.get(self.number).cloned().unwrap_or_default();
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The greatest number of requests under way at once, of requests that arrived and ended at moments in milliseconds.
+    fn under_way(requests: &[(u64, u64)]) -> usize {
+        let mut observed = Observed::default();
+        for &(arrived, ended) in requests {
+            let (arrived, ended) = (Nanos::from_millis(arrived), Nanos::from_millis(ended));
+            observed.complete(Kind::Read, 1, ended.saturating_since(arrived), ended);
+        }
+        observed.under_way
+    }
+
+    #[test]
+    fn requests_under_way_at_once_are_counted_and_those_one_after_the_other_are_not() {
+        assert_eq!(under_way(&[]), 0);
+        assert_eq!(under_way(&[(0, 10), (10, 20), (20, 30)]), 1);
+        assert_eq!(under_way(&[(0, 10), (5, 20), (8, 30)]), 3);
+        // A long request, and short ones of another process beside it, one after the other.
+        assert_eq!(under_way(&[(1, 10), (10, 20), (20, 30), (0, 40)]), 2);
+        assert_eq!(under_way(&[(0, 50); 3 * UNDER_WAY_MAX]), UNDER_WAY_MAX);
     }
 }

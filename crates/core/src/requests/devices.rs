@@ -175,7 +175,7 @@ impl Devices {
         accounts.account_if_due(&mut self.devices, clock);
         let Some(job) = accounts.jobs().job_mut(request.sender.acting.job) else { return };
         job.spend(index, spent);
-        job.count(index, kind_of(&request.request), work.bytes, took);
+        job.count(index, kind_of(&request.request), work.bytes, (took, ended));
     }
 
     /// Counts the time of the requests in progress, before their number changes.

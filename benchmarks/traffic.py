@@ -1,7 +1,7 @@
-"""Placement replayed on measurements of production file systems: where it pays, and where it does not.
+"""Placement on measurements of production file systems: where it pays, and where it does not.
 
-make bench-replay       every case; the last line is one JSON object
-.venv/bin/python benchmarks/replay.py traffic slow fill weights storm
+make bench-traffic      every case; the last line is one JSON object
+.venv/bin/python benchmarks/traffic.py traffic slow fill weights storm
 
 Every decision is the allocator's that places files in the store and for Lustre (`weir._core`). Round robin is
 `lustre-standard` on targets that are equally full, which is what it then does.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from _harness import finish
-from _replay_data import Array, Fullness, Traffic, fullness, traffic
+from _traffic_data import Array, Fullness, Traffic, fullness, traffic
 from weir._core import Allocator, space_factors
 from weir.cli.output import table_lines
 
@@ -262,7 +262,7 @@ CASES: dict[str, Callable[[Traffic], list[Case]]] = {
 }
 
 
-def replay(names: Iterable[str] = CASES) -> dict[str, float]:
+def measured_traffic(names: Iterable[str] = CASES) -> dict[str, float]:
     """The figures of the named cases; a table of them goes to standard output."""
     seen = traffic()
     cases = [case for name in names for case in CASES[name](seen)]
@@ -281,4 +281,4 @@ def replay(names: Iterable[str] = CASES) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    finish("replay", replay(sys.argv[1:] or CASES))
+    finish("traffic", measured_traffic(sys.argv[1:] or CASES))

@@ -1,4 +1,4 @@
-"""Measurements of production file systems, in the form of the replay (see data/README.md)."""
+"""Measurements of production file systems, in the form of the benchmark (see data/README.md)."""
 
 import gzip
 import sys

@@ -1,4 +1,4 @@
-"""`weir adapt replay`: reads of a stream as by an analysis, with the cost and the accuracy of each step."""
+"""`weir adapt steps`: reads of a stream as by an analysis, with the cost and the accuracy of each step."""
 
 import time
 from statistics import fmean, pvariance
@@ -81,32 +81,32 @@ TIER = Checked("tier", _read_tier)
 @click.option("--prefetch", is_flag=True, help="Read the next step during the wait for its time.")
 @click.option("--follow", type=Number(0), default=0.0, help="Seconds to wait for steps still to be written.")
 @output_option
-def replay(tiers: tuple[str, ...], output: str, **options: Any) -> None:
+def steps(tiers: tuple[str, ...], output: str, **options: Any) -> None:
     """Read the steps of a stream as an analysis would, and show their times and accuracies.
 
     The last line has mean and variance of the time.
     """
     with _reader(tiers, options) as reader:
-        steps, missed = _steps(reader, options["period"], options["count"])
-    if missed and not steps:
+        read, missed = _read_steps(reader, options["period"], options["count"])
+    if missed and not read:
         raise CommandError(f"none of {missed} steps had its base in time", hint="give a longer --deadline")
-    if not steps:
+    if not read:
         raise CommandError(f"the stream on {tiers[0]} has no steps", hint="is it still to be written? see --follow")
-    times = [step.seconds for step in steps]
+    times = [step.seconds for step in read]
     summary = {
-        "steps": len(steps),
+        "steps": len(read),
         "seconds_mean": fmean(times),
         "seconds_variance": pvariance(times),
-        "augmentation_mean": fmean(step.augmentation for step in steps),
-        "rmse_mean": fmean(step.rmse for step in steps),
-        "late": sum(step.late for step in steps),
+        "augmentation_mean": fmean(step.augmentation for step in read),
+        "rmse_mean": fmean(step.rmse for step in read),
+        "late": sum(step.late for step in read),
         "missed": missed,
     }
-    documents = [_document(step) for step in steps]
+    documents = [_document(step) for step in read]
     if output == "ndjson":
         show(output, [*documents, {"summary": summary}], (), ())
         return
-    show(output, {"steps": documents, "summary": summary}, _HEADER, [_row(step) for step in steps])
+    show(output, {"steps": documents, "summary": summary}, _HEADER, [_row(step) for step in read])
     if output == "table":
         print(
             f"\n{summary['steps']} steps, {summary['seconds_mean']:.6f} s on average, variance "
@@ -164,7 +164,7 @@ def _made(name: str, options: dict[str, Any]) -> "Policy | str":
     return name
 
 
-def _steps(reader: "Reader", period: float, count: int | None) -> "tuple[list[Step], int]":
+def _read_steps(reader: "Reader", period: float, count: int | None) -> "tuple[list[Step], int]":
     """The steps that came, and the number of steps whose base had not arrived at the deadline."""
     import warnings
     from dataclasses import replace
