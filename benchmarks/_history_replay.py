@@ -73,12 +73,12 @@ class Run:
 
 
 @contextmanager
-def recorded(home: Path, history: Path) -> Iterator[None]:
-    """A recorder at work."""
+def recorded(home: Path, history: Path) -> Iterator[int]:
+    """A recorder at work; its process."""
     command = [WEIR, "--home", str(home), "record", "--history", str(history)]
     recorder = subprocess.Popen([str(word) for word in command], stderr=subprocess.DEVNULL)
     try:
-        yield
+        yield recorder.pid
     finally:
         recorder.terminate()
         recorder.wait()
