@@ -55,6 +55,7 @@ PYTHON: dict[str, dict[str, str]] = {
     },
     CHECKED: {
         "provisioning/outcomes/archive.py": "_opened",
+        "history/database.py": "_claimed",
         "store/backup.py": "_check_same _copied _digest _gather _opened _pack _put _unpack restore take",
         "store/mount_points.py": "prepare release",
     },
