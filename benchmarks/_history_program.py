@@ -28,9 +28,9 @@ def flood(name: str) -> None:
 
 
 def steps(name: str) -> None:
-    """A simulation: 25 times some computing, then 2 MiB in writes of 256 KiB."""
+    """A simulation: 18 times some computing, then 2 MiB in writes of 256 KiB."""
     file = opened(name, 2 * MIB)
-    for _step in range(25):
+    for _step in range(18):
         time.sleep(0.1)
         for part in range(8):
             os.pwrite(file, b"x" * (256 * KIB), part * 256 * KIB)

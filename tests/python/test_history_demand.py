@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from weir.history.demand import Place, work_of
+from weir.history.demand import ROUNDS, Place, work_of
 from weir.history.reading import Cell
 from weir.simulation.workload import Kind
 from weir.store.observations import JobKey
@@ -51,10 +51,10 @@ cells = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(cells)
-def test_every_request_is_asked_for_once(recorded: list[Cell]) -> None:
+@given(cells, st.sampled_from(ROUNDS))
+def test_every_request_is_asked_for_once(recorded: list[Cell], rounds: int) -> None:
     recorded = sorted({(each.begin, each.device): each for each in recorded}.values(), key=lambda each: each.begin)
-    work = work_of(recorded, PLACES, 0)
+    work = work_of(recorded, PLACES, 0, rounds)
     known = [each for each in recorded if each.device in PLACES]
     steps = work.steps
     asked = dict.fromkeys(PLACES, 0)
@@ -75,7 +75,7 @@ def test_every_request_is_asked_for_once(recorded: list[Cell]) -> None:
 
 def test_a_job_with_fewer_requests_than_it_has_at_most_pauses_between_them() -> None:
     recorded = [cell(second, "0.0", requests=100, seconds=1.0, under_way=4) for second in range(10)]
-    work = work_of(recorded, PLACES, 0)
+    work = work_of(recorded, PLACES, 0, 4)
     assert len(work.stream_nodes) == 4
     # One request under way, of four: each stream pauses for three quarters of ten seconds.
     pauses = np.bincount(work.steps.stream, weights=work.steps.after_seconds)
@@ -84,7 +84,7 @@ def test_a_job_with_fewer_requests_than_it_has_at_most_pauses_between_them() -> 
 
 def test_idle_times_stay_as_long_as_they_were() -> None:
     recorded = [cell(second, "0.0", requests=10, seconds=1.0, under_way=1) for second in (2, 3, 9)]
-    work = work_of(recorded, PLACES, 0)
+    work = work_of(recorded, PLACES, 0, 4)
     first, *_ = work.steps.after_seconds
     assert first == pytest.approx(2.0)
     assert work.steps.after_seconds.sum() == pytest.approx(2.0 + 5.0)

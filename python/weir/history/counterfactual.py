@@ -6,15 +6,17 @@ the replay can be trusted.
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weir.history.demand import Place, work_of
+import numpy as np
+
+from weir.history.demand import ROUNDS, Place, work_of
 from weir.history.errors import HistoryError
 from weir.history.reading import Cell, Gap, History, JobPast
-from weir.simulation.outcome import JobOutcome, Outcome
+from weir.simulation.outcome import Outcome
 from weir.simulation.runs import run
 from weir.simulation.scenario import Scenario, store_settings
 from weir.simulation.topology import Topology
@@ -28,6 +30,8 @@ _STRIPE_BYTES = 1 << 30
 """Larger than any request, so that none is cut."""
 _UNBOUNDED = 1e12
 """Rate of a device whose bytes cost nothing."""
+_FIT_SLACK = 0.05
+"""Distance by which a demand with fewer bursts may fit worse: a record is not exact to a window."""
 STEPS_MAX = 20_000_000
 """Most steps of a replay: some 2 GB of memory."""
 
@@ -135,42 +139,59 @@ def replay(
         raise HistoryError("no work is recorded in that time", hint="`weir jobs --since` shows what the history knows")
     policies = _policies(history, since, until)
     within = [cell for of_job in cells.values() for cell in of_job if cell.begin < until]
-    topology, places = _machines(history.states(until), within)
     past = {JobKey(each.job, each.uid): each for each in history.jobs(since, until)}
     keys = [key for key in sorted(cells) if key in past]
-    works = [(_identity(past[key]), work_of(cells[key], places, since)) for key in keys]
-    if sum(len(work.steps) for _, work in works) > STEPS_MAX:
-        raise HistoryError("that is more work than a replay takes", hint="replay a shorter stretch")
-    seconds = (until - since) / 1000
-    scenario = Scenario(
-        topology=topology,
-        workload=Workload.of(works, nodes=topology.nodes),
-        mode="request",
-        stripe_bytes=_STRIPE_BYTES,
-        until_seconds=seconds,
-        **_settings(policy, scheduler, configuration or {}, topology),
-    )
-    would = run(scenario)
-    then = None
-    if len(policies) == 1:
-        name, _, enforced = policies[0].partition(" by ")
-        settings = _settings(name, enforced or None, configuration or {}, topology)
-        then = run(dataclasses.replace(scenario, **settings))
+    topology, places = _machines(history.states(until), within)
     had = _had(keys, within, since, until)
+    document = configuration or {}
+    name, _, enforced = (policies[0] if policies else policy).partition(" by ")
+    usual = _settings(name, enforced or None, document, topology)
+
+    def scenario(rounds: int) -> Scenario:
+        works = [(_identity(past[key]), work_of(cells[key], places, since, rounds)) for key in keys]
+        if sum(len(work.steps) for _, work in works) > STEPS_MAX:
+            raise HistoryError("that is more work than a replay takes", hint="replay a shorter stretch")
+        return Scenario(
+            topology=topology,
+            workload=Workload.of(works, nodes=topology.nodes),
+            mode="request",
+            stripe_bytes=_STRIPE_BYTES,
+            until_seconds=(until - since) / 1000,
+            **usual,
+        )
+
+    asked = _settings(policy, scheduler, document, topology)
+    known = [had[key] for key in keys]
+    best, then = _fitted(scenario, known) if len(policies) == 1 else (scenario(ROUNDS[0]), None)
+    would = _of_jobs(run(dataclasses.replace(best, **asked)), best)
+    streams = np.bincount(best.workload.stream_jobs, minlength=len(keys))
     jobs = tuple(
         JobReplay(
             key.job,
             past[key].user,
             key.uid,
             past[key].nodes or 1,
-            len(work.stream_nodes),
+            int(streams[place]),
             had[key],
-            _simulated(then, place, seconds) if then else None,
-            _simulated(would, place, seconds),
+            then[place] if then else None,
+            would[place],
         )
-        for place, (key, (_, work)) in enumerate(zip(keys, works, strict=True))
+        for place, key in enumerate(keys)
     )
-    return Replay(policies, scenario.policy, jobs, tuple(history.gaps(since, until)), seconds)
+    gaps = tuple(history.gaps(since, until))
+    return Replay(policies, str(asked["policy"]), jobs, gaps, (until - since) / 1000)
+
+
+def _fitted(scenario: Callable[[int], Scenario], had: Sequence[Had]) -> tuple[Scenario, list[Had]]:
+    """The demand with the fewest bursts that is near to the record under the policy of then, and what jobs have by it."""
+    found = []
+    for rounds in ROUNDS:
+        candidate = scenario(rounds)
+        replayed = _of_jobs(run(candidate), candidate)
+        distance = max(own.distance(other) for own, other in zip(had, replayed, strict=True))
+        found.append((distance, candidate, replayed))
+    least = min(distance for distance, _, _ in found)
+    return next((best, replayed) for distance, best, replayed in found if distance <= least + _FIT_SLACK)
 
 
 def _cells_by_job(history: History, since: int, until: int) -> dict[JobKey, list[Cell]]:
@@ -310,9 +331,17 @@ def _had(keys: Sequence[JobKey], cells: Sequence[Cell], since: int, until: int) 
     }
 
 
-def _simulated(outcome: Outcome, place: int, seconds: float) -> Had:
-    job: JobOutcome = outcome.jobs[place]
+def _of_jobs(outcome: Outcome, scenario: Scenario) -> list[Had]:
+    """What a run gives each job."""
     whole = math.fsum(each.device_seconds for each in outcome.jobs)
-    ended = job.ended_seconds if job.is_complete and job.ended_seconds < seconds else None
-    moved = job.read_bytes + job.written_bytes
-    return Had(moved, job.device_seconds, job.device_seconds / whole if whole else 0.0, job.started_seconds, ended)
+    end = scenario.until_seconds or outcome.seconds
+    return [
+        Had(
+            job.read_bytes + job.written_bytes,
+            job.device_seconds,
+            job.device_seconds / whole if whole else 0.0,
+            job.started_seconds,
+            job.ended_seconds if job.is_complete and job.ended_seconds < end else None,
+        )
+        for job in outcome.jobs
+    ]

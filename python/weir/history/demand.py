@@ -16,8 +16,9 @@ from weir.history.reading import Cell
 from weir.simulation.workload import Kind, Steps, Work
 from weir.store.observations import METADATA
 
-ROUNDS_MAX = 16
-"""Most rounds over the devices into which the work of a window is cut, for each stream."""
+ROUNDS = (1, 2, 4, 8)
+"""Bursts into which a stream's requests of a window may be cut. A record does not tell how many there were: requests
+one after the other get through a device together, and requests between pauses do not."""
 STREAMS_MAX = 1024
 """Most streams of a job."""
 _SMOOTHING = 5
@@ -54,13 +55,14 @@ class _Window:
         return sum(cell.request_seconds for cell in self.cells) / self.seconds
 
 
-def work_of(cells: Sequence[Cell], places: dict[str, Place], begin: int) -> Work:
+def work_of(cells: Sequence[Cell], places: dict[str, Place], begin: int, rounds: int) -> Work:
     """Make the work of a job from what was recorded of it.
 
     Args:
         cells: Its work in the order of time.
         places: The devices of the replay by name; work at others is left out.
         begin: Begin of the replay, in Unix milliseconds.
+        rounds: Most bursts of each stream in a window, with pauses between.
 
     Returns:
         The work, whose files lie on the devices that served it.
@@ -75,7 +77,7 @@ def work_of(cells: Sequence[Cell], places: dict[str, Place], begin: int) -> Work
     for window, mean in zip(windows, under_way, strict=True):
         idle = max(0.0, window.begin - reached)
         pause = max(0.0, 1.0 - mean / streams) * window.seconds
-        parts.append(_columns(window, streams, {name: place for place, name in enumerate(targets)}, idle, pause))
+        parts.append(_columns(window, targets, (streams, rounds), (idle, pause)))
         reached = window.begin + window.seconds
     return _assembled(parts, streams, targets, places)
 
@@ -116,11 +118,12 @@ class _Columns:
     request: list[int]
 
 
-def _columns(window: _Window, streams: int, numbers: dict[str, int], idle: float, pause: float) -> _Columns:
+def _columns(window: _Window, devices: list[str], division: tuple[int, int], times: tuple[float, float]) -> _Columns:
     """Divide the work of a window among streams and rounds. Each stream begins its rounds at another device."""
-    loads = [load for cell in window.cells for load in _loads(cell, numbers[cell.device])]
+    (streams, rounds_max), (idle, pause) = division, times
+    loads = [load for cell in window.cells for load in _loads(cell, devices.index(cell.device))]
     most = max(count for _, _, count, _ in loads)
-    rounds = min(max(1, round(most / streams)), ROUNDS_MAX)
+    rounds = min(max(1, round(most / streams)), rounds_max)
     found = _Columns([], [], [], [], [], [])
     slots = streams * rounds
     for stream in range(streams):
