@@ -183,7 +183,7 @@ def replay(
 
 
 def _fitted(scenario: Callable[[int], Scenario], had: Sequence[Had]) -> tuple[Scenario, list[Had]]:
-    """The demand with the fewest bursts that is near to the record under the policy of then, and what jobs have by it."""
+    """The demand with the fewest bursts that fits the record under the policy of then, and what jobs have by it."""
     found = []
     for rounds in ROUNDS:
         candidate = scenario(rounds)
