@@ -37,9 +37,9 @@ def steps(name: str) -> None:
 
 
 def reader(name: str) -> None:
-    """An analysis: 900 reads of 64 KiB."""
+    """An analysis: 500 reads of 64 KiB."""
     file = opened(name, 4 * MIB)
-    for turn in range(900):
+    for turn in range(500):
         os.pread(file, 64 * KIB, turn % 64 * 64 * KIB)
 
 

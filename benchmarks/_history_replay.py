@@ -20,7 +20,13 @@ from weir.history.counterfactual import Had, Replay, replay
 from weir.history.reading import History
 
 POLICIES = ("fifo", "size-fair", "job-fair")
+REPEATED = "size-fair"
+"""Policy under which each load runs twice."""
 STRETCH_SECONDS = 10
+LATER_SECONDS = 60
+"""Longest time behind the stretch in which a job may end."""
+END_SECONDS = 1.5
+"""Time for which the end of the jobs is recorded."""
 START_SECONDS = 3
 """Time until all processes of a load have started."""
 WINDOW = "250ms"
@@ -87,8 +93,7 @@ def recorded(home: Path, history: Path) -> Iterator[int]:
 def run(directory: Path, load: str, policy: str) -> Run:
     """Bring a load to a store of its own.
 
-    It is recorded until the jobs with an end of their own have ended, for two stretches at most: a replay of the first
-    stretch may ask what the jobs did next.
+    It is recorded until the jobs with an end of their own have ended: a replay may ask what the jobs did next.
     """
     directory.mkdir(parents=True)
     file, history = directory / "cluster.toml", directory / "history"
@@ -110,10 +115,9 @@ def run(directory: Path, load: str, policy: str) -> Run:
                 ends.callback(process.wait)
                 ends.callback(process.kill)
                 finite += [process] if member.role in ENDING else []
-        is_at_work = True
-        while time.time() < end + 1 or (is_at_work and time.time() < end + STRETCH_SECONDS):
-            is_at_work = any(process.poll() is None for process in finite)
+        while any(process.poll() is None for process in finite) and time.time() < end + LATER_SECONDS:
             time.sleep(0.1)
+        time.sleep(max(end - time.time(), 0.0) + END_SECONDS)
     return Run(history, round(begin * 1000), round(end * 1000))
 
 
@@ -132,7 +136,7 @@ def measure(directory: Path) -> dict[str, float]:
         folder = directory / load.replace(" ", "-")
         runs = {policy: run(folder / policy, load, policy) for policy in POLICIES}
         truths = {policy: of_policy.had() for policy, of_policy in runs.items()}
-        repeats += distances(truths[POLICIES[0]], run(folder / "again", load, POLICIES[0]).had()).values()
+        repeats += distances(truths[REPEATED], run(folder / "again", load, REPEATED).had()).values()
         for source, policy in product(POLICIES, POLICIES):
             would = {job.job: job.would_have for job in runs[source].replayed(policy).jobs}
             found = distances(truths[policy], would)

@@ -30,6 +30,8 @@ _STRIPE_BYTES = 1 << 30
 """Larger than any request, so that none is cut."""
 _UNBOUNDED = 1e12
 """Rate of a device whose bytes cost nothing."""
+_LATER = 9
+"""Stretches behind the one in question in which a job's later work is looked for."""
 _FIT_SLACK = 0.05
 """Distance by which a demand with fewer bursts may fit worse: a record is not exact to a window."""
 STEPS_MAX = 20_000_000
@@ -195,14 +197,22 @@ def _fitted(scenario: Callable[[int], Scenario], had: Sequence[Had]) -> tuple[Sc
 
 
 def _cells_by_job(history: History, since: int, until: int) -> dict[JobKey, list[Cell]]:
-    """The work of jobs that were active in the stretch, and what they did in as long a time behind it."""
+    """The work of jobs that were active in the stretch, and what they did next, as far as a replay can come."""
     found: dict[JobKey, list[Cell]] = {}
-    for cell in history.cells(since, 2 * until - since):
-        if cell.begin < until or cell.job in found:
-            found.setdefault(cell.job, []).append(cell)
-    last = history.span()
-    end = min(2 * until - since, until if last is None else last[1])
-    return {key: _continued(cells, since, end) for key, cells in found.items()}
+    times: dict[tuple[JobKey, str], float] = {}
+    full: set[JobKey] = set()
+    end = until + _LATER * (until - since)
+    for cell in history.cells(since, end):
+        if cell.begin >= until and (cell.job not in found or cell.job in full):
+            continue
+        found.setdefault(cell.job, []).append(cell)
+        times[cell.job, cell.device] = times.get((cell.job, cell.device), 0.0) + cell.device_seconds
+        # No policy gives a job more than all of a device's time.
+        if times[cell.job, cell.device] > (until - since) / 1000:
+            full.add(cell.job)
+    span = history.span()
+    end = min(end, until if span is None else span[1])
+    return {key: cells if key in full else _continued(cells, since, end) for key, cells in found.items()}
 
 
 def _continued(cells: list[Cell], since: int, end: int) -> list[Cell]:

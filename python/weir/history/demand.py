@@ -19,6 +19,8 @@ from weir.store.observations import METADATA
 ROUNDS = (1, 2, 4, 8)
 """Bursts into which a stream's requests of a window may be cut. A record does not tell how many there were: requests
 one after the other get through a device together, and requests between pauses do not."""
+UNDER_WAY_TOLD_MAX = 64
+"""Bound of `crates/core/src/accounts/observed.rs`."""
 STREAMS_MAX = 1024
 """Most streams of a job."""
 _SMOOTHING = 5
@@ -50,9 +52,9 @@ class _Window:
     cells: tuple[Cell, ...]
 
     @property
-    def under_way(self) -> float:
-        """Mean number of requests under way."""
-        return sum(cell.request_seconds for cell in self.cells) / self.seconds
+    def request_seconds(self) -> float:
+        """Time between arrivals and ends, summed over requests."""
+        return sum(cell.request_seconds for cell in self.cells)
 
 
 def work_of(cells: Sequence[Cell], places: dict[str, Place], begin: int, rounds: int) -> Work:
@@ -68,18 +70,39 @@ def work_of(cells: Sequence[Cell], places: dict[str, Place], begin: int, rounds:
         The work, whose files lie on the devices that served it.
     """
     windows = _windows(cells, places, begin)
-    under_way = _smoothed([window.under_way for window in windows])
-    at_once = max((cell.under_way for window in windows for cell in window.cells), default=0)
-    streams = min(max(1, at_once, math.ceil(max(under_way, default=0.0) - _SLACK)), STREAMS_MAX)
+    streams = _streams(windows)
     targets = sorted({cell.device for window in windows for cell in window.cells})
     parts: list[_Columns] = []
-    reached = 0.0
-    for window, mean in zip(windows, under_way, strict=True):
-        idle = max(0.0, window.begin - reached)
-        pause = max(0.0, 1.0 - mean / streams) * window.seconds
-        parts.append(_columns(window, targets, (streams, rounds), (idle, pause)))
-        reached = window.begin + window.seconds
+    reached = asked = paused = 0.0
+    for number, window in enumerate(windows):
+        end = window.begin + window.seconds
+        asked += window.request_seconds
+        # A request counts as a whole in the window of its end: what a window has too much, earlier ones had too little.
+        pause = max(0.0, end - asked / streams - paused)
+        idle = min(pause, max(0.0, window.begin - reached))
+        parts.append(_columns(window, targets, (streams, rounds, number), (idle, pause - idle)))
+        paused, reached = paused + pause, end
     return _assembled(parts, streams, targets, places)
+
+
+def _streams(windows: Sequence[_Window]) -> int:
+    """The greatest number of requests under way.
+
+    At one device it is told. Requests that a program sends to several devices at once add up there, and those that it
+    sends to one after the other do not: Little's law tells these apart.
+    """
+    means = _smoothed([window.request_seconds / window.seconds for window in windows])
+    mean = math.ceil(max(means, default=0.0) - _SLACK)
+    at_a_device = max((cell.under_way for window in windows for cell in window.cells), default=0)
+    # A program opens a file before it reads: requests to a metadata service come one after the other with those.
+    together = max((_at_targets(window) for window in windows), default=0) or at_a_device
+    is_known = 0 < at_a_device < UNDER_WAY_TOLD_MAX
+    most = max(at_a_device, min(mean, together)) if is_known else max(at_a_device, mean)
+    return min(max(1, most), STREAMS_MAX)
+
+
+def _at_targets(window: _Window) -> int:
+    return sum(cell.under_way for cell in window.cells if not cell.device.endswith(METADATA))
 
 
 def _windows(cells: Sequence[Cell], places: dict[str, Place], begin: int) -> list[_Window]:
@@ -118,32 +141,37 @@ class _Columns:
     request: list[int]
 
 
-def _columns(window: _Window, devices: list[str], division: tuple[int, int], times: tuple[float, float]) -> _Columns:
-    """Divide the work of a window among streams and rounds. Each stream begins its rounds at another device."""
-    (streams, rounds_max), (idle, pause) = division, times
+def _columns(
+    window: _Window, devices: list[str], division: tuple[int, int, int], times: tuple[float, float]
+) -> _Columns:
+    """Divide the work of a window among streams and rounds.
+
+    Args:
+        devices: Names of devices; their places are their numbers.
+        division: Streams, most rounds, and the stream that comes first, so that no stream gets ahead of the others.
+        times: Idle time before the window, for which all streams wait for each other, and pauses in it.
+    """
+    (streams, rounds_max, first), (idle, pause) = division, times
     loads = [load for cell in window.cells for load in _loads(cell, devices.index(cell.device))]
     most = max(count for _, _, count, _ in loads)
     rounds = min(max(1, round(most / streams)), rounds_max)
     found = _Columns([], [], [], [], [], [])
     slots = streams * rounds
     for stream in range(streams):
+        if idle and streams > 1:
+            _put(found, stream, (Kind.BARRIER, 0, 0, 0), 0.0)
         for turn in range(rounds):
-            slot = turn * streams + stream
+            slot = turn * streams + (stream + first) % streams
             after = pause / rounds + (idle if turn == 0 else 0.0)
-            order = [loads[(each + stream) % len(loads)] for each in range(len(loads))]
             begun = len(found.stream)
-            for kind, device, count, size in order:
+            for place in range(len(loads)):
+                kind, device, count, size = loads[(place + stream) % len(loads)]
                 # The rounds of all streams together have exactly the requests of the window.
                 own = (slot + 1) * count // slots - slot * count // slots
                 if own:
                     _put(found, stream, (kind, device, own, size), after if len(found.stream) == begun else 0.0)
-            if len(found.stream) == begun and after:
-                found.stream.append(stream)
-                found.kind.append(Kind.COMPUTE)
-                found.device.append(0)
-                found.after.append(after)
-                found.bytes.append(0)
-                found.request.append(0)
+            if len(found.stream) == begun:
+                _put(found, stream, (Kind.COMPUTE, 0, 0, 0), after)
     return found
 
 
@@ -154,7 +182,7 @@ def _put(found: _Columns, stream: int, load: tuple[int, int, int, int], after: f
     found.device.append(device)
     found.after.append(after)
     found.bytes.append(count if kind == Kind.METADATA else count * size)
-    found.request.append(0 if kind == Kind.METADATA else size)
+    found.request.append(size)
 
 
 def _loads(cell: Cell, device: int) -> list[tuple[int, int, int, int]]:
