@@ -108,13 +108,13 @@ impl Observed {
     /// A request was under way between two moments: also just before the ends of others in between. Most requests are under
     /// way just before one ends.
     fn note_under_way(&mut self, arrived: Nanos, ended: Nanos) {
+        if self.ends.len() == UNDER_WAY_MAX {
+            self.ends.pop_front();
+        }
         self.ends.push_back((ended, 0));
         for (_, number) in self.ends.iter_mut().rev().take_while(|(end, _)| *end > arrived) {
             *number += 1;
             self.under_way = self.under_way.max(*number);
-        }
-        if self.ends.len() > UNDER_WAY_MAX {
-            self.ends.pop_front();
         }
     }
 
