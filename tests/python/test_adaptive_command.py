@@ -58,7 +58,7 @@ def test_there_and_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_steps_cost(tmp_path: Path) -> None:
+def test_what_a_replay_costs(tmp_path: Path) -> None:
     tiers = refactored(tmp_path, FIELD, FIELD, FIELD)
     answer = document("steps", *tiers)
     assert [step["augmentation"] for step in answer["steps"]] == [1.0, 1.0, 1.0]
@@ -66,12 +66,8 @@ def test_what_steps_cost(tmp_path: Path) -> None:
     assert answer["summary"]["seconds_variance"] >= 0.0
     assert document("steps", *tiers, "--policy", "isolation")["summary"]["augmentation_mean"] == 0.0
     plot = ("--policy", "plot", "--low", "1000TB/s", "--high", "2000TB/s", "--warm-up", 1)
-<<<<<<< HEAD
     dft = ("--forecaster", "paper-dft", "--threshold", 0.75)
-    answer = document("replay", *tiers, *plot, *dft, "--steps", 2, "--period", 2)
-=======
-    answer = document("steps", *tiers, *plot, "--forecaster", "paper-dft", "--steps", 2, "--period", 2)
->>>>>>> 11e0ffca (Servers tell how many requests of a job were under way at once; a unit and tests of the recorder; one thing alone is called a replay)
+    answer = document("steps", *tiers, *plot, *dft, "--steps", 2, "--period", 2)
     assert [step["augmentation"] for step in answer["steps"]] == [1.0, 0.0]
     answer = document("steps", *tiers, "--policy", "budget", "--seconds", 60, "--prefetch")
     assert answer["summary"]["late"] == 0
@@ -160,12 +156,8 @@ def test_values_on_a_mesh(tmp_path: Path) -> None:
         (["reconstruct", "{}", "--step", "0", "--to", "{}/x.npy", "--region", "3"], 2, "is no region"),
         (["reconstruct", "{}", "--step", "0", "--to", "{}/no/x.npy"], 1, "there is no folder"),
         (["reconstruct", "{}", "--step", "0", "--to", "{}/x.dat"], 1, "let it end with .npy, .nc or .nc4"),
-<<<<<<< HEAD
-        (["replay", "{}", "--policy", "isolation", "--low", "3M"], 2, "--low is of --policy plot"),
-        (["replay", "{}", "--forecaster", "mean", "--threshold", "0.5"], 2, "--threshold is of --forecaster paper-dft"),
-=======
         (["steps", "{}", "--policy", "isolation", "--low", "3M"], 2, "--low is of --policy plot"),
->>>>>>> 11e0ffca (Servers tell how many requests of a job were under way at once; a unit and tests of the recorder; one thing alone is called a replay)
+        (["steps", "{}", "--forecaster", "mean", "--threshold", "0.5"], 2, "--threshold is of --forecaster paper-dft"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_a_hint(tmp_path: Path, arguments: list[str], code: int, words: str) -> None:
@@ -188,7 +180,7 @@ def test_what_was_written_before_a_failure_is_told(tmp_path: Path) -> None:
     assert str(damaged) in answer.stderr
 
 
-def test_steps_give_a_line_each_and_counts_what_had_no_base(tmp_path: Path) -> None:
+def test_a_replay_gives_a_line_a_step_and_counts_what_had_no_base(tmp_path: Path) -> None:
     tiers = refactored(tmp_path, FIELD, FIELD)
     lines = adapt("steps", *tiers, "--output", "ndjson").stdout.splitlines()
     assert [json.loads(line).get("step") for line in lines] == [0, 1, None]
