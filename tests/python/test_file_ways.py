@@ -55,7 +55,8 @@ PYTHON: dict[str, dict[str, str]] = {
     },
     CHECKED: {
         "provisioning/outcomes/archive.py": "_opened",
-        "history/database.py": "_claimed",
+        "history/database.py": "_claimed _opened",
+        "history/reading.py": "History.__init__",
         "store/backup.py": "_check_same _copied _digest _gather _opened _pack _put _unpack restore take",
         "store/mount_points.py": "prepare release",
     },
@@ -255,6 +256,8 @@ RUST = {
 
 BELIEVED = {
     ("check_closed", ""): {
+        "history/database.py _claimed",
+        "history/reading.py History.__init__",
         "planner/daemon.py _prepare",
         "planner/daemon.py _run",
         "planner/stores/sqlite.py _locked",

@@ -552,6 +552,9 @@ COMMANDS = {
         )
     },
     "guard model": "windows",
+    "record history": OWN,
+    "jobs history": OWN,
+    "replay history": OWN,
     "interference import files": "windows",
     "interference import target": OWN,
     "interference evaluate data": "windows",

@@ -81,6 +81,7 @@ def test_every_result_can_be_had_as_json() -> None:
         "weir job ornament",
         "weir interference gather",
         "weir interference serve",
+        "weir record",
         "weir serve server",
         "weir serve mount",
         "weir layout set",

@@ -29,10 +29,7 @@ def read_moment(text: str, now: float) -> float:
 
 
 def duration_seconds(text: str) -> float:
-    """Read a time, also in days, such as `35d`.
-
-    Returns:
-        Seconds.
+    """Read a time in seconds, also of days, such as `35d`.
 
     Raises:
         ValueError: The text is no time.

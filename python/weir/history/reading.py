@@ -10,6 +10,7 @@ from weir.history.database import FILE, VERSION
 from weir.history.errors import HistoryError
 from weir.history.tables import COST, FURTHER, OPERATIONS
 from weir.store.observations import JobKey
+from weir.ways import check_closed
 
 _HINT = "`weir record` keeps one while it runs"
 _GAPS_MAX = 1000
@@ -93,8 +94,10 @@ class History:
 
         Raises:
             HistoryError: There is none, or it cannot be read.
+            WayError: Another user could have put it there.
         """
         self.file = folder / FILE
+        check_closed(folder)
         if not self.file.exists():
             raise HistoryError(f"there is no history in {folder}", hint=_HINT)
         try:

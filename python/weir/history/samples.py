@@ -69,7 +69,6 @@ class Sample:
         """Add a window at each server.
 
         Args:
-            number: Number of the window.
             known: Last window of each server that the history has: earlier ones are passed over.
         """
         for window in at_servers:

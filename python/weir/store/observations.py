@@ -3,7 +3,7 @@
 These are types of `crates/server`, as those of `weir.store.answers` are.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from weir.store.answers import WaitedFor
@@ -97,14 +97,14 @@ class ObservedJob:
     """Other changes, such as those of attributes."""
     request_seconds: float
     """Time between the arrivals of the completed requests and their ends."""
+    under_way_max: int = field(default=0, kw_only=True)
+    """Most of these requests that were under way at once; at most 64 are told, and none by older servers."""
     device_seconds: float
     """Device time that the job received."""
     waited_for: tuple[WaitedFor, ...]
     """Jobs that the job waited for at the device, the longest first."""
     waited_for_others_seconds: float
     """Time that the job waited for further jobs."""
-    under_way_max: int = 0
-    """Most requests, of those that were completed, that were under way at once; at most 64 are told."""
 
 
 @dataclass(frozen=True, slots=True)
