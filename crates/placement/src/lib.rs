@@ -10,6 +10,7 @@ mod alignment;
 mod allocation;
 mod arrangement;
 mod component;
+mod homes;
 mod ini;
 mod layout;
 pub mod limits;
@@ -29,6 +30,7 @@ pub use allocation::{
 };
 pub use arrangement::{arrange, Stretch, Stripe};
 pub use component::{Component, END_OF_FILE};
+pub use homes::Homes;
 pub use ini::IniError;
 pub use layout::{Layout, LayoutError, Piece};
 pub use ring::Ring;

@@ -169,7 +169,7 @@ def _make_files(specification: Specification) -> list[str]:
 
 
 def _folder_of(stem: str, server: str) -> str:
-    """A folder whose files have their home on `server`; the hash of its name chooses the home."""
+    """A folder whose files have their home on `server`: its name and the servers' load choose the home."""
     for attempt in range(_ATTEMPTS_MAX):
         folder = f"{stem}-{server}-{attempt}"
         Path(folder).mkdir()

@@ -6,7 +6,7 @@ use crate::requests::arrival::Sink;
 use crate::requests::request::{Outcome, Step, Token};
 use std::collections::HashMap;
 use weir_exchange::measure;
-use weir_fairshare::device_number;
+use weir_fairshare::{device_number, METADATA_DEVICE};
 use weir_placement::ServerId;
 use weir_wire::{decode_body, DeviceUse, JobId, PeerReply, QuotaReport, Reply, ServerReport};
 
@@ -23,6 +23,7 @@ impl Server {
         self.accounts.begin_interval(self.requests.devices_mut().all_mut(), lambda, &self.clock);
         self.update_report();
         self.refresh_placement();
+        self.weigh_homes();
         self.divide_devices();
         self.tell_peers(now + lambda);
         self.tell_homes();
@@ -60,6 +61,16 @@ impl Server {
             self.exchange.hear(report, self.clock.now());
             self.divide_devices();
         }
+    }
+
+    /// Tells the names how much the metadata service of each server is wanted, for the homes of new trees.
+    fn weigh_homes(&mut self) {
+        let wanted = self.exchange.believed(self.clock.now()).map(|report| {
+            let uses = report.jobs.iter().flat_map(|job| &job.uses);
+            let metadata = uses.filter(|each| each.device == METADATA_DEVICE);
+            (report.server, metadata.map(|each| f64::from(each.wanted.unwrap_or(1.0))).sum())
+        });
+        self.namespace.names_mut().weigh_homes(wanted);
     }
 
     /// Divides this server's devices by the last reports of all servers.

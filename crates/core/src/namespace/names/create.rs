@@ -301,7 +301,10 @@ impl Names {
     /// The other server that is to hold a new directory of this name.
     fn elsewhere(&self, ino: Ino, parent: &Inode, name: &[u8]) -> Option<weir_placement::ServerId> {
         let spread = parent.directory().is_some_and(|directory| directory.request.spread == Some(true));
-        let server = self.ring.server(ino.0, name).filter(|_| spread || ino == Ino::ROOT)?;
+        if !spread && ino != Ino::ROOT {
+            return None;
+        }
+        let server = self.homes.give_out(ino.0, name)?;
         (server != self.files.server()).then_some(server)
     }
 

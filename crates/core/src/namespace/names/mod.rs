@@ -40,7 +40,7 @@ use super::files::{Files, InoMap};
 use super::intents::{Bytes, IntentId};
 use passes::Passes;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use weir_placement::{Ring, ServerId};
+use weir_placement::{Homes, ServerId};
 use weir_wire::Ino;
 
 /// The names of one server, above its files.
@@ -48,8 +48,7 @@ use weir_wire::Ino;
 pub struct Names {
     files: Files,
     /// The servers that may be the homes of new directories.
-    servers: Vec<ServerId>,
-    ring: Ring,
+    homes: Homes,
     /// Directories that were made here for intents of other servers.
     made: BTreeMap<(ServerId, IntentId), Ino>,
     /// Directories of other servers that are being removed. The fields from here to `making` are derived from the intents.
@@ -68,8 +67,7 @@ impl Names {
     pub(crate) fn new(files: Files, servers: Vec<ServerId>) -> Names {
         Names {
             files,
-            ring: Ring::new(servers.iter().copied()),
-            servers,
+            homes: Homes::new(servers),
             made: BTreeMap::new(),
             removing: InoMap::default(),
             moving: InoMap::default(),
@@ -92,9 +90,11 @@ impl Names {
     /// Has new directories of the root, or of one with `spread`, have their homes on these servers. A directory stays where it
     /// is, and its number says where that is: so servers that know of other rings never disagree.
     pub(crate) fn spread_over(&mut self, servers: Vec<ServerId>) {
-        if self.servers != servers {
-            self.ring = Ring::new(servers.iter().copied());
-            self.servers = servers;
-        }
+        self.homes.spread_over(servers);
+    }
+
+    /// Adopts the demand on the metadata service of each server, as the last exchange told it.
+    pub(crate) fn weigh_homes(&mut self, wanted: impl IntoIterator<Item = (ServerId, f64)>) {
+        self.homes.heard(wanted);
     }
 }
