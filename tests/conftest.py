@@ -55,6 +55,12 @@ def interrupts() -> None:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Plans weigh what earlier runs of their user had: tests have no user's, and leave nothing for one."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture
 def make_store() -> Iterator[Callable[[], Store]]:
     """Make homes for stores; whatever was brought up in them is taken down at the end."""

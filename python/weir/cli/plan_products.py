@@ -320,10 +320,16 @@ def _mapped(
     from weir.provisioning.jobs.wishes import of_options
     from weir.provisioning.objectives.sslo_checks import check_table
     from weir.provisioning.planning.mapping import Coverages
+    from weir.provisioning.planning.planner import Planner
 
     job = None if job_file is None else read_job(job_file)
     wishes = of_options(str(job_file), job.hints if job else {}, durable=durable)
-    table = _sslos(sslos_file)[0]
+    table, measured = _sslos(sslos_file)
+    home = click.get_current_context().find_object(Home)
+    assert home is not None
+    if outcomes := known_outcomes(home.root):
+        return Planner(classes, table, measured.sslos).map(identity_of(job), wishes, job=job, outcomes=outcomes)
+    # Without a run to compare with, no model of performance is needed.
     check_table(table)
     coverages = Coverages(classes.classes, table, new_class_fitness=classes.new_class_fitness)
     return coverages.map(identity_of(job), wishes.semantics)

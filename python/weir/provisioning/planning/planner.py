@@ -109,16 +109,27 @@ class Planner:
         """The performance model."""
         return self._model
 
-    def map(self, identity: Identity, wishes: Wishes | None = None) -> Mapping:
+    def map(
+        self,
+        identity: Identity,
+        wishes: Wishes | None = None,
+        *,
+        job: Job | None = None,
+        outcomes: Sequence[Outcome] = (),
+    ) -> Mapping:
         """Choose the objective of a job.
 
         Args:
             wishes: The wishes; None for none.
+            job: The job as its scheduler knows it.
+            outcomes: Outcomes of earlier deployments, the latest last.
 
         Returns:
             The choice.
         """
-        return self._coverages.map(identity, (wishes or Wishes()).semantics)
+        corrections = self._corrections(outcomes, _key(job, identity, outcomes), ())
+        needed = identity if corrections is None else corrections.needed(identity)
+        return self._mapped(needed, wishes or Wishes(), outcomes, corrections)
 
     def plan(
         self,
@@ -223,7 +234,7 @@ class Planner:
     ) -> Mapping:
         """The objective of a job, by the guarantees that were measured and the classes that were met."""
         if corrections is None:
-            return self.map(identity, wishes)
+            return self._coverages.map(identity, wishes.semantics)
         table = with_history(self._class_table, outcomes)
         objectives = corrections.objectives(self._sslos)
         found = Coverages(table.classes, objectives, new_class_fitness=table.new_class_fitness)
