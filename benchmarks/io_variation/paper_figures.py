@@ -201,6 +201,7 @@ def _against(runs: Mapping[str, Sequence[Measured]]) -> dict[str, float]:
         for key, value in each.items():
             result[f"{key}_{name.lower()}"] = value
             worst.setdefault(key, []).append(value)
+        result |= {f"score_{score}_{name.lower()}": value for score, value in ours.scores.items()}
         _announce(name, each)
     return {key: min(values) if key.startswith("psnr") else max(values) for key, values in worst.items()} | result
 

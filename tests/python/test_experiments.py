@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from waits import PATIENCE_SECONDS
-from weir.experiments import convergence, figures, plots, records, windows
+from weir.experiments import convergence, figures, hierarchy, plots, records, windows
 from weir.experiments.jobs import Job, Run, coarser
 from weir.experiments.policies import shares_owed, shares_owed_by_device
 from weir.experiments.sampling import between
@@ -343,6 +343,25 @@ class TestRecords:
             window["bytes_written"] + window["bytes_read"] for window in panel["windows"]
         )
         assert [row["job"] for row in table if row["is_counted"] == "1"].count("b") == 3
+
+    def test_shares_add_up_in_a_tree(self) -> None:
+        def summary(job: str, phase: int, owed: float, received: float) -> windows.Summary:
+            return windows.Summary(job, phase, 0.0, 1.0, 3, 1e6, 1e6, None, owed, received, received, None, 0.0, 3)
+
+        jobs = [
+            Job(name, 1, 1.0, user=user, group=group)
+            for name, user, group in (("a", "one", "x"), ("b", "one", "x"), ("c", "two", "y"))
+        ]
+        found = [summary("a", 1, 1.0, 1.0), summary("a", 2, 0.2, 0.25), summary("b", 2, 0.3, 0.25)]
+        found.append(summary("c", 2, 0.5, 0.5))
+        x, y = hierarchy.tree(jobs, found, ("group", "user", "name"))
+        assert (x.name, y.name) == ("x", "y")
+        assert x.share_owed == pytest.approx(0.5) and x.share_device == pytest.approx(0.5)
+        assert [each.name for each in x.branches[0].branches] == ["a", "b"]
+        assert list(hierarchy.lines((y,))) == [
+            "y: 50.0% of 50.0% owed", "  two: 50.0% of 50.0% owed", "    c: 50.0% of 50.0% owed",
+        ]  # fmt: skip
+        assert hierarchy.tree(jobs, [], ("group", "name")) == ()
 
     def test_a_plot_is_drawn(self, tmp_path: Path) -> None:
         pytest.importorskip("matplotlib")

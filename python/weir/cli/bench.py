@@ -179,7 +179,7 @@ def _draw(figure: "Figure", out: Path) -> Path | None:
 
 
 def _show(figure: "Figure", output: str, files: list[str]) -> None:
-    from weir.experiments import records
+    from weir.experiments import hierarchy, records
 
     document = {**records.document(figure, with_windows=False), "files": files}
     show(output, document, _HEADER, _rows(figure))
@@ -189,6 +189,9 @@ def _show(figure: "Figure", output: str, files: list[str]) -> None:
                 f"{panel.title}: targets busy {100 * panel.busy_ratio:.1f}% of the time; shares by device time and by"
                 f" the jobs' own bytes differ by at most {100 * panel.disagreement_max:.2f} points"
             )
+        if len(panel.groupings) > 1:
+            for line in hierarchy.lines(hierarchy.tree(panel.jobs, panel.summaries, panel.groupings)):
+                say(line)
         if panel.convergence is not None:
             say(f"{panel.title}: {_convergence_words(panel.convergence)}")
     say(f"written: {', '.join(files)}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weir.csv_table import CsvTable
+from weir.experiments import hierarchy
 from weir.experiments.figures import Figure, Panel
 from weir.ways import make_folders, write_whole
 
@@ -96,6 +97,7 @@ def _panel(panel: Panel, *, with_windows: bool) -> dict[str, Any]:
         "busy_ratio": panel.busy_ratio,
         "jobs": [asdict(job) for job in panel.jobs],
         "summaries": [asdict(summary) for summary in panel.summaries],
+        "tree": [asdict(branch) for branch in hierarchy.tree(panel.jobs, panel.summaries, panel.groupings)],
         "exchange": asdict(panel.convergence) if panel.convergence else None,
     }
     if with_windows:
