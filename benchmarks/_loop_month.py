@@ -27,7 +27,7 @@ from weir.provisioning.deployments import Deployment
 from weir.provisioning.jobs.directives import Directives
 from weir.provisioning.jobs.job import Job
 from weir.provisioning.jobs.wishes import Wishes
-from weir.provisioning.objectives import sslo_tables
+from weir.provisioning.objectives import shipped, sslo_tables
 from weir.provisioning.objectives.device_classes import DEVICES, DeviceClass
 from weir.provisioning.outcomes.archive import RUNS_MAX
 from weir.provisioning.outcomes.outcome import Calls, Kind, Outcome, job_key
@@ -254,7 +254,7 @@ def month() -> list[Ran]:
     """Run the month."""
     dice = random.Random(MONTH.seed)
     found, devices, ratios = programs(dice), real_devices(dice), noise()
-    planner = Planner(classes.built_in(), sslo_tables.built_in(), sslo_tables.measured().sslos)
+    planner = Planner(classes.built_in(), shipped.built_in(), sslo_tables.measured().sslos)
     site = resources()
 
     def planned(program: Program, outcomes: Sequence[Outcome] = (), *only: str) -> Plan:

@@ -1,8 +1,9 @@
 """Configurations of Weir that the planner chooses for reads and for writes, beside the default (LuxIO, figure 8).
 
 In simulated runs the planner knows simulated systems of other sizes than the planned one. On a real store of emulated
-SSDs it knows what such stores of other sizes did on this machine. The SSDs are so slow that processors do not decide.
-The default and the chosen configurations take turns in short rounds, and each gain is that within one round.
+SSDs it knows what such stores of other sizes did on this machine, and on one of QLC drives, which write a tenth as
+fast as they read, what the simulator says of them. The devices are so slow that processors do not decide. The
+default and the chosen configurations take turns in short rounds, and each gain is that within one round.
 """
 
 import random
@@ -36,6 +37,16 @@ REAL_SERVERS, REAL_KNOWN = 8, (4, 12)
 REAL_SLOWER = 60.0
 """The real store's targets are so much slower than SSDs, so that two processors are no bottleneck."""
 REAL_ROUNDS = 20
+QLC = DeviceClass(
+    name="qlc",
+    read_bytes_per_second=1e9,
+    write_bytes_per_second=100e6,
+    read_fixed_seconds=100e-6,
+    write_fixed_seconds=100e-6,
+)
+"""A drive of four bits a cell whose cache is full."""
+QLC_SLOWER = 40.0
+QLC_ROUNDS = 6
 SEED = 8
 CONFIDENCE = 0.95
 
@@ -75,6 +86,26 @@ def figure_8(directory: Path) -> dict[str, float]:
     return figures | _real(_slower(REAL_DEVICE, REAL_SLOWER), directory)
 
 
+def opposite_losses(directory: Path) -> dict[str, float]:
+    """Measure on a real store of emulated QLC drives what each configuration does to the other way.
+
+    Args:
+        directory: An empty folder.
+
+    Returns:
+        As `figure_8`, with `_qlc` in place of `_real`; `_foreseen` is by the simulator.
+        `figure8_opposite_loss_reads_percent` is the loss of reads by the configuration for writes, and
+        `figure8_opposite_loss_writes_percent` that of writes by the configuration for reads; a gain is negative.
+    """
+    known = simulated_table([QLC], REAL_KNOWN, configurations(), sensitivities=False).sslos
+    chosen = {**_chosen(QLC, REAL_SERVERS, known), "control": DEFAULT}
+    foreseen = {name: _simulated_gains(QLC, REAL_SERVERS, settings) for name, settings in chosen.items()}
+    figures = _told("qlc", _slower(QLC, QLC_SLOWER), chosen, foreseen, QLC_ROUNDS, directory / "planned")
+    for way, other in (("read", "writes"), ("write", "reads")):
+        figures[f"figure8_opposite_loss_{way}s_percent"] = -figures[f"figure8_qlc_{other}_{way}_percent"]
+    return figures
+
+
 def _words(settings: Mapping[str, str]) -> str:
     return f"-c {settings['stripe_count']} -S {settings['stripe_size']}"
 
@@ -88,14 +119,26 @@ def _real(device: DeviceClass, directory: Path) -> dict[str, float]:
     known = [each for servers in REAL_KNOWN for each in _measured(device, servers, directory / f"known-{servers}")]
     chosen = {**_chosen(device, REAL_SERVERS, known), "control": DEFAULT}
     foreseen = _foreseen(PerformanceModel(known), device, chosen)
-    figures: dict[str, float] = {"figure8_real_rounds": float(REAL_ROUNDS)}
-    for name, gains in _real_gains(device, chosen, directory / "planned").items():
+    return _told("real", device, chosen, foreseen, REAL_ROUNDS, directory / "planned")
+
+
+def _told(
+    store: str,
+    device: DeviceClass,
+    chosen: Mapping[str, Mapping[str, str]],
+    foreseen: Mapping[str, Mapping[str, float]],
+    rounds: int,
+    home: Path,
+) -> dict[str, float]:
+    """Measure the gains on a real store, and announce them."""
+    figures: dict[str, float] = {f"figure8_{store}_rounds": float(rounds)}
+    for name, gains in _real_gains(device, chosen, rounds, home).items():
         for way, gain in gains.items():
-            key = f"figure8_real_{name}_{way}"
+            key = f"figure8_{store}_{name}_{way}"
             figures |= {f"{key}_percent": gain.median, f"{key}_low_percent": gain.low, f"{key}_high_percent": gain.high}
             figures |= {f"{key}_device_percent": gain.device, f"{key}_foreseen_percent": foreseen[name][way]}
             words = f"{gain.median:+.1f} % ({gain.low:+.1f}..{gain.high:+.1f})"
-            beside = f"model {foreseen[name][way]:+.1f} %, {_words(chosen[name])}"
+            beside = f"foreseen {foreseen[name][way]:+.1f} %, {_words(chosen[name])}"
             announce(f"{way}s, for {name}", words, beside, 1 + gain.median / 100)
     return figures
 
@@ -137,7 +180,9 @@ def _foreseen(
     }
 
 
-def _real_gains(device: DeviceClass, chosen: Mapping[str, Mapping[str, str]], home: Path) -> dict[str, dict[str, Gain]]:
+def _real_gains(
+    device: DeviceClass, chosen: Mapping[str, Mapping[str, str]], count: int, home: Path
+) -> dict[str, dict[str, Gain]]:
     """Gains on a real store: each round measures every configuration once, in an order of its own."""
     rounds: list[dict[str, dict[str, Measured]]] = []
     order = random.Random(SEED)
@@ -145,7 +190,7 @@ def _real_gains(device: DeviceClass, chosen: Mapping[str, Mapping[str, str]], ho
     alike = {_words(settings): name for name, settings in chosen.items() if name != "control"}
     distinct = {name: chosen[name] for name in alike.values()} | {"control": DEFAULT, "default": DEFAULT}
     with ConfiguredStore(home, device, REAL_SERVERS) as store:
-        for _ in range(REAL_ROUNDS):
+        for _ in range(count):
             names = order.sample(list(distinct), len(distinct))
             rounds.append({name: store.measured(distinct[name]) for name in names})
 

@@ -21,7 +21,7 @@ from _harness import ROOT, WAIT_SECONDS, announce
 from weir.provisioning.behaviour import classes
 from weir.provisioning.behaviour.identity import Identity, identify
 from weir.provisioning.behaviour.traits import of_log
-from weir.provisioning.objectives import sslo_tables
+from weir.provisioning.objectives import shipped, sslo_tables
 from weir.provisioning.planning.planner import Planner
 from weir.provisioning.resources.model import Device, Node, Resources
 from weir.tracing.darshan import DarshanError
@@ -92,7 +92,7 @@ def speed(directory: Path) -> dict[str, float]:
         `unknown_ms`, `known_ms`, their steps, and `cold_seconds`; medians over the logs.
     """
     logs = sorted(LOGS.rglob("*.darshan")) or sorted((ROOT / "tests/data/darshan").glob("*.darshan"))
-    planner = Planner(classes.built_in(), sslo_tables.built_in(), sslo_tables.measured().sslos)
+    planner = Planner(classes.built_in(), shipped.built_in(), sslo_tables.measured().sslos)
     reader = TotalsReader()
     try:
         readable = list(_readable(reader, logs))

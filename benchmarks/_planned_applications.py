@@ -20,7 +20,7 @@ from weir.provisioning.behaviour import classes
 from weir.provisioning.behaviour.identity import Identity, identify
 from weir.provisioning.behaviour.traits import LARGE_BYTES, SMALL_BYTES, Traits, Transfers
 from weir.provisioning.deployments import Deployment
-from weir.provisioning.objectives import sslo_tables
+from weir.provisioning.objectives import shipped, sslo_tables
 from weir.provisioning.objectives.device_classes import DEVICES
 from weir.provisioning.objectives.sslos import Semantics, System
 from weir.provisioning.planning.planner import Planner
@@ -67,7 +67,7 @@ def planned_applications(directory: Path, rounds: int = ROUNDS) -> dict[str, flo
         the machine's load of the last minute, before and behind the measurement.
     """
     load_before = os.getloadavg()[0]
-    planner = Planner(classes.built_in(), sslo_tables.built_in(), sslo_tables.measured().sslos)
+    planner = Planner(classes.built_in(), shipped.built_in(), sslo_tables.measured().sslos)
     choices = [_choice(planner, kernels.KERNELS[name]) for name in KERNELS]
     seconds: dict[tuple[str, str], list[float]] = {}
     for number in range(rounds):

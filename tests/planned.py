@@ -4,7 +4,7 @@ from functools import cache
 
 from weir.provisioning.behaviour import classes
 from weir.provisioning.behaviour.identity import Identity
-from weir.provisioning.objectives import sslo_tables
+from weir.provisioning.objectives import shipped, sslo_tables
 from weir.provisioning.planning.planner import Planner
 from weir.provisioning.resources.model import Device, Node, Resources
 
@@ -12,7 +12,7 @@ from weir.provisioning.resources.model import Device, Node, Resources
 @cache
 def planner() -> Planner:
     """A planner by the tables that come with Weir."""
-    return Planner(classes.built_in(), sslo_tables.built_in(), sslo_tables.measured().sslos)
+    return Planner(classes.built_in(), shipped.built_in(), sslo_tables.measured().sslos)
 
 
 def cluster(nodes: int, *, kind: str = "nvme", capacity_bytes: int = 10**12) -> Resources:

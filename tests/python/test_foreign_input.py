@@ -36,7 +36,7 @@ from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
 from weir.lustre.observer import OwnLoad, Thresholds
 from weir.placement import database
-from weir.provisioning.objectives import sslo_tables
+from weir.provisioning.objectives import shipped
 from weir.provisioning.resources.model import read_resources
 from weir.provisioning.sharing import interference_factors
 from weir.provisioning.sharing.prices import PriceList, Tier
@@ -345,7 +345,7 @@ def copy_record(folder: Path) -> None:
 
 
 def sslos(folder: Path) -> None:
-    (folder / "sslos.json").write_bytes(msgspec.json.encode(sslo_tables.built_in()))
+    (folder / "sslos.json").write_bytes(msgspec.json.encode(shipped.built_in()))
 
 
 def slurm(folder: Path) -> None:

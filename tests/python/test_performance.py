@@ -12,7 +12,7 @@ from simulated_sslos import SERVERS, configurations, simulated_table
 from weir.provisioning.behaviour import classes
 from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.objectives import sslo_tables
-from weir.provisioning.objectives.device_classes import DEVICES, DeviceClass
+from weir.provisioning.objectives.device_classes import DEVICES, MEMORY, DeviceClass
 from weir.provisioning.objectives.sslos import Guarantees, Sensitivities, Sslo, SsloTable, System
 from weir.provisioning.planning.performance import PerformanceModel
 from weir.provisioning.planning.planner import Planner
@@ -132,7 +132,8 @@ def test_grounds_are_taken_in_their_order() -> None:
     assert basis("weir", "nvme") == basis("weir", "hdd", 1e8) == "simulated"
     assert basis("beeond", "nvme", 1e9) == "devices"
     assert basis("beeond", "nvme") == "another system"
-    assert basis("weir", "memory") == "assumed"
+    assert basis("weir", "memory") == "simulated"
+    assert basis("beeond", "disk") == "assumed"
     assert basis("weir", "tape") is None
 
 
@@ -150,7 +151,7 @@ def test_a_slower_device_slows_the_simulated_system_in_proportion() -> None:
 
 def test_the_table_that_comes_with_weir_is_what_the_simulator_says() -> None:
     table = {each.name: each for each in sslo_tables.simulated().sslos}
-    again = simulated_table(list(DEVICES.values()), SERVERS, configurations()).sslos
+    again = simulated_table([*DEVICES.values(), MEMORY], SERVERS, configurations()).sslos
     assert table.keys() == {each.name for each in again}
     for found in again:
         assert _numbers(table[found.name]) == pytest.approx(_numbers(found), rel=1e-3), found.name
@@ -158,7 +159,15 @@ def test_the_table_that_comes_with_weir_is_what_the_simulator_says() -> None:
 
 def _numbers(sslo: Sslo) -> list[float | None]:
     rates, left = sslo.guarantees, sslo.sensitivities
-    return [rates.read_bytes_per_second, rates.write_bytes_per_second, left.small, left.shared_file]
+    return [
+        rates.read_bytes_per_second,
+        rates.write_bytes_per_second,
+        rates.metadata_operations_per_second,
+        left.small,
+        left.random,
+        left.mixed,
+        left.shared_file,
+    ]
 
 
 def test_the_error_on_measurements_that_were_held_out_is_below_the_papers() -> None:

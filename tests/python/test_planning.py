@@ -20,11 +20,20 @@ from weir.provisioning.deployments import TARGET_BYTES, Deployment, capacity_byt
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.jobs.job import Job
 from weir.provisioning.jobs.wishes import Wishes, of_hints, of_options
-from weir.provisioning.objectives import sslo_tables
+from weir.provisioning.objectives import shipped
 from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, SsloTable, System
 from weir.provisioning.planning.candidates import pools
 from weir.provisioning.planning.explanation import explanation
-from weir.provisioning.planning.mapping import SATISFACTION_MIN, Coverages, class_needs, coverage, default_sslo
+from weir.provisioning.planning.mapping import (
+    ALIKE,
+    SATISFACTION_MIN,
+    Coverages,
+    Mapping,
+    class_needs,
+    coverage,
+    default_sslo,
+    usual_cost,
+)
 from weir.provisioning.planning.needs import IO_SECONDS_MIN, PROCESS_RATE, RATE_MIN, effective, io_seconds, left, needs
 from weir.provisioning.planning.planner import Plan, Planner, plan
 from weir.provisioning.planning.selection import by_policy
@@ -98,7 +107,15 @@ def test_short_jobs_and_few_processes_need_less() -> None:
 
 
 def test_conditions_slow_a_job_down_by_the_calls_that_meet_them() -> None:
-    job = msgspec.structs.replace(planned.writer(), small_fraction=0.5, sequential_fraction=0.75)
+    # A small call counts as one of 8 KiB: a quarter of the bytes and half of the calls are small.
+    small = msgspec.structs.replace(planned.writer(written_bytes=4 << 20), write_operations=256, small_fraction=0.5)
+    assert left(small, Sensitivities(small=0.5)) == pytest.approx(1 / 1.25)
+    tiny = msgspec.structs.replace(small, small_fraction=1.0, write_operations=4096)
+    assert left(tiny, Sensitivities(small=0.5)) == pytest.approx(1 / 16)
+    assert left(msgspec.structs.replace(tiny, interface="stdio"), Sensitivities(small=0.5)) == pytest.approx(1 / 2)
+    job = msgspec.structs.replace(
+        planned.writer(written_bytes=1 << 30), write_operations=1 << 17, small_fraction=0.5, sequential_fraction=0.75
+    )
     assert left(job, Sensitivities(small=0.5)) == pytest.approx(1 / 1.5)
     assert left(job, Sensitivities(small=0.5, random=0.25)) == pytest.approx(1 / (1.5 * 1.75))
     assert left(job, Sensitivities()) == 1
@@ -147,16 +164,26 @@ def test_the_mapping_is_that_of_algorithm_1() -> None:
                 covered = coverage(class_needs(each.name, each.centre), objective)
                 satisfied[each.name, objective.name] = fitness * covered
         if found.is_new_class:
-            satisfied = {(job.name, each.name): coverage(class_needs(job.name, job), each) for each in table.sslos}
+            satisfied = {}
+        own = class_needs(job.name, job)
+        satisfied |= {(job.name, each.name): coverage(own, each) for each in table.sslos}
         most = max(satisfied.values())
-        assert found.best.satisfaction == pytest.approx(most, abs=1e-8), number
-        assert satisfied[found.best.behaviour_class, found.best.sslo] == pytest.approx(most, abs=1e-8), number
+        assert most - ALIKE - 1e-9 <= found.best.satisfaction <= most, number
+        chosen = satisfied[found.best.behaviour_class, found.best.sslo]
+        assert chosen == found.best.satisfaction, number
+        reach = {
+            each.name: max(value for (_, name), value in satisfied.items() if name == each.name) for each in table.sslos
+        }
+        alike = [each for each in table.sslos if reach[each.name] >= most - ALIKE]
+        best_own = max(coverage(own, each) for each in alike)
+        alike = [each for each in alike if coverage(own, each) >= best_own - ALIKE]
+        assert found.best.cost == min(map(usual_cost, alike)), number
         assert found.is_default == (found.best.satisfaction < SATISFACTION_MIN), number
         assert found.sslo.name == (default_sslo(table).name if found.is_default else found.best.sslo), number
         assert found.runner_up is not None
         assert found.runner_up.sslo != found.best.sslo, number
         others = [value for (_, name), value in satisfied.items() if name != found.best.sslo]
-        assert found.runner_up.satisfaction == pytest.approx(max(others), abs=1e-8), number
+        assert max(others) - ALIKE - 1e-9 <= found.runner_up.satisfaction <= max(others), number
 
 
 def test_what_satisfies_equally_is_chosen_by_the_jobs_own_needs() -> None:
@@ -273,18 +300,21 @@ def test_documents_of_a_plan_keep_to_their_schemas() -> None:
         ("plan", made),
         ("deployment", made.deployment),
         ("resources", planned.cluster(2)),
-        ("sslos", sslo_tables.built_in()),
+        ("sslos", shipped.built_in()),
     ):
         jsonschema.validate(json.loads(msgspec.json.encode(each)), schemas.schema(name))
         assert msgspec.json.decode(msgspec.json.encode(each), type=schemas.DOCUMENTS[name]) == each
-    again = plan(planned.writer(), None, planned.cluster(8), classes=classes.built_in(), sslos=sslo_tables.built_in())
+    again = plan(planned.writer(), None, planned.cluster(8), classes=classes.built_in(), sslos=shipped.built_in())
     assert again.name == made.deployment.name
 
 
 def test_policies_choose_among_the_candidates() -> None:
     mixed = Resources(nodes=(*planned.cluster(8, kind="nvme").nodes, *renamed(planned.cluster(12, kind="ssd"), "s")))
-    fast = planned.planner().plan(planned.writer(), None, mixed).deployment
+    usual = planned.planner().plan(planned.writer(), None, mixed).deployment
+    assert (usual.policy, usual.shareable) == ("cost", False)
+    fast = planned.planner().plan(planned.writer(), None, mixed, wishes=hints(policy="performance")).deployment
     assert (fast.policy, fast.shareable) == ("performance", False)
+    assert usual.price <= fast.price
     cheap = planned.planner().plan(planned.writer(), None, mixed, wishes=hints(policy="utilization")).deployment
     assert cheap.shareable
     assert cheap.price < fast.price
@@ -359,8 +389,13 @@ def test_waiting_is_offered_where_it_brings_more() -> None:
         nodes=(*cluster[:2], *(msgspec.structs.replace(each, free_in_seconds=900.0) for each in cluster[2:]))
     )
     job = planned.writer(written_bytes=10**12, seconds=100)
-    made = planned.planner().plan(job, None, found)
+    made = planned.planner().plan(job, None, found, wishes=hints(policy="performance"))
     assert made.selected.candidate.wait_seconds == 900
+    assert set(made.selected.candidate.waits.values()) == {900}
+    assert any("The job waits 900 s for it: other jobs hold" in line for line in explanation(made))
+    now = planned.planner().plan(job, None, found)
+    assert now.selected.candidate.wait_seconds == 0
+    assert any("In 900 s there would be" in line for line in explanation(now))
     soon = planned.planner().plan(job, None, found, wishes=hints(policy="utilization"))
     assert soon.selected.candidate.wait_seconds == 0
     assert soon.deployment.system.servers <= 2
@@ -495,7 +530,9 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[str, str]:
 
 
 @pytest.fixture
-def cluster_file(tmp_path: Path) -> Path:
+def cluster_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    # Outcomes of this user's own jobs would move the plans.
+    monkeypatch.setenv("WEIR_HOME", str(tmp_path / "home"))
     path = tmp_path / "resources.toml"
     path.write_text(provisioned.RESOURCES)
     return path
@@ -505,11 +542,12 @@ def test_commands_show_the_products_of_a_plan(
     capsys: pytest.CaptureFixture[str], cluster_file: Path, tmp_path: Path
 ) -> None:
     options = ("--resources", cluster_file, "--output", "json")
-    objective = msgspec.json.decode(run(capsys, "sslo", LOG, "--output", "json")[0], type=Sslo)
-    assert objective in sslo_tables.built_in().sslos
+    objective = msgspec.json.decode(run(capsys, "sslo", LOG, "--output", "json")[0], type=Mapping).sslo
+    assert objective in shipped.built_in().sslos
     document = json.loads(run(capsys, "schema", LOG, *options)[0])
     jsonschema.validate(document, schemas.schema("deployment"))
-    assert json.loads(run(capsys, "resources", LOG, *options)[0]) == document["servers"]
+    servers = [{**each, "free_in_seconds": 0.0} for each in document["servers"]]
+    assert json.loads(run(capsys, "resources", LOG, *options)[0]) == servers
     whole = json.loads(run(capsys, "explain", LOG, *options)[0])
     jsonschema.validate(whole, schemas.schema("plan"))
     assert whole["selected"]["candidate"]["deployment"] == document
@@ -526,7 +564,7 @@ def test_commands_show_the_products_of_a_plan(
     trove = run(capsys, "config", LOG, "--resources", cluster_file, "--system", "orangefs", "--device", "nvme")[0]
     assert "TroveMaxConcurrentIO" in trove
     table = run(capsys, "resources", LOG, "--resources", cluster_file)[0]
-    assert table.splitlines()[0].split() == ["NODE", "DEVICE", "PLACES", "EACH"]
+    assert table.splitlines()[0].split() == ["NODE", "DEVICE", "PLACES", "EACH", "FREE", "IN"]
 
 
 def test_stores_in_memory_serve_with_a_word_and_are_told_of_without(
@@ -556,7 +594,8 @@ def test_the_fitness_of_a_new_class_is_an_option(capsys: pytest.CaptureFixture[s
     own, near = (msgspec.json.decode(run(capsys, *words, each)[0], type=Plan) for each in ("1", "0"))
     assert own.mapping.is_new_class and not near.mapping.is_new_class
     assert own.mapping.best.behaviour_class == own.identity.name
-    assert near.mapping.best.behaviour_class in {each["name"] for each in loose["classes"]}
+    assert own.deployment.behaviour_class == own.identity.name
+    assert near.deployment.behaviour_class == loose["classes"][0]["name"]
 
 
 def test_explain_names_class_fitness_coverage_satisfaction_and_runner_up(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weir.provisioning.planning.planner import Planner
     from weir.provisioning.resources.model import Resources
 
-_POLICIES = ("performance", "interference", "utilization")
+_POLICIES = ("cost", "performance", "interference", "utilization")
 _FILE = FILE
 _SIGNALLED = 128
 """Added to the number of the signal that ended a job, as a shell does."""
@@ -296,13 +296,13 @@ def _read(path: Path) -> "Deployment":
 
 def _planner(sslos_file: Path | None) -> "Planner":
     from weir.provisioning.behaviour import classes
-    from weir.provisioning.objectives import sslo_tables
+    from weir.provisioning.objectives import shipped, sslo_tables
     from weir.provisioning.planning.planner import Planner
 
     if sslos_file is not None:
         table = sslo_tables.read_table(sslos_file)
         return Planner(classes.built_in(), table, table.sslos)
-    return Planner(classes.built_in(), sslo_tables.built_in(), sslo_tables.measured().sslos)
+    return Planner(classes.built_in(), shipped.built_in(), sslo_tables.measured().sslos)
 
 
 def _identity(log: Path | None, asked: "Job", wishes: "Wishes") -> "Identity":

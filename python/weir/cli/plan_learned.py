@@ -75,10 +75,10 @@ def _forget(home: Home, job: str, *, yes: bool) -> None:
 
 def _table(file: Path | None) -> "tuple[SsloTable, SsloTable]":
     """The objectives, and the measurements behind them."""
-    from weir.provisioning.objectives import sslo_tables
+    from weir.provisioning.objectives import shipped, sslo_tables
 
     if file is None:
-        return sslo_tables.built_in(), sslo_tables.measured()
+        return shipped.built_in(), sslo_tables.measured()
     table = sslo_tables.read_table(file)
     return table, table
 

@@ -12,7 +12,7 @@ from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.job_identity import NEW_CLASS, document, early_reader
 from weir.cli.known_outcomes import known_outcomes
-from weir.cli.output import Quantity, output_option, show, size
+from weir.cli.output import Quantity, output_option, seconds, show, size
 from weir.cli.parameters import FILE, FOLDER, PATH, Checked
 from weir.store import values
 from weir.store.home import Home
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     IdentityOf = Callable[[Job | None], Identity]
 
-_POLICIES = ("performance", "interference", "utilization")
+_POLICIES = ("cost", "performance", "interference", "utilization")
 _SYSTEMS = ("weir", "orangefs", "beeond", "lustre")
 _FILE = FILE
 _LOG = click.argument("log", metavar="[LOG]", required=False, type=PATH)
@@ -238,12 +238,12 @@ def _classes(file: Path | None, new_class: float | None) -> "ClassTable":
 
 def _sslos(file: Path | None) -> "tuple[SsloTable, SsloTable]":
     """The objectives, and the measurements behind them."""
-    from weir.provisioning.objectives import sslo_tables
+    from weir.provisioning.objectives import shipped, sslo_tables
 
     if file is not None:
         table = sslo_tables.read_table(file)
         return table, table
-    return sslo_tables.built_in(), sslo_tables.measured()
+    return shipped.built_in(), sslo_tables.measured()
 
 
 def _warn(made: "Plan") -> None:
@@ -255,7 +255,7 @@ def _warn(made: "Plan") -> None:
             hint="give the devices' rates in the resource model, or measure them with `weir stress`",
         )
     if candidate.reached < 1:
-        warn(f"the storage reaches {candidate.reached:.0%} of the rates that the job should have")
+        warn(f"the storage reaches {candidate.reached:.0%} of the speed that the job should have")
 
 
 def _warn_left_out(mapping: "Mapping") -> None:
@@ -289,24 +289,31 @@ def show_sslo(
 ) -> None:
     """Show the service-level objective that a job needs.
 
-    It is the one whose coverage of the nearest class of behaviour, times the job's fitness to the class, is greatest.
+    It is the cheapest one of those whose coverage of a class of behaviour, times the job's fitness to the class, is
+    greatest; the job's own record counts as a class. The second row is the runner-up.
     Objectives of stores in memory serve jobs with --no-durable, or `durable=no` among their hints, alone.
     """
     with _source(log, history, job_file) as identity_of:
         mapping = _mapped(identity_of, job_file, _classes(classes_file, new_class), sslos_file, durable)
     if sslos_file is not None:
         _warn_left_out(mapping)
-    sslo, rates = mapping.sslo, mapping.sslo.guarantees
-    row = (
-        sslo.name,
-        sslo.system.device,
-        sslo.system.servers,
-        *(_rate(each) for each in (rates.read_bytes_per_second, rates.write_bytes_per_second)),
-        *(Quantity(f"{each:.3f}") for each in (mapping.best.fitness, mapping.best.coverage)),
-        Quantity(f"{mapping.best.satisfaction:.3f}"),
-    )
-    header = ("SSLO", "DEVICE", "SERVERS", "READ", "WRITE", "FITNESS", "COVERAGE", "SATISFACTION")
-    show(output, document(sslo), header, [row])
+    if mapping.is_default:
+        warn(f"no objective is near, so {mapping.sslo.name} is used, the table's default")
+    rows = [
+        (
+            "runner-up" if path is mapping.runner_up else "chosen",
+            path.sslo,
+            *(Quantity(f"{each:.3f}") for each in (path.fitness, path.coverage, path.satisfaction)),
+            seconds(path.io_seconds),
+            seconds(mapping.allowed_seconds),
+            Quantity(f"{path.cost:.3g}"),
+            Quantity(f"{path.purpose_part:.0%}"),
+        )
+        for path in (mapping.best, mapping.runner_up)
+        if path is not None
+    ]
+    header = ("", "SSLO", "FITNESS", "COVERAGE", "SATISFACTION", "I/O", "ALLOWED", "COST", "MEANT FOR")
+    show(output, document(mapping), header, rows)
 
 
 def _mapped(
@@ -339,16 +346,26 @@ def _mapped(
 @_planned
 @output_option
 def show_resources(made: "Plan", output: str) -> None:
-    """Show the nodes and devices that would serve a job."""
-    deployment = made.deployment
+    """Show the nodes and devices that would serve a job.
+
+    FREE IN is the time until no other job holds the node.
+    """
+    deployment, waits = made.deployment, made.selected.candidate.waits
     if output == "table" and deployment.joins:
         click.echo(f"the job joins {deployment.joins}")
         return
     rows = [
-        (each.node, deployment.system.device, ", ".join(each.devices) or "memory", size(each.target_bytes))
+        (
+            each.node,
+            deployment.system.device,
+            ", ".join(each.devices) or "memory",
+            size(each.target_bytes),
+            seconds(waits[each.node]) if each.node in waits else "now",
+        )
         for each in deployment.servers
     ]
-    show(output, document(deployment)["servers"], ("NODE", "DEVICE", "PLACES", "EACH"), rows)
+    servers = [{**each, "free_in_seconds": waits.get(each["node"], 0.0)} for each in document(deployment)["servers"]]
+    show(output, servers, ("NODE", "DEVICE", "PLACES", "EACH", "FREE IN"), rows)
 
 
 @click.command(name="config")

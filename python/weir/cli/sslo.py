@@ -73,7 +73,8 @@ def build(
 @output_option
 def show_table(file: Path | None, output: str) -> None:
     """Show a table of objectives: one that `weir sslo build` made, or without a file the one that comes with Weir."""
-    from weir.provisioning.objectives.sslo_tables import built_in, read_table
+    from weir.provisioning.objectives.shipped import built_in
+    from weir.provisioning.objectives.sslo_tables import read_table
 
     _show(built_in() if file is None else read_table(file), output)
 

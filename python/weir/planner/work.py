@@ -198,13 +198,13 @@ class Worker:
 
     def _prepare(self, tables: Tables) -> None:
         from weir.provisioning.behaviour import classes
-        from weir.provisioning.objectives import sslo_tables
+        from weir.provisioning.objectives import shipped, sslo_tables
         from weir.provisioning.planning.planner import Planner
         from weir.provisioning.planning.selection import by_policy
 
         if self._planner is None or (self._tables or tables).new_class_fitness != tables.new_class_fitness:
             known = classes.with_fitness_min(classes.built_in(), tables.new_class_fitness)
-            self._planner = Planner(known, sslo_tables.built_in(), sslo_tables.measured().sslos)
+            self._planner = Planner(known, shipped.built_in(), sslo_tables.measured().sslos)
         if self._tables != tables:
             self._tables = tables
             self._select = by_policy(tables.prices, tables.factors, sharers_room=tables.sharers_room)

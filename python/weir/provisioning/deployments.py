@@ -6,7 +6,7 @@ import msgspec
 
 from weir.provisioning.objectives.sslos import Guarantees, Semantics, System
 
-Policy = Literal["performance", "interference", "utilization"]
+Policy = Literal["cost", "performance", "interference", "utilization"]
 """Paces of sharing: never later, with slowdown bounded by the user, or as dense as possible."""
 TARGET_BYTES = 1 << 20
 """Capacities of targets are multiples."""

@@ -320,5 +320,6 @@ def _median_job(row: Mapping[str, float]) -> Traits:
         collective_operations=int(row["TOTAL_MPIIO_COLL_READS"] + row["TOTAL_MPIIO_COLL_WRITES"]),
         unaligned_operations=int(row["TOTAL_POSIX_FILE_NOT_ALIGNED"]),
         metadata_operations=int(sum(row[f"TOTAL_{name}"] for name in (*opens, *others))),
+        local_operations=int(sum(row[f"TOTAL_{name}"] for name in ("POSIX_SEEKS", "MPIIO_VIEWS"))),
         metadata_seconds=row["TOTAL_MD_TIME"],
     )

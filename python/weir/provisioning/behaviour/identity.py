@@ -40,6 +40,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     read_operations: int = 0
     write_operations: int = 0
     metadata_operations: int = 0
+    local_operations: int = 0
+    """Those of the metadata operations that no storage hears of, such as seeks."""
     small_fraction: float = 0.0
     """Part of the counted reads and writes below 10 KB."""
     large_fraction: float = 0.0
@@ -90,6 +92,7 @@ def identify(traits: Traits, job: Job | None = None) -> Identity:
         read_operations=read.operations,
         write_operations=write.operations,
         metadata_operations=traits.metadata_operations,
+        local_operations=traits.local_operations,
         small_fraction=small,
         large_fraction=large,
         sequential_fraction=sequential,

@@ -20,6 +20,13 @@ _METADATA = {
     "MPI-IO": ("INDEP_OPENS", "COLL_OPENS", "SYNCS", "VIEWS"),
 }
 """Counters of calls that move no bytes. `mmap` and `msync` are among them: Darshan sees no access to mapped pages."""
+_LOCAL = {
+    "POSIX": ("FILENOS", "DUPS", "SEEKS"),
+    "STDIO": ("FDOPENS", "SEEKS"),
+    "MPI-IO": ("INDEP_OPENS", "COLL_OPENS", "SYNCS", "VIEWS"),
+}
+"""Those that end in the process: no storage hears of a seek. Opens and syncs of MPI-IO end in calls of POSIX, and are
+local where these are counted."""
 _LIBRARIES: dict[str, Interface] = {
     "H5D": "hdf5",
     "H5F": "hdf5",
@@ -74,6 +81,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     unaligned_operations: int = 0
     """Reads and writes whose offset is no multiple of the file system's block."""
     metadata_operations: int = 0
+    local_operations: int = 0
+    """Those of the metadata operations that no storage hears of, such as seeks."""
     metadata_seconds: float = 0.0
     """Time in calls that move no bytes, all processes together."""
     incomplete: tuple[str, ...] = ()
@@ -97,6 +106,8 @@ def of_log(log: LogTotals) -> Traits:
     if mpiio is not None and not any(each.count("READS", "WRITES") for each in direct):
         direct = [mpiio]
     used = [each for each in (posix, stdio, mpiio) if each is not None]
+    without = ("VIEWS",) if posix is None else _LOCAL["MPI-IO"]
+    local = {**_LOCAL, "MPI-IO": without}
     return Traits(
         program=log.command[0].rsplit("/", 1)[-1] if log.command else "",
         processes=log.ranks,
@@ -109,6 +120,7 @@ def of_log(log: LogTotals) -> Traits:
         collective_operations=mpiio.count("COLL_READS", "COLL_WRITES") if mpiio else 0,
         unaligned_operations=posix.count("FILE_NOT_ALIGNED") if posix else 0,
         metadata_operations=sum(each.count(*_METADATA[name]) for name, each in log.interfaces.items()),
+        local_operations=sum(each.count(*local[name]) for name, each in log.interfaces.items()),
         metadata_seconds=sum(each.seconds["META_TIME"] for each in used),
         incomplete=log.incomplete,
     )

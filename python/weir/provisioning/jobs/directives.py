@@ -258,7 +258,7 @@ def _stage_out(text: str) -> Transfer:
 
 
 _READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "policy": ("policy", _choice("performance", "interference", "utilization")),
+    "policy": ("policy", _choice("cost", "performance", "interference", "utilization")),
     "size": ("size_bytes", _positive(values.size)),
     "slowdown": ("slowdown", _slowdown),
     "budget": ("budget", _positive(float)),
@@ -275,7 +275,8 @@ _READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 """Field and reader of each directive."""
 
 _HINTS: Mapping[str, str] = {
-    "policy": "`performance` never shares, `interference` bounds the slowdown, `utilization` shares most",
+    "policy": "`cost` is the cheapest that is enough, `performance` the fastest, `interference` bounds the slowdown of"
+    " sharing, `utilization` shares most",
     "size": "an amount of bytes, such as 200GB",
     "slowdown": "such as 1.5: at most half as slow again",
     "budget": "a number of node-hours, such as 40",

@@ -34,7 +34,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def policy(self) -> Policy:
         """The policy."""
-        return self.directives.policy or "performance"
+        return self.directives.policy or "cost"
 
     @property
     def slowdown_max(self) -> float:

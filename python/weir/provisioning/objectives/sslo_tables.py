@@ -1,15 +1,14 @@
-"""Tables of service-level objectives: the one that comes with Weir, and one that a site keeps in a file.
+"""Tables of service-level objectives: simulated and measured ones that come with Weir, and one of a site's file.
 
-The built-in one is OrangeFS on the paper's cluster: `tables/README.md` says what the data are worth.
+The measured one is OrangeFS on the paper's cluster: `tables/README.md` says what the data are worth.
 """
 
 import csv
-import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
 import msgspec
 
@@ -47,18 +46,19 @@ def name_of(sslo: Sslo) -> str:
         sslo: The objective; its own name is not looked at.
 
     Returns:
-        The name; a part that was not measured is `unknown`.
+        The name, without the parts that were not measured.
     """
     rates, left = sslo.guarantees, sslo.sensitivities
-    operation = "unknown"
+    parts = []
     if rates.read_bytes_per_second is not None and rates.write_bytes_per_second is not None:
-        operation = _preferred(rates.read_bytes_per_second, rates.write_bytes_per_second)
-    metadata = "unknown"
+        parts.append(_preferred(rates.read_bytes_per_second, rates.write_bytes_per_second))
+    if left.small is not None:
+        parts.append("large" if left.small < SMALL_LOSS else "small")
     if (rate := rates.metadata_operations_per_second) is not None:
-        metadata = next((name for limit, name in METADATA_RATES if rate < limit), "heavy")
-    size = "unknown" if left.small is None else "large" if left.small < SMALL_LOSS else "any"
-    pattern = "unknown" if left.random is None else "sequential" if left.random < RANDOM_LOSS else "any"
-    return f"{operation}-{size}-{metadata}-{pattern}-{sslo.semantics.representation}"
+        parts.append(next((name for limit, name in METADATA_RATES if rate < limit), "heavy"))
+    if left.random is not None:
+        parts.append("sequential" if left.random < RANDOM_LOSS else "random")
+    return "-".join((*parts, sslo.semantics.representation))
 
 
 def named(sslos: Sequence[Sslo]) -> tuple[Sslo, ...]:
@@ -85,21 +85,6 @@ def measured() -> SsloTable:
         The table, with 288 objectives.
     """
     return SsloTable(source=_SOURCE, sslos=tuple(_of_row(row) for row in _rows()))
-
-
-@cache
-def built_in() -> SsloTable:
-    """The objectives of OrangeFS on NVMe and in memory, on 4, 8 and 16 servers.
-
-    Each is the configuration in the middle of 48: its rates are the nearest to their medians.
-
-    Returns:
-        The table, with 6 objectives.
-    """
-    groups: dict[tuple[str, int], list[Sslo]] = {}
-    for each in measured().sslos:
-        groups.setdefault((each.system.device, each.system.servers), []).append(each)
-    return SsloTable(source=_SOURCE, sslos=named([_middle(group) for _, group in sorted(groups.items())]))
 
 
 @cache
@@ -157,23 +142,3 @@ def _of_row(row: Mapping[str, str]) -> Sslo:
         ),
         semantics=Semantics(durable=row["device"] != "tmpfs"),
     )
-
-
-def _middle(group: Sequence[Sslo]) -> Sslo:
-    """The objective whose qualities are together nearest to the medians of the group, in parts of each median."""
-
-    def qualities(each: Sslo) -> tuple[float, ...]:
-        numbers = (
-            each.guarantees.read_bytes_per_second,
-            each.guarantees.write_bytes_per_second,
-            each.sensitivities.random,
-            each.sensitivities.mixed,
-        )
-        return tuple(number for number in numbers if number is not None)
-
-    centre = [median(column) for column in zip(*map(qualities, group), strict=True)]
-
-    def distance(each: Sslo) -> float:
-        return math.fsum(abs(number / middle - 1.0) for number, middle in zip(qualities(each), centre, strict=True))
-
-    return min(group, key=lambda each: (distance(each), each.name))

@@ -57,12 +57,18 @@ class Semantics(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Bytes outlive the end of a server's process."""
 
 
+Purpose = Literal["", "light", "reads", "writes", "small", "random", "metadata"]
+"""The work that a system is meant for; empty for one that is meant for any."""
+
+
 class Sslo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The measured qualities of a system, or of a class of systems by the one in its middle."""
 
     version: Literal[1] = 1
     """Version of this document."""
     name: str
+    purpose: Purpose = ""
+    """The work for which its configuration was chosen."""
     system: System
     guarantees: Guarantees
     sensitivities: Sensitivities

@@ -16,7 +16,7 @@ from weir.provisioning.deployments import TARGET_BYTES, Deployment, Server, targ
 from weir.provisioning.jobs.wishes import Wishes
 from weir.provisioning.objectives.sslos import Guarantees, Semantics, Sensitivities, Sslo, System
 from weir.provisioning.planning.corrections import Corrections
-from weir.provisioning.planning.needs import IoWork, Kind, Needs, effective, filled, rate, reached
+from weir.provisioning.planning.needs import KINDS, IoWork, Kind, Needs, effective, filled, rate, weights
 from weir.provisioning.planning.performance import Basis, Expectation, PerformanceModel, devices_of
 from weir.provisioning.resources.model import Device, Node, Resources
 
@@ -39,8 +39,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     needs: Needs
     """The rates that it should reach: the job's needs, as far as the objective gives them, and the user's wishes."""
     reached: float
-    """Least part of a needed rate that is reached; 1 where all needs are met."""
+    """Part of the needed speed that is reached (`reached`); 1 where all needs are met."""
     basis: Basis
+    waits: dict[str, float] = {}
+    """Seconds until each node is free that another job holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class Task:
     """The objective."""
     needs: Needs
     """The job's own needs."""
+    allowed_seconds: float
+    """Time that the job's I/O may take."""
     size_bytes: int
     seconds: float
     """Time for which the job holds its storage."""
@@ -229,8 +233,8 @@ def _best_trial(task: Task, model: PerformanceModel, pool: Pool, servers: int, t
         key=lambda each: each[0],
     )
     rates = effective(task.identity, expected.guarantees, expected.sensitivities)
-    needed = needs_beside(task, expected.sensitivities)
-    return _Trial(system, expected, rates, seconds, reached(needed, rates))
+    part = reached(task, expected.guarantees, expected.sensitivities)
+    return _Trial(system, expected, rates, seconds, part)
 
 
 def _device_rates(pool: Pool) -> dict[str, float | None]:
@@ -271,6 +275,36 @@ def needs_beside(task: Task, sensitivities: Sensitivities) -> Needs:
         write_bytes_per_second=task.wishes.write_bytes_per_second or needed("write"),
         metadata_operations_per_second=needed("metadata"),
     )
+
+
+def reached(task: Task, guarantees: Guarantees, sensitivities: Sensitivities) -> float:
+    """The part of the needed speed that a system reaches.
+
+    The job's I/O should take no longer than it may, or than a system as the objective's takes for it. Kinds of work for
+    which the objective has no rate are left out, with their part of the time. The rates that the user asked for hold.
+
+    Args:
+        guarantees: The system's rates.
+        sensitivities: The system's sensitivities; they stand for those of the objective that were not measured.
+
+    Returns:
+        A number from 0 to 1; a kind of unknown rate counts as reached.
+    """
+    promised = task.sslo.guarantees
+    known = [kind for kind in KINDS if rate(promised, kind)]
+    taken = task.work.seconds(guarantees, sensitivities, among=known)
+    parts = weights(task.identity)
+    most = max(
+        task.allowed_seconds * sum(parts.get(kind, 0.0) for kind in known),
+        task.work.seconds(promised, filled(task.sslo.sensitivities, sensitivities)),
+    )
+    rates = effective(task.identity, guarantees, sensitivities)
+    asked = (
+        (task.wishes.read_bytes_per_second, rates.read_bytes_per_second),
+        (task.wishes.write_bytes_per_second, rates.write_bytes_per_second),
+    )
+    found = [got / least for least, got in asked if least and got is not None]
+    return min([1.0, *found, *([most / taken] if taken > 0 else [])])
 
 
 def _fewest(task: Task, model: PerformanceModel, pool: Pool, places: Places) -> Candidate | None:
@@ -355,6 +389,7 @@ def _candidate(task: Task, pool: Pool, trial: _Trial, chosen: Sequence[Place]) -
         ),
         io_seconds=trial.io_seconds,
         wait_seconds=max(node.free_in_seconds for node, _ in chosen),
+        waits={node.name: node.free_in_seconds for node, _ in chosen if node.free_in_seconds > 0},
         needs=needs_beside(task, expected.sensitivities),
         reached=trial.reached,
         basis=expected.basis,

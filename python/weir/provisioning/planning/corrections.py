@@ -38,7 +38,7 @@ _FIELDS: dict[Kind, str] = {
 _WORK: dict[Kind, tuple[str, ...]] = {
     "read": ("read_bytes", "read_operations"),
     "write": ("written_bytes", "write_operations"),
-    "metadata": ("metadata_operations",),
+    "metadata": ("metadata_operations", "local_operations"),
 }
 
 

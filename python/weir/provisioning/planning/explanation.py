@@ -4,11 +4,16 @@ from collections.abc import Iterator
 
 from weir.amounts import rate_text, size_text
 from weir.provisioning.deployments import capacity_bytes
-from weir.provisioning.planning.mapping import Mapping
+from weir.provisioning.objectives.sslos import System
+from weir.provisioning.planning.mapping import ALIKE, Mapping, Path
 from weir.provisioning.planning.needs import KINDS, Kind, rate, weights
 from weir.provisioning.planning.performance import Basis
 from weir.provisioning.planning.planner import Plan
+from weir.provisioning.planning.purposes import purposes
+from weir.provisioning.planning.selection import Rival
 
+_PART_MIN = 0.005
+"""Least part of the time that is named."""
 _BASES: dict[Basis, str] = {
     "measured": "measurements of such systems",
     "simulated": "simulated runs of such systems",
@@ -59,10 +64,11 @@ def _class(plan: Plan) -> Iterator[str]:
     if mapping.is_new_class:
         yield "That is too far, so the job is a class of its own."
     yield from _times(plan)
-    parts = weights(plan.identity)
+    parts = sorted(purposes(plan.identity).items(), key=lambda each: -each[1])
     if parts:
-        shares = ", ".join(f"{part:.0%} {kind}" for kind, part in parts.items())
+        shares = ", ".join(f"{part:.0%} {name}" for name, part in parts if part >= _PART_MIN)
         yield f"By the time on one server with an NVMe device, its I/O is {shares}."
+    yield f"Its I/O may take {mapping.allowed_seconds:.3g} s: a twentieth of its time, or 1 s."
 
 
 def _times(plan: Plan) -> Iterator[str]:
@@ -87,25 +93,43 @@ def _objective(plan: Plan) -> Iterator[str]:
             "the default."
         )
     else:
+        by = "the job's own record" if best.behaviour_class == plan.identity.name else best.behaviour_class
         yield (
-            f"The objective is {mapping.sslo.name}: coverage {best.coverage:.3f} (the part of the class's needed rates "
-            f"that it gives, 0 to 1), satisfaction {best.satisfaction:.3f} (fitness times coverage)."
+            f"The objective is {mapping.sslo.name}, by {by}: coverage {best.coverage:.3f} (1 where it does the I/O in "
+            "the time allowed, 0 where it takes 10,000 times as long), "
+            f"satisfaction {best.satisfaction:.3f} (fitness times coverage)."
         )
-        yield f"It gives {mapping.own_coverage:.3f} of what the job itself needs."
+        yield (
+            f"On such a system the job's I/O takes {best.io_seconds:.3g} s, so that it gives "
+            f"{mapping.own_coverage:.3f} of what the job itself needs."
+        )
     if mapping.runner_up is not None:
-        other = mapping.runner_up
-        yield (
-            f"The runner-up is {other.sslo} by {other.behaviour_class}: coverage {other.coverage:.3f}, satisfaction "
-            f"{other.satisfaction:.3f}."
-        )
-        if other.satisfaction == best.satisfaction and not mapping.is_default:
-            yield "Both satisfy equally; the smaller one that gives most of the job's own needs was chosen."
+        yield _runner_up(mapping.runner_up, best)
+
+
+def _runner_up(other: Path, best: Path) -> str:
+    words = (
+        f"The runner-up is {other.sslo}: satisfaction {other.satisfaction:.3f}, {other.io_seconds:.3g} s of I/O, "
+        f"{other.cost:.3g} node-hours an hour beside {best.cost:.3g}"
+    )
+    if best.satisfaction - other.satisfaction > ALIKE:
+        return f"{words}; it satisfies less."
+    if other.cost > best.cost:
+        return f"{words}; both satisfy, and the cheaper one was chosen."
+    if other.purpose_part == best.purpose_part:
+        return f"{words}; both satisfy and cost alike, and the faster one was chosen."
+    return (
+        f"{words}; both satisfy and cost alike, and it is meant for {other.purpose_part:.0%} of the I/O time, the "
+        f"chosen one for {best.purpose_part:.0%}."
+    )
 
 
 def _deployment(plan: Plan) -> Iterator[str]:
     selected = plan.selected
     candidate, deployment = selected.candidate, selected.candidate.deployment
-    wanted = [f"{kind} {_rate(kind, need)}" for kind in KINDS if (need := plan.needs.rate(kind)) is not None]
+    parts = weights(plan.identity)
+    needed = [(kind, plan.needs.rate(kind)) for kind in KINDS if parts.get(kind, 0.0) >= _PART_MIN]
+    wanted = [f"{kind} {_rate(kind, need)}" for kind, need in needed if need is not None]
     if wanted:
         yield f"The storage should reach: {', '.join(wanted)}."
     if selected.policy != plan.wishes.policy:
@@ -135,14 +159,47 @@ def _deployment(plan: Plan) -> Iterator[str]:
         f"{candidate.io_seconds:.3g} s. The ground is {_BASES[candidate.basis]}."
     )
     if candidate.reached < 1:
-        yield f"That is {candidate.reached:.0%} of the needed rates: more devices are not free, or bring nothing."
+        yield f"That is {candidate.reached:.0%} of the needed speed: more devices are not free, or bring nothing."
+    yield from _waits(plan)
     yield f"The price is {deployment.price:.4g} node-hours."
-    for other in plan.alternatives[:1]:
-        system = other.deployment.system
+    if selected.rival is not None:
+        yield _trade(plan, selected.rival)
+
+
+def _waits(plan: Plan) -> Iterator[str]:
+    candidate = plan.selected.candidate
+    if candidate.wait_seconds > 0:
+        held = f": other jobs hold {', '.join(candidate.waits)}" if candidate.waits else ""
+        yield f"The job waits {candidate.wait_seconds:.0f} s for it{held}."
+        return
+    later = [each for each in plan.alternatives if each.wait_seconds > 0 and each.io_seconds < candidate.io_seconds]
+    for each in later[:1]:
         yield (
-            f"The next candidate is {system.servers} {_servers(system.servers)} on {system.device}: "
-            f"{other.io_seconds:.3g} s of I/O."
+            f"In {each.wait_seconds:.0f} s there would be {_system(each.deployment.system)}, with "
+            f"{each.io_seconds:.3g} s of I/O; a `window` lets the job wait for it."
         )
+
+
+def _trade(plan: Plan, rival: Rival) -> str:
+    """The price of the time between the cheapest storage that is enough and the fastest."""
+    selected = plan.selected
+    own = selected.candidate.io_seconds, selected.candidate.deployment.price
+    other = rival.io_seconds, rival.price
+    (slow, low), (fast, high) = (other, own) if rival.policy == "cost" else (own, other)
+    wait = f", after {rival.wait_seconds:.0f} s" if rival.wait_seconds > 0 else ""
+    computing = plan.identity.seconds * (1.0 - plan.identity.io_fraction)
+    percent = 100.0 * (slow - fast) / (computing + slow) if computing + slow > 0 else 0.0
+    words = f"The policy {rival.policy} would take {_system(rival.system)}{wait}: {rival.io_seconds:.3g} s of I/O for "
+    words += f"{rival.price:.4g} node-hours. "
+    if percent <= 0 or high <= low:
+        return words + "Its price buys no time."
+    times = f"{high / low:.3g} times the price" if low > 0 else f"{high:.4g} node-hours"
+    each = f", {(high - low) / percent:.3g} node-hours for each percent"
+    return words + f"The fastest storage saves {percent:.3g} % of the job's time for {times}{each}."
+
+
+def _system(system: System) -> str:
+    return f"{system.servers} {_servers(system.servers)} on {system.device}"
 
 
 def _servers(count: int) -> str:

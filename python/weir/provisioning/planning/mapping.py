@@ -3,15 +3,17 @@
 All scores are on the scale from 0 to 1 and no table moves them:
 
 fitness         nearness of the job to a class: 1 where all features are equal (`classes.py`)
-coverage        part of the class's needed rates that an objective gives: 1 where it gives all of them
+coverage        1 where an objective does the I/O of a class in the time that it may take, 0 where it takes 10,000 times
+                as long, and between them by the logarithm
 satisfaction    fitness times coverage; the pair with the greatest one is chosen
 
-A job that is too far from each class is a class of its own. Of objectives that satisfy equally, which is usual where a
-class needs less than any of them gives, the smallest one that gives the job's own needs is chosen.
+The job's own record is a class of which it is the middle, so its fitness is 1. Objectives whose satisfaction differs by
+less than `ALIKE` satisfy alike: of these the cheapest is chosen, and of equally cheap ones the one that is meant for
+what the job spends most of its I/O time on.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -19,26 +21,41 @@ from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS, BehaviourClas
 from weir.provisioning.behaviour.identity import Identity
 from weir.provisioning.errors import ProvisioningError
 from weir.provisioning.objectives.sslos import Semantics, Sslo, SsloTable
-from weir.provisioning.planning.needs import KINDS, RATE_MIN, Kind, Needs, effective, needs, rate, weights
+from weir.provisioning.planning.needs import IoWork, Kind, allowed_seconds, rate, weights
+from weir.provisioning.planning.purposes import purpose_part, purposes
 from weir.provisioning.sharing.policies import unmet
+from weir.provisioning.sharing.prices import COST_DEFAULT, COSTS
 
 ANY = Semantics(durable=False)
 """Semantics that every system has."""
 SATISFACTION_MIN = 0.25
 """Below, nothing is near, and the default objective is used: the least satisfaction of LuxIO's evaluation is 0.255."""
-_DIGITS = 9
-"""Satisfactions that differ less are equal: the sums of one objective may differ by rounding."""
+ALIKE = 0.01
+"""Satisfactions that differ by less are alike: a tenth of the time of I/O, which a configuration moves as well."""
+TIMES_MAX = 1e4
+"""An objective that takes so many times as long as a job's I/O may take covers nothing of the job."""
+
+
+ALIKE_TIMES = TIMES_MAX**ALIKE
+"""Times of I/O by which satisfactions that are alike differ at most."""
 
 
 class Path(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A way from the job by a class to an objective."""
 
     behaviour_class: str
+    """Name of the class; that of the job's identity where its own record stands for one."""
     sslo: str
     fitness: float
     coverage: float
     satisfaction: float
     """Fitness times coverage."""
+    io_seconds: float
+    """Time of the job's own I/O on a system as the objective's."""
+    cost: float
+    """Usual price of the objective's devices, in node-hours an hour."""
+    purpose_part: float
+    """Part of the job's I/O time for which the objective is meant."""
 
 
 class Mapping(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,15 +63,17 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     sslo: Sslo
     best: Path
-    """The path of the greatest satisfaction."""
+    """The path to the objective that satisfies most, and of those that satisfy alike costs least."""
     runner_up: Path | None
-    """The best path to another objective; None where the table has one alone."""
+    """The next path, to another objective; None where the table has one alone."""
     is_default: bool
     """Whether nothing is near, so that the objective is the table's default."""
     is_new_class: bool
     """Whether the job is too far from each class, so that it is a class of its own."""
     own_coverage: float
     """Part of the job's own needs that the objective gives."""
+    allowed_seconds: float
+    """Time that the job's I/O may take."""
     fitnesses: tuple[Fitness, ...]
     left_out: dict[str, tuple[str, ...]] = {}
     """Objectives that lack semantics that the job has to have, with what they lack."""
@@ -64,9 +83,10 @@ class ClassNeeds(msgspec.Struct, frozen=True):
     """A class with its needs, which are the same for each job."""
 
     name: str
-    centre: Identity
-    needs: Needs
+    work: IoWork
     weights: dict[Kind, float]
+    seconds: float
+    """Time that its I/O may take."""
 
 
 def class_needs(name: str, centre: Identity) -> ClassNeeds:
@@ -75,32 +95,26 @@ def class_needs(name: str, centre: Identity) -> ClassNeeds:
     Args:
         centre: The job in its middle.
     """
-    return ClassNeeds(name, centre, needs(centre), weights(centre))
+    return ClassNeeds(name, IoWork(centre), weights(centre), allowed_seconds(centre))
 
 
 def coverage(of: ClassNeeds, sslo: Sslo) -> float:
     """The part of a class's needs that an objective gives.
 
-    Each kind of work has a score: 1 where the objective's rate, under the class's pattern of calls, is what the class
-    needs; else the ratio of the logarithms of both rates, from `RATE_MIN` on. The coverage is their mean, by the
-    class's weights of the kinds that were measured.
+    Kinds of work whose rate was not measured are left out, with their part of the time.
 
     Returns:
-        A number from 0 to 1; 1 for a class without I/O, and 0 where nothing that the class needs was measured.
+        A number from 0 to 1; 1 for a class without I/O, and 0 where nothing that the class needs was measured, or a
+        rate is 0.
     """
     if not of.weights:
         return 1.0
-    rates = effective(of.centre, sslo.guarantees, sslo.sensitivities)
-    total = whole = 0.0
-    for kind in KINDS:
-        reached, needed = rate(rates, kind), of.needs.rate(kind)
-        if needed is None or reached is None:
-            continue
-        weight = of.weights[kind]
-        whole += weight
-        least = RATE_MIN[kind]
-        total += weight * min(1.0, math.log1p(max(reached, 0.0) / least) / math.log1p(needed / least))
-    return total / whole if whole > 0 else 0.0
+    rates = {kind: rate(sslo.guarantees, kind) for kind in of.weights}
+    known = sum(part for kind, part in of.weights.items() if rates[kind] is not None)
+    if known <= 0 or 0.0 in rates.values():
+        return 0.0
+    times = of.work.seconds(sslo.guarantees, sslo.sensitivities) / (of.seconds * known)
+    return 1.0 - min(max(math.log(times) / math.log(TIMES_MAX), 0.0), 1.0)
 
 
 class Coverages:
@@ -126,6 +140,7 @@ class Coverages:
         self._new_class_fitness = new_class_fitness
         self._default = default_sslo(table)
         self._sslos = sorted(table.sslos, key=lambda each: (_amount(each), each.name))
+        self._costs = [usual_cost(each) for each in self._sslos]
         self._covered = {each.name: self._coverages_of(class_needs(each.name, each.centre)) for each in classes}
 
     def _coverages_of(self, of: ClassNeeds) -> tuple[float, ...]:
@@ -142,18 +157,13 @@ class Coverages:
             The choice.
         """
         found = fitnesses(identity, self._classes)
-        own = self._coverages_of(class_needs(identity.name, identity))
+        itself = class_needs(identity.name, identity)
+        own = self._coverages_of(itself)
         is_new = found[0].fitness < self._new_class_fitness
-        if is_new:
-            paths = [_path(identity.name, sslo, 1.0, covered) for sslo, covered in zip(self._sslos, own, strict=True)]
-        else:
-            paths = self._best_paths(found)
-        # Python's sort keeps the order of equal entries, which is by size.
+        paths = self._best_paths(identity, itself, own, [] if is_new else found)
         lacking = {each.name: missing for each in self._sslos if (missing := unmet(wanted, each.semantics))}
         allowed = [place for place, each in enumerate(self._sslos) if each.name not in lacking]
-        order = sorted(
-            allowed or range(len(paths)), key=lambda place: (-paths[place].satisfaction, -round(own[place], _DIGITS))
-        )
+        order = self._order(paths, own, allowed or range(len(paths)))
         best = paths[order[0]]
         is_default = best.satisfaction < SATISFACTION_MIN
         sslo = self._default if is_default else self._sslos[order[0]]
@@ -164,28 +174,53 @@ class Coverages:
             is_default=is_default,
             is_new_class=is_new,
             own_coverage=own[self._sslos.index(sslo)],
+            allowed_seconds=itself.seconds,
             fitnesses=tuple(found),
             left_out=lacking if allowed else {},
         )
 
-    def _best_paths(self, found: Sequence[Fitness]) -> list[Path]:
-        """The best path to each objective."""
-        paths = []
+    def _best_paths(
+        self, identity: Identity, itself: ClassNeeds, own: Sequence[float], found: Sequence[Fitness]
+    ) -> list[Path]:
+        """The best path to each objective: by the job's own record, or by a class."""
+        paths, parts = [], purposes(identity)
         for place, sslo in enumerate(self._sslos):
-            satisfactions = [each.fitness * self._covered[each.name][place] for each in found]
-            best = max(range(len(found)), key=satisfactions.__getitem__)
-            paths.append(_path(found[best].name, sslo, found[best].fitness, self._covered[found[best].name][place]))
+            ways = [(own[place], identity.name, 1.0, own[place])]
+            for each in found:
+                covered = self._covered[each.name][place]
+                ways.append((each.fitness * covered, each.name, each.fitness, covered))
+            satisfaction, name, fitness, covered = max(ways, key=lambda way: way[0])
+            paths.append(
+                Path(
+                    behaviour_class=name,
+                    sslo=sslo.name,
+                    fitness=fitness,
+                    coverage=covered,
+                    satisfaction=satisfaction,
+                    io_seconds=itself.work.seconds(sslo.guarantees, sslo.sensitivities),
+                    cost=self._costs[place],
+                    purpose_part=purpose_part(parts, sslo.purpose),
+                )
+            )
         return paths
 
+    def _order(self, paths: Sequence[Path], own: Sequence[float], allowed: Sequence[int]) -> list[int]:
+        """The two best objectives."""
+        order: list[int] = []
+        while len(order) < min(2, len(allowed)):
+            left = [place for place in allowed if place not in order]
+            left = _alike(left, lambda place: paths[place].satisfaction)
+            left = _alike(left, own.__getitem__)
+            order.append(
+                min(left, key=lambda place: (paths[place].cost, -paths[place].purpose_part, paths[place].io_seconds))
+            )
+        return order
 
-def _path(name: str, sslo: Sslo, fitness: float, covered: float) -> Path:
-    return Path(
-        behaviour_class=name,
-        sslo=sslo.name,
-        fitness=fitness,
-        coverage=covered,
-        satisfaction=round(fitness * covered, _DIGITS),
-    )
+
+def _alike(places: Sequence[int], score: Callable[[int], float]) -> list[int]:
+    """The places whose score is as good as the best one's."""
+    best = max(map(score, places))
+    return [place for place in places if score(place) >= best - ALIKE]
 
 
 def default_sslo(table: SsloTable) -> Sslo:
@@ -206,6 +241,16 @@ def default_sslo(table: SsloTable) -> Sslo:
             )
         return found
     return sorted(table.sslos, key=lambda each: (_amount(each), each.name))[len(table.sslos) // 2]
+
+
+def usual_cost(sslo: Sslo) -> float:
+    """The price of an objective's devices where the administrator sets none.
+
+    Returns:
+        Node-hours an hour.
+    """
+    system = sslo.system
+    return system.servers * system.targets_per_server * COSTS.get(system.device, COST_DEFAULT)
 
 
 def _amount(sslo: Sslo) -> tuple[int, float]:

@@ -1,5 +1,6 @@
 """The rates that a job needs, and the part of a system's rates that is left under the job's pattern of calls."""
 
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
@@ -20,6 +21,10 @@ RATE_MIN = {"read": 1e6, "write": 1e6, "metadata": 10.0}
 """The least rate that a job needs, in bytes or operations per second: below it no system is told from another."""
 RATE_MAX = {"read": 1e12, "write": 1e12, "metadata": 1e7}
 """The greatest rate that a job needs: no system of a site is faster."""
+SMALL_CALL_BYTES = 8192
+"""Bytes of the small calls by which the sensitivity to them is measured."""
+SMALL_LEFT = 0.13
+"""The part of a rate that small calls leave on one server with an NVMe device, as the simulator expects it."""
 REFERENCE_RATES = {"read": 1e9, "write": 1e9, "metadata": 1e4}
 """Rates of one server with one NVMe device, by which reads, writes and metadata operations are weighed."""
 
@@ -44,10 +49,10 @@ def work(identity: Identity, kind: Kind) -> int:
     """The work of one kind that a job does.
 
     Returns:
-        Bytes, or metadata operations.
+        Bytes, or metadata operations that reach the storage.
     """
     if kind == "metadata":
-        return identity.metadata_operations
+        return max(identity.metadata_operations - identity.local_operations, 0)
     return identity.read_bytes if kind == "read" else identity.written_bytes
 
 
@@ -73,9 +78,7 @@ def needs(identity: Identity) -> Needs:
         The rates. The computing time of the known run stays as it was; the time in I/O is divided among the kinds of
         work as one server with an NVMe device would divide it.
     """
-    computing = identity.seconds * (1.0 - identity.io_fraction)
-    seconds = max(computing * IO_FRACTION / (1.0 - IO_FRACTION), IO_SECONDS_MIN)
-    parts = weights(identity)
+    seconds, parts = _seconds(identity), weights(identity)
 
     def need(kind: Kind) -> float | None:
         if kind not in parts:
@@ -89,6 +92,21 @@ def needs(identity: Identity) -> Needs:
         write_bytes_per_second=need("write"),
         metadata_operations_per_second=need("metadata"),
     )
+
+
+def _seconds(identity: Identity) -> float:
+    computing = identity.seconds * (1.0 - identity.io_fraction)
+    return max(computing * IO_FRACTION / (1.0 - IO_FRACTION), IO_SECONDS_MIN)
+
+
+def allowed_seconds(identity: Identity) -> float:
+    """The time that a job's I/O may take: `IO_FRACTION` of its time, and as long as its processes take to copy.
+
+    Returns:
+        Seconds, at least `IO_SECONDS_MIN`.
+    """
+    moved = identity.read_bytes + identity.written_bytes
+    return max(_seconds(identity), moved / (PROCESS_RATE * max(identity.processes, 1)))
 
 
 def weights(identity: Identity) -> dict[Kind, float]:
@@ -105,7 +123,7 @@ def weights(identity: Identity) -> dict[Kind, float]:
 def left(identity: Identity, sensitivities: Sensitivities) -> float:
     """The part of a guaranteed rate that is left for the calls of a job.
 
-    The time of a byte grows by one over the part that is left under each condition, for the part of the calls that
+    The time of a byte grows by one over the part that is left under each condition, for the part of the bytes that
     meets the condition; conditions multiply. A condition that was not measured counts as free.
 
     Args:
@@ -118,7 +136,7 @@ def left(identity: Identity, sensitivities: Sensitivities) -> float:
 
 
 _Conditions = tuple[float, float, float, float]
-"""The parts of a job's calls that are small, random, on shared files, and mixed."""
+"""Parts of a job's bytes: by small calls (`small_part`), at random places, of shared files, and both ways."""
 
 
 def _conditions(identity: Identity) -> _Conditions:
@@ -126,7 +144,23 @@ def _conditions(identity: Identity) -> _Conditions:
         return 0.0, 0.0, 0.0, 0.0
     moved = identity.read_bytes + identity.written_bytes
     mixed = 2.0 * min(identity.read_bytes, identity.written_bytes) / moved if moved > 0 else 0.0
-    return identity.small_fraction, 1.0 - identity.sequential_fraction, identity.shared_fraction, mixed
+    return small_part(identity), 1.0 - identity.sequential_fraction, identity.shared_fraction, mixed
+
+
+def small_part(identity: Identity) -> float:
+    """The bytes of a job's small calls over all its bytes, as if each moved `SMALL_CALL_BYTES`.
+
+    A small call takes its time however few bytes it moves. The C library joins those of its streams.
+
+    Returns:
+        A part; above 1 where calls are far smaller.
+    """
+    moved = identity.read_bytes + identity.written_bytes
+    calls = identity.small_fraction * (identity.read_operations + identity.write_operations)
+    if moved <= 0:
+        return identity.small_fraction
+    part = calls * SMALL_CALL_BYTES / moved
+    return min(part, identity.small_fraction) if identity.interface == "stdio" else part
 
 
 def _left(conditions: _Conditions, sensitivities: Sensitivities) -> float:
@@ -134,7 +168,7 @@ def _left(conditions: _Conditions, sensitivities: Sensitivities) -> float:
     factor = 1.0
     for met, part in zip(conditions, kept, strict=True):
         if part is not None and met > 0:
-            factor *= (1.0 - met) + met / min(max(part, 1e-6), 1.0)
+            factor *= max(1.0 - met, 0.0) + met / min(max(part, 1e-6), 1.0)
     return 1.0 / factor
 
 
@@ -198,37 +232,22 @@ class IoWork:
         self._read, self._write = work(identity, "read"), work(identity, "write")
         self._metadata = work(identity, "metadata")
 
-    def seconds(self, guarantees: Guarantees, sensitivities: Sensitivities) -> float:
+    def seconds(
+        self, guarantees: Guarantees, sensitivities: Sensitivities, *, among: Collection[Kind] = KINDS
+    ) -> float:
         """The time of the job's I/O on a system: that of `io_seconds` at the `effective` rates.
 
         Args:
             guarantees: The guaranteed rates.
+            among: Kinds of work that count.
         """
         part = _left(self._conditions, sensitivities)
         total = 0.0
-        for done, whole, kept in (
-            (self._read, guarantees.read_bytes_per_second, part),
-            (self._write, guarantees.write_bytes_per_second, part),
-            (self._metadata, guarantees.metadata_operations_per_second, 1.0),
+        for kind, done, whole, kept in (
+            ("read", self._read, guarantees.read_bytes_per_second, part),
+            ("write", self._write, guarantees.write_bytes_per_second, part),
+            ("metadata", self._metadata, guarantees.metadata_operations_per_second, 1.0),
         ):
-            if whole and (rate_left := whole * kept):
+            if kind in among and whole and (rate_left := whole * kept):
                 total += done / rate_left
         return total
-
-
-def reached(needs: Needs, rates: Guarantees) -> float:
-    """The least part of a needed rate that is reached.
-
-    Args:
-        needs: The needed rates.
-        rates: The expected rates; a kind of unknown rate counts as reached.
-
-    Returns:
-        A number from 0 to 1.
-    """
-    parts = [1.0]
-    for kind in KINDS:
-        needed, got = needs.rate(kind), rate(rates, kind)
-        if needed and got is not None:
-            parts.append(got / needed)
-    return min(parts)

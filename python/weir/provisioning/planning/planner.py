@@ -29,6 +29,7 @@ from weir.provisioning.planning.selection import Select, Selected, by_policy, de
 from weir.provisioning.resources.model import Resources
 from weir.provisioning.sharing.interference_factors import FactorTable
 from weir.provisioning.sharing.leases import SHARERS_ROOM
+from weir.provisioning.sharing.policies import OWN
 from weir.provisioning.sharing.prices import PriceList
 
 SIZE_FACTOR = 1.25
@@ -166,9 +167,10 @@ class Planner:
             name=name or _name(logged, job),
             identity=identity,
             work=IoWork(identity),
-            behaviour_class="" if mapping.is_default else mapping.best.behaviour_class,
+            behaviour_class="" if mapping.is_default else _class(mapping, identity),
             sslo=mapping.sslo,
             needs=needs(identity),
+            allowed_seconds=mapping.allowed_seconds,
             # A run may have done less than others will.
             size_bytes=wishes.directives.size_bytes or max(_size(identity), _size(logged)),
             seconds=(job.seconds if job else None) or identity.seconds or SECONDS_DEFAULT,
@@ -176,7 +178,7 @@ class Planner:
             corrections=corrections,
         )
         found = candidates(task, self._model, found_pools)
-        sharing = wishes.policy != "performance" and any(wanted(task, each) for each in resources.deployments)
+        sharing = wishes.policy not in OWN and any(wanted(task, each) for each in resources.deployments)
         if not found and not sharing:
             raise _no_candidate(task, resources)
         selected = (select or self._select)(task, _fast_enough(found, task), resources, self._model)
@@ -265,6 +267,11 @@ def plan(
         ProvisioningError: No deployment can serve the job; the error says which wish cannot be met.
     """
     return Planner(classes, sslos).plan(identity, job, resources, wishes=wishes, select=select).deployment
+
+
+def _class(mapping: Mapping, identity: Identity) -> str:
+    """The class by which interference is foreseen: the nearest one, or the job's own."""
+    return identity.name if mapping.is_new_class else mapping.fitnesses[0].name
 
 
 def _speed(each: Candidate) -> tuple[float, float, int, str]:

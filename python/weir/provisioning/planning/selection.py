@@ -6,22 +6,27 @@ import msgspec
 
 from weir.provisioning.deployments import Policy
 from weir.provisioning.errors import ProvisioningError
-from weir.provisioning.objectives.sslos import Guarantees
-from weir.provisioning.planning.candidates import ENOUGH, Candidate, Task, needs_beside
-from weir.provisioning.planning.needs import effective, io_seconds, reached
+from weir.provisioning.objectives.sslos import Guarantees, Sensitivities, System
+from weir.provisioning.planning.candidates import Candidate, Task, needs_beside, reached
+from weir.provisioning.planning.mapping import ALIKE_TIMES
+from weir.provisioning.planning.needs import effective, io_seconds
 from weir.provisioning.planning.performance import PerformanceModel, devices_of
 from weir.provisioning.planning.sharers_room import with_sharers_room
 from weir.provisioning.resources.model import Resources, Running
 from weir.provisioning.sharing import interference_factors, leases, policies, prices
 from weir.provisioning.sharing.interference_factors import FactorTable, Neighbour
 from weir.provisioning.sharing.leases import SHARERS_ROOM
-from weir.provisioning.sharing.prices import PriceList, Tier
+from weir.provisioning.sharing.prices import COST_DEFAULT, COSTS, PriceList, Tier
 
-COSTS: Mapping[str, float] = {"disk": 0.02, "hdd": 0.02, "ssd": 0.05, "nvme": 0.1, "pmem": 0.4, "memory": 0.4}
-"""Node-hours of one device for one hour, where the administrator sets no prices. Only their order counts: a faster
-class costs more, and PMEM and memory are kept for the jobs that need them."""
-COST_DEFAULT = 0.1
-"""The same, of a class that has no cost."""
+
+class Rival(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The storage that another policy would have made."""
+
+    policy: Policy
+    system: System
+    io_seconds: float
+    wait_seconds: float
+    price: float
 
 
 class Selected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,6 +38,9 @@ class Selected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The policy that found it: the one that was asked, or one of its fallbacks."""
     passed_over: tuple[str, ...] = ()
     """Reasons against the existing deployments that were not joined, in words."""
+    rival: Rival | None = None
+    """The storage of `cost` beside that of `performance`, and of `performance` beside any other; None where both are
+    the same."""
 
 
 Select = Callable[[Task, Sequence[Candidate], Resources, PerformanceModel], Selected]
@@ -125,11 +133,11 @@ def _select(
     offers = {f"{place}": each for place, each in enumerate(found)}
     running = {each.deployment.name: each for each in resources.deployments if wanted(task, each)}
 
-    def choose(among: Mapping[str, Candidate]) -> policies.Choice:
+    def choose(among: Mapping[str, Candidate], policy: Policy) -> policies.Choice:
         return policies.choose(
-            _request(task),
+            msgspec.structs.replace(_request(task), policy=policy),
             [_offer(name, each, task, price_list) for name, each in among.items()],
-            [_existing(each) for each in running.values()],
+            [_existing(each, model) for each in running.values()],
             now=0.0,
             factors=factors,
             prices=price_list,
@@ -137,10 +145,11 @@ def _select(
 
     adequate = _adequate(task, offers)
     try:
-        choice = choose(adequate)
+        choice = choose(adequate, task.wishes.policy)
     except ProvisioningError:
         # A budget or window may rule the adequate ones out; less is better than nothing.
-        choice = choose(offers)
+        choice = choose(adequate := offers, task.wishes.policy)
+    rival = _rival(choice, lambda policy: choose(adequate, policy), offers)
     chosen = _joined(task, running[choice.joins], model) if choice.joins else offers[choice.candidate]
     deployment = msgspec.structs.replace(
         chosen.deployment,
@@ -152,11 +161,33 @@ def _select(
         candidate=msgspec.structs.replace(chosen, deployment=deployment, wait_seconds=choice.starts_at),
         policy=choice.policy,
         passed_over=choice.passed_over,
+        rival=rival,
+    )
+
+
+def _rival(
+    choice: policies.Choice, choose: Callable[[Policy], policies.Choice], offers: Mapping[str, Candidate]
+) -> Rival | None:
+    """The other end between the cheapest and the fastest new storage."""
+    policy: Policy = "cost" if choice.policy == "performance" else "performance"
+    try:
+        other = choose(policy)
+    except ProvisioningError:
+        return None
+    if other.candidate == choice.candidate:
+        return None
+    candidate = offers[other.candidate]
+    return Rival(
+        policy=policy,
+        system=candidate.deployment.system,
+        io_seconds=candidate.io_seconds,
+        wait_seconds=other.starts_at,
+        price=other.price,
     )
 
 
 def _adequate(task: Task, offers: Mapping[str, Candidate]) -> dict[str, Candidate]:
-    """The candidates that reach the needed rates, or come nearest: a policy weighs prices among these alone.
+    """The candidates that reach the needed speed, or come nearest: a policy weighs prices among these alone.
 
     Those that are there within the job's window are compared among themselves, and so are those that come later.
     """
@@ -171,7 +202,7 @@ def _adequate(task: Task, offers: Mapping[str, Candidate]) -> dict[str, Candidat
         late = each.wait_seconds > window
         best[late] = max(best.get(late, 0.0), each.reached)
     return {
-        name: each for name, each in able.items() if each.reached * ENOUGH >= best[each.wait_seconds > window]
+        name: each for name, each in able.items() if each.reached * ALIKE_TIMES >= best[each.wait_seconds > window]
     } or dict(offers)
 
 
@@ -219,9 +250,18 @@ def _offer(name: str, candidate: Candidate, task: Task, price_list: PriceList) -
     )
 
 
-def _existing(running: Running) -> leases.Existing:
+def _existing(running: Running, model: PerformanceModel) -> leases.Existing:
+    there = leases.existing(
+        running.deployment, price_per_hour=running.price_per_hour, ready_at=running.ready_in_seconds
+    )
+    if there.guarantees.metadata_operations_per_second is None and devices_of(running.deployment.system) > 0:
+        # Names have no pattern, so their rate is the same for each job.
+        expected = model.expect(running.deployment.system)
+        names = None if expected is None else expected.guarantees.metadata_operations_per_second
+        rates = msgspec.structs.replace(there.guarantees, metadata_operations_per_second=names)
+        there = msgspec.structs.replace(there, guarantees=rates)
     return msgspec.structs.replace(
-        leases.existing(running.deployment, price_per_hour=running.price_per_hour, ready_at=running.ready_in_seconds),
+        there,
         draining=running.draining,
         until=running.until_in_seconds,
         sharers=running.sharers,
@@ -235,9 +275,11 @@ def _joined(task: Task, running: Running, model: PerformanceModel) -> Candidate:
     known = model.expect(there.system)
     expected = None if known is None else task.corrected(there.system, known)
     rates, needed = there.expected, task.needs
+    part = reached(task, rates, Sensitivities())
     if expected is not None:
         needed = needs_beside(task, expected.sensitivities)
         rates = effective(task.identity, expected.guarantees, expected.sensitivities)
+        part = reached(task, expected.guarantees, expected.sensitivities)
     return Candidate(
         deployment=msgspec.structs.replace(
             there,
@@ -256,6 +298,6 @@ def _joined(task: Task, running: Running, model: PerformanceModel) -> Candidate:
         io_seconds=io_seconds(task.identity, rates),
         wait_seconds=running.ready_in_seconds,
         needs=needed,
-        reached=reached(needed, rates),
+        reached=part,
         basis=expected.basis if expected is not None else "measured",
     )

@@ -1,7 +1,8 @@
 """The policies that choose between new storage and existing storage (LuxIO, section III-D).
 
-`performance` gives a job the fastest storage, and never shares it later. `interference` joins the existing deployment
-that slows the job down least, within its threshold, and falls back to a `performance` that later jobs may share.
+`cost` gives a job the cheapest new storage that is offered, and `performance` the fastest; neither shares it later.
+Callers offer to `cost` what is enough for the job. `interference` joins the existing deployment that slows the job down
+least, within its threshold, and falls back to a `performance` that later jobs may share.
 `utilization` takes the cheapest storage that is there within the job's time window, shared as densely as the thresholds
 allow, and falls back to `interference`.
 
@@ -9,7 +10,7 @@ Semantics are constraints: no policy trades them, and neither are budgets or thr
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import msgspec
 
@@ -24,8 +25,11 @@ FALLBACKS: dict[Policy, Policy | None] = {
     "utilization": "interference",
     "interference": "performance",
     "performance": None,
+    "cost": None,
 }
 """The policy that follows where one finds nothing."""
+OWN: Container[Policy] = ("cost", "performance")
+"""The policies of users who did not ask to share: their storage is their own."""
 RATES = ("read_bytes_per_second", "write_bytes_per_second", "metadata_operations_per_second")
 """The rates of a guarantee, by which an existing deployment is compared with what a job asks for."""
 
@@ -35,7 +39,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     name: str
     """Name of the job."""
-    policy: Policy = "performance"
+    policy: Policy = "cost"
     load: Neighbour
     size_bytes: int
     seconds: float
@@ -46,7 +50,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     slowdown_max: float = 1.5
     """Greatest slowdown that the user accepts from sharing."""
     window_seconds: float = 0.0
-    """Time for which the user lets `utilization` wait for cheaper storage."""
+    """Time for which the user lets `cost` and `utilization` wait for cheaper storage."""
     budget: float | None = None
     """Most node-hours; None is no bound."""
 
@@ -262,7 +266,7 @@ def _offers(
 def _performance(request: Request, offers: _Offers, now: float) -> Choice | None:
     """The fastest new storage, whenever it is free."""
     # Only as a fallback may later jobs share the storage: the user of `performance` asked for none.
-    shareable = request.policy != "performance"
+    shareable = request.policy not in OWN
     affordable = [each for each in offers.candidates if _is_affordable(request, _price(each, shareable=shareable))]
     if not affordable:
         return None
@@ -270,6 +274,18 @@ def _performance(request: Request, offers: _Offers, now: float) -> Choice | None
         affordable, key=lambda each: (each.io_seconds, _price(each, shareable=shareable), each.starts_at, each.name)
     )
     return _new(best, "performance", offers, now, shareable=shareable)
+
+
+def _cost(request: Request, offers: _Offers, now: float) -> Choice | None:
+    """The cheapest new storage within the window, or that which is free first."""
+    affordable = [each for each in offers.candidates if _is_affordable(request, each.price)]
+    latest = now + request.window_seconds
+    best = min(
+        affordable,
+        key=lambda each: (max(each.starts_at, latest), each.price, each.io_seconds, each.name),
+        default=None,
+    )
+    return None if best is None else _new(best, "cost", offers, now, shareable=False)
 
 
 def _interference(request: Request, offers: _Offers, now: float) -> Choice | None:
@@ -304,6 +320,7 @@ def _utilization(request: Request, offers: _Offers, now: float) -> Choice | None
 
 
 _POLICIES: dict[Policy, Callable[[Request, _Offers, float], Choice | None]] = {
+    "cost": _cost,
     "performance": _performance,
     "interference": _interference,
     "utilization": _utilization,
@@ -344,7 +361,7 @@ def _join(joinable: _Joinable, policy: Policy, offers: _Offers) -> Choice:
 
 def _refused(request: Request, candidates: Sequence[Candidate], offers: _Offers) -> ProvisioningError:
     """The one reason why a request has no storage, the most basic one first."""
-    shareable = request.policy != "performance"
+    shareable = request.policy not in OWN
     joinable = offers.joinable if shareable else ()
     reasons = _list(offers.passed_over) if shareable else ""
     if not candidates and not joinable:

@@ -13,6 +13,11 @@ import msgspec
 from weir.provisioning import documents
 from weir.provisioning.errors import ProvisioningError
 
+COSTS: Mapping[str, float] = {"disk": 0.02, "hdd": 0.02, "ssd": 0.05, "nvme": 0.1, "pmem": 0.4, "memory": 0.4}
+"""Node-hours of one device for one hour, where the administrator sets no prices. Only their order counts: a faster
+class costs more, and PMEM and memory are kept for the jobs that need them."""
+COST_DEFAULT = 0.1
+"""The same, of a class that has no cost."""
 _EXPONENT_MAX = 700.0
 """Greatest exponent of `exp` whose result a double holds, rounded down."""
 
