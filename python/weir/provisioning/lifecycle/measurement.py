@@ -32,6 +32,11 @@ RUN = "program"
 """Name of the traced run: all processes of a job's program belong to one."""
 TRACES_MAX = 4096
 """Most traces that are read: one for each process, some ms each."""
+PATTERN = (
+    *("name", "program", "processes", "nodes", "interface", "small_fraction", "large_fraction", "sequential_fraction"),
+    *("consecutive_fraction", "unaligned_fraction", "collective_fraction", "shared_fraction"),
+)
+"""Fields of an identity that a run has from its plan: traces know neither the sizes of calls nor their order."""
 NEIGHBOURS_MAX = 64
 """Most neighbours that an outcome names, those that received most."""
 NEIGHBOUR_MIN = 0.01
@@ -155,15 +160,15 @@ def _measured(folder: JobFolder, outcome: Outcome, before: Before, name: str) ->
     if not calls or not covered or found.own is None:
         return outcome
     done = identify(RunReader(note=notes.append).read(_traces(folder)))
-    # The traces know neither the sizes of calls nor their order, and may have a part of the calls alone.
     known = msgspec.structs.replace(
-        outcome.planned,
+        done,
         read_bytes=found.own.bytes_read,
         written_bytes=found.own.bytes_written,
+        # The traces may have a part of the calls alone.
         read_operations=round(done.read_operations / covered),
         write_operations=round(done.write_operations / covered),
         metadata_operations=round(done.metadata_operations / covered),
-        seconds=done.seconds,
+        **{name: getattr(outcome.planned, name) for name in PATTERN},
     )
     return msgspec.structs.replace(outcome, calls=calls, done=known, covered=covered)
 
