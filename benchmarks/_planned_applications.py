@@ -2,7 +2,8 @@
 
 The kernels are those of `weir stress`: VPIC-IO, BD-CATS, HACC-IO and Enzo. The default storage is as many SSDs, as Weir
 configures them by itself; in the paper it is the site's OrangeFS on as many SSDs. A third deployment has the planned
-devices with the default configuration, and so tells the worth of the configuration from that of the devices. All
+devices with the default configuration, and so tells the worth of the configuration from that of the devices. The part
+`equal` holds the devices equal: the plan may take the default's SSDs alone. All
 targets emulate devices that are slower by one factor, so that two processors are no bottleneck. The deployments take
 turns: each round runs every kernel on each of them once.
 """
@@ -20,6 +21,7 @@ from weir.provisioning.behaviour import classes
 from weir.provisioning.behaviour.identity import Identity, identify
 from weir.provisioning.behaviour.traits import LARGE_BYTES, SMALL_BYTES, Traits, Transfers
 from weir.provisioning.deployments import Deployment
+from weir.provisioning.jobs.wishes import of_options
 from weir.provisioning.objectives import shipped, sslo_tables
 from weir.provisioning.objectives.device_classes import DEVICES
 from weir.provisioning.objectives.sslos import Semantics, System
@@ -41,6 +43,7 @@ SLOWER = 100.0
 PROCESSES, FILE_BYTES = 8, 32 << 20
 PHASE_SECONDS = 4.0
 ROUNDS = 5
+EQUAL_ROUNDS = 3
 PAPER_RATIO = 0.57
 """The paper's planned deployments took 43 % less time on average."""
 
@@ -67,8 +70,38 @@ def planned_applications(directory: Path, rounds: int = ROUNDS) -> dict[str, flo
         the machine's load of the last minute, before and behind the measurement.
     """
     load_before = os.getloadavg()[0]
+    choices = _choices(("planned", "default", "same_devices"))
+    seconds = _measured(choices, rounds, directory)
+    figures: dict[str, float] = {}
+    for other in ("default", "same_devices"):
+        figures |= _ratios(choices, seconds, "planned", other, f"io_time_vs_{other}")
+    announce("four kernels", f"{figures['io_time_vs_default']:.2f}", "the paper's mean", PAPER_RATIO)
+    return figures | {"io_time_load_before": load_before, "io_time_load_after": os.getloadavg()[0]}
+
+
+def equal_devices(directory: Path, rounds: int = EQUAL_ROUNDS) -> dict[str, float]:
+    """Measure the I/O times by plans on the default's devices, beside the default configuration.
+
+    Args:
+        directory: An empty folder.
+        rounds: Number of rounds.
+
+    Returns:
+        `io_time_equal_devices`, the mean over the kernels of the median ratio of a round, and that of each kernel.
+    """
+    choices = _choices(("equal", "default"))
+    return _ratios(choices, _measured(choices, rounds, directory), "equal", "default", "io_time_equal_devices")
+
+
+def _choices(names: Sequence[str]) -> list[_Choice]:
+    """The systems of these names for each kernel."""
     planner = Planner(classes.built_in(), shipped.built_in(), sslo_tables.measured().sslos)
-    choices = [_choice(planner, kernels.KERNELS[name]) for name in KERNELS]
+    found = [_choice(planner, kernels.KERNELS[name]) for name in KERNELS]
+    return [replace(each, systems={name: each.systems[name] for name in names}) for each in found]
+
+
+def _measured(choices: Sequence[_Choice], rounds: int, directory: Path) -> dict[tuple[str, str], list[float]]:
+    """The I/O times of each kernel on each of its systems, by round."""
     seconds: dict[tuple[str, str], list[float]] = {}
     for number in range(rounds):
         for choice in choices:
@@ -77,32 +110,45 @@ def planned_applications(directory: Path, rounds: int = ROUNDS) -> dict[str, flo
             for name in names if number % 2 == 0 else reversed(names):
                 spent = _io_seconds(choice, choice.systems[name], number, directory)
                 seconds.setdefault((choice.kernel.name, name), []).append(spent)
+    return seconds
+
+
+def _ratios(
+    choices: Sequence[_Choice], seconds: Mapping[tuple[str, str], Sequence[float]], one: str, other: str, key: str
+) -> dict[str, float]:
+    """The median ratios of I/O times within a round, and their mean over the kernels."""
     figures: dict[str, float] = {}
-    for other in ("default", "same_devices"):
-        ratios = []
-        for choice in choices:
-            own, theirs = (seconds[choice.kernel.name, name] for name in ("planned", other))
-            found = [one / two for one, two in zip(own, theirs, strict=True)]
-            ratios.append(median(found))
-            figures[f"io_time_vs_{other}_{choice.kernel.name}"] = ratios[-1]
-            words = f"{median(own):.2f} s ({min(found):.2f}-{max(found):.2f})"
-            announce(choice.kernel.name, words, f"{other.replace('_', ' ')}: {median(theirs):.2f} s", ratios[-1])
-        figures[f"io_time_vs_{other}"] = fmean(ratios)
-    announce("four kernels", f"{figures['io_time_vs_default']:.2f}", "the paper's mean", PAPER_RATIO)
-    return figures | {"io_time_load_before": load_before, "io_time_load_after": os.getloadavg()[0]}
+    for choice in choices:
+        own, theirs = (seconds[choice.kernel.name, name] for name in (one, other))
+        found = [first / second for first, second in zip(own, theirs, strict=True)]
+        figures[f"{key}_{choice.kernel.name}"] = median(found)
+        words = f"{median(own):.2f} s ({min(found):.2f}-{max(found):.2f})"
+        announce(choice.kernel.name, words, f"{other.replace('_', ' ')}: {median(theirs):.2f} s", median(found))
+    return figures | {key: fmean(figures.values())}
 
 
 def _choice(planner: Planner, kernel: kernels.Kernel) -> _Choice:
     identity = _identity(kernel)
-    deployment = planner.plan(identity, None, _site()).deployment
-    system = deployment.system
-    count = system.servers * system.targets_per_server
+    system, equal = (_planned(planner, kernel, identity, devices) for devices in ((), (DEFAULT_KIND,)))
+    counts = {each.servers * each.targets_per_server for each in (system, equal)}
+    if len(counts) > 1:
+        sys.exit(f"the plans of {kernel.name} have different numbers of devices: {counts}")
     bare = System(device=system.device, servers=system.servers, targets_per_server=system.targets_per_server)
     default = System(device=DEFAULT_KIND, servers=system.servers, targets_per_server=system.targets_per_server)
+    systems = {"planned": system, "default": default, "same_devices": bare, "equal": equal}
+    return _Choice(kernel, identity, systems)
+
+
+def _planned(planner: Planner, kernel: kernels.Kernel, identity: Identity, devices: tuple[str, ...]) -> System:
+    """The fastest system for a kernel on devices of these classes, or of any."""
+    wishes = of_options("benchmark", {}, policy="performance", devices=devices)
+    deployment = planner.plan(identity, None, _site(), wishes=wishes).deployment
+    system = deployment.system
+    count = system.servers * system.targets_per_server
     words = ", ".join(f"{name} {text}" for name, text in system.settings.items())
     print(f"{kernel.name:10} {identity.name}: {count} of {system.device}, {words}", file=sys.stderr, flush=True)
     _check(deployment)
-    return _Choice(kernel, identity, {"planned": system, "default": default, "same_devices": bare})
+    return system
 
 
 def _check(deployment: Deployment) -> None:
