@@ -22,12 +22,13 @@ LOG = ROOT / "examples/run.darshan"
 BASE = ("weir-hpc", "click", "tomli-w")
 """The distributions of a base install."""
 WAIT_SECONDS = 120
-RESIDENT = ("mount", "serve mount", "serve server", "top", "stats publish", "stats subscribe")
+RESIDENT = ("mount", "record", "serve mount", "serve server", "top", "stats publish", "stats subscribe")
 """Commands that run until they are ended."""
 RESIDENT_SECONDS = 10
 ARGUMENTS = {
     "backup": ("backup.tar",),
     "restore": ("backup.tar",),
+    "replay": ("--since", "1h", "--policy", "job-fair"),
     "run": ("--", "true"),
     "serve server": ("1",),
     "policy set": ("size-fair",),
@@ -82,7 +83,7 @@ ARGUMENTS = {
     "adapt info": ("folder",),
     "adapt reconstruct": ("folder", "--number", "0", "--to", "array.npy"),
     "adapt refactor": ("array.npy", "--tier", "folder"),
-    "adapt replay": ("folder",),
+    "adapt steps": ("folder",),
     "simulate report": ("runs.json",),
     "simulate run": ("scenario.toml",),
     "simulate sweep": ("sweep.toml",),
