@@ -55,6 +55,7 @@ ARGUMENTS = {
     "place explain": ("/file",),
     "place show": ("places.db",),
     "plan config": (LOG,),
+    "plan run": ("--", "true"),
     "plan emit": ("schema.json",),
     "plan explain": (LOG,),
     "plan factors": ("--into", "factors.json"),

@@ -144,7 +144,7 @@ def _needed(extra: str, *packages: str) -> None:
 
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
-        raise CommandError(f"{', '.join(missing)} is not installed", hint=f"install it: `{install_command(extra)}`")
+        raise CommandError(f"{missing[0]} is not installed", hint=install_command(extra))
 
 
 def _read(file: Path) -> "Field":
