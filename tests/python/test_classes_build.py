@@ -78,7 +78,7 @@ def report_of(folder: Path) -> Report:
 @pytest.mark.slow
 def test_each_log_is_in_the_report(built: Path) -> None:
     report = report_of(built)
-    readable = [log for _, log in read_totals(sorted(LOGS.glob("*.darshan"))) if not isinstance(log, DarshanError)]
+    readable = [log for _, log in read_totals(sorted(LOGS.rglob("*.darshan"))) if not isinstance(log, DarshanError)]
     rows = [run for path in sorted(SUMMARIES.glob("*.csv.gz")) for run in read_summaries(path)]
     assert report.runs == len(readable) + len(rows)
     assert report.logs == len(readable) + 1 + 2
@@ -139,7 +139,7 @@ def test_every_run_is_near_its_class(built: Path) -> None:
     assert sum(each.jobs_fraction for each in table.classes) == pytest.approx(1)
     assert any(each.is_opened for each in report.classes)
     assert report.chosen in {point.classes for point in report.clusters}
-    runs = [of_log(log) for _, log in read_totals(sorted(LOGS.glob("*.darshan"))) if not isinstance(log, DarshanError)]
+    runs = [of_log(log) for _, log in read_totals(sorted(LOGS.rglob("*.darshan"))) if not isinstance(log, DarshanError)]
     runs += [run.traits for path in SUMMARIES.glob("*.csv.gz") for run in read_summaries(path)]
     for traits in runs:
         assert fitnesses(identify(traits), table.classes)[0].fitness >= NEW_CLASS_FITNESS - 1e-6

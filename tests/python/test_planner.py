@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-import msgspec
 import pytest
 from resident import GIB, IDENTITY, LOGS, Planner, interpreter, nobody, planner, python_path, script, write_site
 from waits import PATIENCE_SECONDS, wait_until
@@ -19,10 +18,7 @@ from weir.planner import protocol
 from weir.planner.client import Client
 from weir.planner.errors import PlannerError
 from weir.planner.protocol import Listed, Planned, PoolList, Summary, Variables
-from weir.planner.stores import open_store
 from weir.provisioning.deployments import capacity_bytes
-from weir.provisioning.objectives.sslos import Guarantees
-from weir.provisioning.outcomes.outcome import Calls, Outcome
 
 _NUMBERS = count()
 
@@ -76,39 +72,6 @@ def test_a_job_goes_through_its_life(running: Planner) -> None:
     assert running.ask(protocol.Teardown(name="job-1", wait_seconds=600), Summary).state == "ended"
     begun = [line.split()[0] for line in running.steps("job-1") if line.endswith("begun")]
     assert begun == ["setup", "stage_in", "environment", "stage_out", "teardown"]
-
-
-def test_what_a_run_had_is_kept_and_the_next_plan_knows(folder: Path) -> None:
-    """The step tells the measurement alone: what the planner knows itself no user's process can claim."""
-    with planner(folder) as made:
-        made.start()
-        first = made.plan("run-1").deployment
-        system = msgspec.structs.replace(first.system, device="claimed")
-        slow = Outcome(
-            begun=1.0,
-            job="claimed",
-            behaviour_class="claimed",
-            sslo="claimed",
-            system=system,
-            planned=msgspec.structs.replace(IDENTITY, written_bytes=1),
-            done=IDENTITY,
-            predicted=Guarantees(),
-            calls={"write": Calls(operations=10**6, bytes=IDENTITY.written_bytes, seconds=1e6)},
-            covered=1.0,
-            exit_code=None,
-        )
-        (made.control / "measured").write_bytes(msgspec.json.encode(slow))
-        made.ask(protocol.GetEnvironment(name="run-1", wait_seconds=600), Variables)
-        made.ask(protocol.StageOut(name="run-1", wait_seconds=600), Summary)
-        second = made.plan("run-2").deployment
-        rates = [each.expected.write_bytes_per_second or 0.0 for each in (first, second)]
-        assert rates[1] < rates[0] / 2
-        made.stop()
-        store = open_store(f"sqlite:///{folder}/state/planner.db")
-        (kept,) = store.outcomes(os.geteuid())
-        store.close()
-    assert kept.calls == slow.calls and kept.planned == IDENTITY and kept.system == first.system
-    assert (kept.behaviour_class, kept.sslo) == (first.behaviour_class, first.sslo) and kept.job != "claimed"
 
 
 def test_steps_that_come_before_are_done_too(running: Planner) -> None:
