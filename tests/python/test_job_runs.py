@@ -93,7 +93,7 @@ def test_a_size_is_enough_for_a_job_that_tells_of_its_steps(store: Store) -> Non
     answer = store.weir("job", "run", script, "--name", "job", "--local", job.folder)
     assert (job.out / "copy").read_bytes() == b"12345"
     assert answer.stdout == "words\n"
-    plan = r"job: 64\.0 MiB, \d+ servers? of \w+ on \S+, policy performance"
+    plan = r"job: 64\.0 MiB, \d+ servers? of \w+ on \S+, policy cost"
     steps = ("the storage is up", f"{job.folder}/input is staged in", "the program has ended", "results is staged out",
              "the storage has ended")  # fmt: skip
     told = [plan, *(rf"{re.escape(step)}: \d+\.\d s" for step in steps)]

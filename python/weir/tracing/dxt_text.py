@@ -63,7 +63,7 @@ def read_dxt(path: Path, *, note: Callable[[str], None]) -> LogTotals:
     if not modules:
         raise TraceError(
             f"{path} has no read or write of an extended trace",
-            hint="write it with `darshan-dxt-parser LOG`; the run has to be recorded with DXT_ENABLE_IO_TRACE=1",
+            hint="write it with `darshan-dxt-parser LOG`; the run has to be recorded with DXT_ENABLE_IO_TRACE set",
         )
     if unread:
         note(f"{path}: {unread} lines could not be read, and are left out")
