@@ -301,7 +301,7 @@ def _opened(file: Path) -> sqlite3.Connection:
         if version not in (0, VERSION):
             raise HistoryError(
                 f"{file} is a history of version {version}, and this program keeps version {VERSION}",
-                hint="give another folder with --history",
+                hint="give another folder for the history",
             )
         connection.execute("BEGIN IMMEDIATE")
         for statement in (*(table.creation() for table in FOLDING), *OTHERS, f"PRAGMA user_version = {VERSION}"):
@@ -347,7 +347,7 @@ def _claimed(folder: Path) -> int:
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise HistoryError(
-            f"cannot keep a history in {folder}: {error.strerror}", hint="give another folder with --history"
+            f"cannot keep a history in {folder}: {error.strerror}", hint="give another folder for the history"
         ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

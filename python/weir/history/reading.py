@@ -108,7 +108,7 @@ class History:
         if version != VERSION:
             raise HistoryError(
                 f"{self.file} is a history of version {version}, and this program reads version {VERSION}",
-                hint="give another folder with --history",
+                hint="give another folder for the history",
             )
         self.window = int(next(iter(self._one("SELECT value FROM facts WHERE name = 'window'")), 0))
 
