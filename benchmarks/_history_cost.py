@@ -1,4 +1,4 @@
-"""What a recorder costs: processor time of a server with and without it, its own, and the bytes of 35 days."""
+"""The cost of a recorder: processor time of a server with and without it, its own, and the bytes of 35 days."""
 
 import itertools
 import os

@@ -74,7 +74,7 @@ class Run:
             history.close()
 
     def had(self) -> dict[str, Had]:
-        """What the jobs had, by their names."""
+        """The work and shares that the jobs had, by their names."""
         return {job.job: job.had for job in self.replayed("fifo").jobs}
 
 

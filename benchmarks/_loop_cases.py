@@ -7,12 +7,13 @@ or runs that say nothing; there the choices have to be those of a planner that n
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 RUNS = 10
 KINDS = ("amber", "birch", "coral")
 """Kinds of devices of the site, one device of each."""
 
+T = TypeVar("T")
 Verb = Literal["write", "read", "names", "compute"]
 
 
@@ -63,11 +64,7 @@ class Case:
     note: str = field(default="")
 
 
-def _kinds(amber: Belief, birch: Belief, coral: Belief) -> dict[str, Belief]:
-    return dict(zip(KINDS, (amber, birch, coral), strict=True))
-
-
-def _devices(amber: Truth, birch: Truth, coral: Truth) -> dict[str, Truth]:
+def _by_kind(amber: T, birch: T, coral: T) -> dict[str, T]:
     return dict(zip(KINDS, (amber, birch, coral), strict=True))
 
 
@@ -75,51 +72,51 @@ CASES = (
     Case(
         name="small-calls",
         kernel=(Phase("write", 250, 4096),),
-        truth=_devices(Truth(200, 200, 8), Truth(50, 50, 1), Truth(100, 100, 3)),
-        belief=_kinds(Belief(200, 200), Belief(50, 50), Belief(100, 100)),
+        truth=_by_kind(Truth(200, 200, 8), Truth(50, 50, 1), Truth(100, 100, 3)),
+        belief=_by_kind(Belief(200, 200), Belief(50, 50), Belief(100, 100)),
         note="large calls alone were measured, as in the table of OrangeFS: the fastest kind is the slowest here",
     ),
     Case(
         name="overstated",
         kernel=(Phase("write", 8, 4 << 20),),
-        truth=_devices(Truth(80, 16), Truth(60, 60), Truth(40, 40)),
-        belief=_kinds(Belief(80, 80), Belief(60, 60), Belief(40, 40)),
+        truth=_by_kind(Truth(80, 16), Truth(60, 60), Truth(40, 40)),
+        belief=_by_kind(Belief(80, 80), Belief(60, 60), Belief(40, 40)),
         note="writes were measured on a fresh device, which is five times as slow now",
     ),
     Case(
         name="names",
         kernel=(Phase("names", 60), Phase("write", 4, 1 << 20)),
-        truth=_devices(Truth(200, 200, 0, 8), Truth(100, 100, 0, 1), Truth(150, 150, 0, 4)),
-        belief=_kinds(Belief(200, 200), Belief(100, 100), Belief(150, 150)),
+        truth=_by_kind(Truth(200, 200, 0, 8), Truth(100, 100, 0, 1), Truth(150, 150, 0, 4)),
+        belief=_by_kind(Belief(200, 200), Belief(100, 100), Belief(150, 150)),
         note="no table has a rate of names",
     ),
     Case(
         name="half-right",
         kernel=(Phase("write", 4, 4 << 20), Phase("read", 4, 4 << 20)),
-        truth=_devices(Truth(100, 12), Truth(70, 50), Truth(60, 40)),
-        belief=_kinds(Belief(100, 100), Belief(70, 50), Belief(60, 40)),
+        truth=_by_kind(Truth(100, 12), Truth(70, 50), Truth(60, 40)),
+        belief=_by_kind(Belief(100, 100), Belief(70, 50), Belief(60, 40)),
         note="the table is right about reads, and eight times too high about writes of one kind",
     ),
     Case(
         name="understated",
         kernel=(Phase("write", 8, 4 << 20),),
-        truth=_devices(Truth(50, 50), Truth(120, 120), Truth(35, 35)),
-        belief=_kinds(Belief(50, 50), Belief(30, 30), Belief(35, 35)),
+        truth=_by_kind(Truth(50, 50), Truth(120, 120), Truth(35, 35)),
+        belief=_by_kind(Belief(50, 50), Belief(30, 30), Belief(35, 35)),
         note="the best kind is believed to be the worst: a planner that only corrects its choice never meets it",
     ),
     Case(
         name="right",
         kernel=(Phase("write", 8, 4 << 20),),
-        truth=_devices(Truth(60, 60), Truth(40, 40), Truth(25, 25)),
-        belief=_kinds(Belief(60, 60), Belief(40, 40), Belief(25, 25)),
+        truth=_by_kind(Truth(60, 60), Truth(40, 40), Truth(25, 25)),
+        belief=_by_kind(Belief(60, 60), Belief(40, 40), Belief(25, 25)),
         may_help=False,
         note="the table is right: noise must not move the choice",
     ),
     Case(
         name="silent",
         kernel=(Phase("compute", 300), Phase("write", 2, 4096)),
-        truth=_devices(Truth(60, 60), Truth(40, 40), Truth(25, 25)),
-        belief=_kinds(Belief(60, 60), Belief(40, 40), Belief(25, 25)),
+        truth=_by_kind(Truth(60, 60), Truth(40, 40), Truth(25, 25)),
+        belief=_by_kind(Belief(60, 60), Belief(40, 40), Belief(25, 25)),
         may_help=False,
         note="a job that hardly does I/O: its runs say nothing of the storage, and nothing may be learned from them",
     ),

@@ -204,7 +204,7 @@ def resources() -> Resources:
 
 
 def outcome_of(program: Program, deployment: Deployment, seconds: Mapping[Kind, float], begun: float) -> Outcome:
-    """What a run's measurement tells."""
+    """The outcome that the measurement of a run would have."""
     identity = program.identity
     return Outcome(
         begun=begun,

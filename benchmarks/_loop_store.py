@@ -37,7 +37,7 @@ class Told:
     learning: tuple[float, ...]
     """By run."""
     never: float
-    """Of each run of a planner that never learns."""
+    """Regret of each run of a planner that never learns."""
     chosen: tuple[str, ...]
     """Kind of devices of each run."""
     best: str

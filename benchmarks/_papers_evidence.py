@@ -17,7 +17,7 @@ TESTS_SECONDS = 3600
 """Longest time of all tests together, on a busy machine."""
 COMMAND_SECONDS = 300
 TESTS_LOG = OUT / "papers-tests.log"
-"""What pytest printed in the last run."""
+"""The output of pytest in the last run."""
 
 
 class Run(msgspec.Struct, frozen=True):

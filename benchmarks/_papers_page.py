@@ -79,7 +79,7 @@ def _open(papers: Mapping[str, Paper], evidence: Evidence) -> str:
 
 
 def missing(row: Row, evidence: Evidence) -> str:
-    """What keeps a row from working, in words."""
+    """The reasons that keep a row from working, in words."""
     words = list(row.gaps)
     is_shown = all(
         found is not None and found.value == 1

@@ -80,9 +80,9 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     commands: tuple[Command, ...] = ()
     figures: tuple[Figure, ...] = ()
     gaps: tuple[str, ...] = ()
-    """What the paper has and Weir lacks, where no command or test could show that."""
+    """Features of the paper that Weir lacks, where no command or test could show that."""
     lacks: str = ""
-    """What is to be read where evidence fails."""
+    """The reason that the page gives where evidence fails."""
 
 
 class Paper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -59,7 +59,7 @@ STATED_GAIN = 0.363
 
 
 def topology(targets: int, server_rate: float = LINK_RATE) -> Topology:
-    """A file system of so many targets, eight a server, whose servers move so many bytes a second."""
+    """A file system with eight targets a server, whose servers move `server_rate` bytes a second each."""
 
     def link(rate: float) -> dict[str, float]:
         return {"bytes_per_second": rate}

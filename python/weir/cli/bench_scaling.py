@@ -97,7 +97,7 @@ def _doubled(most: int) -> tuple[int, ...]:
 
 
 def _rows(found: "Study") -> list[tuple[object, ...]]:
-    """Real servers first; efficiency is the rate of the slower direction over so many times that of one server."""
+    """Real servers first. Efficiency is the rate of the slower direction over that of one server for each."""
     rows: list[tuple[object, ...]] = []
     for each in found.real:
         one, real, simulated = found.real[0], each.real, each.simulated

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def known_outcomes(home: Path) -> "tuple[Outcome, ...]":
-    """Read the outcomes of a user; an archive that cannot be used is told of, and plans go on without it.
+    """Read the outcomes of a user. An archive that cannot be used gets a warning, and plans are made without it.
 
     Args:
         home: Home of the user's store.

@@ -26,7 +26,7 @@ _BLOBS = 40
 _MODES = 96
 _NOISE = 0.02
 _DECIMATION = 1024
-"""The paper's ratio: the base has the bytes of one of so many values."""
+"""Values of the whole for each value of the base, as in the paper."""
 _TICKS = (0, 0.3, 1, 2, 5, 10, 20, 40, 100)
 _POINTS_MIN = 9
 """Least number of points of a blob."""

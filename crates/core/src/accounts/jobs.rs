@@ -440,7 +440,7 @@ impl Job {
         self.note(Work { charged: dispatch.cost, ..Work::default() });
     }
 
-    /// A device served a request of the job with so many bytes, which ended so long after its arrival.
+    /// A device served a request of the job with `bytes` bytes, which ended at `ended`, `took` after its arrival.
     pub(crate) fn count(&mut self, device: usize, kind: Kind, bytes: u64, (took, ended): (Nanos, Nanos)) {
         let bytes_of = |other: Kind| if kind == other { bytes } else { 0 };
         let (bytes_read, bytes_written) = (bytes_of(Kind::Read), bytes_of(Kind::Write));

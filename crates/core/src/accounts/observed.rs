@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     Change,
 }
 
-/// Most requests of a job at a device that are told as under way at once: the memory of a window stays small.
+/// Most requests of a job at a device that are counted as under way at once: the memory of a window stays small.
 const UNDER_WAY_MAX: usize = 64;
 /// Kinds of requests.
 const KINDS: usize = Kind::Change as usize + 1;

@@ -23,7 +23,7 @@ struct Shared {
     ended: Condvar,
     /// The last change on stable storage.
     durable: AtomicU64,
-    /// What was seen last.
+    /// The last looks at the places of the server.
     looks: Mutex<Looks>,
 }
 
@@ -71,7 +71,7 @@ impl Monitor {
         self.0.durable.store(durable, Ordering::Relaxed);
     }
 
-    /// What was seen last.
+    /// The last looks at the places of the server.
     pub(crate) fn looks(&self) -> Looks {
         lock(&self.0.looks).clone()
     }

@@ -103,7 +103,7 @@ impl Presence {
     }
 }
 
-/// Whether a failure tells of a device or folder, and not of a request or of this process.
+/// Whether the cause of a failure is a device or folder, and not a request or this process.
 pub(super) fn is_of_a_device(failure: TargetFailure) -> bool {
     let TargetFailure::Device(raw) = failure else { return false };
     !matches!(

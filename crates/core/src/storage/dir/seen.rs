@@ -7,7 +7,7 @@ use crate::storage::files::{File, Sizes};
 use std::io;
 use std::sync::Arc;
 
-/// What calls have to know of their object, the changes that they have made, whatever their outcome, and what they saw.
+/// The state of an object that its calls need; then the changes that they made, whatever their outcome, and the looks that they took.
 #[derive(Default)]
 pub struct Seen {
     pub(in crate::storage) place: Place,
