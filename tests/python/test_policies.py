@@ -101,7 +101,7 @@ CANDIDATES = st.builds(
 REQUESTS = st.builds(
     Request,
     name=st.just("mine"),
-    policy=st.sampled_from(("performance", "interference", "utilization")),
+    policy=st.sampled_from(tuple(policies.FALLBACKS)),
     load=LOADS,
     size_bytes=st.integers(1, 150),
     seconds=st.floats(1, 7200),
@@ -131,7 +131,7 @@ def test_a_choice_keeps_every_constraint(request: Request, candidates: list[Cand
     found = chosen(request, candidates, there)
     if isinstance(found, ProvisioningError):
         # A refusal is right: new storage that fits would have been the last fallback of every policy.
-        shared = request.policy != "performance"
+        shared = request.policy not in policies.OWN
         assert not any(
             not unmet(request.semantics, each.semantics)
             and each.size_bytes >= request.size_bytes
@@ -150,9 +150,9 @@ def test_a_choice_keeps_every_constraint(request: Request, candidates: list[Cand
         (new,) = (each for each in candidates if each.name == found.candidate)
         assert not unmet(request.semantics, new.semantics)
         assert new.size_bytes >= request.size_bytes
-        assert found.shareable == (request.policy != "performance")
+        assert found.shareable == (request.policy not in policies.OWN)
     else:
-        assert request.policy != "performance"
+        assert request.policy not in policies.OWN
         (old,) = (each for each in there if each.name == found.joins)
         assert not unmet(request.semantics, old.semantics)
         after = joined(old, Sharer(name="mine", load=request.load, size_bytes=request.size_bytes), NOW)
@@ -201,6 +201,10 @@ def test_each_policy_takes_its_best(request: Request, candidates: list[Candidate
         if request.policy == "utilization":
             assert not any(each.starts_at <= latest for each in able)
             assert not any(each[2] <= latest for each in joinable.values())
+    elif found.policy == "cost":
+        soonest = max(latest, min(each.starts_at for each in able))
+        assert found.starts_at <= soonest
+        assert found.price == min(each.price for each in able if each.starts_at <= soonest)
     else:
         assert found.starts_at <= latest
         cheapest = [each.price for each in able if each.starts_at <= latest]
