@@ -2,7 +2,7 @@
 
 make bench-share        every figure; the last line is one JSON object
 .venv/bin/python benchmarks/share.py shares schedulers unequal synchronous conserving decision exchange metadata creates
-                                     applications
+                                     homes applications
 
 Shares come from the targets' own busy time and from the jobs' byte counts, never from what a scheduler charged.
 """
@@ -62,6 +62,15 @@ HOME_SHIFT = 48
 SMALL_FILE_BYTES = 16 << 20
 LOAD_SECONDS = 3.0
 SETTLING_SECONDS = 1.0
+HOMES, FILES_OF_TREE = 4, 64
+LAMBDA_MILLISECONDS, FORGOTTEN_SECONDS = 20, 0.4
+"""In 20 exchanges two thirds of what is expected of a tree are forgotten."""
+_MAKE_TREES = """
+import os, sys, time
+for tree in sys.argv[2:]:
+    os.mkdir(tree)
+    time.sleep(float(sys.argv[1]))
+"""
 
 
 def shares(_: Path) -> dict[str, float]:
@@ -270,6 +279,46 @@ def creates(directory: Path) -> dict[str, float]:
     return figures
 
 
+def homes(directory: Path) -> dict[str, float]:
+    """Two jobs on four homes, each process in a tree of its own: homes by load, and by the hash of names alone."""
+    load = compiled("load", directory)
+    rates: dict[str, list[float]] = {}
+    errors: dict[str, list[float]] = {}
+    for way, pause in (("load", 0.0), ("hash", FORGOTTEN_SECONDS)) * REPEATS:
+        with Store(
+            policy="size-fair", servers=HOMES, metadata_time="5ms", lambda_milliseconds=LAMBDA_MILLISECONDS
+        ) as store:
+            trees = [f"{PREFIX}/{way}-{number}" for number in range(8 * HOMES)]
+            # What is expected of a tree is forgotten in each pause, and between idle homes the hash decides.
+            _make(store, sys.executable, "-c", _MAKE_TREES, pause, *trees)
+            of_job = {"four": trees[::2], "one": trees[1::2]}
+            makers = [_job("makers", [load, "create", tree, FILES_OF_TREE]) for tree in trees]
+            results = together(makers, store.environment)
+            seconds = LOAD_SECONDS + 2 * SETTLING_SECONDS
+            floods = {
+                job: [[load, "stats", tree, FILES_OF_TREE, seconds] for tree in each] for job, each in of_job.items()
+            }
+            received = _device_seconds(store, floods, {"four": 4, "one": 1})
+        worked = {job: sum(each.values()) for job, each in received.items()}
+        rates.setdefault(way, []).append(sum(result.rate for result in results))
+        errors.setdefault(way, []).append(abs(worked["four"] / sum(worked.values()) - 0.8))
+    rate, error = ({way: statistics.median(each) for way, each in found.items()} for found in (rates, errors))
+    ratio = rate["load"] / rate["hash"]
+    announce("creates, 4 homes", f"{rate['load']:.0f} a second", f"hash {rate['hash']:.0f}", ratio)
+    announce(
+        "stat 4:1, 4 homes",
+        f"off by {100 * error['load']:.2f} points",
+        f"hash {100 * error['hash']:.2f}",
+        error["load"] / error["hash"],
+    )
+    return {
+        "creates_per_second_homes": rate["load"],
+        "creates_homes_vs_hash": ratio,
+        "homes_share_error": error["load"],
+        "homes_share_error_hash": error["hash"],
+    }
+
+
 def _folders_on_every_server(store: Store, count: int) -> list[str]:
     """New directories in the root, as many on each server; the upper bits of an inode number are its server's."""
     candidates = [f"{PREFIX}/{number}" for number in range(8 * count)]
@@ -321,10 +370,12 @@ def _device_seconds(
 
 
 def _accounts(store: Store) -> dict[str, dict[str, float]]:
-    """Seconds that each device of the only server worked for each job."""
-    return {
-        job.job: {device.device: device.device_seconds for device in job.devices} for job in store.servers[0].jobs()
-    }
+    """Seconds that each device of each server worked for each job."""
+    found: dict[str, dict[str, float]] = {}
+    for server in store.servers:
+        for job in server.jobs():
+            found.setdefault(job.job, {}).update({each.device: each.device_seconds for each in job.devices})
+    return found
 
 
 def _job(name: str, command: Sequence[object], nodes: int = 1) -> list[object]:
@@ -349,6 +400,7 @@ PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "exchange": exchange,
     "metadata": metadata,
     "creates": creates,
+    "homes": homes,
     "applications": applications,
 }
 
