@@ -300,7 +300,7 @@ def homes(directory: Path) -> dict[str, float]:
             }
             received = _device_seconds(store, floods, {"four": 4, "one": 1})
         worked = {job: sum(each.values()) for job, each in received.items()}
-        rates.setdefault(way, []).append(sum(result.rate for result in results))
+        rates.setdefault(way, []).append(len(trees) * FILES_OF_TREE / max(result.seconds for result in results))
         errors.setdefault(way, []).append(abs(worked["four"] / sum(worked.values()) - 0.8))
     rate, error = ({way: statistics.median(each) for way, each in found.items()} for found in (rates, errors))
     ratio = rate["load"] / rate["hash"]
