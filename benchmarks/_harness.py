@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 
 import weir
+from weir.experiments import provenance
+from weir.experiments.provenance import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 WEIR = Path(sys.executable).with_name("weir")
@@ -147,24 +148,9 @@ def announce(what: str, measured: str, beside: str, ratio: float) -> None:
     print(f"{what:20} {measured:>24}   beside {beside:32} {ratio:8.2f}", flush=True)
 
 
-def machine() -> str:
-    """The name of the machine, for the tables."""
-    model = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.processor(),
-    )
-    return f"{os.cpu_count()} cores of {model}, Linux {platform.release()}"
-
-
 def commit() -> str:
     """The commit of the sources, with `-dirty` where they differ from it; `unknown` outside of a repository."""
-    words = ["git", "describe", "--always", "--dirty"]
-    answer = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
-    return answer.stdout.strip() or "unknown"
+    return provenance.commit(ROOT) or "unknown"
 
 
 def finish(name: str, figures: Mapping[str, float | None]) -> None:

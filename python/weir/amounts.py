@@ -1,4 +1,4 @@
-"""Amounts of bytes in the form that people read, and that `weir.store.values` reads again."""
+"""Amounts in the form that people read; those of bytes `weir.store.values` reads again."""
 
 _BINARY = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _DECIMAL = ("kB", "MB", "GB", "TB", "PB", "EB")
@@ -28,6 +28,59 @@ def rate_text(bytes_per_second: float) -> str:
     if bytes_per_second < 1000:
         return f"{bytes_per_second:.0f} B/s"
     return "{:.4g} {}/s".format(*_scaled(bytes_per_second, 1000, _DECIMAL))
+
+
+class Quantity(str):
+    """A number with its unit, as text; a table aligns it as a number."""
+
+
+def size(count: float) -> Quantity:
+    """Write a number of bytes.
+
+    Args:
+        count: The number.
+
+    Returns:
+        Text with a binary unit.
+    """
+    return Quantity(size_text(count))
+
+
+def seconds(duration: float) -> Quantity:
+    """Write a duration.
+
+    Returns:
+        Text with a fitting unit.
+    """
+    if duration < 1e-3:
+        return Quantity(f"{duration * 1e6:.0f} us")
+    if duration < 1:
+        return Quantity(f"{duration * 1e3:.1f} ms")
+    return Quantity(f"{duration:.1f} s")
+
+
+def share(fraction: float) -> Quantity:
+    """Write a share of the whole.
+
+    Args:
+        fraction: The share, from 0 to 1.
+
+    Returns:
+        The share in percent.
+    """
+    return Quantity(f"{fraction * 100:.1f}%")
+
+
+def share_or_dash(fraction: float | None) -> Quantity:
+    """Write a share of the whole, or a dash.
+
+    Args:
+        fraction: The share, from 0 to 1; None where there is none.
+
+    Returns:
+        The share in percent, or a dash.
+    """
+    return Quantity("-") if fraction is None else share(fraction)
 
 
 def _scaled(count: float, base: int, units: tuple[str, ...]) -> tuple[float, str]:

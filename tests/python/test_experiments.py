@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from waits import PATIENCE_SECONDS
-from weir.experiments import convergence, figures, hierarchy, plots, records, windows
+from weir.experiments import convergence, figures, hierarchy, records, windows
 from weir.experiments.jobs import Job, Run, coarser
 from weir.experiments.policies import shares_owed, shares_owed_by_device
 from weir.experiments.sampling import between
 from weir.experiments.windows import Account, Done, Sample
+from weir.plots import experiments as pictures
 
 POLICIES = ["job-fair", "size-fair", "user-fair", "priority-fair", "group-fair", "user-then-size-fair"]
 POLICIES += ["group-then-user-then-size-fair", "group-then-user-then-priority-fair", "user-then-size-then-job-fair"]
@@ -365,7 +366,7 @@ class TestRecords:
 
     def test_a_plot_is_drawn(self, tmp_path: Path) -> None:
         pytest.importorskip("matplotlib")
-        path = plots.draw(figure(), tmp_path)
+        path = pictures.draw(figure(), tmp_path)
         assert path is not None
         assert path.read_bytes().startswith(b"\x89PNG")
 
@@ -373,11 +374,11 @@ class TestRecords:
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
         with pytest.raises(ImportError):
-            plots.draw(figure(), tmp_path)
+            pictures.draw(figure(), tmp_path)
 
     def test_what_was_not_run_is_not_drawn(self, tmp_path: Path) -> None:
         nothing = replace(figure(), panels=[figures.Panel("none", "odd-fair", None, refused="unknown policy")])
-        assert plots.draw(nothing, tmp_path) is None
+        assert pictures.draw(nothing, tmp_path) is None
 
 
 class TestLoad:

@@ -607,6 +607,7 @@ COMMANDS = {
     "simulate tune folder": OWN,
     "bench * field": "arrays",
     "bench * out": OWN,
+    "bench * table": OWN,
     "simulate run scenario": "scenario",
     "simulate run out": OWN,
     "simulate report runs": "simulated-run",

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from weir.interference import heat_map, planner_factors, slowdowns
+from weir import plots
+from weir.interference import planner_factors, slowdowns
 from weir.interference.errors import InterferenceError
+from weir.plots.canvas import picture
 from weir.provisioning.behaviour import classes
 from weir.provisioning.pairwise import shape
 from weir.provisioning.pairwise.shape import Shape
@@ -142,7 +144,8 @@ def test_a_file_that_is_no_matrix_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_heat_map_has_a_panel_for_each_policy(tmp_path: Path) -> None:
-    heat_map.draw(made(), tmp_path / "map.svg")
+    with picture(tmp_path / "map.svg") as figure:
+        plots.matrix(made(), figure=figure)
     text = (tmp_path / "map.svg").read_text()
     assert text.startswith("<?xml") and text.count("<image") >= 2
 
@@ -157,7 +160,8 @@ def test_the_scale_of_a_heat_map_has_plain_numbers(tmp_path: Path, most: float, 
         msgspec.structs.replace(each, cells=tuple(of(min(cell.slowdown, most), *pair(cell)) for cell in each.cells))
         for each in whole.policies
     ]
-    heat_map.draw(msgspec.structs.replace(whole, policies=tuple(policies)), tmp_path / "map.svg")
+    with picture(tmp_path / "map.svg") as figure:
+        plots.matrix(msgspec.structs.replace(whole, policies=tuple(policies)), figure=figure)
     words = re.findall("<!-- (.*?) -->", (tmp_path / "map.svg").read_text())
     last_title = words.index("size-fair")
     assert words[last_title + 1 :] == [*told, "slowdown"]

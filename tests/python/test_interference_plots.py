@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import windows as synthetic
-from weir.interference import collection, confusion_plot, operations_plot, plan
+from weir.interference import collection, plan
 from weir.interference.evaluation import confusion, evaluate
+from weir.plots import confusion as confusion_pictures
+from weir.plots import operation_times
 
 PLAN = """
 version = 1
@@ -42,7 +44,7 @@ def test_an_evaluation_has_a_confusion_of_each_estimator_and_a_picture_of_each_s
         assert score.overall == pytest.approx(f1), score
         if score.split == "other workloads":
             assert right + false + missed + hit == found.windows
-    drawn = confusion_plot.draw(found, tmp_path / "figures")
+    drawn = confusion_pictures.draw(found, tmp_path / "figures")
     assert [path.name for path in drawn] == [
         f"confusion-{name}.png" for name in ("random", "later-in-the-run", "other-runs", "other-workloads")
     ]
@@ -55,21 +57,21 @@ def test_operations_of_a_data_set_are_drawn_alone_and_among_others(tmp_path: Pat
     folder = tmp_path / "data"
     collection.collect(loaded, folder, lambda _line: None)
     runs = plan.cases(loaded.plan)
-    panels = operations_plot.panels_of(runs)
+    panels = operation_times.panels_of(runs)
     assert {title: list(lines) for title, lines in panels.items()} == {
         "instances of hog": ["1", "3"],
         "kinds of interferers": ["3 x hog", "2 x creates"],
     }
-    alone = operations_plot.medians([case for case in runs if case.is_reference], folder)
-    among = operations_plot.medians(panels["instances of hog"]["3"], folder)
+    alone = operation_times.medians([case for case in runs if case.is_reference], folder)
+    among = operation_times.medians(panels["instances of hog"]["3"], folder)
     shared = alone.keys() & among.keys()
     assert sum(among[key] for key in shared) > 1.5 * sum(alone[key] for key in shared)
-    (picture,) = operations_plot.draw(loaded, folder)
+    (picture,) = operation_times.draw(loaded, folder)
     assert picture == folder / "plots" / "enzo.png"
     assert picture.stat().st_size > 10_000
 
 
 def test_a_moving_mean_leaves_unknown_times_out() -> None:
     unknown = math.nan
-    assert operations_plot.smoothed([1.0, 2.0, 3.0, unknown, 5.0], 3) == pytest.approx([1.5, 2.0, 2.5, 4.0, 5.0])
-    assert math.isnan(operations_plot.smoothed([unknown] * 3, 3)[1])
+    assert operation_times.smoothed([1.0, 2.0, 3.0, unknown, 5.0], 3) == pytest.approx([1.5, 2.0, 2.5, 4.0, 5.0])
+    assert math.isnan(operation_times.smoothed([unknown] * 3, 3)[1])

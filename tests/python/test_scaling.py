@@ -5,8 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
+from weir import plots
 from weir.experiments import networks
 from weir.experiments.scaling import PROCESSES_PER_NODE, Wanted, measure
+from weir.plots.canvas import picture
 from weir.simulation.scaling import (
     PAPER_LINK,
     PLACEMENTS,
@@ -18,7 +20,7 @@ from weir.simulation.scaling import (
     even_homes,
     simulated,
 )
-from weir.simulation.scaling_study import Study, draw, study
+from weir.simulation.scaling_study import Study, study
 
 LINKS = Costs(PAPER_LINK, 1e-5, None, None, 1e-3)
 STRIPED, WHOLE, HASH_1, HASH_4 = PLACEMENTS
@@ -71,8 +73,11 @@ def test_the_efficiency_of_the_most_servers_is_in_the_document(alone: Study) -> 
 
 
 def test_the_curves_are_drawn(alone: Study, tmp_path: Path) -> None:
-    draw(alone, tmp_path / "figure.png")
+    with picture(tmp_path / "figure.png") as figure:
+        rates, efficiencies = plots.scaling(alone, figure=figure)
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert len(rates.lines) == len(alone.curves) + 1
+    assert efficiencies.get_ylabel() == "efficiency"
 
 
 @pytest.mark.slow

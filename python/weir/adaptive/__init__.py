@@ -33,3 +33,8 @@ __all__ = [
     "store_slowdowns",
     "write",
 ]
+
+
+def __dir__() -> list[str]:
+    """List the names that this package offers."""
+    return sorted(__all__)

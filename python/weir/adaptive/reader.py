@@ -71,10 +71,17 @@ class Step:
     problems: tuple[str, ...]
     fill: tuple[float, ...] = ()
 
+    def _repr_html_(self) -> str:
+        """The step as a table of HTML."""
+        from weir.adaptive.stream_table import step_html
+
+        return step_html(self)
+
 
 class Reader:
-    """The steps of a stream: iterate over it, also with `async for`. Threads may share a reader; each step goes to one
-    thread.
+    """The steps of a stream: iterate over it, also with `async for`.
+
+    Threads may share a reader; each step goes to one thread.
     """
 
     def __init__(
@@ -127,6 +134,8 @@ class Reader:
         follow_seconds = min(follow_seconds, _FOLLOW_SECONDS_MAX)
         places, self._catalogue = _opened(tiers, min(open_seconds, WAIT_SECONDS_MAX), follow_seconds, tolerant=tolerant)
         self._channels = [_channel(place, chosen, warm_up_steps, slowdowns) for place in places]
+        self._settings = {"policy": chosen, "accuracy": accuracy, "deadline_seconds": deadline_seconds}
+        self._settings |= {"prefetch": prefetch, "region": region, "tolerant": tolerant}
         self._accuracy = accuracy
         self._has_deadline = deadline_seconds is not None and deadline_seconds <= _FOLLOW_SECONDS_MAX
         self._wait_seconds = deadline_seconds if deadline_seconds and self._has_deadline else WAIT_SECONDS_MAX
@@ -224,6 +233,17 @@ class Reader:
         fetch = Fetch(number, self._channels, self._accuracy, self._bounds)
         fetch.start()
         return self._received(fetch, asked)
+
+    def __repr__(self) -> str:
+        """The first tier, and the number of steps that were seen."""
+        return f"<reader of {self._known + 1} steps in {self._channels[0].place.tier.url}>"
+
+    def _repr_html_(self) -> str:
+        """The stream and the settings of the reader as a table of HTML."""
+        from weir.adaptive.stream_table import reader_html
+
+        tiers = [channel.place.tier for channel in self._channels]
+        return reader_html(self._catalogue.stream, tiers, self._known + 1, self._settings)
 
     def close(self) -> None:
         """Give up the reads ahead; there are no more steps."""

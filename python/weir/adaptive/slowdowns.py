@@ -17,6 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from weir.store.errors import StoreError
+from weir.store.job_windows import lines_of, received_and_waited
 from weir.store.observations import measured_slowdown
 from weir.store.predictions import likely_slowdown
 
@@ -112,11 +113,7 @@ def measured(window: "Window", job: str) -> float | None:
         Device time that the job received and waited for others, over that which it received; None where it received
         none.
     """
-    own = [line for line in window.jobs if line.job == job]
-    received = sum(line.device_seconds for line in own)
-    waits = [other.seconds for line in own for other in line.waited_for]
-    waited = sum(waits) + sum(line.waited_for_others_seconds for line in own)
-    return measured_slowdown(received, waited)
+    return measured_slowdown(*received_and_waited(lines_of(window, job)))
 
 
 class StoreSlowdowns:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli import bench_scaling, bench_variation
+from weir.cli.bench_export import check_packages, export, export_option
 from weir.cli.errors import FAILED, USAGE, CommandError, say, warn
 from weir.cli.output import Quantity, output_option, share, show
 from weir.cli.parameters import FOLDER, Checked, Number
@@ -91,9 +92,9 @@ def _command(experiment: "Experiment") -> click.Command:
     """Make the command that runs an experiment."""
     from weir.experiments.figures import LAMBDAS_MILLISECONDS, SCHEDULERS, SPEED
 
-    def run(out: Path, output: str, **chosen: Any) -> int:
+    def run(out: Path, table: Path | None, output: str, **chosen: Any) -> int:
         intervals = tuple(chosen.pop("lambdas", ())) or LAMBDAS_MILLISECONDS
-        return _run(experiment, out, output, lambdas_milliseconds=intervals, **chosen)
+        return _run(experiment, out, table, output, lambdas_milliseconds=intervals, **chosen)
 
     options: list[Callable[[Any], Any]] = [
         click.option(
@@ -120,6 +121,7 @@ def _command(experiment: "Experiment") -> click.Command:
             default="weir-bench",
             help="Folder for the plot and the numbers.",
         ),
+        export_option,
         output_option,
     ]
     if experiment.name == "figure-14":
@@ -139,12 +141,13 @@ def _command(experiment: "Experiment") -> click.Command:
     return click.command(name=experiment.name, help=f"{experiment.shows}\n\n{experiment.title}.")(run)
 
 
-def _run(experiment: "Experiment", out: Path, output: str, **chosen: Any) -> int:
+def _run(experiment: "Experiment", out: Path, table: Path | None, output: str, **chosen: Any) -> int:
     """Run an experiment, show its results and write them."""
     import signal
 
     from weir.experiments import figures, records
 
+    check_packages(table)
     # SIGTERM is an interruption: the experiment then ends its store and its jobs.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     options: Options = figures.Options(**chosen)
@@ -154,6 +157,7 @@ def _run(experiment: "Experiment", out: Path, output: str, **chosen: Any) -> int
         raise CommandError(refused[0].refused, hint=refused[0].hint, exit_code=USAGE)
     files = records.write(figure, out)
     plot = _draw(figure, out)
+    export(table, experiment.name, records.observations(figure))
     _show(figure, output, [str(path) for path in [*files, *([plot] if plot else [])]])
     for panel in figure.panels:
         if panel.rows and not panel.summaries:
@@ -169,10 +173,10 @@ def _run(experiment: "Experiment", out: Path, output: str, **chosen: Any) -> int
 
 
 def _draw(figure: "Figure", out: Path) -> Path | None:
-    from weir.experiments import plots
+    from weir.plots import experiments
 
     try:
-        return plots.draw(figure, out)
+        return experiments.draw(figure, out)
     except ImportError as error:
         warn(f"nothing is drawn: {error}", hint=f"install matplotlib: `{install_command('plots')}`")
         return None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from weir.cli.bench_export import check_packages, export, export_option
 from weir.cli.errors import say, warn
 from weir.cli.output import Quantity, output_option, share, show
 from weir.cli.parameters import FOLDER, Checked, Number
@@ -51,14 +52,18 @@ _REAL_MAX = 32
     "--servers", metavar="SERVERS", type=click.IntRange(1, _SERVERS_MAX), default=_SERVERS_MAX, help="Most servers."
 )
 @click.option("--out", metavar="DIR", type=FOLDER, default="weir-bench", help="Folder for the plot and the numbers.")
+@export_option
 @output_option
-def figure_7(seconds: float, speed: str, real: int, servers: int, out: Path, output: str) -> None:
+def figure_7(seconds: float, speed: str, real: int, servers: int, out: Path, table: Path | None, output: str) -> None:
     """Run the experiment, show its results and write them."""
     from weir import _core
     from weir.experiments import networks
-    from weir.simulation.scaling_study import draw, study
+    from weir.plots import scaling
+    from weir.plots.canvas import picture
+    from weir.simulation.scaling_study import study
     from weir.ways import make_folders, write_whole
 
+    check_packages(table)
     missing = networks.missing() if real else ""
     if missing:
         warn(f"no real servers were run: {missing}", hint="run as root, or give --real 0")
@@ -74,7 +79,8 @@ def figure_7(seconds: float, speed: str, real: int, servers: int, out: Path, out
     files = [out / f"{NAME}.json"]
     write_whole(files[0], json.dumps(document, indent=1) + "\n", mode=None)
     try:
-        draw(found, out / f"{NAME}.png")
+        with picture(out / f"{NAME}.png") as canvas:
+            scaling(found, figure=canvas)
         files.append(out / f"{NAME}.png")
     except ImportError as error:
         warn(f"nothing is drawn: {error}", hint=f"install matplotlib: `{install_command('plots')}`")
@@ -88,6 +94,7 @@ def figure_7(seconds: float, speed: str, real: int, servers: int, out: Path, out
             f" {1e6 * costs.create_seconds:.0f} us"
         )
     say(f"written: {', '.join(str(path) for path in files)}")
+    export(table, NAME, found.observations())
 
 
 def _doubled(most: int) -> tuple[int, ...]:

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from weir.cli.bench_export import check_packages, export, export_option
 from weir.cli.drawing import say_drawn
 from weir.cli.errors import CommandError, say
 from weir.cli.output import Quantity, output_option, share, show
@@ -34,24 +36,35 @@ _out = click.option(
 )
 @click.option("--speed", "megabytes", type=Number(1, 10_000), default=60.0, help="Speed of the shared target, in MB/s.")
 @_out
+@export_option
 @output_option
-def figure_9(runs: int, steps: int, thresholds: tuple[float, ...], megabytes: float, out: Path, output: str) -> None:
+def figure_9(
+    runs: int,
+    steps: int,
+    thresholds: tuple[float, ...],
+    megabytes: float,
+    out: Path,
+    table: Path | None,
+    output: str,
+) -> None:
     """Foretell the bandwidth of 20 minutes from the 20 minutes before (I/O variation, figure 9).
 
     An analysis reads from a store while three programs write checkpoints. Times and sizes are a 25th of the paper's, so
     a run takes two seconds for each of --steps. ERROR is the mean of |forecast - value| / value.
     """
+    from weir import plots
     from weir.experiments import viability
 
+    check_packages(table)
     _needed("adaptive", "numpy")
     found = viability.measure(runs, steps, thresholds or viability.THRESHOLDS, megabytes, say)
     document = viability.document(found)
     rows = [
         (each.name, name, Quantity(f"{100 * error:.1f} %")) for each in found for name, error in each.errors.items()
     ]
-    _finish(
-        FIGURE_9, document, ("RUN", "FORECAST", "ERROR"), rows, out, output, lambda path: viability.draw(found, path)
-    )
+    _finish(FIGURE_9, document, ("RUN", "FORECAST", "ERROR"), rows, out, output, partial(plots.forecasts, found))
+    figures = viability.observations(found, steps=steps, speed_megabytes=megabytes)
+    export(table, FIGURE_9, figures, seed=viability.SEED)
 
 
 @click.command(name=FIGURE_10)
@@ -62,15 +75,26 @@ def figure_9(runs: int, steps: int, thresholds: tuple[float, ...], megabytes: fl
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=20, help="Start of all dice of the generated field.")
 @_out
+@export_option
 @output_option
-def figure_10(field: Path | None, threshold: float | None, side: int, seed: int, out: Path, output: str) -> None:
+def figure_10(
+    field: Path | None,
+    threshold: float | None,
+    side: int,
+    seed: int,
+    out: Path,
+    table: Path | None,
+    output: str,
+) -> None:
     """Detect blobs at several degrees of augmentation (I/O variation, figure 10).
 
     Ratios are those of the blobs that are found to the blobs of the original. READ is the part of the array's bytes
     that a degree of augmentation reads, with the base.
     """
+    from weir import plots
     from weir.experiments import blobs
 
+    check_packages(table)
     _needed("simulation", "numpy", "scipy")
     if (field is None) != (threshold is None):
         raise click.UsageError("--field and --threshold go together")
@@ -93,7 +117,8 @@ def figure_10(field: Path | None, threshold: float | None, side: int, seed: int,
     ]
     header = ("CODEC", "AUGMENTED", "READ", "PSNR", "BLOBS", "DIAMETER", "AREA", "OVERLAP", "F1")
     document = blobs.document(found, limit)
-    _finish(FIGURE_10, document, header, rows, out, output, lambda path: blobs.draw(found, path))
+    _finish(FIGURE_10, document, header, rows, out, output, partial(plots.blobs, found))
+    export(table, FIGURE_10, blobs.observations(found, limit), seed=seed if field is None else None)
 
 
 class Listed(NamedTuple):
@@ -120,9 +145,10 @@ def _finish(
     rows: Sequence[Sequence[object]],
     out: Path,
     output: str,
-    draw: Callable[[Path], None],
+    plot: Callable[..., object],
 ) -> None:
     """Show the results, and write them and their plot."""
+    from weir.plots.canvas import picture
     from weir.ways import make_folders, write_whole
 
     make_folders(out)
@@ -130,7 +156,8 @@ def _finish(
     write_whole(file, json.dumps(document, indent=1) + "\n", mode=None)
 
     def drawn() -> list[Path]:
-        draw(out / f"{name}.png")
+        with picture(out / f"{name}.png") as figure:
+            plot(figure=figure)
         return [out / f"{name}.png"]
 
     show(output, {**document, "files": [str(file)]}, header, rows)

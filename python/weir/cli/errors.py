@@ -15,7 +15,10 @@ FAILED = 1
 """Exit code of a command that failed, or whose answer is negative."""
 USAGE = 2
 """Exit code of a command with wrong arguments or settings."""
-_EXTRAS = ("planner", "provisioning", "interference", "adaptive", "deployment", "staging", "simulation", "placement")
+_EXTRAS = (
+    *("planner", "provisioning", "interference", "adaptive", "deployment", "staging", "simulation", "placement"),
+    "plots",
+)
 """Packages of Weir whose extras have the same names."""
 _ARGUMENT = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")
 """The name of an argument in a message."""

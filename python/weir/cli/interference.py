@@ -98,7 +98,8 @@ def evaluate(
         windows = _of_workloads(windows, workloads)
     import msgspec
 
-    from weir.interference import confusion_plot, evaluation
+    from weir.interference import evaluation
+    from weir.plots import confusion
 
     found = evaluation.evaluate(windows, _read_bins(bins), names, more)
     figures = {(score.split, score.estimator): [score.f1, score.least, score.overall] for score in found.scores}
@@ -110,7 +111,7 @@ def evaluate(
     headings = ("KEPT ASIDE", "ESTIMATOR", "F1", "LEAST", "OVERALL", "F1 WITH", "OVERALL WITH")
     show(output, msgspec.to_builtins(found), headings if additional else headings[:5], rows)
     if plots is not None:
-        say_drawn(lambda: confusion_plot.draw(found, plots))
+        say_drawn(lambda: confusion.draw(found, plots))
 
 
 @interference.command()

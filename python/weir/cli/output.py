@@ -9,7 +9,11 @@ from typing import Any, TypeVar
 
 import click
 
-from weir.amounts import size_text
+from weir.amounts import Quantity as Quantity
+from weir.amounts import seconds as seconds
+from weir.amounts import share as share
+from weir.amounts import share_or_dash as share_or_dash
+from weir.amounts import size as size
 from weir.plain_text import plain
 
 Row = Sequence[object]
@@ -120,59 +124,6 @@ def bold(text: str) -> str:
         The text in bold, or as it is.
     """
     return f"\x1b[1m{text}\x1b[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
-
-
-class Quantity(str):
-    """A number with its unit, as text; a table aligns it as a number."""
-
-
-def size(count: float) -> Quantity:
-    """Write a number of bytes.
-
-    Args:
-        count: The number.
-
-    Returns:
-        Text with a binary unit.
-    """
-    return Quantity(size_text(count))
-
-
-def seconds(duration: float) -> Quantity:
-    """Write a duration.
-
-    Returns:
-        Text with a fitting unit.
-    """
-    if duration < 1e-3:
-        return Quantity(f"{duration * 1e6:.0f} us")
-    if duration < 1:
-        return Quantity(f"{duration * 1e3:.1f} ms")
-    return Quantity(f"{duration:.1f} s")
-
-
-def share(fraction: float) -> Quantity:
-    """Write a share of the whole.
-
-    Args:
-        fraction: The share, from 0 to 1.
-
-    Returns:
-        The share in percent.
-    """
-    return Quantity(f"{fraction * 100:.1f}%")
-
-
-def share_or_dash(fraction: float | None) -> Quantity:
-    """Write a share of the whole, or a dash.
-
-    Args:
-        fraction: The share, from 0 to 1; None where there is none.
-
-    Returns:
-        The share in percent, or a dash.
-    """
-    return Quantity("-") if fraction is None else share(fraction)
 
 
 def sharing_name(policy: str, scheduler: str) -> str:

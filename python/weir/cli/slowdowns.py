@@ -108,10 +108,12 @@ def _text(store: Path) -> str:
 
 
 def _draw(made: "Matrix", path: Path) -> None:
-    from weir.interference import heat_map
+    from weir.plots import matrix
+    from weir.plots.canvas import picture
 
     try:
-        heat_map.draw(made, path)
+        with picture(path) as figure:
+            matrix(made, figure=figure)
     except ImportError as error:
         warn(f"nothing is drawn: {error}", hint=f"install matplotlib: `{install_command('plots')}`")
 

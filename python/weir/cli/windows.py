@@ -258,9 +258,10 @@ def collect(
         raise click.UsageError("--seed needs --simulated")
     import msgspec
 
-    from weir.interference import collection, operations_plot
+    from weir.interference import collection
     from weir.interference import plan as plans
     from weir.interference.agreement import described
+    from weir.plots import operation_times
 
     loaded = plans.read(plan)
     if policy is not None:
@@ -289,7 +290,7 @@ def collect(
     headings = ("RUN", "WINDOWS", "DROPPED", "NOISY", "LABEL", "TRUTH", "AGREEMENT", "BY")
     show(output, [msgspec.to_builtins(run) for run in runs], headings, rows)
     if is_drawn:
-        say_drawn(lambda: operations_plot.draw(loaded, target))
+        say_drawn(lambda: operation_times.draw(loaded, target))
 
 
 def _tell_noise(runs: "Sequence[Run]", most: float) -> None:

@@ -4,12 +4,11 @@ Figure 10 of Qiao et al., "Taming I/O variation on QoS-less HPC storage" (IPDPS 
 varies, and the blobs that are found are compared with those of the original: number, mean diameter, area and overlap.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weir.ways import replacing
+from weir.experiments.tidy import Observation, observed
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -27,11 +26,22 @@ _MODES = 96
 _NOISE = 0.02
 _DECIMATION = 1024
 """Values of the whole for each value of the base, as in the paper."""
-_TICKS = (0, 0.3, 1, 2, 5, 10, 20, 40, 100)
 _POINTS_MIN = 9
 """Least number of points of a blob."""
 _MATCH_OVERLAP = 0.5
 """Part of the union of two blobs above which they are the same one."""
+
+
+_UNITS = {
+    "bytes_part": "1",
+    "psnr": "dB",
+    "blobs": "blobs",
+    "blobs_true": "blobs",
+    "diameter_ratio": "1",
+    "area_ratio": "1",
+    "overlap": "1",
+    "f1": "1",
+}
 
 
 @dataclass(frozen=True)
@@ -177,47 +187,20 @@ def _matches(truth: _Blobs, found: _Blobs, both: Any) -> int:
     return int((shared > _MATCH_OVERLAP * union).sum())
 
 
+def observations(found: Sequence[Outcome], threshold: float) -> Iterator[Observation]:
+    """List the figures of each codec and degree of augmentation.
+
+    Args:
+        threshold: Value above which a point is part of a blob.
+
+    Yields:
+        The figures, outcome by outcome.
+    """
+    for each in found:
+        yield from observed({"codec": each.codec, "degree": each.degree, "threshold": threshold}, _UNITS, each)
+
+
 def document(found: Sequence[Outcome], threshold: float) -> dict[str, Any]:
     """Describe the results for JSON."""
     outcomes = [asdict(each) for each in found]
     return {"version": 1, "figure": "io-variation-figure-10", "threshold": threshold, "outcomes": outcomes}
-
-
-def draw(found: Sequence[Outcome], path: Path) -> None:
-    """Draw the outcomes by the degree of augmentation, a panel for each measure.
-
-    Args:
-        path: A file of PNG, which is replaced.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    panels = {
-        "number of blobs / true": [each.blobs / each.blobs_true for each in found],
-        "mean diameter / true": [each.diameter_ratio for each in found],
-        "area of all blobs / true": [each.area_ratio for each in found],
-        "overlap with true blobs": [each.overlap for each in found],
-        "F1 of blobs": [each.f1 for each in found],
-        "PSNR (dB)": [float("nan") if each.psnr is None else each.psnr for each in found],
-    }
-    figure = Figure(figsize=(11, 6), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle("Blobs that are found, by the degree of augmentation")
-    for place, (title, values) in zip(figure.subplots(2, 3).flat, panels.items(), strict=True):
-        for codec in dict.fromkeys(each.codec for each in found):
-            line = [
-                (100 * each.degree, value) for each, value in zip(found, values, strict=True) if each.codec == codec
-            ]
-            place.plot(*zip(*line, strict=True), marker="o", markersize=4, label=codec)
-        place.set_xscale("symlog", linthresh=0.3)
-        place.set_xticks(_TICKS, [f"{tick:g}" for tick in _TICKS], fontsize=8)
-        place.minorticks_off()
-        place.set_title(title, fontsize=10)
-        place.set_xlabel("augmentation (%)")
-        place.grid(alpha=0.3)
-        place.legend(fontsize=8)
-    with replacing(path, mode=None) as file:
-        figure.savefig(file, format="png", dpi=110)

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,26 @@ from typing import Any
 from weir.csv_table import CsvTable
 from weir.experiments import hierarchy
 from weir.experiments.figures import Figure, Panel
+from weir.experiments.tidy import Observation, Parameter, observed
 from weir.ways import make_folders, write_whole
 
 FORMAT_VERSION = 1
 """Version of the JSON file."""
 
+_SUMMARY_UNITS = {
+    "bytes_per_second_median": "B/s",
+    "bytes_per_second_mean": "B/s",
+    "bytes_per_second_deviation": "B/s",
+    "share_owed": "1",
+    "share_device": "1",
+    "share_bytes": "1",
+    "share_deviation": "1",
+    "share_error_max": "1",
+    "windows": "windows",
+    "windows_within": "windows",
+}
+_PANEL_UNITS = {"busy_ratio": "1", "disagreement_max": "1", "request_seconds": "s"}
+_CONVERGENCE_UNITS = {"right_seconds": "s", "exchanges": "exchanges", "share_error_max": "1"}
 _COLUMNS = (
     *("panel", "policy", "scheduler"),
     *("window", "start_seconds", "phase"),
@@ -68,6 +84,35 @@ def write(figure: Figure, folder: Path) -> list[Path]:
         table.add(row)
     write_whole(lines, text.getvalue(), mode=None)
     return [whole, lines]
+
+
+def observations(figure: Figure) -> Iterator[Observation]:
+    """List the figures of an experiment: those of each job in each phase, and those of each run.
+
+    Args:
+        figure: Results of an experiment.
+
+    Yields:
+        The figures, run by run.
+    """
+    for panel in figure.panels:
+        run: dict[str, Parameter] = {
+            "run": panel.title,
+            "policy": panel.policy,
+            "scheduler": panel.scheduler,
+            "speed": figure.options.speed,
+            "seconds": figure.options.seconds,
+        }
+        jobs = {job.name: job for job in panel.jobs}
+        for summary in panel.summaries:
+            job = jobs[summary.job]
+            who: dict[str, Parameter] = {"job": job.name, "user": job.user, "group": job.group, "nodes": job.nodes}
+            phase = {"begin_seconds": summary.start_seconds, "end_seconds": summary.end_seconds}
+            yield from observed({**run, **who, **phase}, _SUMMARY_UNITS, summary)
+        yield from observed(run, _PANEL_UNITS, panel)
+        if panel.convergence is not None:
+            interval = {"lambda_milliseconds": panel.convergence.lambda_milliseconds}
+            yield from observed({**run, **interval}, _CONVERGENCE_UNITS, panel.convergence)
 
 
 def _lines(panel: Panel) -> list[tuple[object, ...]]:

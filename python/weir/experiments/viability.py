@@ -6,14 +6,13 @@ foretells the next 20 minutes. Here the paper's noise writes to a target of a re
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from weir.experiments.shared_tier import CADENCE_SECONDS, PAPER, READ_MEGABYTES, SharedTier
-from weir.ways import replacing
+from weir.experiments.tidy import Observation, Parameter
 
 if TYPE_CHECKING:
     from weir.prediction.bandwidth import Forecaster
@@ -24,7 +23,8 @@ THRESHOLDS = (0.25, 0.75)
 """The paper's thresholds, as parts of the largest amplitude."""
 SCALE = 25.0
 """Divisor of the paper's times and sizes: a step each second."""
-_SEED = 9
+SEED = 9
+"""Start of the dice of the noise's phases."""
 _REQUEST_BYTES = 1 << 20
 
 
@@ -63,7 +63,7 @@ def measure(
         ExperimentError: A program fails.
         StoreError: The store does not come up.
     """
-    dice = random.Random(_SEED)
+    dice = random.Random(SEED)
     found = []
     with SharedTier(scale=SCALE, capacity_megabytes=capacity_megabytes) as tier:
         for number in range(runs):
@@ -109,6 +109,23 @@ def foretell(bandwidths: Sequence[float], thresholds: Sequence[float]) -> dict[s
     return found
 
 
+def observations(found: Sequence[Foretold], *, steps: int, speed_megabytes: float) -> Iterator[Observation]:
+    """List the figures: the mean relative error of each forecast, and the mean bandwidth of each run.
+
+    Args:
+        steps: Steps that were learnt from, and steps that were foretold.
+        speed_megabytes: Speed of the shared target in megabytes a second.
+
+    Yields:
+        The figures, run by run.
+    """
+    for each in found:
+        run: dict[str, Parameter] = {"run": each.name, "steps": steps, "speed_bytes_per_second": 1e6 * speed_megabytes}
+        yield Observation(run, "bandwidth_mean", fmean(each.bandwidths), "B/s")
+        for name, error in each.errors.items():
+            yield Observation({**run, "forecast": name}, "relative_error_mean", error, "1")
+
+
 def document(found: Sequence[Foretold]) -> dict[str, Any]:
     """Describe the results for JSON.
 
@@ -120,38 +137,3 @@ def document(found: Sequence[Foretold]) -> dict[str, Any]:
         for each in found
     ]
     return {"version": 1, "figure": "io-variation-figure-9", "period_seconds": CADENCE_SECONDS, "runs": runs}
-
-
-def draw(found: Sequence[Foretold], path: Path) -> None:
-    """Draw measured and foretold bandwidths.
-
-    Args:
-        path: A file of PNG, which is replaced.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 2.9 * len(found) + 0.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle("Bandwidth that an analysis perceives, foretold from the first half")
-    for place, each in zip(figure.subplots(len(found), 1, squeeze=False).flat, found, strict=True):
-        steps = len(each.bandwidths) // 2
-        times = [CADENCE_SECONDS * step for step in range(2 * steps)]
-        measured = [value / 1e6 for value in each.bandwidths]
-        place.plot(times, measured, color="black", linewidth=1.1, marker=".", markersize=3, label="measured")
-        for name, forecasts in each.forecasts.items():
-            label = f"{name} (error {100 * each.errors[name]:.0f} %)"
-            place.plot(times[steps:], [value / 1e6 for value in forecasts], linewidth=1.2, label=label)
-        place.axvline(times[steps] - CADENCE_SECONDS / 2, color="black", linestyle=":")
-        place.set_title(each.name, fontsize=10)
-        place.set_xlabel("time (s, as in the paper)")
-        place.set_ylabel("bandwidth (MB/s)")
-        # The legend has the room above the lines.
-        place.set_ylim(0, 1.4 * max(measured))
-        place.grid(alpha=0.3)
-        place.legend(fontsize=7, loc="upper left", ncols=3)
-    with replacing(path, mode=None) as file:
-        figure.savefig(file, format="png", dpi=110)

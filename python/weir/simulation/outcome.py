@@ -138,6 +138,12 @@ class Outcome:
     observed: "Observed | None" = None
     """The windows of the store and the steps of one job, where a run keeps them."""
 
+    def _repr_html_(self) -> str:
+        """The jobs of the run as a table of HTML."""
+        from weir.simulation.run_table import outcome_html
+
+        return outcome_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Counter:

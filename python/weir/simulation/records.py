@@ -59,6 +59,12 @@ class Record:
         """The figures of the run as a whole."""
         return figures_of_run(self.outcome, self.jobs)
 
+    def _repr_html_(self) -> str:
+        """The jobs of the run as a table of HTML."""
+        from weir.simulation.run_table import record_html
+
+        return record_html(self)
+
     def document(self) -> dict[str, Any]:
         """Describe the run.
 

@@ -1,12 +1,12 @@
 """The whole of ThemisIO's figure 7: costs measured here, real servers as far as two cores carry, simulated ones on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from weir.experiments import scaling
 from weir.experiments.scaling import PROCESSES_PER_NODE, Rates, Wanted
+from weir.experiments.tidy import Observation, Parameter, observed
 from weir.simulation.scaling import (
     PAPER_BYTES_PER_SECOND,
     PAPER_LINK,
@@ -20,12 +20,12 @@ from weir.simulation.scaling import (
     even_homes,
     simulated,
 )
-from weir.ways import replacing
 
 Say = Callable[[str], None]
 
 FORMAT_VERSION = 1
 """Version of the document."""
+_RATES = {"write_bytes_per_second": "B/s", "read_bytes_per_second": "B/s"}
 _POLICIES = ("job-fair", "fifo")
 """The policies that the paper compares; the first one's figures are shown."""
 _REAL_REQUEST_BYTES = 256 * 1024
@@ -121,6 +121,26 @@ class Study:
             f"scaling_efficiency_{most}": first.efficiency(first.points[-1]),
             f"scaling_efficiencies_{most}": {curve.name: curve.efficiency(curve.points[-1]) for curve in self.curves},
         }
+
+    def observations(self) -> Iterator[Observation]:
+        """List the figures: rates of real servers, and of the same and of more in the simulator.
+
+        Yields:
+            The figures, number of servers by number.
+        """
+        for each in self.real:
+            beside: dict[str, Parameter] = {"servers": each.real.servers, "link_bytes_per_second": self.speed}
+            yield from observed({**beside, "run": "real"}, {**_RATES, "creates_per_second": "1/s"}, each.real)
+            told = {**beside, "run": "simulated beside the real"}
+            yield from observed(told, _RATES, each.simulated)
+            yield Observation(told, "creates_per_second", each.simulated_creates_per_second, "1/s")
+        for curve in self.curves:
+            rule: dict[str, Parameter] = {"run": "simulated", "placement": curve.placement.name}
+            rule |= {"policy": curve.policy, "bound": curve.bound}
+            for point in curve.points:
+                of_point = {**rule, "servers": point.servers}
+                yield from observed(of_point, _RATES, point)
+                yield Observation(of_point, "efficiency", curve.efficiency(point), "1")
 
 
 def study(*, seconds: float, speed: float, real: Sequence[int], servers: Sequence[int], say: Say) -> Study:
@@ -218,47 +238,3 @@ def _compared(servers: int, seconds: float, speed: float, costs: Costs | None) -
         request_bytes=_REAL_REQUEST_BYTES,
     )
     return Compared(real, point, creates_per_second(servers, real.homes, told, creates=files))
-
-
-def draw(found: Study, path: Path) -> None:
-    """Draw the rates and the efficiencies by the number of servers.
-
-    Args:
-        path: Path of the picture, a PNG.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        OSError: The picture cannot be written.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    canvas = Figure(figsize=(11, 4.2), layout="constrained")
-    FigureCanvasAgg(canvas)
-    rates, efficiencies = canvas.subplots(1, 2)
-    for curve in found.curves:
-        counts = [point.servers for point in curve.points]
-        rates.plot(counts, [point.bytes_per_second / 1e9 for point in curve.points], marker="o", label=curve.name)
-        efficiencies.plot(counts, [curve.efficiency(point) for point in curve.points], marker="o", label=curve.name)
-    paper = list(PAPER_BYTES_PER_SECOND)
-    rates.plot(paper, [PAPER_BYTES_PER_SECOND[count] / 1e9 for count in paper], "k--s", label="the paper's")
-    first = PAPER_BYTES_PER_SECOND[1]
-    parts = [PAPER_BYTES_PER_SECOND[count] / count / first for count in paper]
-    efficiencies.plot(paper, parts, "k--s", label="the paper's")
-    if found.real:
-        one = min(found.real, key=lambda each: each.real.servers)
-        base = one.real.bytes_per_second / one.real.servers
-        counts = [each.real.servers for each in found.real]
-        efficiencies.plot(
-            counts, [each.real.bytes_per_second / each.real.servers / base for each in found.real], "x", label="real"
-        )
-    for axes, words in ((rates, "aggregate rate, slower direction (GB/s)"), (efficiencies, "efficiency")):
-        axes.set_xscale("log", base=2)
-        axes.set_xlabel("servers")
-        axes.set_ylabel(words)
-        axes.grid(alpha=0.3)
-    rates.set_yscale("log")
-    efficiencies.set_ylim(0, 1.1)
-    efficiencies.legend(fontsize=7)
-    with replacing(path, mode=None) as file:
-        canvas.savefig(file, format="png", dpi=110)

@@ -265,6 +265,12 @@ class Status:
     reports_ignored: int
     """Reports of peers that came late or twice, and were ignored."""
 
+    def _repr_html_(self) -> str:
+        """The server as a table of HTML."""
+        from weir.store.store_table import server_html
+
+        return server_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class WaitedFor:
@@ -359,6 +365,12 @@ class Job:
     """`received_seconds` as a part of `contended_seconds`; null before the job was active."""
     last_seen_seconds: float
     """Time since the job's last request."""
+
+    def _repr_html_(self) -> str:
+        """The job as a table of HTML."""
+        from weir.store.job_table import job_html
+
+        return job_html(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
     from weir.store.control import Server
     from weir.store.home import Home
+    from weir.store.identity import Identity
+    from weir.store.job_table import JobTable
+    from weir.store.job_windows import JobWindows
     from weir.store.lifecycle import Ended, Running
+    from weir.store.run import Run
 
 PREFIX = Path("/weir")
 """Path at which programs see a store that is not mounted, unless another is given."""
@@ -111,6 +115,44 @@ class Store:
 
         return servers_at(self._home)
 
+    def jobs(self) -> "JobTable":
+        """Ask all servers for the jobs that use the store, or have used it since it is up.
+
+        Raises:
+            StoreError: The store is down, or a server does not answer.
+        """
+        from weir.store.job_table import JobTable
+
+        return JobTable([server.jobs() for server in self.servers])
+
+    def windows(self, job: str, *, user: str | None = None) -> "JobWindows":
+        """Ask all servers for the last windows of a job: what it received, and for whom it waited.
+
+        Args:
+            job: Name of the job.
+            user: Name of the job's user; None for any.
+
+        Returns:
+            The windows that have ended, at most the last 60 of each server; without work for a job that no server
+            knows.
+
+        Raises:
+            StoreError: The store is down, or a server does not answer.
+        """
+        from weir.store.job_windows import joined
+
+        return joined([server.windows(0) for server in self.servers], job, user)
+
+    def __repr__(self) -> str:
+        """The store's home and mount point."""
+        return f"<store in {self.home}, {'not mounted' if self.mount is None else f'mounted at {self.mount}'}>"
+
+    def _repr_html_(self) -> str:
+        """The store's targets as a table of HTML; its servers are asked for them."""
+        from weir.store.store_table import store_html
+
+        return store_html(self.home, self.cluster, self.mount)
+
     @contextlib.contextmanager
     def job(
         self,
@@ -146,6 +188,21 @@ class Store:
             StoreError: The store is down, a claim of the job is outside of its limits, or the programs have no way to
                 the store.
         """
+        claims: dict[str, str | int | None] = {
+            "job": job,
+            "user": user,
+            "group": group,
+            "nodes": nodes,
+            "priority": priority,
+        }
+        with self._job(program, prefix, claims, is_preloaded=is_preloaded) as (variables, _):
+            yield variables
+
+    @contextlib.contextmanager
+    def _job(
+        self, program: str, prefix: str | Path | None, claims: Mapping[str, str | int | None], *, is_preloaded: bool
+    ) -> "Iterator[tuple[dict[str, str], Identity]]":
+        """The environment of `job`, and the identity of the job."""
         from weir.store import launch
         from weir.store.environment import without_store
 
@@ -163,9 +220,9 @@ class Store:
         variables = launch.environment(
             without_store(os.environ), self.cluster, place, is_mounted=is_mounted, is_preloaded=is_preloaded
         )
-        claims = {"job": job, "user": user, "group": group, "nodes": nodes, "priority": priority}
-        with launch.minted(self._home, launch.run_job(program, **claims)) as credential:
-            yield {**variables, "WEIR_CREDENTIAL": str(credential)}
+        identity = launch.run_job(program, **claims)
+        with launch.minted(self._home, identity) as credential:
+            yield {**variables, "WEIR_CREDENTIAL": str(credential)}, identity
 
     def run(
         self,
@@ -188,7 +245,7 @@ class Store:
         stdout: "_File" = None,
         stderr: "_File" = None,
         cwd: str | Path | None = None,
-    ) -> "subprocess.CompletedProcess[Any]":
+    ) -> "Run":
         """Run a program as a job of its own, and wait for its end. Further arguments are those of `job`, and those of
         `subprocess.run`.
 
@@ -200,7 +257,7 @@ class Store:
             cwd: Working directory of the program.
 
         Returns:
-            The program's exit code, and its output where that was captured.
+            The program's exit code, its output where that was captured, and the name of its job.
 
         Raises:
             SettingsError, StoreError: As for `job`.
@@ -208,11 +265,21 @@ class Store:
             subprocess.SubprocessError: The program failed and `check` was given, or it took longer than the `timeout`.
         """
         import subprocess
+        import time
 
-        claims: dict[str, Any] = {"job": job, "user": user, "group": group, "nodes": nodes, "priority": priority}
-        with self.job(str(command[0]), prefix=prefix, is_preloaded=is_preloaded, **claims) as variables:
+        from weir.store.run import Run
+
+        claims: dict[str, str | int | None] = {
+            "job": job,
+            "user": user,
+            "group": group,
+            "nodes": nodes,
+            "priority": priority,
+        }
+        with self._job(str(command[0]), prefix, claims, is_preloaded=is_preloaded) as (variables, identity):
             fed: dict[str, Any] = {"stdin": stdin} if input is None else {"input": input}
-            return subprocess.run(
+            begun = time.monotonic()
+            ended = subprocess.run(
                 command,
                 env={**variables, **(environment or {})},
                 check=check,
@@ -224,6 +291,8 @@ class Store:
                 cwd=cwd,
                 **fed,
             )
+            seconds = time.monotonic() - begun
+        return Run(command, ended.returncode, ended.stdout, ended.stderr, job=identity.job, seconds=seconds)
 
 
 def up(

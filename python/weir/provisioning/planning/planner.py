@@ -66,6 +66,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The deployment."""
         return self.selected.candidate.deployment
 
+    def _repr_html_(self) -> str:
+        """The chosen storage and the other candidates as a table of HTML."""
+        from weir.provisioning.planning.plan_table import plan_html
+
+        return plan_html(self)
+
 
 class Planner:
     """Plans of a site: the tables are evaluated once, and each plan only reads them."""

@@ -13,6 +13,8 @@ COLOURS = ("#2b6a99", "#d9822b", "#3d8f6a", "#a8465c", "#7660a8", "#8c6d46", "#4
 """Colours of runs and of jobs, which keep apart in print and for the colour-blind as far as eight can."""
 OTHERS = "#b9bec4"
 """Colour of all jobs without a colour of their own."""
+OWED = "#1c2025"
+"""Colour of the marks of shares owed."""
 _WIDTH_INCHES = 9.4
 _LOOK: dict[str, Any] = {
     "axes.axisbelow": True,
@@ -76,6 +78,31 @@ def draw(name: str, inches: Sequence[float], panels: Sequence[Callable[["Axes"],
     return _embedded(name, text.getvalue(), words)
 
 
+def bars_of_shares(place: "Axes", rows: Sequence[tuple[str, float | None, float]]) -> None:
+    """Draw shares of time: a bar for each share received, and a mark for each share owed.
+
+    Args:
+        rows: Name, share owed (None where nothing is owed) and share received of each job, as parts of 1.
+    """
+    places = range(len(rows))
+    place.barh(places, [100 * received for _, _, received in rows], 0.62, color=COLOURS[0], label="received")
+    is_labelled = False
+    for row, (_, owed, _) in enumerate(rows):
+        if owed is None:
+            continue
+        (mark,) = place.plot(
+            [100 * owed] * 2, [row - 0.42, row + 0.42], color=OWED, linewidth=2.0, solid_capstyle="butt"
+        )
+        mark.set_label("_" if is_labelled else "owed")
+        is_labelled = True
+    place.set_yticks(places, [name for name, _, _ in rows])
+    place.set_ylim(len(rows) - 0.4, -0.6)
+    place.set_xlim(left=0)
+    place.grid(visible=False, axis="y")
+    place.set_xlabel("part of the targets' time (%)")
+    spread_legend(place, 2)
+
+
 def spread_legend(place: "Axes", entries: int) -> None:
     """Put the legend of a panel above it, in as many columns as fit."""
     columns = min(entries, 5)
@@ -83,7 +110,7 @@ def spread_legend(place: "Axes", entries: int) -> None:
     place.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=columns, borderaxespad=0.2, handlelength=1.2)
     if lines > 1:
         # The title stands beside one line of a legend, and above several.
-        place.set_title(place.get_title(loc="left"), pad=6 + 13 * lines)
+        place.set_title(place.get_title(loc="left"), loc="left", pad=6 + 13 * lines)
 
 
 def _distinct(name: str, seen: dict[str, int]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from weir.simulation.report.drawing import COLOURS, OTHERS, draw, spread_legend
+from weir.simulation.report.drawing import COLOURS, OTHERS, bars_of_shares, draw, spread_legend
 from weir.simulation.report.section import Section, megabytes
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ def slowdowns(records: "Sequence[Record]") -> Section | None:
         return None
 
     def panel(place: "Axes") -> None:
-        _compare(place, records, lambda job: job.io_slowdown, "time of I/O, times that alone")
-        if len(records[0].jobs) <= BARS_MAX:
-            place.axvline(1.0, color="#343a42", linewidth=1.0, linestyle=":")
+        draw_slowdowns(place, records)
 
     words = " ".join(_slowdown_words(record, len(records)) for record in records)
     return Section(
@@ -61,7 +59,7 @@ def bandwidths(records: "Sequence[Record]") -> Section:
     """Draw the bandwidth of each job."""
 
     def panel(place: "Axes") -> None:
-        _compare(place, records, lambda job: megabytes(job.outcome.bytes_per_second), "MB/s in the job's time of I/O")
+        draw_bandwidths(place, records)
 
     words = " ".join(
         f"{_subject(record, len(records))} moved {record.figures.bytes_per_second / 1e6:,.1f} MB/s over its "
@@ -92,7 +90,7 @@ def bandwidths(records: "Sequence[Record]") -> Section:
 def shares(records: "Sequence[Record]") -> Section:
     """Draw the device time that each job got beside the time that the policy owed it."""
     is_few = len(records[0].jobs) <= BARS_MAX
-    panels = [_bars_of_shares(record) if is_few else _points_of_shares(record) for record in records]
+    panels = [_shares_of(record) for record in records]
     height = max(1.6, 0.26 * len(records[0].jobs) + 0.8) if is_few else 3.2
     words = " ".join(_share_words(record, len(records)) for record in records)
     return Section(
@@ -123,14 +121,10 @@ def device_times(records: "Sequence[Record]") -> Section | None:
     drawn = [record for record in records if record.sample_seconds and len(record.outcome.jobs[0].device_series)]
     if not drawn:
         return None
-    is_few = len(drawn[0].jobs) <= BARS_MAX
-    holder = label if is_few else _user
-    totals: dict[str, float] = {}
-    for job in (job for record in drawn for job in record.jobs):
-        totals[holder(job)] = totals.get(holder(job), 0.0) + job.outcome.device_seconds
-    holders = sorted(totals, key=lambda name: (-totals[name], name))[: len(COLOURS)]
+    holders, holder = holders_of(drawn)
+    owner = "one name" if holder is label else "one user"
     words = (
-        f"Each band is the part of all targets' time that the jobs of {'one name' if is_few else 'one user'} got. "
+        f"Each band is the part of all targets' time that the jobs of {owner} got. "
         "Those with the most device time have a colour of their own."
     )
     return Section(
@@ -148,6 +142,72 @@ def device_times(records: "Sequence[Record]") -> Section | None:
             for jobs in _by_job(drawn, lambda job: job.outcome.device_seconds)
         ],
     )
+
+
+def holders_of(records: "Sequence[Record]") -> "tuple[list[str], Callable[[JobFigures], str]]":
+    """Choose who has a colour: the names of few jobs, or the users of many, with the most device time.
+
+    Returns:
+        The holders, the greatest first, and a function that names the holder of a job.
+    """
+    holder = label if len(records[0].jobs) <= BARS_MAX else _user
+    totals: dict[str, float] = {}
+    for job in (job for record in records for job in record.jobs):
+        totals[holder(job)] = totals.get(holder(job), 0.0) + job.outcome.device_seconds
+    return sorted(totals, key=lambda name: (-totals[name], name))[: len(COLOURS)], holder
+
+
+def draw_slowdowns(place: "Axes", records: "Sequence[Record]") -> None:
+    """Draw the slowdown of each job's I/O, a bar for each run; of many jobs the distributions."""
+    _compare(place, records, lambda job: job.io_slowdown, "time of I/O, times that alone")
+    if len(records[0].jobs) <= BARS_MAX:
+        place.axvline(1.0, color="#343a42", linewidth=1.0, linestyle=":")
+
+
+def draw_bandwidths(place: "Axes", records: "Sequence[Record]") -> None:
+    """Draw the bandwidth of each job, a bar for each run; of many jobs the distributions."""
+    _compare(place, records, lambda job: megabytes(job.outcome.bytes_per_second), "MB/s in the job's time of I/O")
+
+
+def draw_shares(place: "Axes", record: "Record") -> None:
+    """Draw the shares owed and received of each job, as bars; of many jobs as points."""
+    if len(record.jobs) <= BARS_MAX:
+        bars_of_shares(place, [(label(job), job.share_owed, job.share_received) for job in record.jobs])
+    else:
+        _points_of_shares(place, record)
+
+
+def draw_device_time(
+    place: "Axes", record: "Record", holders: Sequence[str], holder: "Callable[[JobFigures], str]"
+) -> None:
+    """Draw the targets' time over time, divided among the jobs, of a run that kept series.
+
+    Args:
+        holders: Those who have a band and a colour of their own, at most as many as there are `COLOURS`.
+        holder: Names the one who holds a job.
+    """
+    interval, targets = record.sample_seconds, len(record.outcome.targets)
+    intervals = len(record.outcome.jobs[0].device_series)
+    bands = {name: numpy.zeros(intervals) for name in (*holders, "")}
+    for job in record.jobs:
+        name = holder(job)
+        bands[name if name in bands else ""] += job.outcome.device_series / interval / targets * 100
+    if not bands[""].any():
+        del bands[""]
+    # A band is as high in a whole interval as in its middle.
+    times = numpy.repeat(numpy.arange(intervals + 1) * interval, 2)[1:-1]
+    place.stackplot(
+        times,
+        [numpy.repeat(band, 2) for band in bands.values()],
+        labels=[name or "others" for name in bands],
+        colors=[*COLOURS[: len(holders)], OTHERS],
+        linewidth=0,
+    )
+    place.set_xlim(0, max(record.outcome.seconds, interval))
+    place.set_ylim(0, 100)
+    place.set_xlabel("time (s)")
+    place.set_ylabel("targets' time (%)")
+    spread_legend(place, len(bands))
 
 
 def label(job: "JobFigures") -> str:
@@ -217,74 +277,34 @@ def _plain_numbers(place: "Axes") -> None:
     place.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _bars_of_shares(record: "Record") -> "Callable[[Axes], None]":
+def _shares_of(record: "Record") -> "Callable[[Axes], None]":
     def panel(place: "Axes") -> None:
-        rows = range(len(record.jobs))
-        place.barh(rows, [100 * job.share_received for job in record.jobs], 0.62, color=COLOURS[0], label="received")
-        for row, job in enumerate(record.jobs):
-            if job.share_owed is None:
-                continue
-            owed = place.plot(
-                [100 * job.share_owed] * 2, [row - 0.42, row + 0.42], color="#1c2025", linewidth=2.0,
-                solid_capstyle="butt",
-            )  # fmt: skip
-            owed[0].set_label("owed" if row == 0 else "_")
-        place.set_yticks(rows, [label(job) for job in record.jobs])
-        place.set_ylim(len(record.jobs) - 0.4, -0.6)
-        place.set_xlim(left=0)
-        place.grid(visible=False, axis="y")
-        place.set_xlabel("part of the targets' time (%)")
         place.set_title(_title(record))
-        spread_legend(place, 2)
+        draw_shares(place, record)
 
     return panel
 
 
-def _points_of_shares(record: "Record") -> "Callable[[Axes], None]":
-    def panel(place: "Axes") -> None:
-        shares = [(job.share_owed, job.share_received) for job in record.jobs]
-        owed = [100 * each for each, _ in shares if each is not None]
-        received = [100 * each for has_owed, each in shares if has_owed is not None]
-        most = max(*owed, *received, 1e-9) * 1.05
-        place.plot([0, most], [0, most], color="#1c2025", linewidth=1.0, linestyle=":", label="received what was owed")
-        place.scatter(owed, received, s=14, color=COLOURS[0], alpha=0.6, linewidths=0, label="a job")
-        place.set_xlim(0, most)
-        place.set_ylim(0, most)
-        place.set_xlabel("owed (% of the targets' time)")
-        place.set_ylabel("received (%)")
-        place.set_title(_title(record))
-        spread_legend(place, 2)
-
-    return panel
+def _points_of_shares(place: "Axes", record: "Record") -> None:
+    shares = [(job.share_owed, job.share_received) for job in record.jobs]
+    owed = [100 * each for each, _ in shares if each is not None]
+    received = [100 * each for has_owed, each in shares if has_owed is not None]
+    most = max(*owed, *received, 1e-9) * 1.05
+    place.plot([0, most], [0, most], color="#1c2025", linewidth=1.0, linestyle=":", label="received what was owed")
+    place.scatter(owed, received, s=14, color=COLOURS[0], alpha=0.6, linewidths=0, label="a job")
+    place.set_xlim(0, most)
+    place.set_ylim(0, most)
+    place.set_xlabel("owed (% of the targets' time)")
+    place.set_ylabel("received (%)")
+    spread_legend(place, 2)
 
 
 def _bands(record: "Record", holders: Sequence[str], holder: "Callable[[JobFigures], str]") -> "Callable[[Axes], None]":
     """The bands of those who hold a colour, and one of all others."""
 
     def panel(place: "Axes") -> None:
-        interval, targets = record.sample_seconds, len(record.outcome.targets)
-        intervals = len(record.outcome.jobs[0].device_series)
-        bands = {name: numpy.zeros(intervals) for name in (*holders, "")}
-        for job in record.jobs:
-            name = holder(job)
-            bands[name if name in bands else ""] += job.outcome.device_series / interval / targets * 100
-        if not bands[""].any():
-            del bands[""]
-        # A band is as high in a whole interval as in its middle.
-        times = numpy.repeat(numpy.arange(intervals + 1) * interval, 2)[1:-1]
-        place.stackplot(
-            times,
-            [numpy.repeat(band, 2) for band in bands.values()],
-            labels=[name or "others" for name in bands],
-            colors=[*COLOURS[: len(holders)], OTHERS],
-            linewidth=0,
-        )
-        place.set_xlim(0, max(record.outcome.seconds, interval))
-        place.set_ylim(0, 100)
-        place.set_xlabel("time (s)")
-        place.set_ylabel("targets' time (%)")
         place.set_title(_title(record))
-        spread_legend(place, len(bands))
+        draw_device_time(place, record, holders, holder)
 
     return panel
 

@@ -7,11 +7,13 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from weir.interference.labels import Operation, numbered, read_operations
-from weir.interference.plan import Case, Loaded, Program, cases
-from weir.ways import make_folders, replacing
+from weir.interference.plan import Case, Loaded, cases
+from weir.plots.canvas import grid, picture, plain_logarithm
+from weir.ways import make_folders
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
 
 _PANEL_INCHES = (9.0, 3.0)
 _SMOOTHED = 100
@@ -19,6 +21,41 @@ _SMOOTHED = 100
 _SMOOTHED_MIN = 5
 """Least number of operations of the moving mean."""
 Key = tuple[str, str, int]
+
+
+def operations(loaded: Loaded, folder: Path, target: str, *, figure: "FigureBase | None" = None) -> "list[Axes]":
+    """Plot the times of a program's single operations alone and among others.
+
+    Args:
+        loaded: Plan of a data set that `weir interference collect` made.
+        folder: Folder of the data set.
+        target: Name of the program among the plan's targets; it is a kernel, and has interferers.
+        figure: Figure to fill; None makes one.
+
+    Returns:
+        The axes: instances of one interferer, and kinds of interferers where there are several.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        InterferenceError: A record of operations cannot be read.
+    """
+    runs = _runs(loaded, target)
+    order, alone = _baseline(runs, folder)
+    panels = panels_of(runs)
+    title = f"{target}: {len(order)} operations"
+    places = grid(figure, len(panels), columns_max=1, inches=_PANEL_INCHES, title=title)
+    for place, (heading, levels) in zip(places, panels.items(), strict=True):
+        _line(place, "alone", alone)
+        for name, chosen in levels.items():
+            times = medians(chosen, folder)
+            _line(place, name, [times.get(key, math.nan) for key in order])
+        place.set_title(heading, fontsize=10)
+        place.set_xlabel("operation")
+        place.set_ylabel("time (ms)")
+        plain_logarithm(place)
+        place.grid(alpha=0.3)
+        place.legend(fontsize=7, loc="upper right", ncols=4)
+    return places
 
 
 def draw(loaded: Loaded, folder: Path) -> list[Path]:
@@ -37,48 +74,17 @@ def draw(loaded: Loaded, folder: Path) -> list[Path]:
     """
     drawn = []
     for target in loaded.plan.target:
-        runs = [case for case in cases(loaded.plan) if case.target.name == target.name]
-        if target.kernel is not None and any(case.interferer for case in runs):
+        if target.kernel is not None and any(case.interferer for case in _runs(loaded, target.name)):
             make_folders(folder / "plots")
             path = folder / "plots" / f"{target.name}.png"
-            _draw_target(target, runs, folder, path)
+            with picture(path) as figure:
+                operations(loaded, folder, target.name, figure=figure)
             drawn.append(path)
     return drawn
 
 
-def _draw_target(target: Program, runs: Sequence[Case], folder: Path, path: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    order, alone = _baseline(runs, folder)
-    panels = panels_of(runs)
-    figure = Figure(figsize=(_PANEL_INCHES[0], _PANEL_INCHES[1] * len(panels) + 0.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(f"{target.name}: {len(order)} operations")
-    places = figure.subplots(len(panels), 1, squeeze=False)
-    for place, (title, levels) in zip(places.flat, panels.items(), strict=True):
-        _line(place, "alone", alone)
-        for name, chosen in levels.items():
-            times = medians(chosen, folder)
-            _line(place, name, [times.get(key, math.nan) for key in order])
-        place.set_title(title, fontsize=10)
-        place.set_xlabel("operation")
-        place.set_ylabel("time (ms)")
-        _make_logarithmic(place)
-        place.grid(alpha=0.3)
-        place.legend(fontsize=7, loc="upper right", ncols=4)
-    with replacing(path, mode=None) as file:
-        figure.savefig(file, format="png", dpi=110)
-
-
-def _make_logarithmic(place: "Axes") -> None:
-    """A logarithmic axis with plain numbers."""
-    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
-
-    place.set_yscale("log")
-    place.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    place.yaxis.set_major_formatter(ScalarFormatter())
-    place.yaxis.set_minor_formatter(NullFormatter())
+def _runs(loaded: Loaded, target: str) -> list[Case]:
+    return [case for case in cases(loaded.plan) if case.target.name == target]
 
 
 def panels_of(runs: Sequence[Case]) -> dict[str, dict[str, list[Case]]]:

@@ -1,4 +1,4 @@
-"""The plots of the experiments."""
+"""The plots of ThemisIO's experiments, as `weir bench` runs them."""
 
 import math
 from collections.abc import Callable
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from weir.experiments.figures import Figure, Panel
 from weir.experiments.jobs import Job
 from weir.experiments.windows import Row
-from weir.ways import replacing
+from weir.plots.canvas import grid, picture, plain_logarithm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
 
 _COLUMNS_MAX = 3
 _PLOT_INCHES = (5.2, 3.7)
@@ -22,11 +23,35 @@ _LEAST_PART = 0.02
 _TITLES = {"name": "each job", "user": "each user", "group": "each group"}
 
 
-def draw(figure: Figure, folder: Path) -> Path | None:
+def experiment(found: Figure, *, figure: "FigureBase | None" = None) -> "list[Axes]":
+    """Plot the throughput or the shares of each job of an experiment over time, a panel for each run and grouping.
+
+    Args:
+        found: Results of `weir.experiments.figures.run`.
+        figure: Figure to fill; None makes one.
+
+    Returns:
+        The axes of each panel; none where nothing was run.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    plots = [(panel, grouping) for panel in found.panels if panel.rows for grouping in panel.groupings]
+    if not plots:
+        return []
+    title = f"{found.title} (targets of {found.options.speed})"
+    columns = 2 if len(plots) == 4 else _COLUMNS_MAX
+    places = grid(figure, len(plots), columns_max=columns, inches=_PLOT_INCHES, title=title)
+    for place, (panel, grouping) in zip(places, plots, strict=True):
+        _draw_panel(place, panel, grouping)
+    return places
+
+
+def draw(found: Figure, folder: Path) -> Path | None:
     """Draw an experiment into `NAME.png`.
 
     Args:
-        figure: Results of the experiment.
+        found: Results of the experiment.
         folder: Folder of the picture.
 
     Returns:
@@ -35,25 +60,11 @@ def draw(figure: Figure, folder: Path) -> Path | None:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Canvas
-
-    plots = [(panel, grouping) for panel in figure.panels if panel.rows for grouping in panel.groupings]
-    if not plots:
+    if not any(panel.rows for panel in found.panels):
         return None
-    columns = 2 if len(plots) == 4 else min(len(plots), _COLUMNS_MAX)
-    lines = -(-len(plots) // columns)
-    canvas = Canvas(figsize=(_PLOT_INCHES[0] * columns, _PLOT_INCHES[1] * lines + 0.5), layout="constrained")
-    FigureCanvasAgg(canvas)
-    grid = canvas.subplots(lines, columns, squeeze=False)
-    canvas.suptitle(f"{figure.title} (targets of {figure.options.speed})")
-    for place, (panel, grouping) in zip(grid.flat, plots, strict=False):
-        _draw_panel(place, panel, grouping)
-    for place in list(grid.flat)[len(plots) :]:
-        place.set_axis_off()
-    path = folder / f"{figure.name}.png"
-    with replacing(path, mode=None) as file:
-        canvas.savefig(file, format="png", dpi=110)
+    path = folder / f"{found.name}.png"
+    with picture(path) as figure:
+        experiment(found, figure=figure)
     return path
 
 
@@ -84,22 +95,13 @@ def _draw_panel(place: "Axes", panel: Panel, grouping: str) -> None:
     place.set_xlabel("time (s)")
     place.set_ylabel("share of the targets' time (%)" if of_shares else "throughput (MB/s)")
     if len(labels) > _LINEAR_MAX:
-        _make_logarithmic(place, top=6 * max(totals), bottom=_LEAST_PART * max(totals))
+        # The small shares of many jobs are told apart.
+        plain_logarithm(place)
+        place.set_ylim(_LEAST_PART * max(totals), 6 * max(totals))
     else:
         place.set_ylim(bottom=0, top=100 if of_shares else 1.32 * max(totals))
     place.grid(alpha=0.3)
     place.legend(fontsize=7, ncols=3 if len(labels) > _LINEAR_MAX else 2, loc="upper center")
-
-
-def _make_logarithmic(place: "Axes", *, top: float, bottom: float) -> None:
-    """Make an axis logarithmic, so that the small shares of many jobs are told apart."""
-    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
-
-    place.set_yscale("log")
-    place.set_ylim(bottom, top)
-    place.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    place.yaxis.set_major_formatter(ScalarFormatter())
-    place.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _curve(rows: list[Row], value: Callable[[Row], float]) -> list[float]:

@@ -6,16 +6,41 @@ from typing import TYPE_CHECKING
 
 from weir.interference.evaluation import Evaluation, Score
 from weir.interference.predictor import class_names
-from weir.ways import make_folders, replacing
+from weir.plots.canvas import grid, picture
+from weir.ways import make_folders
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
 
 _COLUMNS_MAX = 4
 _CELL_INCHES = 0.85
 _MARGIN_INCHES = (1.4, 1.9)
 _DARK_PART = 0.55
 """Part of the windows of a class from which the words of a cell are light."""
+
+
+def confusions(scores: Sequence[Score], bins: Sequence[float], *, figure: "FigureBase | None" = None) -> "list[Axes]":
+    """Plot the confusion matrices of estimators on one split, a panel for each.
+
+    Args:
+        scores: Scores of an evaluation, such as `Evaluation.scores`, of one split.
+        bins: Slowdowns at which a class begins, such as `Evaluation.bins`.
+        figure: Figure to fill; None makes one.
+
+    Returns:
+        The axes of each panel.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    names = class_names(bins)
+    width, height = (_CELL_INCHES * len(names) + margin for margin in _MARGIN_INCHES)
+    title = f"Slowdowns, kept aside: {scores[0].split}"
+    places = grid(figure, len(scores), columns_max=_COLUMNS_MAX, inches=(width, height), title=title)
+    for place, score in zip(places, scores, strict=True):
+        _panel(place, score, names)
+    return places
 
 
 def draw(found: Evaluation, folder: Path) -> list[Path]:
@@ -31,34 +56,15 @@ def draw(found: Evaluation, folder: Path) -> list[Path]:
         ImportError: matplotlib is not installed.
     """
     make_folders(folder)
-    names = class_names(found.bins)
     drawn = []
     for scores in (found.scores, found.with_additional):
         ending = "" if scores is found.scores else "-with-additional"
         for split in dict.fromkeys(score.split for score in scores):
             path = folder / f"confusion-{split.replace(', ', '-').replace(' ', '-')}{ending}.png"
-            _draw_split(split, [score for score in scores if score.split == split], names, path)
+            with picture(path) as figure:
+                confusions([score for score in scores if score.split == split], found.bins, figure=figure)
             drawn.append(path)
     return drawn
-
-
-def _draw_split(split: str, scores: Sequence[Score], names: Sequence[str], path: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    columns = min(len(scores), _COLUMNS_MAX)
-    lines = -(-len(scores) // columns)
-    width, height = (_CELL_INCHES * len(names) + margin for margin in _MARGIN_INCHES)
-    figure = Figure(figsize=(width * columns, height * lines), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(f"Slowdowns, kept aside: {split}")
-    grid = figure.subplots(lines, columns, squeeze=False)
-    for place, score in zip(grid.flat, scores, strict=False):
-        _panel(place, score, names)
-    for place in list(grid.flat)[len(scores) :]:
-        place.set_axis_off()
-    with replacing(path, mode=None) as file:
-        figure.savefig(file, format="png", dpi=110)
 
 
 def _panel(place: "Axes", score: Score, names: Sequence[str]) -> None:
