@@ -15,6 +15,9 @@ def exporting(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], 
 
     Returns:
         A function that imports a name, and one that lists all names.
+
+    Raises:
+        AttributeError: The first function is asked for a name that the package does not offer.
     """
 
     def find(name: str) -> Any:
@@ -22,9 +25,18 @@ def exporting(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], 
         place = places.get(name)
         if place is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            module = import_module(f"{package}.{place or name}")
+        except ModuleNotFoundError as error:
+            hint = _hint(f"{package}.{name}", error)
+            if place:
+                error.add_note(hint)
+                raise
+            # `help` passes over attributes that are not there, and over no other failure.
+            raise AttributeError(f"{package}.{name} needs {error.name}, which is not installed; {hint}") from error
         if not place:
-            return import_module(f"{package}.{name}")
-        found = getattr(import_module(f"{package}.{place}"), name)
+            return module
+        found = getattr(module, name)
         setattr(sys.modules[package], name, found)
         return found
 
@@ -33,3 +45,12 @@ def exporting(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], 
         return sorted(places)
 
     return find, names
+
+
+def _hint(name: str, error: ModuleNotFoundError) -> str:
+    """The command that installs what a name needs: the extra of its package has the package's name."""
+    from weir.distribution import install_command
+
+    if (error.name or "").startswith("weir"):
+        return "hint: install Weir again: a module of its own is missing"
+    return f"hint: {install_command(name.split('.')[1])}"

@@ -119,6 +119,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "store/window_folders.py": "_own_folder",
     },
     PASSED: {
+        "experiments/tidy.py": "_write_parquet",
         "interference/windows.py": "write write_rows",
         "placement/database.py": "write",
         "plots/canvas.py": "picture",
@@ -130,6 +131,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "cli/__init__.py": "_close_broken_pipe",
         "cli/arrays.py": "_check_room",
         "experiments/networks.py": "Nodes.inside",
+        "experiments/provenance.py": "_pip_commit _sources machine",
         "interference/devices.py": "Storage._diskstats Storage._lustre",
         "interference/processor_waits.py": "OwnWaits.__init__ Sampling._sample",
         "lustre/tree.py": "_read",

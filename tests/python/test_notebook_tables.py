@@ -165,7 +165,7 @@ def test_windows_add_up_waits_and_name_the_culprits() -> None:
     assert [each.slowdown for each in windows] == [4.5, None, 4.0]
     assert [(wait.job, wait.seconds) for wait in windows.waited_for] == [("<flood>", 6.0), ("other", 0.5)]
     found = page(windows)
-    assert [row[0] for row in found.cells[1:]] == ["0 us", "2.0 s"], "windows without work are left out"
+    assert [row[0] for row in found.cells[1:]] == ["0 s", "2 s"], "windows without work are left out"
     assert "It waited most for <flood> 6.0 s" in found.words
     assert windows[2:].slowdown == 4.0 and len(windows[:2]) == 2
     assert JobWindows("idle", 1.0, []).slowdown is None

@@ -77,3 +77,23 @@ def test_weir_is_imported_at_once() -> None:
     command = [sys.executable, "-c", code]
     told = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)
     assert told.stdout == "[]\n"
+
+
+def test_without_the_packages_of_extras_names_are_listed_and_say_what_they_need() -> None:
+    code = (
+        "import pydoc, sys\n"
+        "for name in ('numpy', 'msgspec', 'matplotlib', 'scipy', 'pyarrow', 'fsspec'): sys.modules[name] = None\n"
+        "import weir\n"
+        "for module in (weir, weir.store, weir.plots): assert pydoc.render_doc(module)\n"
+        "assert 'plan' in dir(weir.provisioning)\n"
+        "for module, name in (('weir', 'adaptive'), ('weir.provisioning', 'Plan'), ('weir.simulation', 'run')):\n"
+        "    try: getattr(sys.modules[module] if module == 'weir' else __import__(module, fromlist=['x']), name)\n"
+        "    except (AttributeError, ImportError) as error: print(error, *getattr(error, '__notes__', ()))\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
+    )
+    lines = told.stdout.splitlines()
+    assert len(lines) == 3
+    assert "weir.adaptive needs numpy, which is not installed" in lines[0]
+    assert all("pip install" in line for line in lines)

@@ -109,7 +109,7 @@ def literal(place: "Axes") -> "Axes":
     """Show the texts of axes as they are: names of jobs are foreign, and a dollar in them begins no formula.
 
     Returns:
-        The axes.
+        The same axes.
     """
     from matplotlib.text import Text
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weir.interference.evaluation import Evaluation, Score
-from weir.interference.predictor import class_names
 from weir.plots.canvas import grid, picture
 from weir.ways import make_folders
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
+
+    from weir.interference.evaluation import Evaluation, Score
 
 _COLUMNS_MAX = 4
 _CELL_INCHES = 0.85
@@ -20,7 +20,7 @@ _DARK_PART = 0.55
 """Part of the windows of a class from which the words of a cell are light."""
 
 
-def confusions(scores: Sequence[Score], bins: Sequence[float], *, figure: "FigureBase | None" = None) -> "list[Axes]":
+def confusions(scores: "Sequence[Score]", bins: Sequence[float], *, figure: "FigureBase | None" = None) -> "list[Axes]":
     """Plot the confusion matrices of estimators on one split, a panel for each.
 
     Args:
@@ -34,6 +34,8 @@ def confusions(scores: Sequence[Score], bins: Sequence[float], *, figure: "Figur
     Raises:
         ImportError: matplotlib is not installed.
     """
+    from weir.interference.predictor import class_names
+
     names = class_names(bins)
     width, height = (_CELL_INCHES * len(names) + margin for margin in _MARGIN_INCHES)
     title = f"Slowdowns, kept aside: {scores[0].split}"
@@ -43,7 +45,7 @@ def confusions(scores: Sequence[Score], bins: Sequence[float], *, figure: "Figur
     return places
 
 
-def draw(found: Evaluation, folder: Path) -> list[Path]:
+def draw(found: "Evaluation", folder: Path) -> list[Path]:
     """Draw the confusion matrices of an evaluation.
 
     Args:
@@ -67,7 +69,7 @@ def draw(found: Evaluation, folder: Path) -> list[Path]:
     return drawn
 
 
-def _panel(place: "Axes", score: Score, names: Sequence[str]) -> None:
+def _panel(place: "Axes", score: "Score", names: Sequence[str]) -> None:
     """One matrix: a row for each true class, with the counts and their parts of the row."""
     parts = [[count / max(sum(row), 1) for count in row] for row in score.confusion]
     place.imshow(parts, cmap="Blues", vmin=0.0, vmax=1.0)

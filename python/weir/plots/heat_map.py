@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from weir.interference.slowdowns import Matrix, UnderPolicy
 from weir.plots.canvas import grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
     from matplotlib.image import AxesImage
+
+    from weir.interference.slowdowns import Matrix, UnderPolicy
 
 _COLUMNS_MAX = 2
 _CELL_INCHES = 0.62
@@ -18,7 +19,7 @@ _DARK_PART = 0.55
 """Part of the scale from which the words of a cell are light."""
 
 
-def matrix(found: Matrix, *, figure: "FigureBase | None" = None) -> "list[Axes]":
+def matrix(found: "Matrix", *, figure: "FigureBase | None" = None) -> "list[Axes]":
     """Plot how much tasks slow each other, a panel for each policy.
 
     Args:
@@ -42,7 +43,7 @@ def matrix(found: Matrix, *, figure: "FigureBase | None" = None) -> "list[Axes]"
     return places
 
 
-def _panel(place: "Axes", found: Matrix, each: UnderPolicy, most: float) -> "AxesImage":
+def _panel(place: "Axes", found: "Matrix", each: "UnderPolicy", most: float) -> "AxesImage":
     """One policy: a line for each task, a column for each interferer, a logarithmic scale from 1 on."""
     from matplotlib.colors import LogNorm
 

@@ -6,14 +6,15 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from weir.interference.labels import Operation, numbered, read_operations
-from weir.interference.plan import Case, Loaded, cases
 from weir.plots.canvas import grid, picture, plain_logarithm
 from weir.ways import make_folders
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
+
+    from weir.interference.labels import Operation
+    from weir.interference.plan import Case, Loaded
 
 _PANEL_INCHES = (9.0, 3.0)
 _SMOOTHED = 100
@@ -23,7 +24,7 @@ _SMOOTHED_MIN = 5
 Key = tuple[str, str, int]
 
 
-def operations(loaded: Loaded, folder: Path, target: str, *, figure: "FigureBase | None" = None) -> "list[Axes]":
+def operations(loaded: "Loaded", folder: Path, target: str, *, figure: "FigureBase | None" = None) -> "list[Axes]":
     """Plot the times of a program's single operations alone and among others.
 
     Args:
@@ -58,7 +59,7 @@ def operations(loaded: Loaded, folder: Path, target: str, *, figure: "FigureBase
     return places
 
 
-def draw(loaded: Loaded, folder: Path) -> list[Path]:
+def draw(loaded: "Loaded", folder: Path) -> list[Path]:
     """Draw the operations of a data set that `weir interference collect` made.
 
     Args:
@@ -83,11 +84,13 @@ def draw(loaded: Loaded, folder: Path) -> list[Path]:
     return drawn
 
 
-def _runs(loaded: Loaded, target: str) -> list[Case]:
+def _runs(loaded: "Loaded", target: str) -> "list[Case]":
+    from weir.interference.plan import cases
+
     return [case for case in cases(loaded.plan) if case.target.name == target]
 
 
-def panels_of(runs: Sequence[Case]) -> dict[str, dict[str, list[Case]]]:
+def panels_of(runs: "Sequence[Case]") -> "dict[str, dict[str, list[Case]]]":
     """Choose the lines of a target's picture.
 
     Args:
@@ -110,15 +113,17 @@ def panels_of(runs: Sequence[Case]) -> dict[str, dict[str, list[Case]]]:
     return panels
 
 
-def _baseline(runs: Sequence[Case], folder: Path) -> tuple[list[Key], list[float]]:
+def _baseline(runs: "Sequence[Case]", folder: Path) -> tuple[list[Key], list[float]]:
     """The operations in the order of the first run alone, and their median times in seconds."""
+    from weir.interference.labels import numbered
+
     alone = [case for case in runs if case.is_reference]
     times = medians(alone, folder)
     order = [key for key, _ in numbered(_operations(alone[0], folder))]
     return order, [times[key] for key in order]
 
 
-def medians(runs: Sequence[Case], folder: Path) -> dict[Key, float]:
+def medians(runs: "Sequence[Case]", folder: Path) -> dict[Key, float]:
     """The median time of each operation over runs.
 
     Args:
@@ -127,6 +132,8 @@ def medians(runs: Sequence[Case], folder: Path) -> dict[Key, float]:
     Returns:
         Seconds by kind, place, and number of the operation among those like it.
     """
+    from weir.interference.labels import numbered
+
     times: dict[Key, list[float]] = {}
     for case in runs:
         for key, operation in numbered(_operations(case, folder)):
@@ -134,7 +141,9 @@ def medians(runs: Sequence[Case], folder: Path) -> dict[Key, float]:
     return {key: median(each) for key, each in times.items()}
 
 
-def _operations(case: Case, folder: Path) -> list[Operation]:
+def _operations(case: "Case", folder: Path) -> "list[Operation]":
+    from weir.interference.labels import read_operations
+
     return read_operations(folder / "runs" / case.name / "operations.csv")
 
 

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from weir.plots.canvas import grid
-from weir.simulation.scaling import PAPER_BYTES_PER_SECOND
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,11 +19,13 @@ def scaling(found: "Study", *, figure: "FigureBase | None" = None) -> "list[Axes
         figure: Figure to fill; None makes one.
 
     Returns:
-        The axes of the rates and of the efficiencies.
+        Two axes: the rates, and to their right the efficiencies.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
+    from weir.simulation.scaling import PAPER_BYTES_PER_SECOND
+
     rates, efficiencies = grid(figure, 2, columns_max=2, inches=(5.5, 4.2))
     for curve in found.curves:
         counts = [point.servers for point in curve.points]

@@ -25,7 +25,7 @@ def steps(
         figure: Figure to fill; None makes one.
 
     Returns:
-        The axes of the times, of the parts and of the errors.
+        Three axes, one below the other: times, parts, errors.
 
     Raises:
         ImportError: matplotlib is not installed.

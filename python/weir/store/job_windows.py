@@ -106,7 +106,7 @@ class JobWindows(Sequence[JobWindow]):
     def _row(self, window: JobWindow) -> tuple[object, ...]:
         longest = window.waited_for[:1]
         return (
-            seconds(window.begin_seconds - self._windows[0].begin_seconds),
+            Quantity(f"{window.begin_seconds - self._windows[0].begin_seconds:g} s"),
             *(size(window.read_bytes), size(window.written_bytes)),
             *(seconds(window.received_seconds), seconds(window.waited_seconds)),
             None if window.slowdown is None else Quantity(f"{window.slowdown:.2f}"),
