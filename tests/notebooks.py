@@ -1,6 +1,7 @@
 """The example notebooks, and their execution in a fresh folder, for tests and benchmarks."""
 
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,8 @@ def read(name: str) -> "NotebookNode":
     """A notebook as it is in the sources."""
     import nbformat
 
-    return nbformat.read(FOLDER / name, as_version=4)
+    notebook: NotebookNode = nbformat.read(FOLDER / name, as_version=4)  # type: ignore[no-untyped-call]
+    return notebook
 
 
 def executed(name: str, folder: Path) -> "NotebookNode":
@@ -35,5 +37,9 @@ def executed(name: str, folder: Path) -> "NotebookNode":
     client = NotebookClient(
         notebook, timeout=CELL_SECONDS_MAX, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )
-    client.execute(env=environment)
+    kernel = client.create_kernel_manager()
+    # The default, TCP on loopback, is open to every user of this machine. Paths of sockets are short.
+    with tempfile.TemporaryDirectory(prefix="weir-kernel-") as sockets:
+        kernel.transport, kernel.ip = "ipc", f"{sockets}/s"
+        client.execute(env=environment)
     return notebook

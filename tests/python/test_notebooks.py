@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:jupyter_clie
 SHOWN = {
     "is-my-job-slowed.ipynb": ["beside-fifo: slowdown", "waited most for flood"],
     "my-first-store.ipynb": ["2 servers, 4 targets", "producer", "The store is down."],
-    "reading-with-a-deadline.ipynb": ["Stream of 12 steps: 96 x 96 x 96 float64", "deadline_seconds"],
+    "reading-with-a-deadline.ipynb": ["Stream of 12 steps: 64 x 64 x 64 float64", "deadline_seconds"],
 }
 """Words of the tables of each notebook."""
 

@@ -52,6 +52,10 @@ def written(ax: Any, path: Path) -> bool:
     return path.read_bytes().startswith(b"\x89PNG")
 
 
+def heights(line: Any) -> list[float]:
+    return [float(height) for height in line.get_ydata()]
+
+
 def bar_labels(ax: Any) -> list[str]:
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
@@ -59,7 +63,7 @@ def bar_labels(ax: Any) -> list[str]:
 def test_targets_of_a_store_are_drawn_with_their_fill() -> None:
     with weir.store.up(servers=1, targets=2, capacity="64MiB", mount=False) as store:
         store.run(["dd", "if=/dev/zero", "of=/weir/f", "bs=1M", "count=32", "status=none"], job="a$b$", check=True)
-        ax = plots.targets(store)
+        ax: Any = plots.targets(store)
         states = [server.status() for server in store.servers]
         shares = plots.shares(store.jobs())
     assert [text.get_text() for text in ax.get_yticklabels()] == ["0.0", "0.1"]
@@ -76,10 +80,10 @@ def test_windows_stack_the_waits_on_what_a_job_received(tmp_path: Path) -> None:
         1.0,
         [JobWindow(100.0, 0, 0, 1.0, 3.5, (flood, other)), JobWindow(101.0, 0, 0, 2.0, 3.25, (flood,))],
     )
-    ax = plots.windows(windows)
+    ax: Any = plots.windows(windows)
     assert bar_labels(ax) == ["mine received", "waited for $flood$", "waited for other", "waited for others"]
-    heights = numpy.array([patch.get_height() for patch in ax.patches]).reshape(4, 2)
-    assert heights.tolist() == [[1.0, 2.0], [3.0, 3.0], [0.5, 0.0], [0.0, 0.25]]
+    bars = numpy.array([patch.get_height() for patch in ax.patches]).reshape(4, 2)
+    assert bars.tolist() == [[1.0, 2.0], [3.0, 3.0], [0.5, 0.0], [0.0, 0.25]]
     tops = [patch.get_y() + patch.get_height() for patch in ax.patches[-2:]]
     assert tops == [4.5, 5.25], "the whole height is the time received and waited"
     assert written(ax, tmp_path / "windows.png")
@@ -101,11 +105,10 @@ def test_simulated_runs_are_drawn_as_in_their_report(tmp_path: Path) -> None:
     (tmp_path / "scenario.toml").write_text(SCENARIO)
     scenario = simulation.read_scenario(tmp_path / "scenario.toml")
     run = simulation.record("size", scenario, baseline=simulation.Baseline())
-    for plot, given in ((plots.slowdowns, [run]), (plots.bandwidths, [run]), (plots.simulated_shares, run)):
-        ax = plot(given)
+    for ax in (plots.slowdowns([run]), plots.bandwidths([run]), plots.simulated_shares(run)):
         assert [text.get_text() for text in ax.get_yticklabels()] == ["$large$", "small"]
         assert written(ax, tmp_path / "plot.png")
-    shares = plots.simulated_shares(run)
+    shares: Any = plots.simulated_shares(run)
     assert [round(patch.get_width()) for patch in shares.patches] == [75, 25]
     assert bar_labels(plots.device_time(run)) == ["$large$", "small"]
     assert written(plots.device_time(run), tmp_path / "time.png")
@@ -116,19 +119,19 @@ def test_steps_of_a_reader_are_drawn_with_their_deadline(tmp_path: Path) -> None
     adaptive.write([str(tmp_path / "fast"), str(tmp_path / "shared")], fields, tolerance=1e-4)
     steps = list(adaptive.open(str(tmp_path / "fast")))
     times, parts, errors = plots.steps(steps, deadline_seconds=9.0)
-    assert times.lines[0].get_ydata().tolist() == [step.waited_seconds for step in steps]
-    assert set(times.lines[-1].get_ydata()) == {9.0}
-    assert parts.lines[0].get_ydata().tolist() == [100.0] * 3
-    assert errors.lines[0].get_ydata().tolist() == [step.max_error for step in steps]
+    assert heights(times.lines[0]) == [step.waited_seconds for step in steps]
+    assert set(heights(times.lines[-1])) == {9.0}
+    assert heights(parts.lines[0]) == [100.0] * 3
+    assert heights(errors.lines[0]) == [step.max_error for step in steps]
     late = [SimpleNamespace(**{**vars(step), "late": step.number == 1}) for step in steps]
     times, _, _ = plots.steps(late)  # type: ignore[arg-type]
-    assert times.lines[2].get_xdata().tolist() == [1]
+    assert [int(step) for step in numpy.asarray(times.lines[2].get_xdata())] == [1]
 
 
 def test_a_plan_is_drawn_with_its_candidates() -> None:
     plan = provisioning.plan(ROOT / "examples/run.darshan", size="1GiB")
     ax = plots.plan(plan)
-    points = [point for line in ax.lines[:-2] for point in zip(line.get_xdata(), line.get_ydata(), strict=True)]
+    points = [tuple(point) for line in ax.lines[:-2] for point in numpy.asarray(line.get_xydata()).tolist()]
     every = [plan.selected.candidate, *plan.alternatives]
     assert sorted(points) == sorted((each.deployment.price, each.io_seconds) for each in every)
 
@@ -136,7 +139,7 @@ def test_a_plan_is_drawn_with_its_candidates() -> None:
 def test_figures_9_and_10_are_drawn_into_a_figure(tmp_path: Path) -> None:
     run = viability.Foretold("run 1", (1e6, 2e6, 3e6, 4e6), {"mean": (1.5e6, 1.5e6)})
     (place,) = plots.forecasts([run])
-    assert place.lines[0].get_ydata().tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert heights(place.lines[0]) == [1.0, 2.0, 3.0, 4.0]
     found = blobs.measure(blobs.potential(64, 20), blobs.THRESHOLD)
     with picture(tmp_path / "blobs.png") as figure:
         places = plots.blobs(found, figure=figure)

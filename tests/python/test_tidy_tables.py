@@ -65,7 +65,9 @@ def test_parquet_has_the_same_rows_with_types(tmp_path: Path) -> None:
 
 def test_every_figure_of_a_run_and_of_its_jobs_is_listed() -> None:
     summary = Summary("a", 1, 2.0, 9.0, 7, 1e6, 1.1e6, None, 0.8, 0.79, 0.78, 0.01, 0.02, 7)
-    run = figures.Panel("size-fair", "size-fair", None, jobs=[Job("a", 4, 9.0)], summaries=[summary], busy_ratio=0.9)
+    run = figures.Panel(
+        "size-fair", "size-fair", None, jobs=[Job("a", 1, 9.0, nodes=4)], summaries=[summary], busy_ratio=0.9
+    )
     run.convergence = Convergence(50, 0.1, 0.02, 2, None)
     refused = figures.Panel("odd", "odd-fair", None, refused="unknown policy")
     found = list(records.observations(figures.Figure("figure-8", "Sharing", figures.Options(9.0), [run, refused])))

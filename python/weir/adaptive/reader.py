@@ -134,8 +134,9 @@ class Reader:
         follow_seconds = min(follow_seconds, _FOLLOW_SECONDS_MAX)
         places, self._catalogue = _opened(tiers, min(open_seconds, WAIT_SECONDS_MAX), follow_seconds, tolerant=tolerant)
         self._channels = [_channel(place, chosen, warm_up_steps, slowdowns) for place in places]
-        self._settings = {"policy": chosen, "accuracy": accuracy, "deadline_seconds": deadline_seconds}
-        self._settings |= {"prefetch": prefetch, "region": region, "tolerant": tolerant}
+        self._settings: dict[str, object] = {"policy": chosen, "accuracy": accuracy}
+        self._settings |= {"deadline_seconds": deadline_seconds, "prefetch": prefetch}
+        self._settings |= {"region": region, "tolerant": tolerant}
         self._accuracy = accuracy
         self._has_deadline = deadline_seconds is not None and deadline_seconds <= _FOLLOW_SECONDS_MAX
         self._wait_seconds = deadline_seconds if deadline_seconds and self._has_deadline else WAIT_SECONDS_MAX

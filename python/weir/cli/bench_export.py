@@ -29,7 +29,7 @@ class TableFile(click.Path):
         """
         from weir.experiments.tidy import SUFFIXES
 
-        path = Path(super().convert(value, param, ctx))
+        path = Path(str(super().convert(value, param, ctx)))
         if path.suffix not in SUFFIXES:
             self.fail(f"{path}: the name of a table ends in {' or '.join(SUFFIXES)}", param, ctx)
         if not path.absolute().parent.is_dir():

@@ -36,7 +36,7 @@ def confusions(scores: "Sequence[Score]", bins: Sequence[float], *, figure: "Fig
     """
     from weir.interference.predictor import class_names
 
-    names = class_names(bins)
+    names = class_names(tuple(bins))
     width, height = (_CELL_INCHES * len(names) + margin for margin in _MARGIN_INCHES)
     title = f"Slowdowns, kept aside: {scores[0].split}"
     places = grid(figure, len(scores), columns_max=_COLUMNS_MAX, inches=(width, height), title=title)

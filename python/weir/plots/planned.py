@@ -1,6 +1,6 @@
 """The plot of a plan: the time and the price of each storage that would serve a job."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weir.plots.canvas import axes_of
 
@@ -30,7 +30,7 @@ def plan(found: "Plan", *, ax: "Axes | None" = None) -> "Axes":
         of_kind = [each for each in every if each.deployment.system.device == kind]
         prices = [each.deployment.price for each in of_kind]
         place.plot(prices, [each.io_seconds for each in of_kind], marker, label=kind, alpha=0.8)
-    ring = {"markersize": 15, "fillstyle": "none", "color": "black", "label": "chosen"}
+    ring: dict[str, Any] = {"markersize": 15, "fillstyle": "none", "color": "black", "label": "chosen"}
     place.plot([chosen.deployment.price], [chosen.io_seconds], "o", **ring)
     place.axhline(found.mapping.allowed_seconds, linestyle=":", color="black", label="allowed")
     place.set_yscale("log")

@@ -69,7 +69,7 @@ def shares(jobs: "Iterable[Job]", *, ax: "Axes | None" = None) -> "Axes":
 
 
 def windows(found: "JobWindows", *, ax: "Axes | None" = None) -> "Axes":
-    """Plot what a job received in each window, and for whom it waited meanwhile.
+    """Plot what a job received in each window from its first on, and for whom it waited meanwhile.
 
     The whole height of a window over the height of its lowest part is the slowdown of the job.
 
@@ -81,6 +81,8 @@ def windows(found: "JobWindows", *, ax: "Axes | None" = None) -> "Axes":
         ImportError: matplotlib is not installed.
     """
     place = axes_of(ax, (_WIDTH_INCHES, 3.2))
+    while len(found) and not (found[0].received_seconds or found[0].waited_seconds):
+        found = found[1:]
     first = found[0].begin_seconds if len(found) else 0.0
     times = [window.begin_seconds - first for window in found]
     heights = [window.received_seconds for window in found]

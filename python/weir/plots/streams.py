@@ -52,7 +52,8 @@ def steps(
     errors.plot(numbers, [step.max_error for step in kept], marker="o", label="max_error")
     errors.plot(numbers, [step.rmse for step in kept], marker="x", linestyle="--", label="rmse")
     errors.set_ylabel("stated error")
-    errors.set_ylim(bottom=0)
+    if all(step.rmse > 0 for step in kept):
+        errors.set_yscale("log")
     errors.legend(fontsize=8)
     for place in (times, parts, errors):
         place.set_xlabel("step")

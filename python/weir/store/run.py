@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from weir.amounts import seconds
@@ -19,7 +20,7 @@ class Run(subprocess.CompletedProcess[Any]):
 
     def __init__(
         self,
-        args: Sequence[object],
+        args: Sequence[str | Path],
         returncode: int,
         stdout: Any = None,
         stderr: Any = None,
