@@ -134,14 +134,11 @@ class Reader:
         follow_seconds = min(follow_seconds, _FOLLOW_SECONDS_MAX)
         places, self._catalogue = _opened(tiers, min(open_seconds, WAIT_SECONDS_MAX), follow_seconds, tolerant=tolerant)
         self._channels = [_channel(place, chosen, warm_up_steps, slowdowns) for place in places]
-        self._settings: dict[str, object] = {"policy": chosen, "accuracy": accuracy}
-        self._settings |= {"deadline_seconds": deadline_seconds, "prefetch": prefetch}
-        self._settings |= {"region": region, "tolerant": tolerant}
-        self._accuracy = accuracy
+        self._accuracy, self._policy = accuracy, chosen
         self._has_deadline = deadline_seconds is not None and deadline_seconds <= _FOLLOW_SECONDS_MAX
         self._wait_seconds = deadline_seconds if deadline_seconds and self._has_deadline else WAIT_SECONDS_MAX
         self._restoring: deque[float] = deque(maxlen=_RESTORED_STEPS)
-        self._prefetch = prefetch
+        self._prefetch, self._deadline_seconds = prefetch, deadline_seconds
         self._order = self._catalogue.order()
         if region is not None and self._order is not None:
             raise AdaptiveError(
@@ -244,7 +241,15 @@ class Reader:
         from weir.adaptive.stream_table import reader_html
 
         tiers = [channel.place.tier for channel in self._channels]
-        return reader_html(self._catalogue.stream, tiers, self._known + 1, self._settings)
+        settings = {
+            "policy": self._policy,
+            "accuracy": self._accuracy,
+            "deadline_seconds": self._deadline_seconds,
+            "prefetch": self._prefetch,
+            "region": self._bounds,
+            "tolerant": self._tolerant,
+        }
+        return reader_html(self._catalogue.stream, tiers, self._known + 1, settings)
 
     def close(self) -> None:
         """Give up the reads ahead; there are no more steps."""

@@ -1,6 +1,6 @@
 """Readers and steps of streams as tables for notebooks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from weir.amounts import Quantity, seconds, share, size
@@ -33,7 +33,7 @@ def _read(tier: "TierRead") -> Sequence[object]:
     )
 
 
-def reader_html(stream: "Stream", tiers: Sequence["Tier"], steps: int, settings: dict[str, object]) -> str:
+def reader_html(stream: "Stream", tiers: Sequence["Tier"], steps: int, settings: Mapping[str, object]) -> str:
     """Show a reader as HTML.
 
     Args:
