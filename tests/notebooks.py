@@ -3,7 +3,7 @@
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -18,7 +18,9 @@ def read(name: str) -> "NotebookNode":
     """A notebook as it is in the sources."""
     import nbformat
 
-    notebook: NotebookNode = nbformat.read(FOLDER / name, as_version=4)  # type: ignore[no-untyped-call]
+    # Its annotations are partial.
+    decode: Any = nbformat.read
+    notebook: NotebookNode = decode(FOLDER / name, as_version=4)
     return notebook
 
 
