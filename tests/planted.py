@@ -75,14 +75,14 @@ LOGS = (
     Log("IOR beside a slow OST", "slow target", "sample-badost.darshan"),
     Log(
         "IOR by calls of 1 KiB, each made durable", "small writes",
-        "jobs/dbin_ior_id66184525-37486_1-22-67754-11611333150857621362_1.darshan",
+        "jobs/dbin_ior_id66184525-37486_1-22-67323-16349198698853775843_1.darshan",
     ),
     Log(
         "IOR that reads by calls of 1 KiB", "small reads",
-        "jobs/dbin_ior_id66186284-26845_1-22-71023-2139259447399126428_1.darshan",
+        "jobs/dbin_ior_id66186284-26845_1-22-78692-9868598872249172998_1.darshan",
     ),
 )  # fmt: skip
-CLEAN = Run("clean", "", "clean")
+CLEAN = Run("clean", "", "clean", layout="-c -1 -S 4M")
 
 
 def reported(case: Run | Log) -> dict[str, Any]:

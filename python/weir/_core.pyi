@@ -131,6 +131,14 @@ class TraceProcess(TypedDict):
     started: float
 
 @type_check_only
+class TracePattern(TypedDict):
+    sizes: list[int]
+    bytes: int
+    unaligned: int
+    ahead: int
+    consecutive: int
+
+@type_check_only
 class Trace(TypedDict):
     process: TraceProcess | None
     records: list[
@@ -140,6 +148,7 @@ class Trace(TypedDict):
         | tuple[Literal["renamed"], str, str, float]
         | tuple[Literal["unlinked"], str, float]
         | tuple[Literal["ended"], float, int]
+        | tuple[Literal["accessed"], str, str, TracePattern, TracePattern, float]
     ]
     torn: tuple[int, int] | None
 

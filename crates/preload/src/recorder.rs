@@ -3,9 +3,10 @@
 //! Where `WEIR_TRACE` names a directory, the recorder notes files of the store, and files below the paths of `WEIR_OBSERVE`,
 //! whose calls pass to the kernel. A write costs a look at [`pool`] and an addition. Costlier events append a block to the
 //! trace ([`log`]), so that the block outlives the process: a file's opening and closing, and once a second a report of the
-//! open files. The client's operations are counted in windows, which are written as they end ([`windows`]). libc may close a number without a call that the library sees: the inode tells the next file from the last.
+//! open files. Each description of the store counts the sizes and places of its accesses ([`accesses`]). The client's
+//! operations are counted in windows, which are written as they end ([`windows`]). libc may close a number without a call that the library sees: the inode tells the next file from the last.
 
-use crate::files::{paths, promotion, state};
+use crate::files::{paths, promotion, state, table};
 use crate::host::guard::{self, quietly, returned};
 use crate::host::kernel;
 use crate::store::session::{self, Mode};
@@ -14,6 +15,7 @@ use names::Name;
 use pool::Found;
 use weir_trace::{Opening, Record, Renamed, Unlinked};
 
+mod accesses;
 mod clock;
 mod log;
 mod names;
@@ -24,6 +26,7 @@ mod room;
 mod settings;
 mod windows;
 
+pub(crate) use accesses::Accesses;
 pub(crate) use clock::clock;
 pub(crate) use names::is_below;
 pub(crate) use open_file::OpenFile;
@@ -267,6 +270,9 @@ pub(crate) fn closing(descriptor: c_int) {
     if !is_on() || guard::is_inside() {
         return;
     }
+    if table::is_known(descriptor) {
+        quietly(|| accesses::tell(descriptor));
+    }
     match pool::look_up(descriptor) {
         Found::Unknown => {}
         Found::Foreign => pool::set(descriptor, None),
@@ -371,6 +377,7 @@ pub(crate) fn end(streams_follow: bool) {
     if streams_follow {
         report::flush_streams();
     }
+    quietly(accesses::tell_all);
     quietly(report::everything);
 }
 

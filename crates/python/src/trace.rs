@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use weir_trace::{decode, Launcher, Opening, Process, Record, Trace, Window, Windows};
+use weir_trace::{decode, Launcher, Opening, Pattern, Process, Record, Trace, Window, Windows};
 use weir_windows::{Counts, Device, Line};
 
 const NANOSECONDS: f64 = 1e9;
@@ -143,11 +143,26 @@ fn tuple_of<'py>(py: Python<'py>, record: &Record<'_>) -> PyResult<Option<Bound<
         Record::Unlinked(unlinked) => {
             ("unlinked", text(unlinked.path), seconds(unlinked.after_nanoseconds)).into_pyobject(py)?
         }
+        Record::Accessed(accessed) => {
+            let (reads, writes) = (pattern_of(py, &accessed.reads)?, pattern_of(py, &accessed.writes)?);
+            let at = seconds(accessed.after_nanoseconds);
+            ("accessed", text(accessed.path), accessed.layout, reads, writes, at).into_pyobject(py)?
+        }
         Record::Ended(ended) => {
             ("ended", seconds(ended.after_nanoseconds), ended.missed_files).into_pyobject(py)?
         }
     };
     Ok(Some(tuple.into_any()))
+}
+
+fn pattern_of<'py>(py: Python<'py>, pattern: &Pattern) -> PyResult<Bound<'py, PyDict>> {
+    let answer = PyDict::new(py);
+    answer.set_item("sizes", pattern.sizes)?;
+    answer.set_item("bytes", pattern.bytes)?;
+    answer.set_item("unaligned", pattern.unaligned)?;
+    answer.set_item("ahead", pattern.ahead)?;
+    answer.set_item("consecutive", pattern.consecutive)?;
+    Ok(answer)
 }
 
 fn opening_name(opening: Opening) -> &'static str {

@@ -6,7 +6,7 @@ use thiserror::Error;
 /// First bytes of a trace. The first byte is no ASCII, so that no text counts as a trace.
 pub const MAGIC: [u8; 8] = *b"\xb7WEIRTRC";
 /// Version of the format that is written.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The oldest version that is read.
 pub const OLDEST_VERSION: u32 = 1;
 /// Bytes of the file's header: magic and version.

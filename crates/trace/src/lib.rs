@@ -1,4 +1,4 @@
-//! The records of a program's files and of its operations in windows, and the format of the trace file that holds them.
+//! The records of a program's files, of its accesses and of its operations in windows, and the format of the trace file that holds them.
 //!
 //! A trace is one file per process image. Its writer appends [`block`]s of [`Record`]s, each with its checksums, so that
 //! the records of a killed process can be read: [`decode`] tells a torn end from damage. Times and bytes come in as
@@ -16,7 +16,7 @@ pub use encode::{
     VERSION,
 };
 pub use record::{
-    Ended, Job, Launcher, Opened, Opening, Placed, Process, Rank, Record, Renamed, Uncounted, Unlinked,
-    Window, Written,
+    Accessed, Ended, Job, Launcher, Opened, Opening, Pattern, Placed, Process, Rank, Record, Renamed,
+    Uncounted, Unlinked, Window, Written, ALIGNMENT_BYTES, SIZE_BOUNDS,
 };
 pub use windows::Windows;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// One action of a process.
 ///
 /// A version of the format never changes the order or the fields of these variants: a change raises
-/// [`VERSION`](crate::VERSION). Version 2 added the variants from [`Record::Job`] on.
+/// [`VERSION`](crate::VERSION). Version 2 added the variants from [`Record::Job`] on, and version 3 [`Record::Accessed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record<'a> {
     /// The recording process: the first record of a trace, and only the first.
@@ -34,6 +34,9 @@ pub enum Record<'a> {
     Window(Window),
     /// Operations are missing in the windows.
     Uncounted(Uncounted),
+    /// A file of the store was read or written by the client.
+    #[serde(borrow)]
+    Accessed(Accessed<'a>),
 }
 
 impl Record<'_> {
@@ -41,6 +44,7 @@ impl Record<'_> {
     pub(crate) fn since(&self) -> u32 {
         match self {
             Record::Job(_) | Record::Window(_) | Record::Uncounted(_) => 2,
+            Record::Accessed(_) => 3,
             _ => 1,
         }
     }
@@ -255,3 +259,40 @@ pub struct Uncounted {
     /// Nanoseconds since the process started.
     pub after_nanoseconds: u64,
 }
+
+/// The reads and writes of a file of the store, through one open description. A file may have several records, which add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accessed<'a> {
+    /// The file's name; empty for the accesses of all files that have no record of their own.
+    #[serde(borrow, with = "serde_bytes")]
+    pub path: &'a [u8],
+    /// The layout in the spelling of `lfs setstripe`; empty where it is not known.
+    #[serde(borrow)]
+    pub layout: &'a str,
+    /// The reads.
+    pub reads: Pattern,
+    /// The writes.
+    pub writes: Pattern,
+    /// Nanoseconds since the process started.
+    pub after_nanoseconds: u64,
+}
+
+/// The sizes of accesses in one direction, and their places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pattern {
+    /// Accesses by size: each class ends below the bound of [`SIZE_BOUNDS`] at its place, and the last class has no bound.
+    pub sizes: [u64; SIZE_BOUNDS.len() + 1],
+    /// Bytes of the accesses.
+    pub bytes: u64,
+    /// Accesses that begin at no multiple of [`ALIGNMENT_BYTES`].
+    pub unaligned: u64,
+    /// Accesses that begin at the end of the one before, or behind it. The first access is one of them.
+    pub ahead: u64,
+    /// Accesses that begin where the one before ended. The first access is one of them.
+    pub consecutive: u64,
+}
+
+/// Bounds of the classes of sizes in bytes.
+pub const SIZE_BOUNDS: [u64; 4] = [4 << 10, 64 << 10, 1 << 20, 4 << 20];
+/// An access that begins at a multiple of this number of bytes, a page of memory, is aligned.
+pub const ALIGNMENT_BYTES: u64 = 4096;

@@ -3,8 +3,9 @@
 
 use proptest::prelude::*;
 use weir_trace::{
-    block, decode, header, DecodeError, Ended, Job, Launcher, Opened, Opening, Placed, Process, Rank, Record,
-    Renamed, Uncounted, Unlinked, Window, Written, HEADER_BYTES, PAYLOAD_BYTES,
+    block, decode, header, Accessed, DecodeError, Ended, Job, Launcher, Opened, Opening, Pattern, Placed,
+    Process, Rank, Record, Renamed, Uncounted, Unlinked, Window, Written, HEADER_BYTES, PAYLOAD_BYTES,
+    SIZE_BOUNDS,
 };
 
 const ROOM: usize = PAYLOAD_BYTES + 64;
@@ -84,7 +85,22 @@ fn record() -> impl Strategy<Value = Record<'static>> {
         any::<(u64, u64, u64)>().prop_map(|(windows, operations, after_nanoseconds)| {
             Record::Uncounted(Uncounted { windows, operations, after_nanoseconds })
         }),
+        (name(), pattern(), pattern(), any::<u64>()).prop_map(|(path, reads, writes, after_nanoseconds)| {
+            Record::Accessed(Accessed { path, layout: "-c 2 -S 1M", reads, writes, after_nanoseconds })
+        }),
     ]
+}
+
+fn pattern() -> impl Strategy<Value = Pattern> {
+    any::<([u64; SIZE_BOUNDS.len() + 1], [u64; 4])>().prop_map(
+        |(sizes, [bytes, unaligned, ahead, consecutive])| Pattern {
+            sizes,
+            bytes,
+            unaligned,
+            ahead,
+            consecutive,
+        },
+    )
 }
 
 fn job() -> impl Strategy<Value = Job<'static>> {
@@ -278,6 +294,20 @@ fn a_trace_of_version_1_is_read_and_has_no_windows() {
         let what = "a record is of a later version";
         assert_eq!(decode(&bytes), Err(DecodeError::Damaged { offset: ends[0], bytes: bytes.len(), what }));
     }
+}
+
+#[test]
+fn accesses_are_read_from_version_3_on() {
+    let (reads, writes) =
+        (Pattern::default(), Pattern { sizes: [0, 0, 0, 0, 2], bytes: 9, ..Pattern::default() });
+    let record =
+        Record::Accessed(Accessed { path: b"/weir/a", layout: "", reads, writes, after_nanoseconds: 1 });
+    let (mut bytes, ends) = written(&[vec![process()], vec![record]]);
+    assert_eq!(decode(&bytes).expect("it is whole").records[1], record);
+    bytes[8] = 2;
+    let what = "a record is of a later version";
+    // The last block of a trace may be torn, but its checksum is right.
+    assert_eq!(decode(&bytes), Err(DecodeError::Damaged { offset: ends[0], bytes: bytes.len(), what }));
 }
 
 #[test]

@@ -10,9 +10,10 @@ import click
 from weir.cli.errors import FAILED, CommandError, report, warn
 from weir.cli.observing import DEFAULT_FOLDER, Observation, folder_of, observing
 from weir.cli.options import complete_files, option
-from weir.cli.parameters import Checked, Number
+from weir.cli.parameters import FILE, Checked, Number
 from weir.cli.placed import Placing
 from weir.cli.recorder import check_recorded, note_place, recorder_variables
+from weir.cli.reporting import Reporting
 from weir.store import values
 from weir.store.errors import StoreError
 from weir.store.home import Home, find_cluster
@@ -71,6 +72,12 @@ _FROM_KERNEL = 0x80
 @click.option(
     "--window", "window_seconds", type=Number(0.1, 60), default=1.0, help="Length of these windows in seconds."
 )
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=FILE,
+    help="Watch the run, and write a page about it: what slowed it, and what to do. FILE is .html, .json or .txt.",
+)
 @click.argument(
     "command", metavar="-- CMD", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_files
 )
@@ -91,6 +98,7 @@ def run(
     observe: tuple[str, ...],
     windows: str | None,
     window_seconds: float,
+    report: Path | None,
     command: tuple[str, ...],
 ) -> int:
     """Run CMD on the store, as one job; the exit code is CMD's.
@@ -100,7 +108,8 @@ def run(
 
     With --placement, CMD's files on Lustre are placed too, and no store has to be up. With --trace, `weir trace show`
     shows afterwards the files that CMD made. With --observe, the windows of CMD's operations on files elsewhere are
-    written for `weir interference`; for either no store has to be up then.
+    written for `weir interference`; for either no store has to be up then. With --report, a page about the run is
+    written, as `weir report` does for jobs of the past.
     """
     if prefix is not None and no_preload:
         raise click.UsageError("--prefix needs the preload library, so it cannot go with --no-preload")
@@ -117,7 +126,8 @@ def run(
     placing = None if placement is None else Placing(placement)
     if placing is not None and trace_if_needed and not placing.is_trace_due():
         trace = None
-    added = {} if no_preload else recorder_variables(trace, observe, None if prefix is None else Path(prefix))
+    reporting = Reporting(home, report, trace, is_preloaded=not no_preload)
+    added = {} if no_preload else recorder_variables(reporting.trace, observe, None if prefix is None else Path(prefix))
     added |= {} if placing is None else placing.variables
     claims = {"nodes": nodes, "user": user, "group": group, "job": job, "priority": priority}
     asked = {name: value for name, value in claims.items() if value is not None}
@@ -125,13 +135,14 @@ def run(
     with observing(folder_of(windows, trace, observe), window_seconds, observe, command[0]) as observation:
         added |= observation.variables
         if is_needless and prefix is None and not asked and not _is_store_up(home, mounted=placement is None):
-            code = _run(command, _without_store(os.environ) | added, observation)
+            code = _run(command, _without_store(os.environ) | added, (observation, reporting))
         else:
             environment = _environment(home, prefix, no_preload) | added
             note_place(environment)
-            code = _run_as_job(home, credential, asked, command, environment, observation)
+            code = _run_as_job(home, credential, asked, command, environment, (observation, reporting))
     if placing is not None:
         placing.end(command[0])
+    reporting.write(command)
     return code
 
 
@@ -141,16 +152,16 @@ def _run_as_job(
     asked: dict[str, str | int],
     command: Sequence[str],
     environment: dict[str, str],
-    observation: Observation,
+    beside: tuple[Observation, Reporting],
 ) -> int:
     """Run the program under a grant, or under a credential that is minted for it."""
     from weir.store.launch import minted, run_job
 
     granted = _granted(home, credential, asked)
     if granted is not None:
-        return _run(command, environment | {"WEIR_CREDENTIAL": str(granted)}, observation)
+        return _run(command, environment | {"WEIR_CREDENTIAL": str(granted)}, beside)
     with minted(home, run_job(command[0], **asked)) as credential_file:
-        return _run(command, environment | {"WEIR_CREDENTIAL": str(credential_file)}, observation)
+        return _run(command, environment | {"WEIR_CREDENTIAL": str(credential_file)}, beside)
 
 
 def _is_store_up(home: Home, *, mounted: bool) -> bool:
@@ -222,10 +233,11 @@ def _granted(home: Home, chosen: str | None, asked: dict[str, str | int]) -> Pat
     return path
 
 
-def _run(command: Sequence[str], environment: dict[str, str], observation: Observation) -> int:
+def _run(command: Sequence[str], environment: dict[str, str], beside: tuple[Observation, Reporting]) -> int:
     """Run the program as a child, hand signals on to it, and return its exit code."""
     import subprocess
 
+    beside[1].prepare(environment)
     # Where SIGCHLD is ignored, the kernel reaps the program and its exit code is lost.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     watched = _SIGNALS | {signal.SIGCHLD}
@@ -242,15 +254,17 @@ def _run(command: Sequence[str], environment: dict[str, str], observation: Obser
             return _refuse(command[0], "no such program", _NOT_FOUND)
         except OSError as error:
             return _refuse(command[0], error.strerror or str(error), _NOT_EXECUTABLE)
-        # Its thread inherits the blocked signals, so that all of them come here.
-        observation.start()
+        # Their threads inherit the blocked signals, so that all of them come here.
+        for each in beside:
+            each.start()
         while (code := child.poll()) is None:
             received = signal.sigwaitinfo(watched)
             if received.si_signo != signal.SIGCHLD and received.si_code != _FROM_KERNEL:
                 child.send_signal(received.si_signo)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    observation.end()
+    for each in beside:
+        each.end()
     check_recorded(environment, command[0])
     return code if code >= 0 else _SIGNALLED - code
 

@@ -86,6 +86,18 @@ class Cell:
     waited_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The wait of a job for another one in a bucket, on all devices."""
+
+    begin: int
+    """Unix time in milliseconds."""
+    job: str
+    """The other job; empty for those that the servers did not name."""
+    user: str
+    seconds: float
+
+
 class History:
     """A history that is read, also while a recorder writes it."""
 
@@ -215,8 +227,60 @@ class History:
         )
         return {(server, subject): value for server, subject, value in rows}
 
-    def cells(self, since: int, until: int) -> Iterator[Cell]:
+    def keys(self, name: str) -> list[tuple[JobKey, str]]:
+        """Find the jobs of a name.
+
+        Returns:
+            Their keys, each with the name of the user; those of the job that was seen last come first.
+        """
+        rows = self._rows("SELECT job, uid, user FROM jobs WHERE job = ? ORDER BY last DESC", (name,))
+        return [(JobKey(job, uid), user) for job, uid, user in rows]
+
+    def last_stretch(self, job: JobKey, pause: int) -> tuple[int, int] | None:
+        """Find the last stretch of time in which a job worked.
+
+        Args:
+            pause: Milliseconds without work that end a stretch.
+
+        Returns:
+            Its begin and end in Unix milliseconds; None where no work of the job is known.
+        """
+        begins = self._rows(
+            "SELECT DISTINCT work.begin, known.known_ms FROM work JOIN jobs ON jobs.number = work.job"
+            " JOIN known ON known.level = work.level AND known.begin = work.begin"
+            " WHERE jobs.job = ? AND jobs.uid = ? ORDER BY work.begin DESC",
+            job,
+        )
+        if not begins:
+            return None
+        first, end = begins[0][0], begins[0][0] + begins[0][1]
+        for begin, width in begins:
+            if first - (begin + width) > pause:
+                break
+            first = begin
+        return first, end
+
+    def waits(self, since: int, until: int, job: JobKey) -> Iterator[Wait]:
+        """List the waits of a job in a stretch of time.
+
+        Yields:
+            The waits in the order of time, the longest of a bucket first.
+        """
+        others = dict(self._named_jobs())
+        rows = self._rows(
+            "SELECT begin, culprit, waited_us FROM waits WHERE begin >= ? AND begin < ? AND job ="
+            " (SELECT number FROM jobs WHERE job = ? AND uid = ?) ORDER BY begin, waited_us DESC",
+            (since, until, *job),
+        )
+        for begin, culprit, waited in rows:
+            other = others.get(culprit, _further())
+            yield Wait(begin, other.job, other.user, waited / 1e6)
+
+    def cells(self, since: int, until: int, job: JobKey | None = None) -> Iterator[Cell]:
         """List the work of a stretch of time.
+
+        Args:
+            job: The job whose work is listed; None lists that of all jobs.
 
         Yields:
             The work of each job at each device, in the order of time.
@@ -227,8 +291,9 @@ class History:
         rows = self._connection.execute(
             "SELECT begin, level, job, device, reads, writes, read_bytes, written_bytes,"
             f" {metadata}, under_way_max, request_us, device_us, waited_us FROM work WHERE begin >= ? AND begin < ?"
+            f"{'' if job is None else ' AND job = (SELECT number FROM jobs WHERE job = ? AND uid = ?)'}"
             " ORDER BY begin, level, job, device",
-            (since, until),
+            (since, until, *(job or ())),
         )
         known = {
             (level, begin): most
@@ -237,11 +302,11 @@ class History:
                 (since, until),
             )
         }
-        for begin, level, job, device, *counts, request, device_time, waited in rows:
-            if job in keys and device in names:
+        for begin, level, number, device, *counts, request, device_time, waited in rows:
+            if number in keys and device in names:
                 width = known.get((level, begin), self.window)
                 times = (request / 1e6, device_time / 1e6, waited / 1e6)
-                yield Cell(begin, width, keys[job], names[device], *(*counts, *times))
+                yield Cell(begin, width, keys[number], names[device], *(*counts, *times))
 
     def states(self, at: int) -> dict[str, dict[str, Any]]:
         """Find the last known state of each device at a moment.

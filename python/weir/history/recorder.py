@@ -85,6 +85,10 @@ class Recorder:
         if time.monotonic() - self._settled >= _SETTLE_SECONDS and not self._is_full:
             self._settle()
 
+    def look_again(self) -> None:
+        """Look at the states of devices in the next turn, however short a time ago the last look was."""
+        self._looked = float("-inf")
+
     def pause(self) -> float:
         """The time until the next turn, in seconds."""
         return max(self._collector.window_seconds, TURN_SECONDS)
@@ -96,8 +100,10 @@ class Recorder:
 
         has_states = time.monotonic() - self._looked >= STATE_SECONDS
 
-        def question(server: "Server") -> "tuple[tuple[Job, ...], Lease, Status | None]":
-            return server.jobs(), server.lease(), server.status() if has_states else None
+        def question(server: "Server") -> "tuple[tuple[Job, ...], Lease | None, Status | None]":
+            # A lease names jobs of all users.
+            may_ask = server.access is not None and server.access.is_administrator
+            return server.jobs(), server.lease() if may_ask else None, server.status() if has_states else None
 
         silent = set(self._collector.silent())
         sample.add_decisions({(number, "answers"): "no" for number in silent}, self._in_force)

@@ -165,19 +165,22 @@ class Sample:
         self.rows.setdefault(table, []).append(row)
 
 
-def in_force(server: int, lease: Lease, status: Status | None) -> Decisions:
+def in_force(server: int, lease: Lease | None, status: Status | None) -> Decisions:
     """Describe what a server follows.
 
     Args:
+        lease: The sharing in force; None where the caller may not ask for it.
         status: Its state, where it was asked for.
 
     Returns:
         Values by subject.
     """
-    found: Decisions = {
-        (server, "policy"): f"{lease.policy} by {lease.scheduler}",
-        (server, "lease"): _lease_words(lease) if lease.is_leased else None,
-    }
+    found: Decisions = {}
+    if lease is not None:
+        found[server, "policy"] = f"{lease.policy} by {lease.scheduler}"
+        found[server, "lease"] = _lease_words(lease) if lease.is_leased else None
+    elif status is not None:
+        found[server, "policy"] = f"{status.policy} by {status.scheduler}"
     if status is not None:
         found |= {
             (server, "allocator"): status.allocator,

@@ -85,7 +85,10 @@ fn reading(descriptor: c_int, position: Position, buffers: &mut [IoSliceMut<'_>]
         }
         let mut read_at = |offset| {
             let read = description.answer(file.read_at(&CALLER, buffers, offset))?;
-            Some(read.inspect(|bytes| counters::read(*bytes)))
+            Some(read.inspect(|bytes| {
+                counters::read(*bytes);
+                description.accesses().read(offset, *bytes);
+            }))
         };
         match position {
             Position::At(offset) => read_at(offset),
@@ -175,13 +178,19 @@ fn write_to(
     Some(if description.appends() {
         let appended = description.written(descriptor, file.append(&CALLER, buffers))?;
         appended
+            .inspect(|(start, bytes)| {
+                counters::wrote(Call::Append, *bytes);
+                description.accesses().wrote(*start, *bytes);
+            })
             .map(|(start, bytes)| (start + bytes as u64, bytes))
-            .inspect(|(_, bytes)| counters::wrote(Call::Append, *bytes))
     } else {
         let written = description.written(descriptor, file.write_at(&CALLER, buffers, offset))?;
         written
+            .inspect(|bytes| {
+                counters::wrote(Call::Write, *bytes);
+                description.accesses().wrote(offset, *bytes);
+            })
             .map(|bytes| (offset + bytes as u64, bytes))
-            .inspect(|(_, bytes)| counters::wrote(Call::Write, *bytes))
     })
 }
 

@@ -8,6 +8,7 @@ use crate::files::placeholder::Placeholder;
 use crate::files::{generation, mappings, watches};
 use crate::host::guard::Outcome;
 use crate::host::kernel;
+use crate::recorder::Accesses;
 use crate::store::{mount, session};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -35,6 +36,7 @@ pub(crate) struct Description {
     file: OnceLock<Option<File>>,
     /// A directory of a placeholder that was locked.
     directory: OnceLock<Option<File>>,
+    accesses: Accesses,
     /// The part that a description shares between processes.
     pub(crate) backing: Backing,
 }
@@ -86,6 +88,7 @@ impl Description {
             refused: AtomicBool::new(false),
             file,
             directory: OnceLock::new(),
+            accesses: Accesses::new(),
             backing,
         }
     }
@@ -93,6 +96,11 @@ impl Description {
     /// The inode that the kernel shows for the descriptor.
     pub(crate) fn identity(&self) -> u64 {
         self.identity
+    }
+
+    /// The reads and writes through the description that are not told yet.
+    pub(crate) fn accesses(&self) -> &Accesses {
+        &self.accesses
     }
 
     /// The status flags and access mode.

@@ -21,7 +21,7 @@ const IMAGES: u32 = 10_000;
 /// Recorded bytes of the arguments. Further arguments are cut.
 const ARGUMENT_BYTES: usize = 16 << 10;
 /// A bound on the bytes of a record beside its texts.
-const RECORD_BYTES: usize = 144;
+const RECORD_BYTES: usize = 240;
 
 const NONE: u8 = 0;
 const MAKING: u8 = 1;
@@ -121,6 +121,7 @@ fn bytes_of(record: &Record<'_>) -> usize {
         Record::Renamed(renamed) => renamed.from.len() + renamed.to.len(),
         Record::Unlinked(unlinked) => unlinked.path.len(),
         Record::Job(job) => job.name.len(),
+        Record::Accessed(accessed) => accessed.path.len() + accessed.layout.len(),
         Record::Written(_) | Record::Ended(_) | Record::Window(_) | Record::Uncounted(_) => 0,
     };
     RECORD_BYTES + texts

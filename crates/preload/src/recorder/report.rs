@@ -174,7 +174,7 @@ pub(super) fn resume() {
 }
 
 /// The layout of the file behind `descriptor` in the spelling of `lfs setstripe`, if this process uses the file in the store.
-fn layout_of(descriptor: c_int) -> Option<String> {
+pub(super) fn layout_of(descriptor: c_int) -> Option<String> {
     let table::Entry::Known(description) = table::look_up(descriptor) else { return None };
     let file = description.file_in_use()?;
     Some(file.layout().to_string())

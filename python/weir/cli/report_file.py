@@ -1,0 +1,45 @@
+"""The file of a report: a page, JSON or text, by the ending of its name."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weir.cli.errors import CommandError
+from weir.cli.output import json_text
+from weir.plain_text import plain
+from weir.ways import write_whole
+
+if TYPE_CHECKING:
+    from weir.report.facts import Facts
+    from weir.report.rules import Finding
+
+FORMATS = (".html", ".json", ".txt")
+"""Endings of the names of reports."""
+
+
+def write_report(target: Path, facts: "Facts", findings: "Sequence[Finding]") -> None:
+    """Write a report into a file, whose ending says in which form.
+
+    Args:
+        target: The file: `.html`, `.json`, or text.
+        facts: The facts.
+        findings: The findings.
+
+    Raises:
+        CommandError: The file cannot be written.
+        ReportError: A library for pages is not installed.
+    """
+    from weir.report.page import page
+    from weir.report.words import document, lines_of
+
+    kind = target.suffix.lower()
+    if kind == ".json":
+        text = json_text(document(facts, findings), indent=2) + "\n"
+    elif kind == ".txt":
+        text = "".join(f"{plain(line)}\n" for line in lines_of(facts, findings))
+    else:
+        text = page(facts, findings)
+    try:
+        write_whole(target, text, mode=None)
+    except OSError as error:
+        raise CommandError(f"cannot write {target}: {error.strerror}", hint="is its folder there?") from error
