@@ -84,6 +84,18 @@ LOGS = (
 )  # fmt: skip
 CLEAN = Run("clean", "", "clean", layout="-c -1 -S 4M")
 
+RULES = {
+    "small writes": "small-writes",
+    "unaligned": "unaligned",
+    "random reads": "random-reads",
+    "metadata": "metadata",
+    "slow target": "slow-target",
+    "neighbour": "neighbour",
+    "one target": "one-target",
+    "small reads": "small-reads",
+}
+"""The rule that finds each planted fault."""
+
 
 def reported(case: Run | Log) -> dict[str, Any]:
     """The report of a case, as `weir` gives it as JSON."""

@@ -74,11 +74,20 @@ def window(number: int, target: tuple[int, int | None] = (0, 0), *, writes: int 
     return b"\x08" + varint(number) + device + b"".join(map(varint, counts)) + varint(SECOND)
 
 
+def pattern(sizes: tuple[int, ...] = (0, 0, 0, 0, 0), size: int = 0, *, unaligned: int = 0, ahead: int = 0) -> bytes:
+    """Accesses of one direction: their number in each class of sizes, and their bytes."""
+    return b"".join(map(varint, (*sizes, size, unaligned, ahead, ahead)))
+
+
+def accessed(path: str, layout: str, reads: bytes, writes: bytes, *, at: float = 1) -> bytes:
+    return b"\x0a" + text(path) + text(layout) + reads + writes + varint(int(at * SECOND))
+
+
 def uncounted(windows: int, operations: int) -> bytes:
     return b"\x09" + varint(windows) + varint(operations) + varint(SECOND)
 
 
-def trace(*blocks: bytes, version: int = 2) -> bytes:
+def trace(*blocks: bytes, version: int = 3) -> bytes:
     content = MAGIC + struct.pack("<I", version)
     for payload in blocks:
         head = struct.pack("<II", len(payload), zlib.crc32(payload))

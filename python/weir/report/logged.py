@@ -12,8 +12,8 @@ from weir.provisioning.behaviour.traits import Transfers as Calls
 from weir.report.facts import Accesses, Facts, File, SlowTarget, Target, Transfers
 from weir.report.phases import Bucket, phases_of
 from weir.report.traced import FILES_MAX, fastest
-from weir.tracing.darshan import Access, DarshanLog, LoggedFile, Segments, read_log
-from weir.tracing.totals import InterfaceTotals, LogTotals, TotalsReader
+from weir.tracing.darshan import Access, DarshanLog, LoggedFile, Segments
+from weir.tracing.totals import InterfaceTotals, LogTotals, read_whole
 
 Floats = NDArray[np.float64]
 
@@ -32,12 +32,7 @@ def facts_of(path: Path) -> Facts:
     Raises:
         DarshanError: The log cannot be read.
     """
-    reader = TotalsReader()
-    try:
-        totals = reader.read(path)
-    finally:
-        reader.end()
-    log = read_log(path, times=True)
+    log, totals = read_whole(path)
     traits = of_log(totals)
     buckets = list(_buckets(log))
     active = sum(bucket.seconds for bucket in buckets if bucket.kind is not None)

@@ -279,12 +279,13 @@ def _small(way: Literal["reads", "writes"]) -> Callable[[Facts], Found | None]:
         files = [file for file in facts.files if file.small]
         verb = "read" if way == "reads" else "write"
         return Found(
-            f"{transfers.small:,} of {transfers.sized:,} {way} ({part:.0%}) are below 1 MiB; the mean is {size_text(mean)}"
+            f"{transfers.small:,} of {transfers.sized:,} {way} ({part:.0%}) are below 1 MiB; the mean is "
+            f"{size_text(mean)}"
             + ("." if fixed is None else f", and each costs {fixed * 1e6:.0f} us beside its bytes."),
             part, f"of the {way}", lost, "high" if facts.accesses.is_exact else "medium",
             "each call was counted" if facts.accesses.is_exact else "the windows have the mean sizes of requests",
-            f"Gather records and {verb} them in pieces of 1 MiB or more: in a buffer of the program, by collective I/O, "
-            "or in larger chunks of HDF5 or netCDF.",
+            f"Gather records and {verb} them in pieces of 1 MiB or more: in a buffer of the program, by collective "
+            "I/O, or in larger chunks of HDF5 or netCDF.",
             f"setvbuf(file, NULL, _IOFBF, 4 << 20)  # Python: open(path, '{'rb' if verb == 'read' else 'wb'}', "
             "buffering=4 << 20)",
             tuple(file.path for file in files[:5]),
@@ -371,10 +372,11 @@ def _syncs(facts: Facts) -> Found | None:
     syncs, writes = facts.accesses.syncs, facts.accesses.writes
     if syncs is None or syncs < SYNC_COUNT or syncs < SYNC_PART * writes.operations:
         return None
+    part = min(syncs / max(writes.operations, 1), 1.0)
     return Found(
         f"{syncs:,} calls make {writes.operations:,} writes durable, {syncs / max(writes.operations, 1):.1f} for each.",
-        syncs, "syncs", facts.accesses.metadata_seconds / _processes(facts) * 0.5, "medium",
-        "the calls were counted; their time is not apart from that of other metadata",
+        syncs, "syncs", writes.seconds / _processes(facts) * part * 0.5, "medium",
+        "the calls were counted; their time is within that of the writes",
         "Make bytes durable at the end of a step, and not after each write.",
         "fsync(file)  # once a step",
     )  # fmt: skip

@@ -198,7 +198,7 @@ def read_logs(
             if reader is None or not reader.is_alive:
                 reader = Reader()
             answer = reader.ask(path, seconds_max, "times" if times else "files")
-            yield path, answer if isinstance(answer, DarshanError) else _log(path, answer)
+            yield path, answer if isinstance(answer, DarshanError) else log_of(path, answer)
     finally:
         if reader is not None:
             reader.end()
@@ -323,7 +323,13 @@ class Reader:
                 pipe.close()
 
 
-def _log(path: Path, found: dict[str, Any]) -> DarshanLog:
+def log_of(path: Path, found: dict[str, Any]) -> DarshanLog:
+    """Make a log of what a reader found.
+
+    Args:
+        path: The log.
+        found: The answer of `Reader.ask` for `files` or `times`.
+    """
     files = tuple(_logged(file) for file in found["files"])
     command = found["command"] or ["unknown"]
     run = Run(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weir.tracing.darshan import READ_SECONDS_MAX, DarshanError, Reader, refusal
+from weir.tracing.darshan import READ_SECONDS_MAX, DarshanError, DarshanLog, Reader, log_of, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,31 @@ def read_totals(
                 yield path, error
     finally:
         reader.end()
+
+
+def read_whole(path: Path, *, seconds_max: float = READ_SECONDS_MAX) -> tuple[DarshanLog, LogTotals]:
+    """Read the files of a log with the times of their accesses, and the log's totals.
+
+    Args:
+        path: The log.
+        seconds_max: Longest time that the library may take for each of both.
+
+    Raises:
+        DarshanError: The file is no log, has an unreadable version, is damaged, or took too long.
+    """
+    refused = refusal(path)
+    if refused is not None:
+        raise refused
+    reader = Reader()
+    try:
+        totals, times = (reader.ask(path, seconds_max, want) for want in ("totals", "times"))
+    finally:
+        reader.end()
+    for answer in (totals, times):
+        if isinstance(answer, DarshanError):
+            raise answer
+    assert isinstance(totals, dict) and isinstance(times, dict)
+    return log_of(path, times), _totals(path, totals)
 
 
 def _totals(path: Path, found: dict[str, Any]) -> LogTotals:
