@@ -29,6 +29,7 @@ ARGUMENTS = {
     "backup": ("backup.tar",),
     "restore": ("backup.tar",),
     "replay": ("--since", "1h", "--policy", "job-fair"),
+    "report": ("--darshan", LOG),
     "run": ("--", "true"),
     "serve server": ("1",),
     "policy set": ("size-fair",),

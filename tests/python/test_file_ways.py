@@ -111,6 +111,8 @@ PYTHON: dict[str, dict[str, str]] = {
         "experiments/store.py": "Store.__enter__",
         "interference/observed.py": "_remove_abandoned shared_folder",
         "provisioning/pairwise/runs.py": "folder_on",
+        "cli/reporting.py": "Reporting.__init__ Reporting._remove",
+        "report/watching.py": "Watch.__init__ Watch.remove",
         "provisioning/stress/places.py": "_opened _planned _remove_folder _remove_mdtest _remove_store _store",
         "store/cluster.py": "check_places",
         "store/configuration.py": "check",

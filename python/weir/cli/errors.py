@@ -18,6 +18,7 @@ USAGE = 2
 _EXTRAS = (
     *("planner", "provisioning", "interference", "adaptive", "deployment", "staging", "simulation", "placement"),
     "plots",
+    "report",
 )
 """Packages of Weir whose extras have the same names."""
 _ARGUMENT = re.compile(r"`([a-z]+(?:_[a-z]+)*)`")

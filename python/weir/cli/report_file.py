@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from weir.cli.errors import CommandError
 from weir.cli.output import json_text
+from weir.cli.parameters import Checked
 from weir.plain_text import plain
 from weir.ways import write_whole
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
 
 FORMATS = (".html", ".json", ".txt")
 """Endings of the names of reports."""
+
+
+def _name(text: str) -> None:
+    if Path(text).suffix.lower() not in FORMATS:
+        raise ValueError(f"the name of {text} must end with {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+
+
+REPORT = Checked("file", _name)
+"""The name of a report's file."""
 
 
 def write_report(target: Path, facts: "Facts", findings: "Sequence[Finding]") -> None:

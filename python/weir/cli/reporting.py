@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from weir.cli.asking import observed
 from weir.cli.errors import say, warn
-from weir.cli.report_file import FORMATS, write_report
+from weir.cli.report_file import write_report
 from weir.errors import WeirError
 from weir.store.home import Home
 
@@ -33,12 +31,7 @@ class Reporting:
             target: File of the report; None for no report.
             trace: Folder of the run's traces, where the user asked for them.
             is_preloaded: Whether the run has the preload library, which traces.
-
-        Raises:
-            click.UsageError: The file's name does not say what it is.
         """
-        if target is not None and target.suffix.lower() not in FORMATS:
-            raise click.UsageError(f"--report {target}: its name must end with {', '.join(FORMATS)}")
         self._home = home
         self._target = target
         self._own_trace = tempfile.mkdtemp(prefix="weir-trace-") if target and is_preloaded and not trace else None

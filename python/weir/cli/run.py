@@ -10,9 +10,10 @@ import click
 from weir.cli.errors import FAILED, CommandError, report, warn
 from weir.cli.observing import DEFAULT_FOLDER, Observation, folder_of, observing
 from weir.cli.options import complete_files, option
-from weir.cli.parameters import FILE, Checked, Number
+from weir.cli.parameters import Checked, Number
 from weir.cli.placed import Placing
 from weir.cli.recorder import check_recorded, note_place, recorder_variables
+from weir.cli.report_file import REPORT
 from weir.cli.reporting import Reporting
 from weir.store import values
 from weir.store.errors import StoreError
@@ -75,7 +76,7 @@ _FROM_KERNEL = 0x80
 @click.option(
     "--report",
     metavar="FILE",
-    type=FILE,
+    type=REPORT,
     help="Watch the run, and write a page about it: what slowed it, and what to do. FILE is .html, .json or .txt.",
 )
 @click.argument(
@@ -98,7 +99,7 @@ def run(
     observe: tuple[str, ...],
     windows: str | None,
     window_seconds: float,
-    report: Path | None,
+    report: str | None,
     command: tuple[str, ...],
 ) -> int:
     """Run CMD on the store, as one job; the exit code is CMD's.
@@ -126,7 +127,7 @@ def run(
     placing = None if placement is None else Placing(placement)
     if placing is not None and trace_if_needed and not placing.is_trace_due():
         trace = None
-    reporting = Reporting(home, report, trace, is_preloaded=not no_preload)
+    reporting = Reporting(home, None if report is None else Path(report), trace, is_preloaded=not no_preload)
     added = {} if no_preload else recorder_variables(reporting.trace, observe, None if prefix is None else Path(prefix))
     added |= {} if placing is None else placing.variables
     claims = {"nodes": nodes, "user": user, "group": group, "job": job, "priority": priority}

@@ -15,7 +15,8 @@ from weir.report.words import phase_words, promise_words, summary
 
 ROWS_MAX = 40
 """Most rows of a table of the page, which is printed whole; the JSON has more."""
-EXTRA = "plots"
+EXTRA, FIGURES_EXTRA = "report", "plots"
+"""Extras with the library for the page, and with that for its figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def page(facts: Facts, findings: Sequence[Finding]) -> str:
         findings=findings,
         tables=list(_tables(facts, has_figures)),
         rules=RULES,
-        missing="" if has_figures else f"The figures need matplotlib: {install_command(EXTRA)}",
+        missing="" if has_figures else f"The figures need matplotlib: {install_command(FIGURES_EXTRA)}",
     )
 
 
