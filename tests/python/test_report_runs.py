@@ -66,11 +66,13 @@ def test_a_report_that_cannot_be_written_is_a_warning(up: Store, tmp_path: Path)
     assert "no report is written" in told.stderr
 
 
-def test_a_user_with_a_grant_gets_a_report_of_the_own_run(up: Store, tmp_path: Path) -> None:
+def test_a_user_with_a_grant_gets_a_report_of_the_own_run(up: Store) -> None:
     """Without the site's key a server tells a user the windows of the own jobs alone."""
     credential = up.grant(54321, "--job", "granted")
-    tmp_path.chmod(0o777)
-    page = tmp_path / "report.json"
+    folder = up.root / "reports"
+    folder.mkdir()
+    folder.chmod(0o777)
+    page = folder / "report.json"
     script = "for turn in 1 2 3; do dd if=/dev/zero of=/weir/file-$turn bs=1M count=8 2>&1; done"
     up.weir(
         "run", "--prefix", "/weir", "--report", page, "--", "sh", "-c", script, uid=54321, environment=credential,

@@ -11,7 +11,7 @@ from weir.plain_text import plain
 from weir.report.errors import ReportError
 from weir.report.facts import Facts, Transfers
 from weir.report.rules import RULES, Finding
-from weir.report.words import phase_words, promise_words, summary
+from weir.report.words import phase_words, predicted_words, promise_words, summary
 
 ROWS_MAX = 40
 """Most rows of a table of the page, which is printed whole; the JSON has more."""
@@ -134,14 +134,17 @@ def _waits(facts: Facts, has_figures: bool) -> Table | None:
         place = sums.setdefault((wait.job, wait.user), [0.0, wait.begin, wait.begin])
         place[0] += wait.seconds
         place[2] = wait.begin
-    if not sums:
+    if facts.promise is None and not sums:
         return None
     ordered = sorted(sums.items(), key=lambda item: -item[1][0])
     rows = tuple(
         (plain(job) or "not named", plain(user), f"{seconds:.2f}", f"{first:.1f}", f"{last:.1f}")
         for (job, user), (seconds, first, last) in ordered
     )
-    words = promise_words(facts.promise) + "." if facts.promise is not None else ""
+    owed = [] if facts.promise is None else [promise_words(facts.promise)]
+    told = "nobody predicted slowdowns (`weir interference serve` does)"
+    predicted = [told if facts.predicted is None else predicted_words(facts.predicted)] if facts.is_store else []
+    words = " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in (*owed, *predicted))
     return Table(
         "waits", "Whom it waited for, and when", words, ("job", "user", "waited s", "first at s", "last at s"),
         rows[:ROWS_MAX], (2, 3, 4), further=max(len(rows) - ROWS_MAX, 0),

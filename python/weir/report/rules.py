@@ -422,6 +422,9 @@ def _stragglers(facts: Facts) -> Found | None:
 def _independent(facts: Facts) -> Found | None:
     accesses = facts.accesses
     whole = accesses.independent + accesses.collective
+    shared = [file for file in facts.files if file.processes > 1 and file.small]
+    if not whole and sum(file.small for file in shared) >= COLLECTIVE_COUNT:
+        return _without_mpi_io(shared)
     part = accesses.collective / whole if whole else 1.0
     if part >= COLLECTIVE_PART or accesses.independent < COLLECTIVE_COUNT or _processes(facts) < 2:
         return None
@@ -430,6 +433,18 @@ def _independent(facts: Facts) -> Found | None:
         1.0 - part, "of the MPI-IO calls", None, "medium", "the calls were counted; some patterns are better alone",
         "Use the collective calls, which gather the pieces of many processes into few large accesses.",
         "MPI_File_write_at_all(...)  # HDF5: H5Pset_dxpl_mpio(transfer, H5FD_MPIO_COLLECTIVE)",
+    )  # fmt: skip
+
+
+def _without_mpi_io(shared: Sequence[File]) -> Found:
+    small = sum(file.small for file in shared)
+    return Found(
+        f"{small:,} small accesses to files that several processes share are made without MPI-IO.",
+        small, "small accesses to shared files", None, "medium", 
+        "the calls were counted; some programs cannot wait for others",
+        "Use MPI-IO, or HDF5 or netCDF on it, whose collective calls gather the pieces of many processes.",
+        "MPI_File_write_at_all(...)  # HDF5: H5Pset_fapl_mpio(access, communicator, info)",
+        tuple(file.path for file in shared[:5]),
     )  # fmt: skip
 
 
@@ -565,8 +580,10 @@ RULES: tuple[Rule, ...] = (
         _stragglers,
     ),
     Rule(
-        "independent", "No collective MPI-IO",
-        f"under {COLLECTIVE_PART:.0%} collective, and {COLLECTIVE_COUNT:,} independent", _DRISHTI, _independent,
+        "independent", "No collective I/O",
+        f"under {COLLECTIVE_PART:.0%} collective, and {COLLECTIVE_COUNT:,} independent; or as many small ones to shared "
+        "files without MPI-IO",
+        _DRISHTI, _independent,
     ),
     Rule("streams", "Streams of the C library", f"{STREAMED_PART:.0%} of the bytes", _DRISHTI, _streams),
     Rule("reread", "Files are read again", f"{REREAD:g} times their size by one process", _OWN, _reread),

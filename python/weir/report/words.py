@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from weir.amounts import size_text
-from weir.report.facts import Facts, Phase, Promise
+from weir.report.facts import Facts, Phase, Predicted, Promise
 from weir.report.rules import Finding
 
 _FINDINGS_MAX = 8
@@ -28,6 +28,8 @@ def lines_of(facts: Facts, findings: Sequence[Finding]) -> Iterator[str]:
     yield summary(facts)
     if facts.promise is not None:
         yield promise_words(facts.promise)
+    if facts.predicted is not None:
+        yield predicted_words(facts.predicted)
     moving = [phase for phase in facts.phases if phase.bytes]
     for phase in sorted(moving, key=lambda each: -each.bytes)[:_PHASES_MAX]:
         yield f"  {phase_words(phase)}"
@@ -61,6 +63,15 @@ def promise_words(promise: Promise) -> str:
     received = "" if promise.share_received is None else f", {promise.share_received:.1%} received"
     waited = f"; others had {promise.waited_seconds:.1f} s while it waited" if promise.waited_seconds > 0 else ""
     return f"{policy}: {owed}{received}{waited}"
+
+
+def predicted_words(predicted: Predicted) -> str:
+    """Describe what was predicted."""
+    words = f"predicted: a slowdown of two or more in {predicted.slowed} of {predicted.windows} windows"
+    if not predicted.slowed:
+        return words
+    whom = f", mostly for {predicted.responsible}" if predicted.responsible else ""
+    return f"{words}, at worst {predicted.worst:g} or more ({predicted.basis}){whom}"
 
 
 def phase_words(phase: Phase) -> str:
