@@ -9,8 +9,8 @@ import pytest
 import weir.store
 from hogged import configuration, hog_at_work
 from planted import CLEAN, RULES, RUNS, Run, reported, store_of
+from recorded import answer, document, known_windows, now_milliseconds, recording
 from store import Store
-from test_record import answer, document, known_windows, now_milliseconds, recording
 from waits import wait_until
 
 

@@ -89,6 +89,7 @@ def _draw_phases(place: "Axes", facts: Facts, phases: Sequence[Phase]) -> None:
         place.annotate(
             letter, (phase.begin + width / 2, phase.achieved / _MIB), xytext=(0, 3), textcoords="offset points",
             ha="center", fontsize=9,
+            bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
         )  # fmt: skip
     _legend_of_phases(place, phases)
     place.set_xlim(0, max(facts.seconds, phases[-1].end))

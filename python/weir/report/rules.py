@@ -440,7 +440,7 @@ def _without_mpi_io(shared: Sequence[File]) -> Found:
     small = sum(file.small for file in shared)
     return Found(
         f"{small:,} small accesses to files that several processes share are made without MPI-IO.",
-        small, "small accesses to shared files", None, "medium", 
+        small, "small accesses to shared files", None, "medium",
         "the calls were counted; some programs cannot wait for others",
         "Use MPI-IO, or HDF5 or netCDF on it, whose collective calls gather the pieces of many processes.",
         "MPI_File_write_at_all(...)  # HDF5: H5Pset_fapl_mpio(access, communicator, info)",
@@ -581,8 +581,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "independent", "No collective I/O",
-        f"under {COLLECTIVE_PART:.0%} collective, and {COLLECTIVE_COUNT:,} independent; or as many small ones to shared "
-        "files without MPI-IO",
+        f"under {COLLECTIVE_PART:.0%} collective, and {COLLECTIVE_COUNT:,} independent; or as many small shared "
+        "accesses without it",
         _DRISHTI, _independent,
     ),
     Rule("streams", "Streams of the C library", f"{STREAMED_PART:.0%} of the bytes", _DRISHTI, _streams),
