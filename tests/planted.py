@@ -68,7 +68,7 @@ RUNS = (
     Run("random reads", "random reads", "random_reads"),
     Run("metadata storm", "metadata", "metadata_storm"),
     Run("slow target", "slow target", "many_files", slow=1),
-    Run("flooding neighbour", "neighbour", "victim", is_flooded=True),
+    Run("flooding neighbour", "neighbour", "victim", layout="-c 1 -o 0.0", is_flooded=True),
     Run("one target", "one target", "many_files", layout="-c 1 -o 0.0"),
 )
 LOGS = (
@@ -112,10 +112,10 @@ def _reported_run(case: Run) -> dict[str, Any]:
         page = Path(folder) / "report.json"
         command = ["--home", str(store.home), "run", "--prefix", "/weir", "--job", "planted"]
         with ExitStack() as ends:
+            _weir(*command, "--", "mkdir", "/weir/work")
             if case.layout:
-                _weir(*command, "--", "sh", "-c", f"mkdir /weir/work && weir layout set {case.layout} /weir/work")
-            else:
-                _weir(*command, "--", "mkdir", "/weir/work")
+                setting = ("layout", "set", *case.layout.split(), "/weir/work")
+                _weir(*command, "--", sys.executable, "-m", "weir.cli", *setting)
             if case.is_flooded:
                 ends.enter_context(_flood(store))
             _weir(*command, "--report", str(page), "--", sys.executable, str(_PROGRAM), case.role, "/weir/work")
@@ -143,7 +143,7 @@ def store_of(folder: Path, case: Run) -> Iterator[weir.store.Store]:
 def _flood(store: weir.store.Store) -> Iterator[None]:
     with ExitStack() as ends, store.job(job="flood", user="bob") as environment:
         for _number in range(_FLOODING):
-            process = subprocess.Popen([sys.executable, _PROGRAM, "flood", "/weir"], env=environment)
+            process = subprocess.Popen([sys.executable, _PROGRAM, "flood", "/weir/work"], env=environment)
             ends.callback(process.wait)
             ends.callback(process.kill)
         time.sleep(1.0)

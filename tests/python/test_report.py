@@ -209,7 +209,7 @@ def test_faults_of_real_logs_are_found(name: str) -> None:
     assert LOGGED[name] <= found
     if name == "sample-goodost.darshan":
         assert "slow-target" not in found
-    assert sum(phase.bytes for phase in facts.phases) == pytest.approx(facts.read_bytes + facts.written_bytes, rel=0.01)
+    assert sum(phase.bytes for phase in facts.phases) == pytest.approx(facts.read_bytes + facts.written_bytes, rel=0.02)
 
 
 def test_the_slow_target_of_a_log_is_named_with_its_rates() -> None:
@@ -283,7 +283,7 @@ def test_phases_end_at_pauses_and_changes() -> None:
 
 
 def test_many_phases_become_few_and_lose_no_byte() -> None:
-    buckets = [Bucket(3.0 * turn, 1.0, written_bytes=turn, operations=1) for turn in range(1, 2000)]
+    buckets = [Bucket(5.0 * turn, 1.0, written_bytes=turn, operations=1) for turn in range(1, 2000)]
     found = phases_of(buckets)
     assert len(found) == PHASES_MAX
     assert sum(each.bytes for each in found) == sum(range(1, 2000))

@@ -48,7 +48,7 @@ _COMMANDS = {
     "jobs": "weir.cli.jobs:jobs",
     "record": "weir.cli.record:record",
     "replay": "weir.cli.replay:replay",
-    "report": "weir.cli.report:report",
+    "report": "weir.cli.job_report:report",
     "top": "weir.cli.top:top",
     "grant": "weir.cli.grant:grant",
     "layout": "weir.cli.layout:layout",

@@ -271,11 +271,8 @@ def _small(way: Literal["reads", "writes"]) -> Callable[[Facts], Found | None]:
             return None
         mean = transfers.bytes / max(transfers.operations, 1)
         fixed = _fixed_seconds(facts)
-        lost = (
-            transfers.seconds / _processes(facts) * part * 0.5
-            if fixed is None
-            else max(transfers.operations - transfers.bytes / (1 << 20), 0.0) * fixed
-        )
+        by_cost = max(transfers.operations - transfers.bytes / (1 << 20), 0.0) * (fixed or 0.0)
+        lost = max(transfers.seconds / _processes(facts) * part * 0.5, by_cost)
         files = [file for file in facts.files if file.small]
         verb = "read" if way == "reads" else "write"
         return Found(
@@ -300,8 +297,9 @@ def _fixed_seconds(facts: Facts) -> float | None:
     )
 
 
-def _processes(facts: Facts) -> int:
-    return max(facts.processes or 1, 1)
+def _processes(facts: Facts) -> float:
+    """Processes that are in calls at once, over which times of calls are summed."""
+    return max(facts.processes or 1, facts.under_way or 1.0)
 
 
 def _random(way: Literal["reads", "writes"]) -> Callable[[Facts], Found | None]:
@@ -389,10 +387,11 @@ def _one_at_a_time(facts: Facts) -> Found | None:
     busiest = max(target.seconds for target in targets) / facts.active_seconds
     if busiest >= IDLE_BUSY:
         return None
+    in_requests = facts.active_seconds * min(facts.under_way, 1.0)
     return Found(
         f"The job has {facts.under_way:.1f} requests under way on average, and its busiest target works in "
         f"{busiest:.0%} of the time.",
-        facts.under_way, "requests at once", facts.active_seconds * (1.0 - 1.0 / len(targets)) * 0.5, "low",
+        facts.under_way, "requests at once", in_requests * (1.0 - busiest) * (1.0 - 1.0 / len(targets)) * 0.25, "low",
         "more at once helps where the program can have them",
         "Read and write from several threads or processes, so that several targets work at a time.",
         "xargs -P 8  # or threads: pread and pwrite need no lock",

@@ -260,8 +260,8 @@ def _targets(lines: "Iterable[ClientLine]") -> Iterator[Target]:
         place = sums.setdefault(line["device"], [0.0] * 4)
         for column, value in enumerate((operations, line["read_bytes"], line["written_bytes"], seconds)):
             place[column] += value
-    for name, (operations, read, written, seconds) in sorted(sums.items()):
-        yield Target(name, name.endswith(METADATA), int(operations), int(read), int(written), seconds)
+    for name, (number, read, written, time) in sorted(sums.items()):
+        yield Target(name, name.endswith(METADATA), int(number), int(read), int(written), time)
 
 
 def _counted(lines: "Sequence[ClientLine]") -> Accesses:

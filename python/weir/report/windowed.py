@@ -111,8 +111,8 @@ def _targets(rows: Sequence[Row]) -> Iterator[Target]:
         values = (operations, _count(row, "read_bytes"), _count(row, "written_bytes"), seconds)
         for column, value in enumerate(values):
             place[column] += value
-    for (name, is_metadata), (operations, read, written, seconds) in sorted(sums.items()):
-        yield Target(name, is_metadata, int(operations), int(read), int(written), seconds)
+    for (name, is_metadata), (number, read, written, time) in sorted(sums.items()):
+        yield Target(name, is_metadata, int(number), int(read), int(written), time)
 
 
 def _count(row: Row, name: str) -> int:
