@@ -230,7 +230,7 @@ def traced_run(tmp_path: Path) -> traced.Traced:
             process(first=True),
             opened(0, "/weir/a") + placed(0, "-c 2 -S 1M -o 0.0,0.1") + written(0, 9 * MIB, 9 * MIB),
             accessed("/weir/a", "-c 2 -S 1M -o 0.0,0.1", pattern((6, 0, 0, 2, 1), 3 * MIB, ahead=4),
-                     pattern((0, 0, 4), 4 * MIB, unaligned=3, ahead=4)),
+                     pattern((0, 0, 4, 0, 0), 4 * MIB, unaligned=3, ahead=4)),
             accessed("/weir/a", "", pattern((0, 0, 0, 0, 1), 8 * MIB, ahead=1), pattern()),
             job() + window(1_800_000_001, (0, 0), writes=4, size=MIB),
             ended(2),

@@ -1,5 +1,6 @@
 //! Descriptors and paths of the store, as this process knows them.
 
+pub(crate) mod accesses;
 pub(crate) mod description;
 pub(crate) mod generation;
 pub(crate) mod mappings;

@@ -26,7 +26,6 @@ mod room;
 mod settings;
 mod windows;
 
-pub(crate) use accesses::Accesses;
 pub(crate) use clock::clock;
 pub(crate) use names::is_below;
 pub(crate) use open_file::OpenFile;

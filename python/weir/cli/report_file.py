@@ -32,8 +32,7 @@ def write_report(target: Path, facts: "Facts", findings: "Sequence[Finding]") ->
 
     Args:
         target: The file: `.html`, `.json`, or text.
-        facts: The facts.
-        findings: The findings.
+        findings: Faults in these facts, most valuable first.
 
     Raises:
         CommandError: The file cannot be written.

@@ -40,8 +40,7 @@ def page(facts: Facts, findings: Sequence[Finding]) -> str:
     """Write a report as a page.
 
     Args:
-        facts: The facts.
-        findings: The findings, most valuable first.
+        findings: Faults in these facts, most valuable first.
 
     Returns:
         The page as HTML, without a script and without anything from elsewhere. Figures are there if matplotlib is.

@@ -33,8 +33,6 @@ def stretch_of(history: History, name: str, user: str | None, between: tuple[int
     """Find a job of a history.
 
     Args:
-        history: The history.
-        name: Name of the job.
         user: Its user's name; None where one user alone has a job of this name.
         between: Begin and end in Unix milliseconds; None for the last run of the job.
 
@@ -62,8 +60,6 @@ def facts_of(history: History, stretch: Stretch, *, policy: str | None = None) -
     """Take the facts of a job from a history.
 
     Args:
-        history: The history.
-        stretch: The job, and the time.
         policy: The policy where the history does not tell it.
 
     Raises:

@@ -64,7 +64,6 @@ def facts_of(traced: Traced, source: str) -> Facts:
     """Take the facts of a run from its traces alone.
 
     Args:
-        traced: The run.
         source: Where the traces are, in words.
     """
     run = traced.run

@@ -41,7 +41,6 @@ class Watch:
 
         Args:
             find: Finds the servers there are now.
-            job: The job.
             warn: Takes a line about each loss.
         """
         self.job = job

@@ -19,8 +19,7 @@ def lines_of(facts: Facts, findings: Sequence[Finding]) -> Iterator[str]:
     """Write a report as text.
 
     Args:
-        facts: The facts.
-        findings: The findings, most valuable first.
+        findings: Faults in these facts, most valuable first.
 
     Yields:
         The lines.
@@ -87,8 +86,7 @@ def document(facts: Facts, findings: Sequence[Finding]) -> dict[str, Any]:
     """Make a report's values for JSON.
 
     Args:
-        facts: The facts.
-        findings: The findings, most valuable first.
+        findings: Faults in these facts, most valuable first.
     """
     found = asdict(facts)
     found["files"] = found["files"][:_FILES_MAX]

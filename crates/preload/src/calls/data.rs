@@ -87,7 +87,9 @@ fn reading(descriptor: c_int, position: Position, buffers: &mut [IoSliceMut<'_>]
             let read = description.answer(file.read_at(&CALLER, buffers, offset))?;
             Some(read.inspect(|bytes| {
                 counters::read(*bytes);
-                description.accesses().read(offset, *bytes);
+                if recorder::is_on() {
+                    description.accesses().read(offset, *bytes);
+                }
             }))
         };
         match position {
@@ -180,7 +182,9 @@ fn write_to(
         appended
             .inspect(|(start, bytes)| {
                 counters::wrote(Call::Append, *bytes);
-                description.accesses().wrote(*start, *bytes);
+                if recorder::is_on() {
+                    description.accesses().wrote(*start, *bytes);
+                }
             })
             .map(|(start, bytes)| (start + bytes as u64, bytes))
     } else {
@@ -188,7 +192,9 @@ fn write_to(
         written
             .inspect(|bytes| {
                 counters::wrote(Call::Write, *bytes);
-                description.accesses().wrote(offset, *bytes);
+                if recorder::is_on() {
+                    description.accesses().wrote(offset, *bytes);
+                }
             })
             .map(|bytes| (offset + bytes as u64, bytes))
     })

@@ -4,11 +4,11 @@
 //! keeps its offset, and gives the offset back to the kernel before any call that may share the description. The offset of a
 //! shared description stays the kernel's.
 
+use crate::files::accesses::Accesses;
 use crate::files::placeholder::Placeholder;
 use crate::files::{generation, mappings, watches};
 use crate::host::guard::Outcome;
 use crate::host::kernel;
-use crate::recorder::Accesses;
 use crate::store::{mount, session};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
