@@ -552,7 +552,7 @@ COMMANDS = {
         )
     },
     "guard model": "windows",
-    **{each: OWN for each in ("record history", "jobs history", "replay history", "report history", "report html")},
+    **dict.fromkeys(("record history", "jobs history", "replay history", "report history", "report html"), OWN),
     **{"report traces": "traces", "report darshan": "darshan", "report windows": "windows"},
     **{f"interference {each}": OWN for each in ("import target", "evaluate plots", "train target", "collect target")},
     "interference import files": "windows",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import weir.store
 from hogged import configuration, hog_at_work
-from planted import CLEAN, RULES, RUNS, Run, reported, store_of
+from planted import CLEAN, RULES, RUNS, Run, reported
 from recorded import answer, document, known_windows, now_milliseconds, recording
 from store import Store
 from waits import wait_until
@@ -110,11 +110,3 @@ def test_a_job_of_the_past_is_reported_with_its_waits(tmp_path: Path) -> None:
             assert "no job 'nobody'" in answer(store, "report", "nobody", code=1).stderr
         finally:
             store.down(discard=True)
-
-
-def test_the_store_of_planted_faults_has_its_slow_target(tmp_path: Path) -> None:
-    slow = next(case for case in RUNS if case.slow)
-    with store_of(tmp_path, slow) as store:
-        targets = document(store, "targets")
-        rates = [target["speed"]["write_bytes_per_second"] for target in targets]
-    assert rates[0] < min(rates[1:])

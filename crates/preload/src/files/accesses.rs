@@ -68,7 +68,7 @@ impl Counts {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let is_first = before == NOWHERE;
         for (count, is_so) in [
-            (&self.unaligned, offset % ALIGNMENT_BYTES != 0),
+            (&self.unaligned, !offset.is_multiple_of(ALIGNMENT_BYTES)),
             (&self.ahead, is_first || offset >= before),
             (&self.consecutive, is_first || offset == before),
         ] {
