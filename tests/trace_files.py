@@ -87,7 +87,7 @@ def uncounted(windows: int, operations: int) -> bytes:
     return b"\x09" + varint(windows) + varint(operations) + varint(SECOND)
 
 
-def trace(*blocks: bytes, version: int = 3) -> bytes:
+def trace(*blocks: bytes, version: int = 2) -> bytes:
     content = MAGIC + struct.pack("<I", version)
     for payload in blocks:
         head = struct.pack("<II", len(payload), zlib.crc32(payload))

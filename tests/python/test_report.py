@@ -234,6 +234,7 @@ def traced_run(tmp_path: Path) -> traced.Traced:
             accessed("/weir/a", "", pattern((0, 0, 0, 0, 1), 8 * MIB, ahead=1), pattern()),
             job() + window(1_800_000_001, (0, 0), writes=4, size=MIB),
             ended(2),
+            version=3,
         )
     )  # fmt: skip
     return traced.read([tmp_path], note=pytest.fail)

@@ -181,7 +181,7 @@ def test_missed_files_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (trace(process(), version=3), "version 3"),
+        (trace(process(), version=4), "version 4"),
         (b"path,rank,order\n", "not a trace"),
         (trace(process()[:-4] + b"\xff\xff\xff\xff"), "damaged"),
         (trace(opened(0, "/a")), "damaged"),
