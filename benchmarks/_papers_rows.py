@@ -164,10 +164,11 @@ def state(row: Row, evidence: Evidence) -> State:
 
     It is missing where nothing of its evidence is good or still to be measured, and works where all is good and no gap
     is stated. A figure that was not measured makes no row work, and does not harm one that tests and commands show.
+    Where figures are all the evidence, one that misses its bound is there nevertheless.
     """
     tried = outcomes(row, evidence)
     shown = tried[: len(row.tests) + len(row.commands)]
-    if not any(outcome is not False for outcome in tried):
+    if not any(outcome is not False for outcome in tried) and (shown or not row.figures):
         return "missing"
     is_good = all(shown) and True in tried and False not in tried
     return "works" if is_good and not row.gaps else "part"
