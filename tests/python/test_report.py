@@ -168,6 +168,10 @@ def test_a_command_of_weir_that_is_named_is_one(rule: rules.Rule) -> None:
     found.make_context(command, list(arguments), resilient_parsing=True)
 
 
+def test_a_job_that_is_hardly_in_requests_does_not_wait_for_each() -> None:
+    assert "one-at-a-time" not in found_in(replace(CASES["one-at-a-time"][0], under_way=0.4))
+
+
 def test_the_most_valuable_finding_comes_first() -> None:
     both = replace(
         BARE, promise=replace(PROMISE, lost_seconds=50.0), waits=(Wait(1.0, 2.0, "flood", "bob"),),

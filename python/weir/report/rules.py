@@ -49,8 +49,8 @@ REREAD = 2.0
 """Bytes read over the size of the file."""
 TINY_BYTES, TINY_COUNT = 1 << 20, 1000
 """Mean size and number of files that are many and small."""
-ALONE = 1.1
-"""Requests at once, on average, up to which a job waits for each of them."""
+ALONE_MIN, ALONE = 0.5, 1.1
+"""Requests at once, on average, between which a job waits for each of them; below it mostly does something else."""
 IDLE_BUSY = 0.5
 """Part of the time in which a job's busiest target worked, below which the job could have used it more."""
 FULL = 0.95
@@ -382,7 +382,12 @@ def _syncs(facts: Facts) -> Found | None:
 
 def _one_at_a_time(facts: Facts) -> Found | None:
     targets = [target for target in facts.targets if not target.is_metadata]
-    if facts.under_way is None or facts.under_way > ALONE or len(targets) < 2 or facts.active_seconds < 1.0:
+    if (
+        facts.under_way is None
+        or not ALONE_MIN <= facts.under_way <= ALONE
+        or len(targets) < 2
+        or facts.active_seconds < 1.0
+    ):
         return None
     busiest = max(target.seconds for target in targets) / facts.active_seconds
     if busiest >= IDLE_BUSY:
@@ -572,7 +577,8 @@ RULES: tuple[Rule, ...] = (
     Rule("syncs", "Writes are made durable one by one", f"a sync for each {1 / SYNC_PART:g} writes", _OWN, _syncs),
     Rule(
         "one-at-a-time", "One request at a time",
-        f"at most {ALONE} under way on average, the busiest target idle for {1 - IDLE_BUSY:.0%}", _OWN, _one_at_a_time,
+        f"{ALONE_MIN} to {ALONE} under way on average, the busiest target idle for {1 - IDLE_BUSY:.0%}", _OWN,
+        _one_at_a_time,
     ),
     Rule(
         "stragglers", "Some processes need longer", f"the mean {STRAGGLER_PART:.0%} below the slowest", _DRISHTI,
